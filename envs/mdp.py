@@ -1,0 +1,197 @@
+"""The rules of the worlds, once: a level set compiled to tensors, and one step on them.
+
+The environment, the solver and the propagator all move through :meth:`Mdp.advance`; nothing else in
+the project knows what a wall, a coin or a button does.
+
+A *spot* is a cell of a level of the set, counted through: ``spot = level * cells + row * width + column``
+on maps padded to the largest of the set. ``taken`` holds one bit for each coin and button of the level,
+coins first, set once the agent has entered its cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from envs.levels import Level, LevelError
+
+ACTIONS = ("up", "down", "left", "right")
+STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
+NUM_ACTIONS = len(ACTIONS)
+
+
+class Arrival(NamedTuple):
+    """What one action leads to; all of the shape of the action."""
+
+    spot: Tensor
+    taken: Tensor
+    time_left: Tensor
+    coin: Tensor
+    """Value of the coin collected, 0 for none."""
+
+
+@dataclass(frozen=True)
+class Mdp:
+    """A level set as tensors. S spots, B levels, 4 actions."""
+
+    levels: tuple[Level, ...]
+    height: int
+    width: int
+    goto: Tensor
+    """[S * 4] the spot that an action leads to; a bump leads to the spot itself."""
+    found: Tensor
+    """[S] the bit of the coin or button of the spot, 0 where there is none."""
+    coin: Tensor
+    """[S] the value of the coin of the spot."""
+    delay: Tensor
+    """[S] the delay of the button of the spot."""
+    chance: Tensor
+    """[S] the chance with which that button works, 1 where there is none."""
+    wall: Tensor
+    """[S] whether the spot is wall (or padding)."""
+    start: Tensor
+    """[B] the spot where the agent starts."""
+    shutdown: Tensor
+    """[B] the time that is left at the start."""
+    free_bumps: Tensor
+    """[B] whether the clock counts moves only, so that a bump takes no time."""
+    any_chance: bool
+    any_free_bumps: bool
+
+    @property
+    def num_levels(self) -> int:
+        return len(self.levels)
+
+    @property
+    def num_cells(self) -> int:
+        return self.height * self.width
+
+    @property
+    def num_objects(self) -> int:
+        """Bits of a state: coins and buttons of the level that has the most."""
+        return max(level.num_objects for level in self.levels)
+
+    @property
+    def max_time(self) -> int:
+        return max(level.max_time for level in self.levels)
+
+    @property
+    def device(self) -> torch.device:
+        return self.goto.device
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Mdp:
+        """The same set on another device, or with its coin values and chances in another precision."""
+
+        def moved(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            return value.to(device, dtype if value.is_floating_point() else None)
+
+        return Mdp(**{each.name: moved(getattr(self, each.name)) for each in fields(self)})
+
+    def level_of(self, spot: Tensor) -> Tensor:
+        return torch.div(spot, self.num_cells, rounding_mode="floor")
+
+    def is_fresh(self, spot: Tensor, taken: Tensor) -> Tensor:
+        """Whether the spot holds a coin or button that is still there."""
+        return (self.found[spot] & ~taken) != 0
+
+    def advance(
+        self, spot: Tensor, taken: Tensor, time_left: Tensor, action: Tensor, works: Tensor | None = None
+    ) -> Arrival:
+        """One action from each state. ``works`` says whether a button would work (None: it does).
+
+        On a clock that counts moves a bump leaves the time as it is; otherwise each action takes one
+        tick. A button entered on the last tick still saves the mini-episode, a coin still counts.
+        """
+        there = self.goto.index_select(0, (spot * NUM_ACTIONS + action).reshape(-1)).reshape(action.shape)
+        flat = there.reshape(-1)
+        found = self.found.index_select(0, flat).reshape(action.shape)
+        fresh = (found & ~taken) != 0
+        coin = self.coin.index_select(0, flat).reshape(action.shape) * fresh
+        delay = self.delay.index_select(0, flat).reshape(action.shape) * fresh
+        if works is not None:
+            delay = delay * works
+        if self.any_free_bumps:
+            time_left = time_left - ((there != spot) | ~self.free_bumps[self.level_of(spot)]).to(time_left.dtype)
+        else:
+            time_left = time_left - 1
+        return Arrival(there, taken | found, time_left + delay, coin)
+
+
+def compile_levels(levels: Sequence[Level], device: torch.device | str = "cpu") -> Mdp:
+    """Compile a level set to tensors; the only loop over levels and objects is this one."""
+    if not levels:
+        raise LevelError("no levels; expected at least one")
+    height = max(level.height for level in levels)
+    width = max(level.width for level in levels)
+    wall = torch.ones(len(levels), height, width, dtype=torch.bool)
+    objects: list[tuple[int, int, float, int, float]] = []
+    starts = []
+    for index, level in enumerate(levels):
+        wall[index, : level.height, : level.width] = torch.tensor(level.walls)
+        first = index * height * width
+        for bit, coin in enumerate(level.coins):
+            objects.append((first + coin.row * width + coin.column, 1 << bit, coin.value, 0, 1.0))
+        for bit, button in enumerate(level.buttons, start=len(level.coins)):
+            objects.append((first + button.row * width + button.column, 1 << bit, 0.0, button.delay, button.chance))
+        starts.append(first + level.start[0] * width + level.start[1])
+    spots = wall.numel()
+    where, bits, values, delays, chances = zip(*objects, strict=True)
+    found = torch.zeros(spots, dtype=torch.int64)
+    coin_value = torch.zeros(spots, dtype=torch.float64)
+    delay = torch.zeros(spots, dtype=torch.int64)
+    chance = torch.ones(spots, dtype=torch.float64)
+    at = torch.tensor(where)
+    found[at] = torch.tensor(bits)
+    coin_value[at] = torch.tensor(values, dtype=torch.float64)
+    delay[at] = torch.tensor(delays)
+    chance[at] = torch.tensor(chances, dtype=torch.float64)
+    start = torch.tensor(starts)
+    goto = _goto(wall)
+    _check_free_to_move(levels, goto, start)
+    return Mdp(
+        levels=tuple(levels),
+        height=height,
+        width=width,
+        goto=goto.reshape(-1),
+        found=found,
+        coin=coin_value,
+        delay=delay,
+        chance=chance,
+        wall=wall.reshape(-1),
+        start=start,
+        shutdown=torch.tensor([level.shutdown for level in levels]),
+        free_bumps=torch.tensor([level.clock == "moves" for level in levels]),
+        any_chance=bool((chance < 1).any()),
+        any_free_bumps=any(level.clock == "moves" for level in levels),
+    ).to(device)
+
+
+def _goto(wall: Tensor) -> Tensor:
+    """[S, 4] where each action leads from each spot, given the walls [B, H, W]."""
+    num_levels, height, width = wall.shape
+    spot = torch.arange(wall.numel()).reshape(wall.shape)
+    # A frame of wall around every map makes the outside of it wall.
+    framed = torch.ones(num_levels, height + 2, width + 2, dtype=torch.bool)
+    framed[:, 1:-1, 1:-1] = wall
+    moves = []
+    for down, right in STEPS:
+        blocked = framed[:, 1 + down : 1 + down + height, 1 + right : 1 + right + width]
+        moves.append(torch.where(blocked, spot, spot + down * width + right))
+    return torch.stack(moves, dim=-1).reshape(-1, NUM_ACTIONS)
+
+
+def _check_free_to_move(levels: Sequence[Level], goto: Tensor, start: Tensor) -> None:
+    stuck = (goto[start] == start.unsqueeze(-1)).all(-1)
+    if stuck.any():
+        level = levels[int(stuck.nonzero()[0])]
+        row, column = level.start
+        raise LevelError(
+            f"{level.place}: the agent in map row {row + 1}, column {column + 1} is walled in; "
+            "expected a free cell beside it"
+        )

@@ -1,0 +1,108 @@
+"""The trajectory-lengths of a level and the best that can be collected in each: the paper's k and m.
+
+Exact, by dynamic programming over the reachable states of the whole level set. Going forward, the largest
+discounted total with which a state can be reached is all that has to be known of the way to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from envs.graph import Ends, Layer, walk
+from envs.levels import LevelError
+from envs.mdp import NUM_ACTIONS, Mdp
+
+LEVELS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Optima:
+    """What can be had in each level. Columns are its lengths, shortest first, padded with 0."""
+
+    gamma: float
+    lengths: Tensor
+    """[B, K] trajectory-lengths that can be reached."""
+    num_lengths: Tensor
+    """[B] k, how many there are."""
+    best_return: Tensor
+    """[B, K] m(l), the largest γ-discounted total of coins of a trajectory of that length."""
+
+
+def solve(mdp: Mdp, gamma: float = 1.0) -> Optima:
+    """Lengths and optima of every level of a set, for a discount γ in (0, 1].
+
+    m(l) is the largest total of any trajectory that has length l with positive probability. Without
+    buttons that work by chance that is the paper's maximum of E[C | L = l] over policies; with them too,
+    unless two different sets of working buttons give the same length, when it is an upper bound of it.
+    """
+    check_gamma(gamma)
+    ends: list[Layer] = []
+    totals: list[Tensor] = []
+    for first in range(0, mdp.num_levels, LEVELS_AT_ONCE):
+        for layer, best in _best_totals(mdp, gamma, range(first, min(first + LEVELS_AT_ONCE, mdp.num_levels))):
+            ends.append(layer)
+            totals.append(best[layer.next_states :])
+    found = Ends(ends, mdp.num_levels)
+    optima = Optima(gamma, found.lengths, found.num_lengths, found.table(torch.cat(totals)))
+    _check_coins(mdp, optima)
+    return optima
+
+
+def check_gamma(gamma: float) -> None:
+    if not 0 < gamma <= 1:
+        raise ValueError(f"gamma {gamma}; expected a discount above 0, at most 1")
+
+
+def _best_totals(mdp: Mdp, gamma: float, levels: range | None = None) -> Iterator[tuple[Layer, Tensor]]:
+    """Each layer with the best total at each state and end of the layer after it."""
+    best = torch.zeros(mdp.num_levels if levels is None else len(levels), dtype=torch.float64, device=mdp.device)
+    for layer in walk(mdp, levels):
+        total = (best.unsqueeze(-1) + gamma**layer.tick * layer.coin).unsqueeze(-1).expand(layer.target.shape)
+        best = total.new_full((layer.next_size,), -torch.inf)
+        best.scatter_reduce_(0, layer.target.reshape(-1), total.reshape(-1), "amax")
+        yield layer, best
+        best = best[: layer.next_states]
+
+
+def _check_coins(mdp: Mdp, optima: Optima) -> None:
+    barren = (optima.best_return == 0).all(-1)
+    if barren.any():
+        index = int(barren.nonzero()[0])
+        raise LevelError(
+            f"{mdp.levels[index].place}: no coin can be reached within {int(optima.lengths[index].max())} timesteps, "
+            "the longest trajectory; expected at least one"
+        )
+
+
+def optimal_route(mdp: Mdp, index: int, length: int, gamma: float = 1.0) -> list[tuple[int, int]]:
+    """One best way to spend a trajectory of that length in level ``index``: (row, column) after each tick.
+
+    The start comes first. Where a button works by chance, the route is the lucky one.
+    """
+    check_gamma(gamma)
+    steps = list(_best_totals(mdp, gamma, range(index, index + 1)))
+    if length not in [layer.tick + 1 for layer, _ in steps if len(layer.next_ends)]:
+        raise ValueError(f"{mdp.levels[index].place}: no trajectory has length {length}")
+    before = [torch.zeros(1, dtype=torch.float64, device=mdp.device)] + [best for _, best in steps]
+    route = []
+    goal = steps[length - 1][0].next_states  # the one end of this layer
+    for layer, best in reversed(steps[:length]):
+        total = before[layer.tick][: len(layer.spot), None] + gamma**layer.tick * layer.coin
+        achieves = (layer.target == goal) & (total == best[goal]).unsqueeze(-1)
+        state, action, _ = achieves.nonzero()[0].tolist()
+        route.append(int(_there(mdp, layer, state, action)))
+        goal = state
+    route.append(int(mdp.start[index]))
+    return [divmod(spot - index * mdp.num_cells, mdp.width) for spot in reversed(route)]
+
+
+def _there(mdp: Mdp, layer: Layer, state: int, action: int) -> Tensor:
+    """The spot the action leads to; a free bump stands in for the first move (see `walk`)."""
+    ways = mdp.goto.reshape(-1, NUM_ACTIONS)[layer.spot[state]]
+    if layer.moving is not None and not layer.moving[state, action]:
+        return ways[layer.moving[state].int().argmax()]
+    return ways[action]
