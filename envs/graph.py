@@ -68,8 +68,8 @@ def walk(mdp: Mdp, levels: range | None = None) -> Iterator[Layer]:
                 f"{MAX_STATES:,} reachable states, {total:,} within {tick} ticks; expected a smaller set or "
                 "fewer coins and buttons for exact work"
             )
-        arrival, chance, moving = _outcomes(mdp, spot, taken, time_left)
-        first_of_each, target, states = _merge(mdp, arrival, levels)
+        arrival, then_left, chance, moving = _outcomes(mdp, spot, taken, time_left)
+        first_of_each, target, states = _merge(mdp, arrival, then_left, levels)
         next_spot = arrival.spot.reshape(-1)[first_of_each]
         yield Layer(
             tick=tick,
@@ -85,12 +85,14 @@ def walk(mdp: Mdp, levels: range | None = None) -> Iterator[Layer]:
         )
         spot = next_spot[:states]
         taken = arrival.taken.reshape(-1)[first_of_each[:states]]
-        time_left = arrival.time_left.reshape(-1)[first_of_each[:states]]
+        time_left = then_left.reshape(-1)[first_of_each[:states]]
         tick += 1
 
 
-def _outcomes(mdp: Mdp, spot: Tensor, taken: Tensor, time_left: Tensor) -> tuple[Arrival, Tensor | None, Tensor | None]:
-    """Where each action leads from each state: arrivals [n, 4, J], their chance, and which bumps are free."""
+def _outcomes(
+    mdp: Mdp, spot: Tensor, taken: Tensor, time_left: Tensor
+) -> tuple[Arrival, Tensor, Tensor | None, Tensor | None]:
+    """Where each action leads: arrivals and the time left there [n, 4, J], their chance, and which bumps are free."""
     outcomes = 2 if mdp.any_chance else 1
     shape = (len(spot), NUM_ACTIONS, outcomes)
     action = torch.arange(NUM_ACTIONS, device=mdp.device)
@@ -103,19 +105,21 @@ def _outcomes(mdp: Mdp, spot: Tensor, taken: Tensor, time_left: Tensor) -> tuple
     else:
         action = action.unsqueeze(-1).expand(shape)
     spot, taken, time_left = (value[:, None, None].expand(shape) for value in (spot, taken, time_left))
-    works = torch.arange(outcomes, device=mdp.device) == 0
-    arrival = mdp.advance(spot, taken, time_left, action, works.expand(shape) if outcomes > 1 else None)
+    # With luck 0 every button works, with luck 1 none does.
+    luck = torch.arange(outcomes, device=mdp.device, dtype=mdp.chance.dtype)
+    arrival = mdp.advance(spot, taken, action, luck if outcomes > 1 else None)
+    time_left = time_left - 1 + arrival.delay
     chance = None
     if outcomes > 1:
         works_with = torch.where(mdp.is_fresh(arrival.spot[..., 0], taken[..., 0]), mdp.chance[arrival.spot[..., 0]], 1)
         chance = torch.stack((works_with, 1 - works_with), dim=-1)
         # Where nothing depends on chance the second outcome is the first again, with probability 0.
         certain = (works_with == 1).unsqueeze(-1)
-        arrival = Arrival(*(torch.where(certain, value[..., :1], value) for value in arrival))
-    return arrival, chance, moving
+        time_left = torch.where(certain, time_left[..., :1], time_left)
+    return arrival, time_left, chance, moving
 
 
-def _merge(mdp: Mdp, arrival: Arrival, levels: range) -> tuple[Tensor, Tensor, int]:
+def _merge(mdp: Mdp, arrival: Arrival, time_left: Tensor, levels: range) -> tuple[Tensor, Tensor, int]:
     """Merge arrivals at the same state.
 
     Returns, for each state of the next layer (those with time left, then the ends), one arrival that
@@ -124,10 +128,10 @@ def _merge(mdp: Mdp, arrival: Arrival, levels: range) -> tuple[Tensor, Tensor, i
     bits = mdp.num_objects
     # Without chance the time left follows from the tick and the buttons pressed: the key needs no time.
     times = mdp.max_time + 1 if mdp.any_chance else 1
-    ended = arrival.time_left == 0
+    ended = time_left == 0
     key = (arrival.spot - levels.start * mdp.num_cells) * times
     if times > 1:
-        key = key + arrival.time_left
+        key = key + time_left
     key = (key << bits) | arrival.taken
     first_end = (len(levels) * mdp.num_cells * times) << bits
     if first_end + len(levels) >= 1 << 62:

@@ -29,9 +29,12 @@ class Arrival(NamedTuple):
 
     spot: Tensor
     taken: Tensor
-    time_left: Tensor
     coin: Tensor
     """Value of the coin collected, 0 for none."""
+    delay: Tensor
+    """Time added by the button pressed, 0 for none."""
+    ticks: Tensor | int
+    """Time taken: 1, or 0 for a bump on a clock that counts moves."""
 
 
 @dataclass(frozen=True)
@@ -100,27 +103,23 @@ class Mdp:
         """Whether the spot holds a coin or button that is still there."""
         return (self.found[spot] & ~taken) != 0
 
-    def advance(
-        self, spot: Tensor, taken: Tensor, time_left: Tensor, action: Tensor, works: Tensor | None = None
-    ) -> Arrival:
-        """One action from each state. ``works`` says whether a button would work (None: it does).
+    def advance(self, spot: Tensor, taken: Tensor, action: Tensor, luck: Tensor | None = None) -> Arrival:
+        """One action from each state.
 
-        On a clock that counts moves a bump leaves the time as it is; otherwise each action takes one
-        tick. A button entered on the last tick still saves the mini-episode, a coin still counts.
+        A button works if ``luck``, a number in [0, 1), is below its chance; without luck, every button
+        works. The time that is left afterwards is the time before − ticks + delay: a button entered on
+        the last tick still saves the mini-episode, and a coin entered on the last tick counts.
         """
-        there = self.goto.index_select(0, (spot * NUM_ACTIONS + action).reshape(-1)).reshape(action.shape)
-        flat = there.reshape(-1)
-        found = self.found.index_select(0, flat).reshape(action.shape)
+        there = self.goto.take(spot * NUM_ACTIONS + action)
+        found = self.found.take(there)
         fresh = (found & ~taken) != 0
-        coin = self.coin.index_select(0, flat).reshape(action.shape) * fresh
-        delay = self.delay.index_select(0, flat).reshape(action.shape) * fresh
-        if works is not None:
-            delay = delay * works
+        delay = self.delay.take(there) * fresh
+        if luck is not None:
+            delay = delay * (luck < self.chance.take(there))
+        ticks: Tensor | int = 1
         if self.any_free_bumps:
-            time_left = time_left - ((there != spot) | ~self.free_bumps[self.level_of(spot)]).to(time_left.dtype)
-        else:
-            time_left = time_left - 1
-        return Arrival(there, taken | found, time_left + delay, coin)
+            ticks = ((there != spot) | ~self.free_bumps[self.level_of(spot)]).to(spot.dtype)
+        return Arrival(there, taken | found, self.coin.take(there) * fresh, delay, ticks)
 
 
 def compile_levels(levels: Sequence[Level], device: torch.device | str = "cpu") -> Mdp:

@@ -1,0 +1,76 @@
+"""The DReST discount, its mean over orders, and the expected return of a meta-episode in closed form.
+
+Section 5 of the paper: in mini-episode i of a meta-episode (i = 1 … E), the reward for a coin of value c
+is λ^(N − (i−1)/k) · c/m, where N is how often the chosen trajectory-length has been chosen before in the
+meta-episode, k how many lengths there are, and m the most that can be collected given the length.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drest_torch.metrics import share_of_best
+
+
+def sequential_discount(chosen_before: Tensor, index: Tensor, num_lengths: Tensor | int, lam: float) -> Tensor:
+    """λ^(N − (i−1)/k), for N = ``chosen_before`` and i − 1 = ``index``, the mini-episodes played before."""
+    return lam ** (chosen_before - index / num_lengths)
+
+
+def averaged_discount(
+    num_lengths: int, episodes_per_meta: int, lam: float, *, dtype: torch.dtype = torch.float64
+) -> Tensor:
+    """[E] the sequential discount averaged over all orders in which E mini-episodes could have been played.
+
+    Entry n is for a mini-episode whose length n of the E − 1 others have too: the counts leave it out.
+    The sum over a meta-episode of these discounts times the preliminary returns is therefore the
+    sequential return's mean over orders, with no order in it.
+
+    A random order is that of E independent times, uniform on [0, 1]. For a mini-episode at time u each of
+    the others is earlier with probability u, and then multiplies the discount by λ^(1−1/k) if it has the
+    same length and by λ^(−1/k) if not:
+
+        d(n) = ∫₀¹ (1 − u + u λ^(1−1/k))^n (1 − u + u λ^(−1/k))^(E−1−n) du,
+
+    a polynomial in u, which Gauss-Legendre quadrature with E nodes integrates exactly.
+    """
+    nodes, weights = (torch.from_numpy(each) for each in np.polynomial.legendre.leggauss(episodes_per_meta))
+    earlier = (nodes + 1) / 2
+    same = (1 - earlier + earlier * lam ** (1 - 1 / num_lengths)).log()
+    other = (1 - earlier + earlier * lam ** (-1 / num_lengths)).log()
+    alike = torch.arange(episodes_per_meta, dtype=torch.float64).unsqueeze(-1)
+    return (((alike * same + (episodes_per_meta - 1 - alike) * other).exp() @ weights) / 2).to(dtype)
+
+
+def expected_discount(probability: Tensor, num_lengths: Tensor | int, episodes_per_meta: int, lam: float) -> Tensor:
+    """Σ_i E[λ^(N − (i−1)/k)] over the mini-episodes of a meta-episode, for a length chosen with this probability.
+
+    The policy cannot tell mini-episodes apart, so each of the i − 1 before has this length independently
+    with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1).
+    """
+    k = torch.as_tensor(num_lengths, device=probability.device).to(probability.dtype)
+    log_ratio = torch.log1p(-probability * (1 - lam)) - math.log(lam) / k
+    before = torch.arange(episodes_per_meta, device=probability.device, dtype=probability.dtype)
+    return (log_ratio.unsqueeze(-1) * before).exp().sum(-1)
+
+
+def expected_return(
+    probability: Tensor,
+    coins: Tensor,
+    best_return: Tensor | None,
+    num_lengths: Tensor | int,
+    episodes_per_meta: int,
+    lam: float,
+) -> Tensor:
+    """Expected DReST return of a meta-episode (equation 1 of the paper), from P(L=l), E[C | L=l] and m(l) [..., K].
+
+    ``best_return=None`` leaves out the division by m; λ = 1 gives the default reward's return. Exact and
+    differentiable.
+    """
+    preliminary = coins if best_return is None else share_of_best(coins, best_return)
+    k = torch.as_tensor(num_lengths, device=probability.device).unsqueeze(-1)
+    return (probability * preliminary * expected_discount(probability, k, episodes_per_meta, lam)).sum(-1)

@@ -1,0 +1,110 @@
+"""What a policy sees of a state. An observation is a function of (spot, taken, time left), batched.
+
+The environment and exact evaluation show a policy the same tensors, because both call these.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from envs.mdp import Mdp
+
+
+class Observation(Protocol):
+    shape: tuple[int, ...]
+    """Shape of one observation."""
+    see_time: bool
+    """Whether the time that is left can be told from it."""
+
+    def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        """[n, *shape] float observations of n states."""
+        ...
+
+
+class VectorObservation:
+    """The paper's observation [x, y, c…, b…] of the one level of a set; it does not show the time.
+
+    x is the column, y the row, both from 0 in the top left corner; c and b are 1 while the coin or button
+    is there.
+    """
+
+    see_time = False
+    TABLE_BITS = 12
+    """Up to so many coins and buttons every observation is computed once and looked up."""
+
+    def __init__(self, mdp: Mdp) -> None:
+        if mdp.num_levels != 1:
+            raise ValueError(
+                f"the vector observation shows 1 level and the set has {mdp.num_levels}; use the grid observation"
+            )
+        self.num_objects = mdp.num_objects
+        self.shape = (2 + self.num_objects,)
+        self._bits = torch.arange(self.num_objects, device=mdp.device)
+        self._width = mdp.width
+        self._table: Tensor | None = None
+        if self.num_objects <= self.TABLE_BITS:
+            spot = torch.arange(mdp.num_cells, device=mdp.device).repeat_interleave(1 << self.num_objects)
+            taken = torch.arange(1 << self.num_objects, device=mdp.device).repeat(mdp.num_cells)
+            self._table = self._compute(spot, taken)
+
+    def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        if self._table is None:
+            return self._compute(spot, taken)
+        return self._table.index_select(0, (spot << self.num_objects) | taken)
+
+    def _compute(self, spot: Tensor, taken: Tensor) -> Tensor:
+        present = ((taken.unsqueeze(-1) >> self._bits) & 1) ^ 1
+        position = torch.stack((spot % self._width, spot // self._width), dim=-1)
+        return torch.cat((position, present), dim=-1).float()
+
+
+class GridObservation:
+    """Planes [P, H, W] of the map: walls, coin values, button delays, the agent, and the time left.
+
+    Coins and buttons are shown while they are there; the time left fills its plane. Maps smaller than the
+    set's largest are padded with wall on the right and below. If a button of the set works by chance, a
+    sixth plane shows the chance of each button.
+    """
+
+    see_time = True
+
+    def __init__(self, mdp: Mdp) -> None:
+        self.planes = ("wall", "coin", "delay", "agent", "time") + (("chance",) if mdp.any_chance else ())
+        self.shape = (len(self.planes), mdp.height, mdp.width)
+        self._cells = mdp.num_cells
+        per_level = (mdp.num_levels, mdp.num_cells)
+        self._found = mdp.found.reshape(per_level)
+        self._wall = mdp.wall.reshape(per_level).float()
+        self._coin = mdp.coin.reshape(per_level).float()
+        self._delay = mdp.delay.reshape(per_level).float()
+        self._chance = mdp.chance.reshape(per_level).float() if mdp.any_chance else None
+        self._button = self._delay > 0
+
+    def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        level = torch.div(spot, self._cells, rounding_mode="floor")
+        cell = spot - level * self._cells
+        here = (self._found[level] & ~taken.unsqueeze(-1)) != 0
+        shown = torch.zeros(len(spot), len(self.planes), self._cells, device=spot.device)
+        shown[:, 0] = self._wall[level]
+        torch.mul(self._coin[level], here, out=shown[:, 1])
+        torch.mul(self._delay[level], here, out=shown[:, 2])
+        shown[:, 3].scatter_(1, cell.unsqueeze(-1), 1.0)
+        shown[:, 4] = time_left.unsqueeze(-1)
+        if self._chance is not None:
+            torch.mul(self._chance[level], here & self._button[level], out=shown[:, 5])
+        return shown.reshape(len(spot), *self.shape)
+
+
+OBSERVATIONS: dict[str, type[VectorObservation] | type[GridObservation]] = {
+    "vector": VectorObservation,
+    "grid": GridObservation,
+}
+
+
+def make_observation(name: str, mdp: Mdp) -> Observation:
+    if name not in OBSERVATIONS:
+        raise ValueError(f"no observation '{name}'; expected one of {', '.join(OBSERVATIONS)}")
+    return OBSERVATIONS[name](mdp)

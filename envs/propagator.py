@@ -1,0 +1,147 @@
+"""What a policy does, exactly: the probability of every trajectory-length and the coins collected in each.
+
+A level set is unrolled once into its reachable states; then, for any action probabilities on them, two
+numbers flow forward through the layers: the probability of being in a state, and that probability times
+the discounted coins collected on the way. Where they arrive at an end they are what the metrics need. All
+levels go at once, and everything is differentiable in the probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from envs.graph import Ends, Layer, walk
+from envs.mdp import Mdp
+from envs.solver import check_gamma
+
+
+@dataclass(frozen=True)
+class States:
+    """N states that a policy can be asked about."""
+
+    spot: Tensor
+    taken: Tensor
+    time_left: Tensor
+
+    def __len__(self) -> int:
+        return len(self.spot)
+
+    def __getitem__(self, index: Tensor | slice) -> States:
+        return States(self.spot[index], self.taken[index], self.time_left[index])
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """What a policy does in each level; columns are the lengths of `Reachable.lengths`."""
+
+    probability: Tensor
+    """[B, K] P(L = l)."""
+    coins: Tensor
+    """[B, K] E[C | L = l], the γ-discounted coins given the length; 0 where P(L = l) is 0."""
+
+
+class Reachable:
+    """The reachable states of a level set, unrolled: what exact evaluation runs on.
+
+    ``states`` are all of them, layer by layer. :meth:`distinct` gives those that a policy can tell apart.
+    """
+
+    def __init__(self, mdp: Mdp) -> None:
+        self.mdp = mdp
+        self.layers: list[Layer] = list(walk(mdp))
+        self._ends = Ends(self.layers, mdp.num_levels)
+        self.lengths = self._ends.lengths
+        """[B, K] trajectory-lengths, shortest first, padded with 0."""
+        self.num_lengths = self._ends.num_lengths
+        """[B]"""
+        self.states = States(
+            torch.cat([layer.spot for layer in self.layers]),
+            torch.cat([layer.taken for layer in self.layers]),
+            torch.cat([layer.time_left for layer in self.layers]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def distinct(self, *, see_time: bool) -> tuple[States, Tensor]:
+        """The states that a policy tells apart, and for each reachable state its index among them.
+
+        Without the time (the paper's observation) a state is what stands on the map: the agent, the
+        coins and buttons left.
+        """
+        if see_time and not self.mdp.any_chance:
+            return self.states, torch.arange(len(self), device=self.mdp.device)
+        key = self.states.spot
+        if see_time:
+            key = key * (self.mdp.max_time + 1) + self.states.time_left
+        unique, index = torch.unique((key << self.mdp.num_objects) | self.states.taken, return_inverse=True)
+        one_of_each = torch.empty_like(unique).scatter_(0, index, torch.arange(len(index), device=index.device))
+        return self.states[one_of_each], index
+
+    def propagate(self, probabilities: Tensor, gamma: float = 1.0) -> Lengths:
+        """Exact lengths and coins of the policy with these action probabilities [N, 4] in ``states``.
+
+        On a clock that counts moves, bumps are free, so what counts is the choice among the moves. A
+        policy that only bumps never ends: what it does so with is missing from P(L = l).
+        """
+        check_gamma(gamma)
+        if probabilities.shape != (len(self), 4):
+            raise ValueError(f"probabilities of shape {tuple(probabilities.shape)}; expected ({len(self)}, 4)")
+        arrived = probabilities.new_ones(self.mdp.num_levels)
+        gathered = torch.zeros_like(arrived)
+        ends: list[Tensor] = []
+        end_coins: list[Tensor] = []
+        first = 0
+        for layer in self.layers:
+            count = len(layer.spot)
+            chosen = _among_moves(probabilities[first : first + count], layer.moving)
+            first += count
+            flow = arrived.unsqueeze(-1) * chosen
+            gain = gathered.unsqueeze(-1) * chosen + flow * (gamma**layer.tick * layer.coin).to(flow.dtype)
+            arrived, gathered = (_arrive(layer, value) for value in (flow, gain))
+            ends.append(arrived[layer.next_states :])
+            end_coins.append(gathered[layer.next_states :])
+            arrived, gathered = arrived[: layer.next_states], gathered[: layer.next_states]
+        probability = self._ends.table(torch.cat(ends))
+        coins_there = self._ends.table(torch.cat(end_coins))
+        possible = probability > 0
+        return Lengths(probability, torch.where(possible, coins_there, 0) / torch.where(possible, probability, 1))
+
+    def evaluate(
+        self,
+        policy: Callable[[States], Tensor],
+        gamma: float = 1.0,
+        *,
+        see_time: bool = True,
+        states_at_once: int = 65_536,
+    ) -> Lengths:
+        """Exact lengths and coins of a policy: a function from states to action probabilities [n, 4]."""
+        states, index = self.distinct(see_time=see_time)
+        parts = [policy(states[at : at + states_at_once]) for at in range(0, len(states), states_at_once)]
+        return self.propagate(torch.cat(parts)[index], gamma)
+
+
+def uniform_policy(states: States) -> Tensor:
+    """Every action with probability 1/4."""
+    return torch.full((len(states), 4), 0.25, dtype=torch.float64, device=states.spot.device)
+
+
+def _among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
+    if moving is None:
+        return probabilities
+    moves = torch.where(moving, probabilities, 0)
+    total = moves.sum(-1, keepdim=True)
+    # Where no bump is free the probabilities stay as they are, whatever they sum to.
+    total = torch.where(moving.all(-1, keepdim=True) | (total == 0), 1, total)
+    return moves / total
+
+
+def _arrive(layer: Layer, flow: Tensor) -> Tensor:
+    """Add up what flows [n, 4] along each action into the states and ends of the next layer."""
+    if layer.chance is not None:
+        flow = flow.unsqueeze(-1) * layer.chance.to(flow.dtype)
+    return flow.new_zeros(layer.next_size).index_add(0, layer.target.reshape(-1), flow.reshape(-1))

@@ -1,0 +1,37 @@
+"""Random numbers that depend on a key and a counter alone.
+
+Each slot of an environment has keys of its own and counts its draws, so no slot's luck depends on when the
+others reset or what they do, and a saved counter continues the stream where it stood.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# The constants of the splitmix64 generator (Steele, Lea, Flood 2014), as signed 64-bit numbers.
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+_MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
+_MIX_2 = 0x94D049BB133111EB - (1 << 64)
+
+
+def mix(key: Tensor, counter: Tensor) -> Tensor:
+    """64 well mixed bits for each key and counter (int64, which wraps around)."""
+    z = key + (counter + 1) * _GOLDEN
+    z = (z ^ _shift_right(z, 30)) * _MIX_1
+    z = (z ^ _shift_right(z, 27)) * _MIX_2
+    return z ^ _shift_right(z, 31)
+
+
+def uniform(key: Tensor, counter: Tensor) -> Tensor:
+    """A float64 in [0, 1) for each key and counter."""
+    return _shift_right(mix(key, counter), 11).double() * 2.0**-53
+
+
+def integer(key: Tensor, counter: Tensor, below: int) -> Tensor:
+    """A whole number in [0, below) for each key and counter."""
+    return (uniform(key, counter) * below).long().clamp_max(below - 1)
+
+
+def _shift_right(z: Tensor, bits: int) -> Tensor:
+    return (z >> bits) & ((1 << (64 - bits)) - 1)
