@@ -1,0 +1,66 @@
+# Every target that needs Python first sees to .venv, which is made anew when the dependencies change.
+# Another interpreter: make test PYTHON=python3.12
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+# Small tensors: one thread is faster than many, and workers do not get in each other's way.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help install train test test-slow test-all lint check format bench clean
+
+help:
+	@echo "make train     train on the example world (for now: show it)"
+	@echo "make test      the fast tests"
+	@echo "make test-all  the fast and the slow tests"
+	@echo "make check     formatting, lint, types and the fast tests"
+	@echo "make format    format the code and repair what ruff can repair"
+	@echo "make bench     the speed measurements in benchmarks/"
+	@echo "make clean     remove what builds, tests and tools left behind (not .venv, not runs/)"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml setup.py constraints.txt
+	@test -x $(BIN)/pip \
+	|| $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
+	|| { echo "Python 3.10 or newer is needed, and '$(PYTHON)' is not: name one, as in 'make test PYTHON=python3.12'." >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	@echo "Installing into .venv (the first time this takes some minutes) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+train: $(INSTALLED)
+	$(BIN)/python -m envs.show example
+
+test: $(INSTALLED)
+	$(PYTEST) -m "not slow and not gpu and not benchmark"
+
+test-slow: $(INSTALLED)
+	$(PYTEST) -m "slow and not gpu and not benchmark"
+
+test-all: $(INSTALLED)
+	$(PYTEST) -m "not gpu and not benchmark"
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+check: lint test
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Each script in benchmarks/ is one benchmark; a name that begins with _ is a helper.
+bench: $(INSTALLED)
+	@set -e; found=; for script in benchmarks/[!_]*.py; do \
+	  test -e "$$script" || continue; found=1; \
+	  module=$${script%.py}; echo "== $$script"; $(BIN)/python -m "benchmarks.$${module##*/}"; \
+	done; \
+	test -n "$$found" || echo "There is no benchmark yet."
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

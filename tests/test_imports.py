@@ -1,0 +1,169 @@
+"""The one-way order of imports: each floor of the project sees the floors below it, and no other.
+
+Not held by good will: the import statements of every module are walked, also those inside functions
+and under ``if TYPE_CHECKING``.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("drest_torch", "envs", "algos")
+MATHEMATICS = {"drest_torch", *(f"drest_torch.{name}" for name in ("reward", "transform", "metrics", "stats"))}
+ENTRY_POINTS = {f"drest_torch.{name}" for name in ("train", "evaluate", "study")}
+
+# floor: the floors it may import
+BELOW = {
+    "mathematics": {"mathematics"},
+    "envs": {"mathematics", "envs"},
+    "algos": {"mathematics", "algos"},  # specs and batches, never a level: envs is out of sight
+    "application": {"mathematics", "envs", "algos", "application"},
+    "entry point": {"mathematics", "envs", "algos", "application", "entry point"},
+}
+MATHEMATICS_LIBRARIES = {"torch", "torchrl", "tensordict", "numpy"}
+"""Beside the standard library, all that the lowest floor may import."""
+
+
+def floor_of(module: str) -> str | None:
+    """The floor of a module of this project, or None for a library."""
+    if module in MATHEMATICS:
+        return "mathematics"
+    if module in ENTRY_POINTS:
+        return "entry point"
+    top = module.partition(".")[0]
+    if top in ("tests", "benchmarks", "configs"):
+        return top  # which no floor may import
+    return {"envs": "envs", "algos": "algos", "drest_torch": "application"}.get(top)
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Every module of the packages under ``root``, by its dotted name."""
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(module: str, path: Path, known: set[str]) -> Iterator[tuple[int, str]]:
+    """``(line, module)`` for each import in a file; ``known`` tells ``from package import module`` from a name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = node.module or ""
+            if node.level:
+                parents = module.split(".")
+                if path.name != "__init__.py":
+                    parents.pop()
+                parents = parents[: len(parents) - node.level + 1]
+                source = ".".join([*parents, *filter(None, [node.module])])
+            for alias in node.names:
+                inner = f"{source}.{alias.name}"
+                yield node.lineno, inner if inner in known else source
+
+
+def violations(root: Path) -> list[str]:
+    """One sentence for each import that goes the wrong way."""
+    wrong = []
+    files = modules(root)
+    for module, path in files.items():
+        floor = floor_of(module)
+        assert floor is not None
+        for line, target in imported(module, path, set(files)):
+            top, target_floor = target.partition(".")[0], floor_of(target)
+            if target_floor is not None:
+                allowed = target_floor in BELOW[floor]
+            elif top in ("hydra", "hydra_plugins"):
+                allowed = floor == "entry point"
+            elif floor == "mathematics":
+                allowed = top in MATHEMATICS_LIBRARIES or top in sys.stdlib_module_names
+            else:
+                allowed = True
+            if not allowed:
+                what = f"{target} ({target_floor})" if target_floor else target
+                wrong.append(f"{path.relative_to(root)}:{line}: {module} ({floor}) imports {what}")
+    return wrong
+
+
+def test_imports_run_downwards() -> None:
+    assert violations(ROOT) == []
+
+
+def test_every_floor_was_walked() -> None:
+    found = modules(ROOT)
+    assert {"drest_torch", "envs", "envs.levels", "algos"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("file", "statement", "complaint"),
+    [
+        ("drest_torch/reward.py", "import scipy.stats", "drest_torch.reward (mathematics) imports scipy.stats"),
+        ("drest_torch/__init__.py", "from envs import levels", "imports envs.levels (envs)"),
+        ("drest_torch/__init__.py", "from .training import run", "imports drest_torch.training (application)"),
+        ("drest_torch/metrics.py", "from . import training", "imports drest_torch.training (application)"),
+        ("drest_torch/metrics.py", "from drest_torch import training", "imports drest_torch.training (application)"),
+        ("drest_torch/training.py", "def run():\n    import hydra", "drest_torch.training (application) imports hydra"),
+        ("drest_torch/training.py", "from drest_torch.train import main", "imports drest_torch.train (entry point)"),
+        ("drest_torch/studies/one.py", "from hydra.utils import instantiate", "drest_torch.studies.one (application)"),
+        ("drest_torch/studies/one.py", "from ..train import main", "imports drest_torch.train (entry point)"),
+        ("envs/levels.py", "from algos import ppo", "envs.levels (envs) imports algos.ppo (algos)"),
+        ("envs/levels.py", "from drest_torch.training import run", "imports drest_torch.training (application)"),
+        ("envs/levels.py", "import tests.helpers", "imports tests.helpers (tests)"),
+        ("algos/ppo.py", "from envs.levels import Level", "algos.ppo (algos) imports envs.levels (envs)"),
+        ("algos/ppo.py", "if TYPE_CHECKING:\n    import envs", "algos.ppo (algos) imports envs (envs)"),
+        ("algos/nets/one.py", "from drest_torch import training", "imports drest_torch.training (application)"),
+    ],
+)
+def test_a_wrong_import_is_found(tmp_path: Path, file: str, statement: str, complaint: str) -> None:
+    write_good_tree(tmp_path)
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"{statement}\n", encoding="utf-8")
+    (complaint_found,) = violations(tmp_path)
+    assert complaint_found.startswith(file)
+    assert complaint in complaint_found
+
+
+def test_a_right_import_is_left_alone(tmp_path: Path) -> None:
+    write_good_tree(tmp_path)
+    assert violations(tmp_path) == []
+
+
+def write_good_tree(root: Path) -> None:
+    files = {
+        "drest_torch/__init__.py": "from .metrics import usefulness\nfrom drest_torch.reward import discount",
+        "drest_torch/reward.py": "import math, numpy as np, torch.nn.functional as F\ndiscount = 0.9",
+        "drest_torch/metrics.py": "from tensordict import TensorDict\nfrom . import reward\nusefulness = 1",
+        "drest_torch/training.py": "import wandb\nimport algos, envs.levels\nfrom drest_torch import usefulness",
+        "drest_torch/train.py": "import hydra\nfrom .training import run",
+        "envs/__init__.py": "from envs.levels import Level",
+        "envs/levels.py": "import matplotlib\nfrom drest_torch import usefulness\nLevel = int",
+        "algos/__init__.py": "",
+        "algos/ppo.py": "import torchrl\nfrom drest_torch.metrics import usefulness\nfrom . import ppo",
+    }
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def test_the_reward_and_the_metrics_come_alone() -> None:
+    """In anybody's project: no worlds, no algorithms, and nothing of what only the application needs."""
+    program = (
+        "import sys\n"
+        "from drest_torch import DReSTReward, usefulness, neutrality\n"
+        "tops = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted(tops & {'envs', 'algos', 'hydra', 'omegaconf', 'wandb', 'matplotlib'}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"

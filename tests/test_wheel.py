@@ -1,0 +1,83 @@
+"""What a user gets who installs the project instead of cloning it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("drest_torch", "envs", "algos")
+
+pytestmark = pytest.mark.slow
+
+
+def call(*command: str | Path, cwd: Path, **variables: str) -> str:
+    environment = {**os.environ, **variables}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout without what git ignores, so that building leaves nothing behind in it."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: which files belong to the project is not known")
+    copy = tmp_path_factory.mktemp("source")
+    names = call("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():  # not one that is deleted but still tracked
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir")
+    call(sys.executable, "-m", "pip", "wheel", *options, folder, ".", cwd=source)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel's contents only; the libraries come from the environment the tests run in."""
+    folder = tmp_path_factory.mktemp("installed")
+    options = ("--no-deps", "--no-index", "--quiet", "--target")
+    call(sys.executable, "-m", "pip", "install", *options, folder, wheel, cwd=folder)
+    return folder
+
+
+def test_nothing_is_missing_and_nothing_is_too_much(source: Path, wheel: Path) -> None:
+    expected = {
+        path.relative_to(source).as_posix() for package in PACKAGES for path in (source / package).rglob("*.py")
+    }
+    expected |= {path.relative_to(source).as_posix() for path in (source / "envs" / "worlds").rglob("*.txt")}
+    configs = {path.relative_to(source).as_posix() for path in (source / "configs").rglob("*.yaml")}
+    expected |= {f"drest_torch/{name}" for name in configs}
+    assert any(name.startswith("envs/worlds/") for name in expected)
+    contents = set(ZipFile(wheel).namelist())
+    assert {name for name in contents if ".dist-info/" not in name} == expected
+
+
+def test_it_works_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
+    program = (
+        "import drest_torch, envs, algos\n"
+        "from drest_torch import DReSTReward, usefulness, neutrality\n"
+        "print(drest_torch.__file__, envs.__file__, algos.__file__, sep='\\n')\n"
+    )
+    found = call(sys.executable, "-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).splitlines()
+    assert [Path(path).parents[1].resolve() for path in found] == [installed.resolve()] * 3
+
+
+def test_a_level_is_shown_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
+    shown = call(sys.executable, "-m", "envs.show", "example", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert shown.strip()
