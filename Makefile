@@ -4,8 +4,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-# Small tensors: one thread is faster than many, and workers do not get in each other's way.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# One thread: the tensors are small, and workers (make test PYTEST_ARGS="-n 4") do not get in each other's way.
+PYTEST_ARGS ?=
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help install train test test-slow test-all lint check format bench clean
