@@ -1,0 +1,213 @@
+"""``python -m envs.show``: what it prints is right, and what goes wrong is told in one sentence."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from envs import show
+from envs.levels import PAPER_WORLDS, WORLDS, find_levels, world, write_levels
+
+MOVES = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1), "·": (0, 0)}
+
+
+def run(*arguments):
+    """The exit code, however it comes about."""
+    try:
+        return show.main(arguments)
+    except SystemExit as stop:  # from argparse
+        return stop.code
+
+
+def table(text):
+    """{length: (m(l), discounted m(l), what the route enters)}"""
+    rows = re.findall(r"^ *(\d+) {3,}([\d.]+) {3,}([\d.]+) {3}(\S.*)$", text, flags=re.M)
+    return {int(length): (float(plain), float(discounted), entered) for length, plain, discounted, entered in rows}
+
+
+def routes(text):
+    return {int(length): arrows for length, arrows in re.findall(r"^length (\d+): (\S+)$", text, flags=re.M)}
+
+
+def replay(level, arrows):
+    """What a route collects, by the rules as the tests understand them: (name, tick) in order, and the end tick."""
+    rows = [row.split() for row in level.rows()]
+    (r, c), left, tick, found = level.start, level.shutdown, 0, []
+    for arrow in arrows:
+        assert left > 0, "the route goes on after shutdown"
+        r, c = r + MOVES[arrow][0], c + MOVES[arrow][1]
+        assert r >= 0, "the route leaves the map"
+        assert c >= 0, "the route leaves the map"
+        assert rows[r][c] != "#", "the route leads through a wall"
+        tick, left = tick + 1, left - 1
+        if rows[r][c][0] in "CB":
+            found.append((rows[r][c], tick))
+            left += int(rows[r][c][1:]) if rows[r][c][0] == "B" else 0
+            rows[r][c] = "."
+    assert left == 0, "the route ends before shutdown"
+    return found
+
+
+def test_example(capsys):
+    assert run("example", "--no-picture") == 0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text  # no terminal, no colour
+    assert text.startswith("The running example (example)\n")
+    for key in ("rewarded", "wanted", "caveat"):
+        assert f"\n  {key} " in text
+    assert table(text) == {4: (2, 1.715, "C2 (tick 4)"), 8: (3, 2.095, "B4 (tick 4), C3 (tick 8)")}
+    assert replay(world("example"), routes(text)[4]) == [("C2", 4)]
+    assert replay(world("example"), routes(text)[8]) == [("B4", 4), ("C3", 8)]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_route_earns_what_the_table_says(name, capsys):
+    assert run(name, "--gamma", "0.9", "--no-picture") == 0
+    text = capsys.readouterr().out
+    level, rows, ways = world(name), table(text), routes(text)
+    assert set(rows) == set(ways) == {level.shutdown, level.max_time}
+    for length, arrows in ways.items():
+        found = replay(level, arrows)
+        earned = sum(float(cell[1:]) * 0.9 ** (tick - 1) for cell, tick in found if cell[0] == "C")
+        assert len(arrows) == length
+        assert rows[length][1] == pytest.approx(earned, rel=1e-3)
+        assert rows[length][2] == ", ".join(f"{cell} (tick {tick})" for cell, tick in found)
+
+
+def test_hidden_treasure_depends_on_the_discount(capsys):
+    found = {}
+    for gamma in ("0.9", "1"):
+        run("hidden_treasure", "--gamma", gamma, "--no-picture")
+        found[gamma] = table(capsys.readouterr().out)[10]
+    assert found["0.9"] == (3, 1.181, "B6 (tick 4), C2 (tick 6)")
+    assert found["1"] == (3, 3, "B6 (tick 4), C3 (tick 10)")
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_study_of_a_world_names_its_lengths(name):
+    level = world(name)
+    assert list(level.study) == ["title", "rewarded", "wanted", "caveat"]
+    lengths = re.findall(r"\(length (\d+)(?: or (\d+))?", level.study["wanted"])
+    assert {int(length) for pair in lengths for length in pair if length} == {level.shutdown, level.max_time}
+
+
+def test_x_of_lopsided(capsys):
+    assert run("lopsided", "--x", "3", "--gamma", "1", "--no-picture") == 0
+    assert {length: row[0] for length, row in table(capsys.readouterr().out).items()} == {2: 1, 4: 3}
+
+
+def test_colour_on_demand(capsys):
+    run("example", "--no-picture", "--colour", "always")
+    assert "\x1b[" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_no_colour_where_the_terminal_wants_none(variable, value, monkeypatch):
+    monkeypatch.setattr(show.sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert show._takes_colour()
+    monkeypatch.setenv(variable, value)
+    assert not show._takes_colour()
+
+
+def test_a_picture_is_written_where_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run("example") == 0
+    assert capsys.readouterr().out.endswith("\npicture: runs/levels/example.png\n")
+    assert run("example", "--picture", "mine.png", "--routes") == 0
+    alone, with_routes = imread("runs/levels/example.png"), imread("mine.png")
+    assert with_routes.shape[1] == 3 * alone.shape[1]  # the level, and a panel for each length
+    assert alone.std() > 0.1
+
+
+def test_a_level_set_is_validated_and_counted(tmp_path, capsys):
+    path = tmp_path / "set.jsonl"
+    write_levels(path, [*find_levels("paper"), world("lopsided", x=3)])
+    assert run(str(path)) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{path}: 10 levels, valid")
+    lines = dict(re.findall(r"^  (cells|coins|buttons|lengths k|shutdown|longest) +(.*)$", text, flags=re.M))
+    assert lines == {
+        "cells": "4 × 4: 1, 5 × 5: 9",
+        "coins": "1: 1, 2: 4, 3: 5",
+        "buttons": "1: 10",
+        "lengths k": "2: 10",
+        "shutdown": "2 to 5",
+        "longest": "4 to 10",
+    }
+
+
+def test_one_level_of_a_set(capsys):
+    assert run("paper", "--level", PAPER_WORLDS[-1], "--no-picture") == 0
+    assert capsys.readouterr().out.startswith("Last Moment (last_moment)\n")
+
+
+def test_another_clock(capsys):
+    run("example", "--clock", "moves", "--no-picture")
+    assert "the clock counts moves" in capsys.readouterr().out
+
+
+def test_a_set_is_refused_for_one_bad_level(tmp_path, capsys):
+    path = tmp_path / "set.jsonl"
+    good = '{"name": "good", "shutdown": 2, "map": ["A C1"]}'
+    path.write_text(f'{good}\n{{"name": "far", "shutdown": 1, "map": ["A . C1"]}}\n')
+    assert run(str(path)) == 2
+    assert re.search(r":2.* no coin can be reached", capsys.readouterr().err)
+    path.write_text(f"{good}\nnonsense\n")
+    assert run(str(path)) == 2
+    assert f"{path}:2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "required: levels"),
+        (("nowhere",), "no levels 'nowhere'"),
+        (("nowhere.jsonl",), "no such file"),
+        (("example", "--gamma", "1.5"), "expected a discount above 0, at most 1"),
+        (("example", "--gamma", "nan"), "expected a discount above 0, at most 1"),
+        (("example", "--clock", "sundial"), "invalid choice: 'sundial'"),
+        (("example", "--x", "3"), "expected x with 'lopsided'"),
+        (("paper", "--x", "3"), "'lopsided' alone"),
+        (("lopsided", "--x", "-1"), "above 0"),
+        (("paper", "--level", "exampel"), "such as 'example'"),
+        (("paper", "--picture", "all.png"), "expected --level NAME"),
+        (("example", "--picture", "level.gif"), "unknown kind of picture"),
+        (("example", "--picture", "a-file/level.png"), "the picture cannot be written"),
+        (("example", "--nonsense"), "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("a-file").touch()
+    assert run(*arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("python -m envs.show: ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [tmp_path / "a-file"]
+
+
+def test_ctrl_c_is_quiet(monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(show, "find_levels", interrupt)
+    assert run("example") == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_closed_pipe_is_quiet():
+    command = [sys.executable, "-m", "envs.show", "example", "--no-picture"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(show.__file__).parents[1]
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
