@@ -86,7 +86,7 @@ class GridworldEnv(EnvBase):
         group: so many slots beside each other play the same levels in the same order.
         seed: of everything that is drawn here: the levels and the luck of the buttons.
 
-    ``reset(TensorDict({"level": index}))`` sets the level of each slot instead of drawing it.
+    ``reset(level=index)`` sets the level of each slot [B] instead of drawing it.
     """
 
     batch_locked = True
@@ -170,13 +170,14 @@ class GridworldEnv(EnvBase):
         self._slots = begin(self.mdp, torch.zeros_like(slot))
         self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
 
-    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+    def _reset(
+        self, tensordict: TensorDictBase | None = None, level: Tensor | None = None, **kwargs: Any
+    ) -> TensorDictBase:
         asked = None if tensordict is None else tensordict.get("_reset", None)
         asked = torch.ones_like(self._meta, dtype=torch.bool) if asked is None else asked.reshape(-1)
-        level = None if tensordict is None else tensordict.get("level", None)
         if level is None:
             level = streams.integer(self._level_key, self._meta, self.mdp.num_levels)
-        fresh = begin(self.mdp, level.reshape(-1))
+        fresh = begin(self.mdp, level.to(self.mdp.device))
         self._slots = Slots(*(torch.where(asked, new, old) for new, old in zip(fresh, self._slots, strict=True)))
         self._meta = self._meta + asked
         self._mini_idx = self._mini_idx * ~asked

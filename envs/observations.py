@@ -5,6 +5,7 @@ The environment and exact evaluation show a policy the same tensors, because bot
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -41,7 +42,7 @@ class VectorObservation:
                 f"the vector observation shows 1 level and the set has {mdp.num_levels}; use the grid observation"
             )
         self.num_objects = mdp.num_objects
-        self.shape = (2 + self.num_objects,)
+        self.shape: tuple[int, ...] = (2 + self.num_objects,)
         self._bits = torch.arange(self.num_objects, device=mdp.device)
         self._width = mdp.width
         self._table: Tensor | None = None
@@ -73,7 +74,7 @@ class GridObservation:
 
     def __init__(self, mdp: Mdp) -> None:
         self.planes = ("wall", "coin", "delay", "agent", "time") + (("chance",) if mdp.any_chance else ())
-        self.shape = (len(self.planes), mdp.height, mdp.width)
+        self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
         self._cells = mdp.num_cells
         per_level = (mdp.num_levels, mdp.num_cells)
         self._found = mdp.found.reshape(per_level)
@@ -98,7 +99,7 @@ class GridObservation:
         return shown.reshape(len(spot), *self.shape)
 
 
-OBSERVATIONS: dict[str, type[VectorObservation] | type[GridObservation]] = {
+OBSERVATIONS: dict[str, Callable[[Mdp], Observation]] = {
     "vector": VectorObservation,
     "grid": GridObservation,
 }

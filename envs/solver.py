@@ -35,9 +35,10 @@ class Optima:
 def solve(mdp: Mdp, gamma: float = 1.0) -> Optima:
     """Lengths and optima of every level of a set, for a discount γ in (0, 1].
 
-    m(l) is the largest total of any trajectory that has length l with positive probability. Without
-    buttons that work by chance that is the paper's maximum of E[C | L = l] over policies; with them too,
-    unless two different sets of working buttons give the same length, when it is an upper bound of it.
+    m(l) is the largest total of any trajectory that has length l with positive probability. That is the
+    paper's maximum of E[C | L = l] over policies, also where buttons work by chance: a policy that plays
+    the actions of that trajectory come what may collects the same coins at the same ticks, and how the
+    buttons turn out decides only how long it goes on.
     """
     check_gamma(gamma)
     ends: list[Layer] = []

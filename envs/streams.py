@@ -6,7 +6,6 @@ others reset or what they do, and a saved counter continues the stream where it 
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 # The constants of the splitmix64 generator (Steele, Lea, Flood 2014), as signed 64-bit numbers.

@@ -1,0 +1,277 @@
+"""The batched environment: against the simulator, batch against singles, resets, streams and seeds."""
+
+import random
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.envs import check_env_specs
+
+from envs import streams
+from envs.gridworld import GridworldEnv, begin, play
+from envs.levels import PAPER_WORLDS, parse_level, world
+from envs.mdp import compile_levels
+from envs.observations import GridObservation, VectorObservation
+from envs.propagator import Reachable, uniform_policy
+from tests.simulator import Simulator, random_level
+
+NINE = [world(name) for name in PAPER_WORLDS]
+
+
+def random_levels(count, **kwargs):
+    rng = random.Random(count)
+    return [random_level(rng, max_ticks=8, name=str(i), **kwargs) for i in range(count)]
+
+
+def rollout(env, steps, seed=0):
+    """Steps with actions drawn from a generator of their own; the next tensordicts, [B, T]."""
+    generator = torch.Generator().manual_seed(seed)
+    td, seen = env.reset(), []
+    for _ in range(steps):
+        td.set("action", torch.randint(4, env.batch_size, generator=generator))
+        step, td = env.step_and_maybe_reset(td)
+        seen.append(step.get("next").clone())
+    return torch.stack(seen, dim=1)
+
+
+@pytest.mark.parametrize("observation", ["vector", "grid"])
+@pytest.mark.parametrize("levels", [NINE[:1], random_levels(1, chances=True)])
+def test_specs(levels, observation):
+    check_env_specs(GridworldEnv(levels, 5, episodes_per_meta=2, observation=observation))
+
+
+@pytest.mark.parametrize("clock", ["steps", "moves"])
+def test_every_step_equals_the_simulators(clock):
+    levels = random_levels(40, clock=clock)
+    env = GridworldEnv(levels, 40, episodes_per_meta=1000, gamma=0.9)
+    index = torch.arange(40)
+    td = env.reset(level=index)
+    simulators = [Simulator(level) for level in levels]
+    rng = random.Random(0)
+    ended = 0
+    for _ in range(60):
+        actions = [rng.randrange(4) for _ in levels]
+        td.set("action", torch.tensor(actions))
+        _, td = env.step_and_maybe_reset(td)
+        for i, (simulator, action) in enumerate(zip(simulators, actions, strict=True)):
+            assert td["observation"].shape[1:] == env.observe.shape
+            simulator.step(action)
+            assert env._slots.ticks[i] == (0 if simulator.done else simulator.ticks)
+            assert td["mini_done"][i].item() == simulator.done
+            if simulator.done:
+                ended += 1
+                column = td["mini_len"][i].item()
+                assert env.optima.lengths[i, column] == simulator.ticks
+                assert td["best_return"][i].item() == pytest.approx(env.optima.best_return[i, column].item())
+                simulators[i] = simulator = Simulator(levels[i])
+            shown = td["observation"][i, :5]
+            assert shown[3].nonzero().tolist() == [[simulator.row, simulator.column]]
+            assert (shown[4] == simulator.time_left).all()
+            coins = sum(c.value for c, there in zip(levels[i].coins, simulator.coins_present, strict=True) if there)
+            delays = sum(
+                b.delay for b, there in zip(levels[i].buttons, simulator.buttons_present, strict=True) if there
+            )
+            assert shown[1].sum().item() == pytest.approx(coins)
+            assert shown[2].sum().item() == delays
+    assert ended > 100
+
+
+def test_rewards_equal_the_simulators():
+    levels = random_levels(30)
+    mdp = compile_levels(levels)
+    slots = begin(mdp, torch.arange(30))
+    simulators = [Simulator(level) for level in levels]
+    rng = random.Random(1)
+    for _ in range(40):
+        actions = [rng.randrange(4) for _ in levels]
+        slots, played = play(mdp, slots, torch.tensor(actions))
+        coins = [simulator.step(action) for simulator, action in zip(simulators, actions, strict=True)]
+        assert played.coin.tolist() == pytest.approx(coins)
+        simulators = [Simulator(s.level) if s.done else s for s in simulators]
+
+
+def test_batch_equals_singles():
+    levels = random_levels(12, chances=True, clock=None)
+    batch = GridworldEnv(levels, 8, episodes_per_meta=3, seed=4)
+    together = rollout(batch, 80)
+    for i in range(8):
+        single = GridworldEnv(levels, 1, episodes_per_meta=3)
+        whole = GridworldEnv(levels, 8, episodes_per_meta=3, seed=4).state_dict()
+        single.load_state_dict({name: value[i : i + 1] for name, value in whole.items()})
+        generator = torch.Generator().manual_seed(0)
+        td, seen = single.reset(), []
+        for _ in range(80):
+            td.set("action", torch.randint(4, (8,), generator=generator)[i : i + 1])
+            step, td = single.step_and_maybe_reset(td)
+            seen.append(step.get("next").clone())
+        alone = torch.stack(seen, dim=1)
+        assert (alone == together[i : i + 1]).all()
+    assert together["done"].sum() > 8
+
+
+def test_a_slot_that_ends_alone_leaves_the_others_as_they_were():
+    levels = [parse_level(f"shutdown: {t}\nA C1\nB1 .", name=str(t)) for t in (1, 50)]
+    env = GridworldEnv(levels, 2, episodes_per_meta=2)
+    td = env.reset(level=torch.tensor([0, 1]))
+    for step in range(1, 7):
+        td.set("action", torch.tensor([0, 0]))
+        step_td, td = env.step_and_maybe_reset(td)
+        assert step_td["next", "done"].squeeze(-1).tolist()[1] is False
+        assert env._slots.ticks[1] == step
+        assert td["tick"][1] == step
+        if step_td["next", "done"][0]:
+            assert td["mini_idx"][0] == 0
+            break
+    assert step == 2
+
+
+def test_the_levels_of_a_slot_do_not_depend_on_when_others_reset():
+    env, other = (GridworldEnv(NINE, 4, episodes_per_meta=1, seed=3) for _ in range(2))
+
+    def levels_of(env, resets, slot):
+        env.reset()
+        seen = [env._slots.level[slot].item()]
+        for mask in resets:
+            asked = torch.tensor(mask).unsqueeze(-1)
+            env.reset(TensorDict({"_reset": asked}, batch_size=4))
+            if mask[slot]:
+                seen.append(env._slots.level[slot].item())
+        return seen
+
+    one = levels_of(env, [(True, True, True, True)] * 6, 2)
+    two = levels_of(other, [(i % 2 == 0, False, i % 3 == 0, True) for i in range(16)], 2)
+    assert one == two[:7]
+    assert len(set(one)) > 2
+
+
+def test_seeds():
+    def run(seed):
+        return rollout(GridworldEnv(NINE, 6, episodes_per_meta=1, seed=seed), 60)
+
+    assert (run(1) == run(1)).all()
+    assert not (run(1)["observation"] == run(2)["observation"]).all()
+    env = GridworldEnv(NINE, 6, episodes_per_meta=1, seed=2)
+    env.set_seed(1)
+    assert (rollout(env, 60) == run(1)).all()
+
+
+def test_no_global_generator_is_touched():
+    before = torch.get_rng_state()
+    env = GridworldEnv(random_levels(3, chances=True), 4, episodes_per_meta=2)
+    rollout(env, 30)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_group_plays_the_same_levels():
+    env = GridworldEnv(NINE, 12, episodes_per_meta=1, group=4)
+    for _ in range(5):
+        env.reset()
+        level = env._slots.level.reshape(3, 4)
+        assert (level == level[:, :1]).all()
+    with pytest.raises(ValueError, match="12 slots cannot be grouped by 5"):
+        GridworldEnv(NINE, 12, group=5)
+
+
+def test_meta_episodes_have_e_mini_episodes():
+    played = rollout(GridworldEnv(NINE, 5, episodes_per_meta=3), 200)
+    for slot in played:
+        minis = slot["mini_done"].squeeze(-1).cumsum(0)
+        ends = slot["done"].squeeze(-1).nonzero().squeeze(-1)
+        assert minis[ends].tolist() == [3 * (i + 1) for i in range(len(ends))]
+        assert len(ends) > 4
+
+
+def test_luck_has_the_buttons_chance():
+    level = parse_level("shutdown: 1\nA B3@0.3\n. C1", name="lucky")
+    env = GridworldEnv([level], 4096, episodes_per_meta=4)
+    td = env.reset()
+    td.set("action", torch.full((4096,), 3))
+    ended = env.step(td)["next", "mini_done"].float().mean().item()
+    assert ended == pytest.approx(0.7, abs=0.04)
+
+
+def test_sampled_lengths_agree_with_the_propagator():
+    level = parse_level("shutdown: 2\n. C2 .\nA B2@0.5 C1\n# B1 .", name="small")
+    reachable = Reachable(compile_levels([level]))
+    exact = reachable.evaluate(uniform_policy).probability[0]
+    played = rollout(GridworldEnv([level], 512, episodes_per_meta=8), 100)
+    lengths = played["mini_len"][played["mini_done"]]
+    sampled = torch.bincount(lengths, minlength=4) / len(lengths)
+    assert torch.allclose(sampled.double(), exact, atol=0.015)
+
+
+def test_state_dict_continues_bit_for_bit():
+    levels = random_levels(6, chances=True)
+    env = GridworldEnv(levels, 8, episodes_per_meta=2, seed=9)
+    rollout(env, 30)
+    other = GridworldEnv(levels, 8, episodes_per_meta=2)
+    other.load_state_dict(env.state_dict())
+    assert (rollout(env, 50, seed=1) == rollout(other, 50, seed=1)).all()
+    with pytest.raises(ValueError, match="expected"):
+        GridworldEnv(levels, 4).load_state_dict(env.state_dict())
+
+
+def test_vector_observation_is_the_papers():
+    env = GridworldEnv([world("example")], 1, observation="vector")
+    td = env.reset()
+    # The agent at x = 2, y = 4; C3, C2, C1 in reading order, then B4.
+    assert td["observation"].tolist() == [[2, 4, 1, 1, 1, 1]]
+    for action in (0, 3, 3, 1):
+        td.set("action", torch.tensor([action]))
+        td = env.step(td)["next"]
+    assert td["observation"].tolist() == [[4, 4, 1, 1, 1, 0]]
+    with pytest.raises(ValueError, match="shows 1 level and the set has 9"):
+        GridworldEnv(NINE, 2, observation="vector")
+    with pytest.raises(ValueError, match="no observation 'pixels'"):
+        GridworldEnv(NINE, 2, observation="pixels")
+
+
+def test_vector_observation_with_many_objects_is_the_same_without_a_table(monkeypatch):
+    mdp = compile_levels([world("example")])
+    states = Reachable(mdp).states
+    tabled = VectorObservation(mdp)(states.spot, states.taken, states.time_left)
+    monkeypatch.setattr(VectorObservation, "TABLE_BITS", 0)
+    assert torch.equal(tabled, VectorObservation(mdp)(states.spot, states.taken, states.time_left))
+
+
+def test_smaller_maps_are_padded_with_wall():
+    levels = [world("lopsided"), world("example")]
+    observe = GridObservation(compile_levels(levels))
+    mdp = compile_levels(levels)
+    shown = observe(mdp.start, torch.zeros(2, dtype=torch.int64), mdp.shutdown)
+    assert shown.shape == (2, 5, 5, 5)
+    assert shown[0, 0, 4].eq(1).all()
+    assert shown[0, 0, :, 4].eq(1).all()
+    assert shown[0, 0, :4, :4].eq(torch.tensor(levels[0].walls).float()).all()
+
+
+def test_streams_are_uniform_and_independent():
+    slot, counter = torch.meshgrid(torch.arange(400), torch.arange(500), indexing="ij")
+    drawn = streams.uniform(streams.mix(torch.zeros_like(slot), slot), counter)
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    assert drawn.unique().numel() == drawn.numel()
+    bins = torch.histc(drawn.float(), 20, 0, 1)
+    expected = drawn.numel() / 20
+    assert ((bins - expected) ** 2 / expected).sum() < 50  # χ² with 19 degrees of freedom: p ≈ 1e-4
+    for a, b in ((drawn[:, 1:], drawn[:, :-1]), (drawn[1:], drawn[:-1])):
+        correlation = torch.corrcoef(torch.stack((a.reshape(-1), b.reshape(-1))))[0, 1]
+        assert abs(correlation) < 0.01
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_equals_cpu():
+    levels = random_levels(20, chances=True, clock=None)
+    cpu, cuda = (rollout_on(GridworldEnv(levels, 64, episodes_per_meta=2, device=d), 60) for d in ("cpu", "cuda"))
+    assert (cpu == cuda).all()
+
+
+def rollout_on(env, steps):
+    generator = torch.Generator().manual_seed(0)
+    td, seen = env.reset(), []
+    for _ in range(steps):
+        td.set("action", torch.randint(4, env.batch_size, generator=generator).to(env.device))
+        step, td = env.step_and_maybe_reset(td)
+        seen.append(step.get("next").to("cpu"))
+    return torch.stack(seen, dim=1)

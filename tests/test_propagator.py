@@ -1,0 +1,137 @@
+"""The exact distribution over lengths, against enumeration, sampling and numerical gradients."""
+
+import random
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from envs.levels import PAPER_WORLDS, parse_level, world
+from envs.mdp import compile_levels
+from envs.propagator import Reachable, uniform_policy
+from tests.simulator import enumerate_policy, random_level, random_policy, sample_policy
+from tests.simulator import uniform_policy as uniform_by_hand
+
+
+def policy_on(reachable, policies):
+    """The simulator's policies, one a level, as one function of the propagator's states."""
+    mdp = reachable.mdp
+
+    def ask(states):
+        rows = []
+        for spot, taken, time_left in zip(
+            *(x.tolist() for x in (states.spot, states.taken, states.time_left)), strict=True
+        ):
+            index, cell = divmod(spot, mdp.num_cells)
+            level = mdp.levels[index]
+            present = [1 - (taken >> bit & 1) for bit in range(level.num_objects)]
+            row, column = divmod(cell, mdp.width)
+            rows.append(policies[index](SimpleNamespace(observation=(column, row, *present), time_left=time_left)))
+        return torch.tensor([[float(p) for p in row] for row in rows], dtype=torch.float64)
+
+    return ask
+
+
+def as_dict(lengths, found, index):
+    return {
+        length: (p, p * coins)
+        for length, p, coins in zip(
+            lengths[index].tolist(), found.probability[index].tolist(), found.coins[index].tolist(), strict=True
+        )
+        if p > 0
+    }
+
+
+@pytest.mark.parametrize("sees_time", [False, True])
+def test_random_levels_and_policies_against_enumeration(sees_time):
+    rng = random.Random(3)
+    levels = [random_level(rng, max_ticks=6, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(120)]
+    policies = [random_policy(i, sees_time=sees_time) for i in range(len(levels))]
+    reachable = Reachable(compile_levels(levels))
+    found = reachable.evaluate(policy_on(reachable, policies), 0.9, see_time=sees_time, states_at_once=100)
+    for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
+        expected = {length: (float(p), float(c)) for length, (p, c) in enumerate_policy(level, policy, 0.9).items()}
+        got = as_dict(reachable.lengths, found, index)
+        assert got.keys() == expected.keys()
+        for length in got:
+            assert got[length] == pytest.approx(expected[length], abs=1e-12)
+
+
+def test_sampled_mini_episodes_agree():
+    level = parse_level("shutdown: 3\nclock: moves\nC2 B1@0.5 .\n. A #\nB2@0.8 . C0.5", name="lucky")
+    policy, rng, draws = random_policy(5, sees_time=True), random.Random(6), 20_000
+    reachable = Reachable(compile_levels([level]))
+    found = as_dict(reachable.lengths, reachable.evaluate(policy_on(reachable, [policy]), 0.9), 0)
+    counts, coins = Counter(), Counter()
+    for _ in range(draws):
+        length, total = sample_policy(level, policy, 0.9, rng)
+        counts[length] += 1
+        coins[length] += total
+    assert len(found) == 4
+    for length, (p, joint) in found.items():
+        assert counts[length] / draws == pytest.approx(p, abs=4 * (p * (1 - p) / draws) ** 0.5)
+        assert coins[length] / draws == pytest.approx(joint, abs=4 * 2.5 / draws**0.5)
+
+
+def test_levels_together_equal_levels_alone():
+    levels = [world(name) for name in PAPER_WORLDS]
+    together = Reachable(compile_levels(levels))
+    found = together.evaluate(uniform_policy, 0.95)
+    for index, level in enumerate(levels):
+        alone = Reachable(compile_levels([level]))
+        single = alone.evaluate(uniform_policy, 0.95)
+        torch.testing.assert_close(found.probability[index], single.probability[0])
+        torch.testing.assert_close(found.coins[index], single.coins[0])
+        expected = enumerate_policy(level, uniform_by_hand, 0.95) if level.max_time <= 6 else None
+        if expected:
+            assert as_dict(alone.lengths, single, 0).keys() == expected.keys()
+
+
+@pytest.mark.parametrize("clock", ["steps", "moves"])
+def test_gradients_against_finite_differences(clock):
+    level = parse_level(f"shutdown: 2\nclock: {clock}\n. C2 .\nA B2@0.5 C1\n# B1 .", name="small")
+    reachable = Reachable(compile_levels([level]))
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(len(reachable), 4, generator=generator, dtype=torch.float64, requires_grad=True)
+
+    def numbers(logits):
+        found = reachable.propagate(logits.softmax(-1), 0.9)
+        return torch.cat((found.probability, found.coins))
+
+    assert len(reachable.lengths[0]) == 4
+    assert torch.autograd.gradcheck(numbers, (logits,))
+
+
+def test_a_policy_that_only_bumps_never_ends_where_bumps_are_free():
+    level = parse_level("shutdown: 2\nclock: moves\nA . C1", name="corridor")
+    reachable = Reachable(compile_levels([level]))
+    up = torch.tensor([1.0, 0, 0, 0]).expand(len(reachable), 4)
+    found = reachable.propagate(up)
+    assert found.probability.tolist() == [[0.0]]
+    assert found.coins.tolist() == [[0.0]]
+
+
+def test_a_length_never_chosen_has_probability_and_coins_zero():
+    reachable = Reachable(compile_levels([world("example")]))
+    down = torch.tensor([0, 1.0, 0, 0]).expand(len(reachable), 4).clone().requires_grad_()
+    found = reachable.propagate(down)
+    assert found.probability.tolist() == [[1.0, 0.0]]
+    assert found.coins.tolist() == [[0.0, 0.0]]
+    (found.probability.sum() + found.coins.sum()).backward()
+    assert down.grad.isfinite().all()
+
+
+def test_time_is_told_apart_only_where_it_is_seen():
+    reachable = Reachable(compile_levels([world("example")]))
+    blind, index = reachable.distinct(see_time=False)
+    seeing, _ = reachable.distinct(see_time=True)
+    assert len(blind) < len(seeing) == len(reachable)
+    assert torch.equal(blind.spot[index], reachable.states.spot)
+    assert torch.equal(blind.taken[index], reachable.states.taken)
+
+
+def test_wrong_shape_is_refused():
+    reachable = Reachable(compile_levels([world("example")]))
+    with pytest.raises(ValueError, match="expected"):
+        reachable.propagate(torch.ones(3, 4))

@@ -1,0 +1,104 @@
+"""Lengths, optima and routes against the simulator's search."""
+
+import random
+
+import pytest
+import torch
+
+from envs import solver
+from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
+from envs.mdp import ACTIONS, compile_levels
+from envs.solver import optimal_route, solve
+from tests.simulator import Simulator, exhaustive_optima, random_level, searched_optima
+
+
+def solved(levels, gamma):
+    optima = solve(compile_levels(levels), gamma)
+    for lengths, best, count in zip(optima.lengths, optima.best_return, optima.num_lengths, strict=True):
+        yield dict(zip(lengths[:count].tolist(), best[:count].tolist(), strict=True))
+        assert not lengths[count:].any()
+        assert not best[count:].any()
+
+
+@pytest.mark.parametrize(
+    ("search", "max_ticks", "gamma"),
+    [(exhaustive_optima, 5, 0.9), (searched_optima, 9, 1.0), (searched_optima, 12, 0.7)],
+)
+def test_a_thousand_random_levels_against_search(search, max_ticks, gamma):
+    rng = random.Random(max_ticks)
+    levels = [random_level(rng, max_ticks=max_ticks, chances=i % 4 == 0, clock=None, name=str(i)) for i in range(1000)]
+    assert {len(level.buttons) for level in levels} == {1, 2, 3}
+    for level, found in zip(levels, solved(levels, gamma), strict=True):
+        assert found == pytest.approx(search(level, gamma)), level.rows()
+
+
+def test_the_order_and_company_of_levels_changes_nothing(monkeypatch):
+    rng = random.Random(1)
+    levels = [random_level(rng, max_ticks=8, name=str(i)) for i in range(50)]
+    together = list(solved(levels, 0.9))
+    assert together == [found for level in levels for found in solved([level], 0.9)]
+    assert together[::-1] == list(solved(levels[::-1], 0.9))
+    monkeypatch.setattr(solver, "LEVELS_AT_ONCE", 7)
+    assert together == list(solved(levels, 0.9))
+
+
+def test_the_papers_worlds():
+    lengths = {name: next(iter(solved([world(name)], 1.0))) for name in PAPER_WORLDS}
+    assert lengths["example"] == {4: 2, 8: 3}
+    assert lengths["fewer_for_longer"] == {3: 3, 6: 1}
+    assert lengths["hidden_treasure"] == {4: 1, 10: 3}
+    assert lengths["royal_road"] == {5: 1, 6: 2}
+    # At γ = 0.9 the near C2 is worth more than the far C3: 0.9^5 · 2 against 0.9^9 · 3.
+    (hidden,) = solved([world("hidden_treasure")], 0.9)
+    assert hidden[10] == pytest.approx(0.9**5 * 2)
+    assert next(iter(solved([world("lopsided", x=7.5)], 1.0))) == {2: 1, 4: 7.5}
+
+
+@pytest.mark.parametrize("clock", ["steps", "moves"])
+def test_routes_replayed_by_the_simulator_collect_the_optimum(clock):
+    rng = random.Random(2)
+    levels = [random_level(rng, max_ticks=9, clock=clock, name=str(i)) for i in range(100)]
+    mdp = compile_levels(levels)
+    for index, (level, found) in enumerate(zip(levels, solved(levels, 0.8), strict=True)):
+        for length, best in found.items():
+            route = optimal_route(mdp, index, length, 0.8)
+            state, total = Simulator(level), 0.0
+            assert route[0] == level.start
+            for here in route[1:]:
+                action = next(a for a in range(len(ACTIONS)) if state.target(a) == here or _stays(state, a, here))
+                total += 0.8**state.ticks * state.step(action)
+            assert state.done
+            assert state.ticks == length
+            assert total == pytest.approx(best)
+
+
+def _stays(state, action, here):
+    return state.is_bump(action) and here == (state.row, state.column) and state.level.clock == "steps"
+
+
+def test_a_level_without_a_coin_in_reach_is_refused_by_name():
+    far = parse_level("shutdown: 2\nA . . . C1", name="far", source="far.txt")
+    with pytest.raises(LevelError, match=r"far\.txt \(far\): no coin can be reached within 2 timesteps"):
+        solve(compile_levels([world("example"), far]))
+
+
+def test_an_agent_walled_in_is_refused_by_name():
+    walled = parse_level("shutdown: 2\nA # C1", name="walled", source="walled.txt")
+    with pytest.raises(LevelError, match=r"walled\.txt \(walled\): the agent in map row 1, column 1 is walled in"):
+        compile_levels([world("example"), walled])
+
+
+@pytest.mark.parametrize("gamma", [0.0, -1.0, 1.5])
+def test_gamma_out_of_range_is_refused(gamma):
+    with pytest.raises(ValueError, match="expected a discount above 0, at most 1"):
+        solve(compile_levels([world("example")]), gamma)
+
+
+def test_both_ways_of_merging_states_agree():
+    from envs.graph import _unique
+
+    key = torch.randint(500, (2000,), generator=torch.Generator().manual_seed(0))
+    for space in (500, 10**9):
+        unique, index = _unique(key, space)
+        assert torch.equal(unique[index], key)
+        assert torch.equal(unique, key.unique())

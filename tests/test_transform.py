@@ -1,0 +1,270 @@
+"""DReSTReward in the way TorchRL tests its transforms, and against the paper by hand."""
+
+import itertools
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.envs import SerialEnv, TransformedEnv, check_env_specs
+from torchrl.envs.utils import step_mdp
+
+from drest_torch import DReSTReward
+from drest_torch.reward import expected_return
+from envs.gridworld import GridworldEnv
+from envs.levels import PAPER_WORLDS, parse_level, world
+from envs.mdp import compile_levels
+from envs.propagator import Reachable
+from envs.solver import optimal_route
+
+NINE = [world(name) for name in PAPER_WORLDS]
+LAM = 0.9
+
+
+def make(levels=NINE, slots=4, episodes=3, gamma=1.0, observation="grid", **kwargs):
+    env = GridworldEnv(levels, slots, episodes_per_meta=episodes, gamma=gamma, observation=observation)
+    return TransformedEnv(env, DReSTReward(gamma=gamma, num_lengths=env.optima.lengths.shape[1], **kwargs))
+
+
+def play(env, actions):
+    """Play the same actions in every slot; the steps stacked [*batch, T]."""
+    td, steps = env.reset(), []
+    for action in actions:
+        td.set("action", torch.full(env.batch_size, action))
+        step, td = env.step_and_maybe_reset(td)
+        steps.append(step.clone())
+    return torch.stack(steps, dim=-1)
+
+
+# --------------------------------------------------------------------------- the transforms' contract
+
+
+def test_single_env_specs():
+    check_env_specs(make())
+    check_env_specs(make(lam=0.5, clip=5.0, divide_by_best=False, tick_key=None, gamma=0.9))
+
+
+def test_in_serial_env_specs():
+    check_env_specs(SerialEnv(2, make))
+
+
+def test_around_serial_env_specs():
+    env = SerialEnv(2, lambda: GridworldEnv(NINE, 4, episodes_per_meta=3))
+    check_env_specs(TransformedEnv(env, DReSTReward()))
+
+
+def test_inside_and_outside_a_batched_env_are_the_same():
+    inside = SerialEnv(2, make)
+    outside = TransformedEnv(SerialEnv(2, lambda: GridworldEnv(NINE, 4, episodes_per_meta=3)), DReSTReward())
+    actions = [i * 7 % 4 for i in range(60)]
+    for env in (inside, outside):
+        env.set_seed(0)
+    one, two = play(inside, actions), play(outside, actions)
+    for key in ("reward", "reward_raw", "drest_counts", "drest_coins"):
+        assert torch.equal(one["next", key], two["next", key])
+    assert one["next", "done"].any()
+
+
+def test_state_is_kept_by_step_mdp_and_zero_after_reset():
+    env = make(slots=2, episodes=2)
+    td = env.reset()
+    assert not td["drest_counts"].any()
+    for _ in range(8):
+        td.set("action", torch.zeros(2, dtype=torch.int64))
+        td = env.step(td)
+        assert torch.equal(step_mdp(td)["drest_counts"], td["next", "drest_counts"])
+        td = step_mdp(td)
+    assert td["drest_counts"].any()
+    assert not env.reset()["drest_counts"].any()
+
+
+def test_partial_reset_zeroes_the_slots_that_ended_alone():
+    levels = [parse_level(f"shutdown: {t}\nA C1\nB1 .", name=str(t)) for t in (1, 3)]
+    env = make(levels, slots=2, episodes=2)
+    td = env.reset(level=torch.tensor([0, 1]))
+    for _ in range(3):
+        td.set("action", torch.zeros(2, dtype=torch.int64))
+        step, td = env.step_and_maybe_reset(td)
+        if step["next", "done"][0]:
+            break
+    td.set("action", torch.zeros(2, dtype=torch.int64))
+    step, td = env.step_and_maybe_reset(td)
+    assert td["drest_counts"].tolist()[1] == [1.0, 0.0]
+
+
+def test_no_forward_on_data():
+    with pytest.raises(RuntimeError, match="one after the other"):
+        DReSTReward()(TensorDict({}, batch_size=2))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("lam", 0.0), ("lam", 1.1), ("gamma", 0.0), ("num_lengths", 0), ("clip", 0)]
+)
+def test_arguments_out_of_range_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} {value}"):
+        DReSTReward(**{name: value})
+
+
+# ----------------------------------------------------------------------------------- the paper's numbers
+
+UP, DOWN, LEFT, RIGHT = range(4)
+# On `example`: C2 in four ticks; B4 in four ticks and C3 in four more; C1 in four ticks.
+TO_C2 = [UP, LEFT, LEFT, UP]
+TO_C3 = [UP, RIGHT, RIGHT, DOWN, UP, UP, UP, UP]
+IDLE = [DOWN, DOWN, DOWN, DOWN]
+
+
+def moves_of(level, length, gamma=1.0):
+    """Actions that walk an optimal route."""
+    route = optimal_route(compile_levels([level]), 0, length, gamma)
+    steps = {(-1, 0): UP, (1, 0): DOWN, (0, -1): LEFT, (0, 1): RIGHT}
+    actions = []
+    for (r, c), (r2, c2) in itertools.pairwise(route):
+        bumps = [a for (dr, dc), a in steps.items() if _wall(level, r + dr, c + dc)]
+        actions.append(bumps[0] if (r, c) == (r2, c2) else steps[r2 - r, c2 - c])
+    return actions
+
+
+def _wall(level, row, column):
+    return not (0 <= row < level.height and 0 <= column < level.width) or level.walls[row][column]
+
+
+def test_a_short_series_against_a_table_worked_out_by_hand():
+    gamma = 0.95
+    short, long = moves_of(world("example"), 4, gamma), moves_of(world("example"), 8, gamma)
+    env = make([world("example")], slots=2, episodes=5, gamma=gamma, lam=LAM)
+    played = play(env, short + short + long + IDLE + long)
+    ends = played["next", "mini_done"][0].squeeze(-1)
+    paid = played["next", "reward"][0].squeeze(-1)
+    assert ends.nonzero().squeeze(-1).tolist() == [3, 7, 15, 19, 27]
+    assert not paid[~ends].any()
+    # i−1 = 0, 1, 2, 3, 4; the length was chosen 0, 1, 0, 2, 1 times before; k = 2.
+    table = [LAM**0, LAM ** (1 - 0.5), LAM ** (0 - 1), 0.0, LAM ** (1 - 2)]
+    assert paid[ends].tolist() == pytest.approx(table)
+    assert played["next", "reward_raw"][0].sum().item() == pytest.approx(2 + 2 + 3 + 0 + 3)
+    assert played["next", "done"][0].squeeze(-1).nonzero().tolist() == [[27]]
+    counts = played["next", "drest_counts"][0][ends]
+    assert counts.tolist() == [[1, 0], [2, 0], [2, 1], [3, 1], [3, 2]]
+
+
+@pytest.mark.parametrize("tick_key", ["tick", None])
+def test_reward_without_division_is_the_discounted_coin(tick_key):
+    gamma = 0.9
+    env = make(
+        [world("example")], slots=1, gamma=gamma, lam=0.5, divide_by_best=False, observation="vector", tick_key=tick_key
+    )
+    long = moves_of(world("example"), 8)
+    paid = play(env, long + long)["next", "reward"][0].squeeze(-1)
+    assert paid[7].item() == pytest.approx(3 * gamma**7)
+    assert paid[15].item() == pytest.approx(0.5**0.5 * 3 * gamma**7)
+
+
+def test_lambda_one_is_the_default_reward():
+    env = make([world("example")], slots=1, lam=1.0, episodes=4)
+    long = moves_of(world("example"), 8)
+    assert play(env, long * 3)["next", "reward"][0, [7, 15, 23], 0].tolist() == pytest.approx([1, 1, 1])
+
+
+def test_clip_limits_what_is_paid():
+    short, long = moves_of(world("example"), 4), moves_of(world("example"), 8)
+    env = make([world("example")], slots=1, lam=0.1, episodes=9, clip=5.0)
+    paid = play(env, short * 6 + long)["next", "reward"][0].squeeze(-1)
+    assert paid.max().item() == 5.0
+    assert paid[3].item() == 1.0
+
+
+def test_k_is_the_slots_own():
+    two = parse_level("shutdown: 1\nC1 A B1\n. . .", name="two")
+    three = parse_level("shutdown: 1\nC1 A B1\n. . B2", name="three")
+    env = make([two, three], slots=2, episodes=3)
+    td = env.reset(level=torch.tensor([0, 1]))
+    paid = []
+    for _ in range(2):
+        td.set("action", torch.full((2,), LEFT))
+        step, td = env.step_and_maybe_reset(td)
+        paid.append(step["next", "reward"].squeeze(-1).tolist())
+    assert td["num_lengths"].squeeze(-1).tolist() == [2, 3]
+    assert paid[0] == pytest.approx([1, 1])
+    assert paid[1] == pytest.approx([LAM ** (1 - 1 / 2), LAM ** (1 - 1 / 3)])
+
+
+def test_slots_do_not_share_counts():
+    env = make([world("example")], slots=2, episodes=4)
+    short, long = moves_of(world("example"), 4), moves_of(world("example"), 8)
+    td, rewards = env.reset(), []
+    for left, right in zip(short + short, long, strict=True):
+        td.set("action", torch.tensor([left, right]))
+        step, td = env.step_and_maybe_reset(td)
+        rewards.append(step["next", "reward"].squeeze(-1).tolist())
+    assert rewards[7] == pytest.approx([LAM**0.5, 1.0])
+    assert td["drest_counts"].tolist() == [[2, 0], [0, 1]]
+
+
+def test_overflow_gives_no_nan():
+    level = parse_level("shutdown: 1\nC1 A B1", name="long")
+    env = make([level], slots=1, episodes=600, lam=0.5)
+    paid = play(env, [LEFT] * 599 + [RIGHT, LEFT])["next", "reward"]
+    assert paid.isfinite().all()
+
+
+def test_theorem_on_example_by_playing():
+    """Theorem 5.1: among policies optimal given each length, the return peaks at P(L) = 1/2 and falls to both sides.
+
+    Meta-episodes are played out with the environment and the transform; the closed form gives the same.
+    """
+    level, episodes, slots = world("example"), 16, 2000
+    short, long = moves_of(level, 4), moves_of(level, 8)
+    env = make([level], slots=slots, episodes=episodes, observation="vector")
+    plans = torch.tensor([short + [0] * 4, long])
+    generator = torch.Generator().manual_seed(0)
+    means = []
+    for p in (0.1, 0.3, 0.5, 0.7, 0.9):
+        td, total = env.reset(), torch.zeros(slots)
+        alive, choice = torch.ones(slots, dtype=torch.bool), torch.zeros(slots, dtype=torch.int64)
+        for _ in range(8 * episodes):
+            tick = td["tick"].squeeze(-1)
+            drawn = (torch.rand(slots, generator=generator) < p).long()
+            choice = torch.where(tick == 0, drawn, choice)
+            td.set("action", plans[choice, tick])
+            step, td = env.step_and_maybe_reset(td)
+            total += step["next", "reward"].squeeze(-1) * alive
+            alive &= ~step["next", "done"].squeeze(-1)
+        ones = torch.ones(2, dtype=torch.float64)
+        exact = expected_return(torch.tensor([1 - p, p], dtype=torch.float64), ones, ones, 2, episodes, LAM).item()
+        assert not alive.any()
+        assert total.mean().item() == pytest.approx(exact, abs=4 * total.std().item() / slots**0.5)
+        means.append(total.mean().item())
+    assert means[0] < means[1] < means[2] > means[3] > means[4]
+
+
+def test_theorem_on_example_with_exact_evaluation():
+    level = world("example")
+    reachable = Reachable(compile_levels([level]))
+    env = GridworldEnv([level], 1, gamma=0.95)
+    routes = {length: optimal_route(compile_levels([level]), 0, length, 0.95) for length in (4, 8)}
+
+    def policy(p):
+        """Optimal given each length; goes for the button with probability p."""
+        probabilities = torch.full((len(reachable), 4), 0.25, dtype=torch.float64)
+        weight = torch.zeros_like(probabilities)
+        for length, chance in ((4, 1 - p), (8, p)):
+            pressed = 0
+            for tick, (here, there) in enumerate(itertools.pairwise(routes[length])):
+                time_left = 4 - tick + (4 if pressed else 0)
+                states = reachable.states
+                at = (states.spot == here[0] * 5 + here[1]) & (states.time_left == time_left)
+                at &= ((states.taken >> 3) & 1) == pressed
+                action = {(-1, 0): 0, (1, 0): 1, (0, -1): 2, (0, 1): 3}[there[0] - here[0], there[1] - here[1]]
+                weight[at, action] += chance
+                pressed |= there == (4, 4)
+        asked = weight.sum(-1) > 0
+        probabilities[asked] = weight[asked] / weight[asked].sum(-1, keepdim=True)
+        return probabilities
+
+    returns = []
+    for p in (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95):
+        found = reachable.propagate(policy(p), 0.95)
+        assert found.probability[0].tolist() == pytest.approx([1 - p, p])
+        returns.append(
+            expected_return(found.probability, found.coins, env.optima.best_return, torch.tensor([2]), 32, LAM).item()
+        )
+    assert returns[0] < returns[1] < returns[2] < returns[3] > returns[4] > returns[5] > returns[6]
