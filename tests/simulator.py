@@ -1,0 +1,317 @@
+"""The tests' reference: the rules of a gridworld played out one action at a time.
+
+Written from the paper's prose (section 3) and meant to be read, not to be fast: everything that is
+fast and batched in this project is checked against it, so it shares no code with any of that.
+
+A *policy* here is a function from a :class:`Simulator` (its state) to the four probabilities of up,
+down, left and right. A policy of the paper's kind looks at ``observation`` alone; one that knows the
+time may look at ``time_left`` as well.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from envs.levels import Button, Level, parse_level
+
+UP, DOWN, LEFT, RIGHT = range(4)
+ACTIONS = (UP, DOWN, LEFT, RIGHT)
+
+Policy = Callable[["Simulator"], Sequence[Any]]
+
+
+class Simulator:
+    """One mini-episode in a level, from its start."""
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+        self.row, self.column = level.start
+        self.coins_present = (True,) * len(level.coins)
+        self.buttons_present = (True,) * len(level.buttons)
+        self.time_left = level.shutdown
+        self.ticks = 0
+
+    @property
+    def done(self) -> bool:
+        return self.time_left == 0
+
+    @property
+    def observation(self) -> tuple[int, ...]:
+        """What the paper's agent sees: x, y, then 1 or 0 for each coin and each button still there."""
+        return (self.column, self.row, *map(int, self.coins_present), *map(int, self.buttons_present))
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """Everything that decides what can happen from here on. How long it took is not part of it."""
+        return (self.row, self.column, self.coins_present, self.buttons_present, self.time_left)
+
+    def copy(self) -> Simulator:
+        other = Simulator(self.level)
+        other.row, other.column = self.row, self.column
+        other.coins_present, other.buttons_present = self.coins_present, self.buttons_present
+        other.time_left, other.ticks = self.time_left, self.ticks
+        return other
+
+    def is_wall(self, row: int, column: int) -> bool:
+        """Whether a cell is a wall; everything outside the map is."""
+        if row < 0 or row >= len(self.level.walls):
+            return True
+        if column < 0 or column >= len(self.level.walls[row]):
+            return True
+        return self.level.walls[row][column]
+
+    def target(self, action: int) -> tuple[int, int]:
+        """The cell that an action tries to move to."""
+        if action == UP:
+            return self.row - 1, self.column
+        if action == DOWN:
+            return self.row + 1, self.column
+        if action == LEFT:
+            return self.row, self.column - 1
+        if action == RIGHT:
+            return self.row, self.column + 1
+        raise ValueError(f"action {action!r}; expected 0 (up), 1 (down), 2 (left) or 3 (right)")
+
+    def is_bump(self, action: int) -> bool:
+        return self.is_wall(*self.target(action))
+
+    def button_ahead(self, action: int) -> Button | None:
+        """The button that an action would enter, if there is one."""
+        if self.is_bump(action):
+            return None
+        for button, present in zip(self.level.buttons, self.buttons_present, strict=True):
+            if present and (button.row, button.column) == self.target(action):
+                return button
+        return None
+
+    def step(self, action: int, button_works: bool | Callable[[Button], bool] = True) -> float:
+        """Take one action; return the value of the coin that it collects, 0 if none.
+
+        ``button_works`` says whether a button entered now adds its delay (or is asked, with the button).
+        """
+        if self.done:
+            raise RuntimeError("the mini-episode has ended")
+        collected = 0.0
+        if self.is_bump(action):
+            if self.level.clock == "moves":
+                return collected
+        else:
+            button_entered = self.button_ahead(action)
+            self.row, self.column = self.target(action)
+            for index, coin in enumerate(self.level.coins):
+                if self.coins_present[index] and (coin.row, coin.column) == (self.row, self.column):
+                    self.coins_present = _without(self.coins_present, index)
+                    collected = coin.value
+            if button_entered is not None:
+                self.buttons_present = _without(self.buttons_present, self.level.buttons.index(button_entered))
+                if button_works(button_entered) if callable(button_works) else button_works:
+                    self.time_left += button_entered.delay
+        self.time_left -= 1
+        self.ticks += 1
+        return collected
+
+
+def _without(present: tuple[bool, ...], index: int) -> tuple[bool, ...]:
+    return (*present[:index], False, *present[index + 1 :])
+
+
+def outcomes(state: Simulator, action: int) -> list[tuple[Fraction, Simulator, float]]:
+    """Everything that one action can lead to: (its probability, the state after it, the coin's value)."""
+    button = state.button_ahead(action)
+    chance = Fraction(1) if button is None else Fraction(button.chance)
+    results = []
+    for works, probability in ((True, chance), (False, 1 - chance)):
+        if probability > 0:
+            after = state.copy()
+            collected = after.step(action, button_works=works)
+            results.append((probability, after, collected))
+    return results
+
+
+# ----------------------------------------------------------------------------------------- optima
+
+
+def exhaustive_optima(level: Level, gamma: float) -> dict[int, float]:
+    """For every length a mini-episode can have, the most discounted coins that one of it can hold.
+
+    Tries all action sequences and all button outcomes, one by one; for levels of up to about 6 ticks.
+
+    With buttons of chance this is also the most that a policy can expect given the length: if it plays
+    a fixed action sequence, come what may, buttons decide how long that goes on but not what it
+    collects until then.
+    """
+    best: dict[int, float] = {}
+
+    def play(state: Simulator, total: float) -> None:
+        if state.done:
+            best[state.ticks] = max(total, best.get(state.ticks, total))
+            return
+        for action in ACTIONS:
+            for _, after, collected in outcomes(state, action):
+                if after.ticks > state.ticks:  # a bump that takes no time leads nowhere new
+                    play(after, total + gamma**state.ticks * collected)
+
+    play(Simulator(level), 0.0)
+    return dict(sorted(best.items()))
+
+
+def searched_optima(level: Level, gamma: float) -> dict[int, float]:
+    """The same as :func:`exhaustive_optima` for longer levels: of equal states at the same tick, keep the best."""
+    best: dict[int, float] = {}
+    start = Simulator(level)
+    layer: dict[tuple[Any, ...], tuple[Simulator, float]] = {start.state: (start, 0.0)}
+    while layer:
+        following: dict[tuple[Any, ...], tuple[Simulator, float]] = {}
+        for state, total in layer.values():
+            if state.done:
+                best[state.ticks] = max(total, best.get(state.ticks, total))
+                continue
+            for action in ACTIONS:
+                for _, after, collected in outcomes(state, action):
+                    reached = total + gamma**state.ticks * collected
+                    if after.ticks == state.ticks:
+                        continue
+                    if after.state not in following or following[after.state][1] < reached:
+                        following[after.state] = (after, reached)
+        layer = following
+    return dict(sorted(best.items()))
+
+
+# --------------------------------------------------------------------------------------- policies
+
+
+def enumerate_policy(level: Level, policy: Policy, gamma: float) -> dict[int, tuple[Any, Any]]:
+    """For every length that a policy gives probability: (it, the sum of probability x discounted coins).
+
+    Walks all action sequences and all button outcomes. Probabilities given as fractions stay exact.
+
+    Under the clock 'moves' a bump changes nothing and is simply tried again, so the policy is taken
+    given that it moves. Where it only ever bumps, the mini-episode never ends: no length gets that
+    probability, and the probabilities then sum to less than 1.
+    """
+    found: dict[int, tuple[Any, Any]] = {}
+
+    def play(state: Simulator, probability: Any, total: float) -> None:
+        if state.done:
+            chance, coins = found.get(state.ticks, (0, 0))
+            found[state.ticks] = (chance + probability, coins + probability * total)
+            return
+        chances = list(policy(state))
+        if level.clock == "moves":
+            chances = [0 if state.is_bump(action) else chances[action] for action in ACTIONS]
+            moving = sum(chances)  # which is 1 - the chance of a bump
+            if moving == 0:
+                return
+            chances = [chance / moving for chance in chances]
+        for action in ACTIONS:
+            if chances[action] > 0:
+                for chance, after, collected in outcomes(state, action):
+                    play(after, probability * chances[action] * chance, total + gamma**state.ticks * collected)
+
+    play(Simulator(level), Fraction(1), 0.0)
+    return dict(sorted(found.items()))
+
+
+def sample_policy(level: Level, policy: Policy, gamma: float, rng: random.Random) -> tuple[int, float]:
+    """Play one mini-episode, bumps and all: its length and its discounted coins."""
+    state, total = Simulator(level), 0.0
+    for _ in range(100_000):
+        (action,) = rng.choices(ACTIONS, weights=policy(state))
+        tick = state.ticks
+        collected = state.step(action, button_works=lambda button: rng.random() < button.chance)
+        total += gamma**tick * collected
+        if state.done:
+            return state.ticks, total
+    raise RuntimeError("the policy does not come to an end: does it only bump on a clock of moves?")
+
+
+def uniform_policy(state: Simulator) -> list[Fraction]:
+    """Every action with probability 1/4."""
+    return [Fraction(1, 4)] * 4
+
+
+def random_policy(seed: int, *, sees_time: bool = False) -> Policy:
+    """Some policy: at each observation (and time left) its own four probabilities, always the same."""
+
+    known: dict[Any, list[float]] = {}
+
+    def policy(state: Simulator) -> list[float]:
+        seen = (state.observation, state.time_left if sees_time else None)
+        if seen not in known:
+            rng = random.Random(f"{seed} {seen}")
+            weights = [rng.random() ** 2 + 0.01 for _ in ACTIONS]
+            known[seen] = [weight / sum(weights) for weight in weights]
+        return known[seen]
+
+    return policy
+
+
+# ------------------------------------------------------------------------------------ random levels
+
+
+def random_level(
+    rng: random.Random,
+    *,
+    name: str = "random",
+    max_rows: int = 4,
+    max_columns: int = 4,
+    max_coins: int = 3,
+    max_buttons: int = 3,
+    max_ticks: int = 8,
+    buttons: bool = True,
+    chances: bool = False,
+    decimals: bool = True,
+    clock: str | None = "steps",
+) -> Level:
+    """A small level for tests, the same for the same state of ``rng``.
+
+    It has 1 to ``max_coins`` coins (some of decimal value, with ``decimals``), 1 to ``max_buttons``
+    buttons (none without ``buttons``; some work with a chance only, with ``chances``) and no trajectory
+    longer than ``max_ticks``. The agent can move, and some coin can be collected in time. ``clock``
+    None means either. A length without any coin to collect is possible.
+    """
+    while True:
+        rows, columns = rng.randint(1, max_rows), rng.randint(1, max_columns)
+        num_coins = rng.randint(1, max_coins)
+        num_buttons = rng.randint(1, max_buttons) if buttons else 0
+        shutdown = rng.randint(1, max(1, max_ticks - num_buttons))
+        spare = max_ticks - shutdown - num_buttons
+        if rows * columns < 1 + num_coins + num_buttons or spare < 0:
+            continue
+        things = ["A"]
+        for _ in range(num_coins):
+            whole = not decimals or rng.random() < 0.6
+            things.append(f"C{rng.randint(1, 5)}" if whole else f"C{rng.randint(1, 400) / 100}")
+        for _ in range(num_buttons):
+            extra = rng.randint(0, spare)
+            spare -= extra
+            chance = f"@{rng.randint(1, 19) / 20}" if chances and rng.random() < 0.7 else ""
+            things.append(f"B{1 + extra}{chance}")
+        share_of_walls = rng.uniform(0, 0.4)
+        while len(things) < rows * columns:
+            things.append("#" if rng.random() < share_of_walls else ".")
+        rng.shuffle(things)
+        header = [f"shutdown: {shutdown}", f"clock: {clock or rng.choice(('steps', 'moves'))}"]
+        cells = [" ".join(things[row * columns : (row + 1) * columns]) for row in range(rows)]
+        level = parse_level("\n".join(header + cells), name=name)
+        if any(collected > 0 for collected in _coins_in_reach(level)):
+            return level
+
+
+def _coins_in_reach(level: Level) -> Iterator[float]:
+    """Values of coins that are collected on some way through the level, as they turn up."""
+    start = Simulator(level)
+    states = [start]
+    seen = {start.state}
+    for state in states:  # which grows underway
+        if state.done:
+            continue
+        for action in ACTIONS:
+            for _, after, collected in outcomes(state, action):
+                yield collected
+                if after.state not in seen:
+                    seen.add(after.state)
+                    states.append(after)
