@@ -99,9 +99,62 @@ class GridObservation:
         return shown.reshape(len(spot), *self.shape)
 
 
+class CentredObservation:
+    """The map as the agent sees it from where it stands: a window with the agent in the middle, then the time.
+
+    The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are
+    walls, coin values as shares of the level's largest coin, and button delays; outside the map is wall.
+    The time left follows as steps that are full while time lasts: step j is min(max(time − j, 0), 1).
+    A step in a direction looks the same wherever it is taken, which an MLP would otherwise have to learn
+    for each cell anew.
+    """
+
+    see_time = True
+    TIME_STEPS = 16
+
+    def __init__(self, mdp: Mdp) -> None:
+        height, width = mdp.height, mdp.width
+        self._cells = mdp.num_cells
+        self._window = _window(height, width).to(mdp.device)
+        self.shape: tuple[int, ...] = (3 * self._window.shape[1] + self.TIME_STEPS + 1,)
+        coin = mdp.coin.reshape(mdp.num_levels, -1)
+        # One cell more for each level: what stands outside of its map.
+        self._wall = _with_outside(mdp.wall.reshape(coin.shape).float(), 1.0)
+        self._coin = _with_outside((coin / coin.max(-1, keepdim=True).values).float(), 0.0)
+        self._delay = _with_outside(mdp.delay.reshape(coin.shape).float() / 8, 0.0)
+        self._found = _with_outside(mdp.found.reshape(coin.shape), 0)
+        self._steps = torch.arange(self.TIME_STEPS, device=mdp.device)
+
+    def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        level = torch.div(spot, self._cells, rounding_mode="floor")
+        at = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
+        here = (self._found.take(at) & ~taken.unsqueeze(-1)) != 0
+        time = time_left.unsqueeze(-1)
+        steps = (time - self._steps).clamp(0, 1)
+        return torch.cat(
+            (self._wall.take(at), self._coin.take(at) * here, self._delay.take(at) * here, steps, time / 16), dim=-1
+        )
+
+
+def _window(height: int, width: int) -> Tensor:
+    """[cells, window] the cell that each place of the window shows, ``cells`` for outside the map."""
+    row, column = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    down, right = torch.meshgrid(torch.arange(1 - height, height), torch.arange(1 - width, width), indexing="ij")
+    rows = row.reshape(-1, 1) + down.reshape(1, -1)
+    columns = column.reshape(-1, 1) + right.reshape(1, -1)
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    return torch.where(inside, rows * width + columns, height * width)
+
+
+def _with_outside(plane: Tensor, value: float) -> Tensor:
+    """[B, cells] → [B · (cells + 1)] with one more cell for each level."""
+    return torch.nn.functional.pad(plane, (0, 1), value=value).reshape(-1)
+
+
 OBSERVATIONS: dict[str, Callable[[Mdp], Observation]] = {
     "vector": VectorObservation,
     "grid": GridObservation,
+    "centred": CentredObservation,
 }
 
 

@@ -1,0 +1,47 @@
+"""Gradient ascent on the expected DReST return in closed form: no sampling, so no sampling error.
+
+With ``credit=meta`` it climbs the expected return of the meta-episode itself. With ``credit=mini`` it
+climbs what mini-episode credit climbs on average: the discounts D(P(L=l)) are taken as given,
+
+    ∇ Σ_l P(L=l) · E[C | L=l] / m(l) · D(P(L=l)),   D held fixed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algos.batch import ExactBatch
+from algos.networks import Critic, Policy
+from algos.updates import Learner
+from drest_torch.metrics import share_of_best
+from drest_torch.reward import expected_discount
+
+
+class Exact(Learner):
+    needs_critic = False
+
+    def __init__(self, policy: Policy, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
+        super().__init__(policy, critic, config, generator)
+        self.reward: Any = None
+
+    def update(self, batch: ExactBatch) -> dict[str, Tensor]:
+        log_probs = self.policy(batch.observation).log_softmax(-1)
+        probabilities = log_probs.exp()
+        entropy = -(probabilities * log_probs).sum(-1).mean()
+        probability, coins = batch.outcome(probabilities[batch.seen])
+        objective = self.objective(batch, probability, coins).mean()
+        norm = self.descend(-objective - self.entropy_coeff * entropy)
+        return {"loss/objective": objective.detach(), "policy/entropy": entropy.detach(), "optim/grad_norm": norm}
+
+    def objective(self, batch: ExactBatch, probability: Tensor, coins: Tensor) -> Tensor:
+        """[B] expected return of a mini-episode, averaged over its meta-episode."""
+        best = batch.best_return.to(coins.dtype)
+        preliminary = share_of_best(coins, best) if self.reward.divide_by_best else coins
+        k = batch.num_lengths.unsqueeze(-1)
+        discount = expected_discount(probability, k, self.reward.episodes_per_meta, self.reward.lam)
+        if self.config.credit == "mini":
+            discount = discount.detach()
+        return (probability * preliminary * discount).sum(-1) / self.reward.episodes_per_meta

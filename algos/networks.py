@@ -1,0 +1,92 @@
+"""MLP policies and critics. A policy sees an observation and its private noise, and nothing else.
+
+What it is given decides what it can depend on: the paper's argument rests on mini-episodes that look
+alike, so the meta-episode's counts go to the critic alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
+
+
+def mlp(inputs: int, outputs: int, *, width: int, depth: int, activation: str, last_gain: float) -> nn.Sequential:
+    """``depth`` hidden layers of ``width`` units; orthogonal weights, the last ones scaled by ``last_gain``."""
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"no activation '{activation}'; expected one of {', '.join(ACTIVATIONS)}")
+    layers: list[nn.Module] = []
+    for _ in range(depth):
+        layers += [_linear(inputs, width, 2**0.5), ACTIVATIONS[activation]()]
+        inputs = width
+    return nn.Sequential(*layers, _linear(inputs, outputs, last_gain))
+
+
+def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class _Head(nn.Module):
+    """An MLP on a flattened, scaled observation and some further numbers."""
+
+    scale: Tensor
+
+    def __init__(self, shape: Sequence[int], scale: Tensor, further: int, outputs: int, last_gain: float, **size: int | str):
+        super().__init__()
+        inputs = int(torch.Size(shape).numel()) + further
+        self.register_buffer("scale", scale.expand(*shape).reshape(-1).clone(), persistent=False)
+        self.body = mlp(inputs, outputs, last_gain=last_gain, **size)  # type: ignore[arg-type]
+
+    def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
+        seen = observation.flatten(1) * self.scale
+        return self.body(seen if further is None else torch.cat((seen, further), dim=-1))
+
+
+class Policy(nn.Module):
+    """Logits of the actions [n, A] from observations [n, *shape] and, if it has any, private noise [n, noise]."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        num_actions: int,
+        *,
+        scale: Tensor,
+        noise: int = 0,
+        width: int = 256,
+        depth: int = 3,
+        activation: str = "relu",
+    ) -> None:
+        super().__init__()
+        self.noise = noise
+        self.net = _Head(shape, scale, noise, num_actions, 0.01, width=width, depth=depth, activation=activation)
+
+    def forward(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
+        return self.net(observation, noise)
+
+
+class Critic(nn.Module):
+    """Values [n] from observations, the policy's noise, and what is known of the meta-episode [n, context]."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        *,
+        scale: Tensor,
+        noise: int = 0,
+        context: int = 0,
+        width: int = 256,
+        depth: int = 3,
+        activation: str = "relu",
+    ) -> None:
+        super().__init__()
+        self.net = _Head(shape, scale, noise + context, 1, 1.0, width=width, depth=depth, activation=activation)
+
+    def forward(self, observation: Tensor, noise: Tensor | None = None, context: Tensor | None = None) -> Tensor:
+        given = [each for each in (noise, context) if each is not None]
+        return self.net(observation, torch.cat(given, dim=-1) if given else None).squeeze(-1)

@@ -1,0 +1,224 @@
+"""Playing mini-episodes with the current policy and paying for them: what `collect` means in the loop.
+
+A batch is whole mini-episodes, so no trajectory is cut off, and the longer ones are not missing from it.
+``sequential``: every slot plays one meta-episode, E mini-episodes one after the other on one level.
+``averaged``: a group of slots plays one mini-episode each, side by side on one level.
+
+Movement and observations are the environment's own (`envs.gridworld.play`); slots that have finished a
+round are left out, and the network runs once for each distinct input, which is what makes it fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from algos.batch import Batch, sample
+from algos.networks import Policy
+from drest_torch.reward import averaged_discount, expected_discount, sequential_discount
+from envs.gridworld import Slots, begin, play
+from envs.mdp import Mdp
+from envs.observations import Observation
+from envs.solver import Optima
+
+COUNTINGS = ("sequential", "averaged")
+
+
+@dataclass(frozen=True)
+class Reward:
+    """How a mini-episode is paid; the names are those of the paper and of `configs/reward`."""
+
+    lam: float
+    gamma: float
+    episodes_per_meta: int
+    counting: str = "averaged"
+    divide_by_best: bool = True
+    clip: float | None = None
+
+
+@dataclass
+class _Round:
+    """What one round of mini-episodes left behind, tick by tick."""
+
+    observation: list[Tensor]
+    noise: list[Tensor]
+    group: list[Tensor]
+    seen: list[Tensor]
+    action: list[Tensor]
+    log_prob: list[Tensor]
+    slot: list[Tensor]
+    ended: list[Tensor]
+
+
+class Collector:
+    """Collects batches on a level set; all that it draws comes from ``generator``."""
+
+    def __init__(
+        self,
+        mdp: Mdp,
+        optima: Optima,
+        observe: Observation,
+        reward: Reward,
+        *,
+        slots: int,
+        group: int,
+        generator: torch.Generator,
+        noise_bits: bool = True,
+    ) -> None:
+        if reward.counting not in COUNTINGS:
+            raise ValueError(f"no counting '{reward.counting}'; expected one of {', '.join(COUNTINGS)}")
+        if slots % group:
+            raise ValueError(f"{slots} slots cannot be grouped by {group}; expected a group size that divides them")
+        if reward.counting == "averaged" and group < 2:
+            raise ValueError(f"averaged counting with groups of {group}; expected at least 2 slots on a level")
+        self.mdp = mdp.to(dtype=torch.float32)
+        self.optima, self.observe, self.reward = optima, observe, reward
+        self.slots, self.group, self.generator = slots, group, generator
+        self.noise_bits = noise_bits
+        self.num_lengths = optima.num_lengths
+        self.context_size = optima.lengths.shape[1] if reward.counting == "sequential" else 0
+        self._best = optima.best_return.float()
+        self._discounts = _discount_tables(reward, group, int(optima.num_lengths.max())).to(mdp.device)
+
+    def collect(self, policy: Policy) -> Batch:
+        """Play one batch with the policy as it is."""
+        level = self._draw_levels()
+        rounds = self.reward.episodes_per_meta if self.reward.counting == "sequential" else 1
+        counts = torch.zeros(self.slots, self._best.shape[1], device=self.mdp.device)
+        played, rewards, contexts = [], [], []
+        for index in range(rounds):
+            one, column, coins = self._play_round(policy, level)
+            contexts.append(self._context(counts, index, level))
+            rewards.append(self._pay(coins, column, level, counts, index))
+            counts = counts.scatter_add(1, column.unsqueeze(-1), torch.ones_like(counts[:, :1]))
+            played.append(one)
+        return self._batch(played, torch.cat(rewards), torch.cat(contexts))
+
+    def _draw_levels(self) -> Tensor:
+        """A level for each group, spread evenly over the set."""
+        groups = self.slots // self.group
+        u = torch.rand(groups, generator=self.generator, device=self.mdp.device, dtype=torch.float64)
+        spread = (torch.arange(groups, device=self.mdp.device) + u) / groups
+        level = (spread * self.mdp.num_levels).long().clamp_max(self.mdp.num_levels - 1)
+        return level.repeat_interleave(self.group)
+
+    @torch.no_grad()
+    def _play_round(self, policy: Policy, level: Tensor) -> tuple[_Round, Tensor, Tensor]:
+        """One mini-episode of every slot: its steps, the column of its length, its discounted coins."""
+        one = _Round([], [], [], [], [], [], [], [])
+        slots = begin(self.mdp, level)
+        live = torch.arange(self.slots, device=self.mdp.device)
+        noise = self._draw_noise(policy.noise)
+        coins = torch.zeros(self.slots, device=self.mdp.device)
+        length = torch.zeros_like(live)
+        while len(live):
+            kept, seen = self._distinct(slots, live, noise)
+            observation = self.observe(slots.spot[kept], slots.taken[kept], slots.time_left[kept])
+            given = None if noise is None else noise[live[kept]]
+            log_probs = policy(observation, given).log_softmax(-1)[seen]
+            action = sample(log_probs, self.generator)
+            luck = None
+            if self.mdp.any_chance:
+                luck = torch.rand(len(live), generator=self.generator, device=self.mdp.device)
+            after, step = play(self.mdp, slots, action, luck)
+            coins[live] += step.coin * self.reward.gamma ** slots.ticks
+            length[live] = step.length
+            one.observation.append(observation)
+            if given is not None:
+                one.noise.append(given)
+            one.group.append(live[kept] // self.group)
+            one.seen.append(seen)
+            one.action.append(action)
+            one.log_prob.append(log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1))
+            one.slot.append(live)
+            one.ended.append(step.mini_done)
+            on = (~step.mini_done).nonzero().squeeze(-1)
+            slots, live = Slots(*(value[on] for value in after)), live[on]
+        column = (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
+        return one, column, coins
+
+    def _draw_noise(self, count: int) -> Tensor | None:
+        if count == 0:
+            return None
+        drawn = torch.rand(self.slots, count, generator=self.generator, device=self.mdp.device)
+        return (drawn < 0.5).float() if self.noise_bits else drawn
+
+    def _distinct(self, slots: Slots, live: Tensor, noise: Tensor | None) -> tuple[Tensor, Tensor]:
+        """One slot for each distinct input of the policy, and for each slot the index of its input."""
+        if noise is not None and not self.noise_bits:
+            every = torch.arange(len(live), device=live.device)
+            return every, every
+        key = live // self.group
+        if noise is not None:
+            weights = 1 << torch.arange(noise.shape[1], device=live.device)
+            key = (key << noise.shape[1]) + (noise[live].long() * weights).sum(-1)
+        key = (key * self.mdp.num_cells + slots.spot % self.mdp.num_cells) * (self.mdp.max_time + 1) + slots.time_left
+        unique, seen = torch.unique((key << self.mdp.num_objects) | slots.taken, return_inverse=True)
+        kept = torch.empty_like(unique).scatter_(0, seen, torch.arange(len(seen), device=seen.device))
+        return kept, seen
+
+    def _context(self, counts: Tensor, index: int, level: Tensor) -> Tensor:
+        """[slots, F] log of the discount that each length would get now; nothing where counts are not known."""
+        if self.context_size == 0:
+            return counts[:, :0]
+        k = self.num_lengths[level].unsqueeze(-1)
+        return sequential_discount(counts, torch.full_like(counts, index), k, self.reward.lam).log()
+
+    def _pay(self, coins: Tensor, column: Tensor, level: Tensor, counts: Tensor, index: int) -> Tensor:
+        """[slots] the overall reward of each mini-episode of a round."""
+        k = self.num_lengths[level]
+        if self.reward.counting == "sequential":
+            before = counts.gather(1, column.unsqueeze(-1)).squeeze(-1)
+            discount = sequential_discount(before, torch.full_like(before, index), k, self.reward.lam)
+        else:
+            same = torch.nn.functional.one_hot(column, self._best.shape[1]).reshape(-1, self.group, self._best.shape[1])
+            others = same.sum(1, keepdim=True).expand_as(same).reshape(self.slots, -1)
+            discount = self._discounts[k, others.gather(1, column.unsqueeze(-1)).squeeze(-1) - 1]
+        paid = coins * discount
+        if self.reward.divide_by_best:
+            best = self._best[level, column]
+            paid = torch.where(best > 0, paid / best.clamp_min(torch.finfo(best.dtype).tiny), 0)
+        return paid if self.reward.clip is None else paid.clamp_max(self.reward.clip)
+
+    def _batch(self, played: list[_Round], reward: Tensor, context: Tensor) -> Batch:
+        ticks = [(one, t) for one in played for t in range(len(one.action))]
+        sizes = [len(one.observation[t]) for one, t in ticks]
+        before = [sum(sizes[:i]) for i in range(len(sizes))]
+        return Batch(
+            observation=torch.cat([one.observation[t] for one, t in ticks]),
+            noise=torch.cat([one.noise[t] for one, t in ticks]) if played[0].noise else None,
+            group=torch.cat([one.group[t] for one, t in ticks]),
+            num_groups=self.slots // self.group,
+            seen=torch.cat([one.seen[t] + offset for (one, t), offset in zip(ticks, before, strict=True)]),
+            action=torch.cat([one.action[t] for one, t in ticks]),
+            log_prob=torch.cat([one.log_prob[t] for one, t in ticks]),
+            episode=torch.cat([one.slot[t] + i * self.slots for i, one in enumerate(played) for t in range(len(one.slot))]),
+            ended=torch.cat([one.ended[t] for one, t in ticks]),
+            blocks=[len(one.action[t]) for one, t in ticks],
+            slots=self.slots,
+            reward=reward,
+            context=context,
+        )
+
+
+def _discount_tables(reward: Reward, group: int, max_lengths: int) -> Tensor:
+    """[k, n] the averaged discount where n of the group's others have the same length (rows 0 unused)."""
+    tables = torch.zeros(max_lengths + 1, group)
+    for k in range(1, max_lengths + 1):
+        tables[k] = group_discount(k, group, reward.episodes_per_meta, reward.lam)
+    return tables
+
+
+def group_discount(num_lengths: int, group: int, episodes_per_meta: int, lam: float) -> Tensor:
+    """[group] the discount of a mini-episode by how many of the group's g − 1 others have its length.
+
+    With E = g it is the sequential discount's mean over all orders of the group. With any other E it is the
+    mean over meta-episodes of E mini-episodes, played in order, in which this one has a uniformly random
+    place and each other one is, independently, one of the g − 1 others of the group, all equally likely.
+    """
+    if episodes_per_meta == group:
+        return averaged_discount(num_lengths, episodes_per_meta, lam, dtype=torch.float32)
+    share = torch.arange(group, dtype=torch.float64) / (group - 1)
+    return (expected_discount(share, num_lengths, episodes_per_meta, lam) / episodes_per_meta).float()
