@@ -1,0 +1,176 @@
+"""The worlds as Gymnasium environments: its own checks, and the same rewards as through TorchRL."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torchrl.envs import TransformedEnv
+
+from drest_torch import DReSTReward
+from envs.gridworld import GridworldEnv
+from envs.levels import PAPER_WORLDS, parse_level, world
+
+gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
+
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+from envs.gym import GridworldGymEnv, GridworldVectorEnv, MetaReward, register  # noqa: E402
+
+NINE = [world(name) for name in PAPER_WORLDS]
+CHANCES = [*NINE, parse_level("shutdown: 3\n. C2 B2@0.5\n. A B3@0.3\nC1 . .", name="luck")]
+ACTIONS = np.random.default_rng(0).integers(4, size=400)
+
+
+def play(env, actions):
+    """Everything a single environment says, one episode after the other."""
+    said = []
+    for action in actions:
+        step = env.step(action)
+        said.append(step)
+        if step[2]:
+            said.append(env.reset())
+    return said
+
+
+@pytest.mark.parametrize("observation", ["grid", "centred", "vector"])
+def test_gymnasiums_own_check(observation):
+    levels = NINE[:1] if observation == "vector" else CHANCES
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*spec.*")  # it was not made through gymnasium.make
+        check_env(GridworldGymEnv(levels, observation=observation), skip_render_check=True)
+
+
+@pytest.mark.parametrize(("gamma", "lam", "divide"), [(1.0, 0.9, True), (0.9, 0.7, True), (0.9, 0.9, False)])
+def test_rewards_equal_those_of_the_transform(gamma, lam, divide):
+    episodes, slots = 8, len(NINE)
+    env = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=gamma)
+    paying = TransformedEnv(env, DReSTReward(lam, gamma=gamma, divide_by_best=divide))
+    ours = GridworldVectorEnv(NINE, slots, reward=MetaReward(lam, gamma, episodes, divide))
+    level = torch.arange(slots)
+    td = paying.reset(level=level)
+    seen, _ = ours.reset(seed=0, options={"level": level})
+    generator = np.random.default_rng(1)
+    played = np.zeros(slots)
+    while (played < episodes).any():
+        goes_on = torch.from_numpy(played < episodes)
+        assert torch.equal(td["observation"][goes_on], torch.from_numpy(seen)[goes_on])
+        action = generator.integers(4, size=slots)
+        td.set("action", torch.from_numpy(action))
+        step, td = paying.step_and_maybe_reset(td)
+        seen, reward, terminated, _, _ = ours.step(action)
+        expected = step["next", "reward"].squeeze(-1)[goes_on].double()
+        torch.testing.assert_close(torch.from_numpy(reward)[goes_on], expected, atol=1e-6, rtol=1e-5)
+        assert torch.equal(torch.from_numpy(terminated)[goes_on], step["next", "mini_done"].squeeze(-1)[goes_on])
+        played += terminated
+
+
+def test_plain_coins_are_paid_when_they_are_collected():
+    env = GridworldGymEnv([parse_level("shutdown: 3\nA C2 C3", name="row")], reward=MetaReward(plain_coins=True))
+    env.reset(seed=0)
+    steps = [env.step(3) for _ in range(3)]
+    assert [step[1] for step in steps] == [2.0, 3.0, 0.0]
+    assert steps[-1][4] == {"level": "row", "length": 3, "coins": 5.0, "discount": 1.0}
+
+
+def test_the_discount_counts_the_lengths_of_the_meta_episode():
+    env = GridworldGymEnv([parse_level("shutdown: 1\nA C2\nB1 .", name="two")], reward=MetaReward(0.9, 1.0, 3))
+    env.reset(seed=0)
+    discounts = []
+    for _ in range(6):
+        _, reward, ended, _, info = env.step(3)
+        assert ended
+        assert reward == pytest.approx(info["discount"])
+        discounts.append(info["discount"])
+        env.reset()
+    assert discounts == pytest.approx([1, 0.9**0.5, 0.9, 1, 0.9**0.5, 0.9])
+
+
+def test_what_is_seen_last_shows_the_end():
+    env = GridworldGymEnv([parse_level("shutdown: 1\nA C2", name="two")])
+    env.reset(seed=0)
+    wall, coin, _, agent, time = env.step(3)[0]
+    assert (wall.any(), coin.any(), time.any()) == (False, False, False)
+    assert agent.tolist() == [[0.0, 1.0]]
+
+
+def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
+    env = GridworldGymEnv(NINE, reward=MetaReward(episodes_per_meta=5))
+    names = [env.reset(seed=3)[1]["level"]]
+    while len(names) < 100:
+        if env.step(0)[2]:
+            names.append(env.reset()[1]["level"])
+    metas = [names[i : i + 5] for i in range(0, 100, 5)]
+    assert all(len(set(meta)) == 1 for meta in metas)
+    assert len({meta[0] for meta in metas}) > 3
+
+
+def test_a_mini_episode_that_is_left_does_not_count():
+    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2\nB1 .", name="two")], reward=MetaReward(0.9, 1.0, 2))
+    env.reset(seed=0)
+    env.step(3)
+    env.reset()
+    env.step(0)
+    assert env.step(0)[4] == {"level": "two", "length": 2, "coins": 0.0, "discount": 1.0}
+
+
+def test_the_seed_decides_everything():
+    one, two, other = (GridworldGymEnv(CHANCES, reward=MetaReward(episodes_per_meta=2)) for _ in range(3))
+    for env, seed in ((one, 5), (two, 5), (other, 6)):
+        env.reset(seed=seed)
+    first, second, third = (play(env, ACTIONS) for env in (one, two, other))
+    assert all(np.array_equal(a[0], b[0]) and a[1:] == b[1:] for a, b in zip(first, second, strict=True))
+    assert [each[-1]["level"] for each in first] != [each[-1]["level"] for each in third][: len(first)]
+    one.reset(seed=5)
+    assert all(a[1:] == b[1:] for a, b in zip(first, play(one, ACTIONS), strict=True))
+
+
+def test_a_vector_equals_single_environments():
+    reward = MetaReward(episodes_per_meta=3)
+    vector = GridworldVectorEnv(CHANCES, 4, observation="centred", reward=reward)
+    singles = [GridworldGymEnv(CHANCES, observation="centred", reward=reward) for _ in range(4)]
+    seen, info = vector.reset(seed=7)
+    for i, env in enumerate(singles):
+        first, said = env.reset(seed=7 + i)
+        assert np.array_equal(first, seen[i])
+        assert said["level"] == info["level"][i]
+    for actions in ACTIONS.reshape(-1, 4):
+        seen, reward, terminated, truncated, info = vector.step(actions)
+        assert seen in vector.observation_space
+        assert not truncated.any()
+        for i, env in enumerate(singles):
+            last, paid, ended, _, said = env.step(actions[i])
+            assert (paid, ended) == (reward[i], terminated[i])
+            if ended:
+                assert np.array_equal(last, info["final_obs"][i])
+                assert said == {key: info["final_info"][key][i] for key in said}
+                last, said = env.reset()
+            assert np.array_equal(last, seen[i])
+            assert said["level"] == info["level"][i]
+
+
+def test_a_vector_takes_one_seed_for_each_environment():
+    vector = GridworldVectorEnv(NINE, 3)
+    assert np.array_equal(vector.reset(seed=[4, 5, 6])[0], vector.reset(seed=4)[0])
+    with pytest.raises(ValueError, match="2 seeds for 3 environments"):
+        vector.reset(seed=[1, 2])
+
+
+def test_registered_only_when_asked():
+    name = "drest/Test-v0"
+    assert not any(each.startswith("drest") for each in gymnasium.registry)
+    register(name)
+    try:
+        assert gymnasium.make(name, levels=NINE).reset(seed=0)[0].shape[0] == 5
+        envs = gymnasium.make_vec(name, num_envs=3, vectorization_mode="vector_entry_point", levels=NINE)
+        assert envs.reset(seed=0)[0].shape[0] == 3
+    finally:
+        del gymnasium.registry[name]
+
+
+def test_the_worlds_do_not_need_gymnasium():
+    program = "import sys; sys.modules['gymnasium'] = None; import envs, envs.gridworld, envs.solver, envs.propagator"
+    subprocess.run([sys.executable, "-c", program], check=True)
