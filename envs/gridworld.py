@@ -175,7 +175,9 @@ class GridworldEnv(EnvBase):
     ) -> TensorDictBase:
         asked = None if tensordict is None else tensordict.get("_reset", None)
         asked = torch.ones_like(self._meta, dtype=torch.bool) if asked is None else asked.reshape(-1)
-        if level is None:
+        if level is None and self.mdp.num_levels == 1:
+            level = self._slots.level
+        elif level is None:
             level = streams.integer(self._level_key, self._meta, self.mdp.num_levels)
         fresh = begin(self.mdp, level.to(self.mdp.device))
         self._slots = Slots(*(torch.where(asked, new, old) for new, old in zip(fresh, self._slots, strict=True)))
@@ -183,15 +185,18 @@ class GridworldEnv(EnvBase):
         self._mini_idx = self._mini_idx * ~asked
         self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
         nothing = torch.zeros_like(self._k)
+        no = nothing.bool()
         return TensorDict(
             {
                 "observation": self._observation(),
-                "mini_done": nothing.bool(),
+                "mini_done": no,
                 "mini_len": nothing,
                 "mini_idx": self._mini_idx.unsqueeze(-1),
                 "tick": self._slots.ticks.unsqueeze(-1),
                 "num_lengths": self._k,
                 "best_return": nothing.float(),
+                "done": no.clone(),
+                "terminated": no.clone(),
             },
             batch_size=self.batch_size,
             device=self.device,
