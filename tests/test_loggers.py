@@ -1,0 +1,234 @@
+"""What a run logs: the local file survives kills, and an offline run of W&B is read back from its file."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pty
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from drest_torch.loggers import JsonLines, LoggerConfig, LoggerError, Loggers, WandbLogger, read_metrics
+from tests.wandb_reader import BLOCK, finished_files, read_config, read_history, read_id, read_summary, records
+
+ROOT = Path(__file__).resolve().parents[1]
+RUN_CONFIG = {"seed": 3, "algo": {"name": "ppo", "lr": 1e-3}}
+METRICS = {"eval/train/usefulness": 0.5, "optim/lr": 0.001, "time/wall_seconds": 2.0}
+
+
+# ------------------------------------------------------------------------------------- metrics.jsonl
+
+
+def test_one_object_a_line_with_step_first_and_no_nan(tmp_path: Path) -> None:
+    lines = JsonLines(tmp_path / "metrics.jsonl")
+    lines.log(10, {"a/b": 1.5, "bad": math.nan, "worse": math.inf})
+    lines.log(20, {"a/b": 2})
+    text = (tmp_path / "metrics.jsonl").read_text()
+    assert text == '{"step": 10, "a/b": 1.5, "bad": null, "worse": null}\n{"step": 20, "a/b": 2.0}\n'
+    first, second = read_metrics(tmp_path / "metrics.jsonl")
+    assert first["a/b"] == 1.5
+    assert math.isnan(first["bad"])
+    assert second == {"step": 20, "a/b": 2.0}
+
+
+@pytest.mark.parametrize("torn", ["", '{"st', '{"step": 50, "a": 0.', "\0\0\0", "[]", '{"a": 1}', '{"step": 50, "é'])
+def test_a_resumed_run_goes_on_after_its_checkpoint(tmp_path: Path, torn: str) -> None:
+    path = tmp_path / "metrics.jsonl"
+    killed = JsonLines(path)
+    for step in (10, 20, 30, 40):  # the checkpoint is at 20
+        killed.log(step, {"a": step / 3})
+    path.write_bytes(path.read_bytes() + torn.encode()[:-1])
+    resumed = JsonLines(path, continue_from=20)
+    for step in (30, 40, 50):
+        resumed.log(step, {"a": step / 3})
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"step": step, "a": step / 3} for step in (10, 20, 30, 40, 50)
+    ]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path) -> None:
+    JsonLines(tmp_path / "metrics.jsonl").log(0, {"a": 1})
+    JsonLines(tmp_path / "metrics.jsonl", continue_from=0).log(0, {"a": 1})
+    assert len(read_metrics(tmp_path / "metrics.jsonl")) == 1
+
+
+# ----------------------------------------------------------------------------------------- W&B, offline
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from PIL import Image
+
+    path = tmp_path_factory.mktemp("pictures") / "learning.png"
+    Image.new("RGB", (4, 4)).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, picture: Path) -> tuple[Path, str | None]:
+    """The folder and the id of a run that was logged offline, and left the environment as it was."""
+    folder, before = tmp_path_factory.mktemp("runs") / "the_run", dict(os.environ)
+    with Loggers(LoggerConfig(group="g", tags=["t"]), folder, RUN_CONFIG) as loggers:
+        for step in (0, 100, 200):
+            loggers.log(step, METRICS | {"step_squared": step**2, "bad": math.nan})
+        loggers.picture("train/example", picture)
+        loggers.summary({"train/usefulness": 0.75})
+        assert dict(os.environ) == before
+    assert dict(os.environ) == before
+    return folder, loggers.run_id
+
+
+def test_an_offline_run_is_read_back_with_every_metric(finished: tuple[Path, str | None]) -> None:
+    folder, run_id = finished
+    (path,) = finished_files(folder)
+    assert read_id(path) == run_id
+    config = read_config(path)
+    assert {name: config[name] for name in RUN_CONFIG} == RUN_CONFIG
+    assert read_summary(path)["train/usefulness"] == 0.75
+    *rows, with_picture = read_history(path)
+    assert [row["step"] for row in rows] == [0, 100, 200]
+    for row, local in zip(rows, read_metrics(folder / "metrics.jsonl"), strict=True):
+        assert {name: value for name, value in row.items() if name[0] != "_"} == pytest.approx(local, nan_ok=True)
+    assert with_picture["step"] == 200
+    assert (path.parent / "files" / with_picture["train/example.path"]).is_file()
+
+
+def test_the_axis_of_every_metric_is_the_step_and_the_run_is_named_after_its_folder(
+    finished: tuple[Path, str | None],
+) -> None:
+    (path,) = finished_files(finished[0])
+    found = list(records(path))
+    (metric,) = (each.metric for each in found if each.HasField("metric") and each.metric.glob_name)
+    assert (metric.glob_name, metric.step_metric) == ("*", "step")
+    run = next(each.run for each in found if each.HasField("run"))
+    assert (run.project, run.display_name, run.run_group, list(run.tags)) == ("drest_torch", "the_run", "g", ["t"])
+
+
+def test_nothing_but_what_the_run_logs_is_recorded(finished: tuple[Path, str | None]) -> None:
+    (path,) = finished_files(finished[0])
+    assert not any(each.HasField("stats") or each.HasField("output_raw") for each in records(path))
+    files = path.parent / "files"
+    assert {each.relative_to(files).parts[0] for each in files.rglob("*") if each.is_file()} == {"media"}
+
+
+def test_a_resumed_run_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with Loggers(LoggerConfig(), folder, RUN_CONFIG) as first:
+        for step in (0, 100, 200, 300):
+            first.log(step, METRICS | {"n": step})
+    with Loggers(LoggerConfig(), folder, RUN_CONFIG, first.run_id, continue_from=200) as second:
+        for step in (300, 400):
+            second.log(step, METRICS | {"n": step})
+    assert first.run_id == second.run_id
+    _, newest = finished_files(folder)
+    assert read_id(newest) == first.run_id
+    assert [(row["step"], row["n"]) for row in read_history(newest)] == [(n, n) for n in (0, 100, 200, 300, 400)]
+
+
+def test_an_error_finishes_the_run_as_failed(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), Loggers(LoggerConfig(), tmp_path, {}):
+        raise ZeroDivisionError
+    (path,) = finished_files(tmp_path)
+    assert [each.exit.exit_code for each in records(path) if each.HasField("exit")] == [1]
+
+
+def test_the_reader_reads_over_blocks_and_stops_where_a_file_was_cut_off(tmp_path: Path) -> None:
+    logger = WandbLogger(LoggerConfig(), tmp_path, {})
+    many = {f"metric/{i}": i / 7 for i in range(1000)}
+    for step in range(10):
+        logger.log(step, many)
+    logger.finish()
+    (path,) = finished_files(tmp_path)
+    assert path.stat().st_size > 4 * BLOCK
+    rows = read_history(path)
+    assert [row["step"] for row in rows] == list(range(10))
+    assert all(row["metric/999"] == 999 / 7 for row in rows)
+    cut = tmp_path / "cut.wandb"
+    cut.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert 0 < len(read_history(cut)) < 10
+
+
+# ------------------------------------------------------------------------------- W&B, disabled and online
+
+
+def run_python(program: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program in a process of its own, whose W&B has no account, no key and no server that it could reach.
+
+    It imports the module as ``loggers``: importing it from the package would bring torch, and take seconds.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "NETRC"))}
+    environment |= {
+        "HOME": str(folder),
+        "WANDB_BASE_URL": "http://127.0.0.1:9",
+        "PYTHONPATH": str(ROOT / "drest_torch"),
+    }
+    return subprocess.run([sys.executable, "-c", program], text=True, env=environment, cwd=folder, **options)
+
+
+def test_disabled_does_not_even_import_wandb(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from loggers import LoggerConfig, Loggers\n"
+        "with Loggers(LoggerConfig(mode='disabled'), Path('run'), {}) as loggers:\n"
+        "    loggers.log(1, {'a': 1.0})\n"
+        "    loggers.picture('p', Path('p.png'))\n"
+        "    loggers.summary({'a': 1.0})\n"
+        "print(loggers.run_id, 'wandb' in sys.modules)\n"
+    )
+    done = run_python(program, tmp_path, capture_output=True, check=True)
+    assert done.stdout.split() == ["None", "False"]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["metrics.jsonl"]
+
+
+def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path: Path) -> None:
+    """Also on a terminal, where wandb would ask for the key and wait."""
+    program = (
+        "from pathlib import Path\n"
+        "from loggers import LoggerConfig, LoggerError, WandbLogger\n"
+        "try:\n"
+        "    WandbLogger(LoggerConfig(mode='online'), Path('.'), {})\n"
+        "except LoggerError as error:\n"
+        "    print(error)\n"
+    )
+    ours, terminal = pty.openpty()
+    began = time.monotonic()
+    done = run_python(
+        program, tmp_path, stdin=terminal, stderr=terminal, stdout=subprocess.PIPE, timeout=30, check=True
+    )
+    os.close(ours)
+    os.close(terminal)
+    assert time.monotonic() - began < 15
+    (sentence,) = done.stdout.splitlines()
+    assert sentence.startswith("logger.mode=online: ")
+    assert "wandb login" in sentence
+    assert "logger.mode=offline" in sentence
+
+
+@pytest.mark.parametrize(
+    ("config", "complaint"),
+    [
+        (LoggerConfig(mode="on"), r"^logger\.mode=on; expected one of offline, online, disabled$"),
+        (LoggerConfig(project="a/b"), r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(tmp_path: Path, config: LoggerConfig, complaint: str) -> None:
+    with pytest.raises(LoggerError, match=complaint):
+        WandbLogger(config, tmp_path, {})
+
+
+def test_the_yaml_files_say_what_the_schema_says() -> None:
+    default = asdict(LoggerConfig())
+    for name, mode in (("wandb", "offline"), ("none", "disabled")):
+        values = yaml.safe_load((ROOT / "configs" / "logger" / f"{name}.yaml").read_text(encoding="utf-8"))
+        assert values.pop("defaults") == ["base_logger", "_self_"]
+        assert values == default | {"mode": mode}

@@ -1,0 +1,73 @@
+"""Read what an offline run of W&B wrote: its ``.wandb`` file, blocks of records as in a LevelDB log.
+
+A file begins with 7 bytes of its own. Blocks are 32 KiB; a record's pieces have a header of checksum (4
+bytes), length (2) and kind (1: whole, 2: first, 3: middle, 4: last piece). What a kill cut off is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from wandb.proto.wandb_internal_pb2 import Record
+
+BLOCK, FILE_HEADER, PIECE_HEADER = 32768, 7, 7
+
+
+def records(path: Path) -> Iterator[Record]:
+    data, at, record = path.read_bytes(), FILE_HEADER, b""
+    while at + PIECE_HEADER <= len(data):
+        if BLOCK - at % BLOCK < PIECE_HEADER:  # too little room for a header: the block is filled up
+            at += BLOCK - at % BLOCK
+            continue
+        length, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
+        at += PIECE_HEADER
+        if kind == 0 or at + length > len(data):
+            return
+        record = data[at : at + length] if kind in (1, 2) else record + data[at : at + length]
+        at += length
+        if kind in (1, 4):
+            yield Record.FromString(record)
+
+
+def finished_files(folder: Path) -> list[Path]:
+    """The ``.wandb`` files of a run's folder, the oldest first, waited for until they have ended.
+
+    wandb's own process writes the last records some milliseconds after ``finish`` has returned.
+    """
+    paths = sorted(folder.glob("wandb/offline-run-*/run-*.wandb"), key=lambda path: path.stat().st_mtime_ns)
+    deadline = time.monotonic() + 20
+    while not all(any(each.HasField("exit") for each in records(path)) for path in paths):
+        assert time.monotonic() < deadline, f"W&B has not finished {paths}"
+        time.sleep(0.01)
+    return paths
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """One dictionary for each ``log``; wandb's own keys begin with an underscore, a picture's path is ``name.path``."""
+    return [_values(each.history.item) for each in records(path) if each.HasField("history")]
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    for each in records(path):
+        config |= _values(each.run.config.update) | _values(each.config.update)
+    return config
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = {}
+    for each in records(path):
+        summary |= _values(each.summary.update)
+    return summary
+
+
+def read_id(path: Path) -> str:
+    return next(each.run.run_id for each in records(path) if each.HasField("run"))
+
+
+def _values(items: Iterable[Any]) -> dict[str, Any]:
+    return {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in items}
