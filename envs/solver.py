@@ -32,8 +32,10 @@ class Optima:
     """[B, K] m(l), the largest γ-discounted total of coins of a trajectory of that length."""
 
 
-def solve(mdp: Mdp, gamma: float = 1.0) -> Optima:
+def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False) -> Optima:
     """Lengths and optima of every level of a set, for a discount γ in (0, 1].
+
+    A level in which no coin can be reached is refused, unless ``allow_barren``.
 
     m(l) is the largest total of any trajectory that has length l with positive probability. That is the
     paper's maximum of E[C | L = l] over policies, also where buttons work by chance: a policy that plays
@@ -49,7 +51,8 @@ def solve(mdp: Mdp, gamma: float = 1.0) -> Optima:
             totals.append(best[layer.next_states :])
     found = Ends(ends, mdp.num_levels)
     optima = Optima(gamma, found.lengths, found.num_lengths, found.table(torch.cat(totals)))
-    _check_coins(mdp, optima)
+    if not allow_barren:
+        _check_coins(mdp, optima)
     return optima
 
 

@@ -1,0 +1,96 @@
+"""The eight symmetries of a level, and a key by which levels that are the same but for them are found.
+
+Turned, mirrored or moved within a frame of wall, a level poses the same task: the same lengths and the
+same optima. A held-out level that is a training level turned around would tell nothing about unseen ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from envs.levels import Button, Coin, Level, LevelError
+
+NUM_SYMMETRIES = 8
+
+Cell = TypeVar("Cell")
+Grid = Sequence[Sequence[Cell]]
+Thing = TypeVar("Thing", Coin, Button)
+
+
+def symmetries(level: Level) -> list[Level]:
+    """The level itself, then its seven other symmetries; some are equal if the map is symmetric."""
+    return [transform(level, index) for index in range(NUM_SYMMETRIES)]
+
+
+def transform(level: Level, index: int) -> Level:
+    """The level turned clockwise by ``index % 4`` quarters, from 4 on mirrored left to right before.
+
+    Index 0 is the level as it is. The others get a name of their own, such as ``example~3``, as the names
+    of a level set differ.
+    """
+    if not 0 <= index < NUM_SYMMETRIES:
+        raise LevelError(f"{level.place}: symmetry {index}; expected a number from 0 to {NUM_SYMMETRIES - 1}")
+    if index == 0:
+        return level
+    cells = [[(row, column) for column in range(level.width)] for row in range(level.height)]
+    place = {
+        before: (row, column) for row, line in enumerate(_turned(cells, index)) for column, before in enumerate(line)
+    }
+    return replace(
+        level,
+        name=f"{level.name}~{index}",
+        walls=tuple(tuple(row) for row in _turned(level.walls, index)),
+        start=place[level.start],
+        coins=_placed(level.coins, place),
+        buttons=_placed(level.buttons, place),
+    )
+
+
+def canonical_key(level: Level) -> str:
+    """A text that is the same for two levels just if they are one level up to symmetry and translation.
+
+    Rows and columns that are wall from end to end are cropped from the map's sides, as everything outside
+    a map is wall. Walls, coins, buttons, shutdown and clock count; the name and the study do not. Cells
+    that cannot be reached count too: an agent that is shown the whole map can tell them apart.
+    """
+    cells = _cropped(_cells(level))
+    texts = ("/".join(" ".join(row) for row in _turned(cells, index)) for index in range(NUM_SYMMETRIES))
+    return f"{level.shutdown} {level.clock} {min(texts)}"
+
+
+def _turned(rows: Grid[Cell], index: int) -> Grid[Cell]:
+    if index >= 4:
+        rows = [row[::-1] for row in rows]
+    for _ in range(index % 4):
+        rows = list(zip(*rows[::-1], strict=True))
+    return rows
+
+
+def _placed(things: Sequence[Thing], place: dict[tuple[int, int], tuple[int, int]]) -> tuple[Thing, ...]:
+    """Coins or buttons at their new places, in reading order again."""
+    moved = []
+    for thing in things:
+        row, column = place[thing.row, thing.column]
+        moved.append(replace(thing, row=row, column=column))
+    return tuple(sorted(moved, key=lambda thing: (thing.row, thing.column)))
+
+
+def _cells(level: Level) -> list[list[str]]:
+    """The map as texts that differ wherever two cells do (`Level.rows` is for people, and slower)."""
+    cells = [["#" if wall else "." for wall in row] for row in level.walls]
+    cells[level.start[0]][level.start[1]] = "A"
+    for coin in level.coins:
+        cells[coin.row][coin.column] = f"C{float(coin.value)!r}"
+    for button in level.buttons:
+        cells[button.row][button.column] = f"B{button.delay}@{float(button.chance)!r}"
+    return cells
+
+
+def _cropped(cells: Grid[str]) -> Grid[str]:
+    """The map without its outer rows and columns of wall; a quarter turn brings each side to the top once."""
+    for _ in range(4):
+        first = next(number for number, row in enumerate(cells) if any(cell != "#" for cell in row))
+        cells = _turned(cells[first:], 1)
+    return cells
