@@ -8,8 +8,9 @@ levels go at once, and everything is differentiable in the probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,6 +43,20 @@ class Lengths:
     """[B, K] P(L = l)."""
     coins: Tensor
     """[B, K] E[C | L = l], the γ-discounted coins given the length; 0 where P(L = l) is 0."""
+
+
+class _Flow(NamedTuple):
+    """What happens in one layer."""
+
+    layer: Layer
+    arrived: Tensor
+    """[n] the probability of being in each of its states."""
+    chosen: Tensor
+    """[n, 4] the probability of each action there, given that it takes time."""
+    along: Tensor
+    """[n, 4] the two multiplied: what leaves along each action."""
+    arriving: Tensor
+    """[next_size] what comes of it to the states and ends of the next layer."""
 
 
 class Reachable:
@@ -89,27 +104,37 @@ class Reachable:
         policy that only bumps never ends: what it does so with is missing from P(L = l).
         """
         check_gamma(gamma)
-        if probabilities.shape != (len(self), 4):
-            raise ValueError(f"probabilities of shape {tuple(probabilities.shape)}; expected ({len(self)}, 4)")
-        arrived = probabilities.new_ones(self.mdp.num_levels)
-        gathered = torch.zeros_like(arrived)
+        gathered = probabilities.new_zeros(self.mdp.num_levels)
         ends: list[Tensor] = []
         end_coins: list[Tensor] = []
-        first = 0
-        for layer in self.layers:
-            count = len(layer.spot)
-            chosen = _among_moves(probabilities[first : first + count], layer.moving)
-            first += count
-            flow = arrived.unsqueeze(-1) * chosen
-            gain = gathered.unsqueeze(-1) * chosen + flow * (gamma**layer.tick * layer.coin).to(flow.dtype)
-            arrived, gathered = (_arrive(layer, value) for value in (flow, gain))
-            ends.append(arrived[layer.next_states :])
+        for layer, _, chosen, along, arriving in self._flow(probabilities):
+            gain = gathered.unsqueeze(-1) * chosen + along * (gamma**layer.tick * layer.coin).to(along.dtype)
+            gathered = _arrive(layer, gain)
+            ends.append(arriving[layer.next_states :])
             end_coins.append(gathered[layer.next_states :])
-            arrived, gathered = arrived[: layer.next_states], gathered[: layer.next_states]
+            gathered = gathered[: layer.next_states]
         probability = self._ends.table(torch.cat(ends))
         coins_there = self._ends.table(torch.cat(end_coins))
         possible = probability > 0
         return Lengths(probability, torch.where(possible, coins_there, 0) / torch.where(possible, probability, 1))
+
+    def visits(self, probabilities: Tensor) -> Tensor:
+        """[N] the probability that a mini-episode comes to each of ``states``, for [N, 4] as in `propagate`."""
+        return torch.cat([arrived for _, arrived, *_ in self._flow(probabilities)])
+
+    def _flow(self, probabilities: Tensor) -> Iterator[_Flow]:
+        """The probability on its way forward, layer by layer."""
+        if probabilities.shape != (len(self), 4):
+            raise ValueError(f"probabilities of shape {tuple(probabilities.shape)}; expected ({len(self)}, 4)")
+        arrived = probabilities.new_ones(self.mdp.num_levels)
+        first = 0
+        for layer in self.layers:
+            chosen = _among_moves(probabilities[first : first + len(layer.spot)], layer.moving)
+            first += len(layer.spot)
+            along = arrived.unsqueeze(-1) * chosen
+            arriving = _arrive(layer, along)
+            yield _Flow(layer, arrived, chosen, along, arriving)
+            arrived = arriving[: layer.next_states]
 
     def evaluate(
         self,

@@ -10,7 +10,7 @@ import torch
 from envs.levels import PAPER_WORLDS, parse_level, world
 from envs.mdp import compile_levels
 from envs.propagator import Reachable, uniform_policy
-from tests.simulator import enumerate_policy, random_level, random_policy, sample_policy
+from tests.simulator import Simulator, enumerate_policy, outcomes, random_level, random_policy, sample_policy
 from tests.simulator import uniform_policy as uniform_by_hand
 
 
@@ -56,6 +56,46 @@ def test_random_levels_and_policies_against_enumeration(sees_time):
         assert got.keys() == expected.keys()
         for length in got:
             assert got[length] == pytest.approx(expected[length], abs=1e-12)
+
+
+def enumerate_visits(level, policy):
+    """For every state, (row, column, coins there, buttons there, time left): how often a mini-episode comes to it."""
+    visits = Counter()
+
+    def play(state, probability):
+        if state.done:
+            return
+        visits[state.state] += probability
+        chances = [
+            0 if level.clock == "moves" and state.is_bump(action) else chance
+            for action, chance in enumerate(policy(state))
+        ]
+        for action, chance in enumerate(chances):
+            if chance > 0:
+                for outcome_chance, after, _ in outcomes(state, action):
+                    play(after, probability * chance / sum(chances) * float(outcome_chance))
+
+    play(Simulator(level), 1.0)
+    return visits
+
+
+def test_visits_against_enumeration():
+    rng = random.Random(4)
+    levels = [random_level(rng, max_ticks=5, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(40)]
+    policies = [random_policy(i, sees_time=True) for i in range(len(levels))]
+    reachable = Reachable(compile_levels(levels))
+    mdp, states = reachable.mdp, reachable.states
+    found = [Counter() for _ in levels]
+    visits = reachable.visits(policy_on(reachable, policies)(states))
+    for spot, taken, time_left, visit in zip(
+        *(x.tolist() for x in (states.spot, states.taken, states.time_left, visits)), strict=True
+    ):
+        index, cell = divmod(spot, mdp.num_cells)
+        there = tuple(not taken >> bit & 1 for bit in range(levels[index].num_objects))
+        coins = len(levels[index].coins)
+        found[index][(*divmod(cell, mdp.width), there[:coins], there[coins:], time_left)] += visit
+    for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
+        assert found[index] == pytest.approx(enumerate_visits(level, policy), abs=1e-12)
 
 
 def test_sampled_mini_episodes_agree():
@@ -135,3 +175,5 @@ def test_wrong_shape_is_refused():
     reachable = Reachable(compile_levels([world("example")]))
     with pytest.raises(ValueError, match="expected"):
         reachable.propagate(torch.ones(3, 4))
+    with pytest.raises(ValueError, match="expected"):
+        reachable.visits(torch.ones(3, 4))
