@@ -1,0 +1,251 @@
+"""Pictures of a run: the curves show what was logged, the arrows what the policy does."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+
+from drest_torch import figures
+from drest_torch.figures import LevelNumbers, learning_curves, policy_arrows, policy_pictures
+from envs.levels import parse_level, world
+from envs.mdp import STEPS, compile_levels
+from envs.propagator import Reachable, uniform_policy
+from envs.rendering import PictureError
+from envs.solver import optimal_route
+
+NUMBERS = LevelNumbers(0.9, 0.8, {4: 0.25, 8: 0.75})
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Every figure as (axes by title, figure, path) instead of a file."""
+    written = []
+    monkeypatch.setattr(
+        "drest_torch.figures._write",
+        lambda figure, path: written.append(({ax.get_title("left") or ax.get_title(): ax for ax in figure.axes}, path)),
+    )
+    return written
+
+
+def log(tmp_path, *records, torn=""):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records) + torn)
+    return path
+
+
+def points(ax):
+    """The curves of an axes by their split."""
+    return {line.get_label().split()[0]: line.get_xydata().tolist() for line in ax.lines}
+
+
+# -------------------------------------------------------------------------------- learning curves
+
+
+def test_curves_are_what_was_logged(tmp_path, drawn):
+    records = [
+        {"step": 10, "train/return": 1.0, "policy/entropy": 1.4, "speed/steps_per_second": 5.0},
+        {"step": 20, "train/return": 2.0, "eval/train/usefulness": 0.5, "eval/train/p_length/4": 0.1},
+        {"step": 30, "eval/train/usefulness": 0.75, "eval/heldout/usefulness": 0.25, "eval/heldout/neutrality": 1.5},
+    ]
+    learning_curves(log(tmp_path, *records), tmp_path / "curves.png")
+    ((axes, path),) = drawn
+    assert path == tmp_path / "curves.png"
+    assert list(axes) == ["usefulness", "neutrality (bits)", "train/return", "policy/entropy"]
+    curves = points(axes["usefulness"])
+    assert curves["train"] == [[20, 0.5], [30, 0.75]]
+    assert curves["heldout"] == [[30, 0.25]]
+    assert [text.get_text() for text in axes["neutrality (bits)"].get_legend().texts] == ["heldout  1.50"]
+    assert axes["neutrality (bits)"].get_ylim()[1] > 1.5
+    assert axes["train/return"].lines[0].get_xydata().tolist() == [[10, 1], [20, 2]]
+
+
+def test_a_split_has_one_colour(tmp_path, drawn):
+    record = {f"eval/{split}/{name}": 0.5 for split in ("train", "heldout") for name in ("usefulness", "neutrality")}
+    del record["eval/train/neutrality"]
+    learning_curves(log(tmp_path, {"step": 1} | record), tmp_path / "curves.png")
+    ((axes, _),) = drawn
+    colours = [
+        {line.get_label().split()[0]: line.get_color() for line in axes[title].lines}
+        for title in ("usefulness", "neutrality (bits)")
+    ]
+    assert colours[0]["heldout"] == colours[1]["heldout"] != colours[0]["train"]
+
+
+def test_values_that_are_no_numbers_are_left_out(tmp_path, drawn):
+    values = [1.0, math.nan, None, math.inf, "text", 2.0]
+    learning_curves(log(tmp_path, *({"step": i, "loss/x": value} for i, value in enumerate(values))), tmp_path / "c")
+    ((axes, _),) = drawn
+    assert axes["loss/x"].lines[0].get_xydata().tolist() == [[0, 1], [5, 2]]
+
+
+def test_noise_is_smoothed_by_a_moving_average(tmp_path, drawn):
+    records = [{"step": i, "train/return": 3 + (-1) ** i} for i in range(400)]
+    learning_curves(log(tmp_path, *records), tmp_path / "curves.png")
+    ((axes, _),) = drawn
+    raw, smooth = (line.get_ydata() for line in axes["train/return"].lines)
+    assert set(raw) == {2.0, 4.0}
+    assert np.abs(smooth - 3).max() < 0.25
+    assert len(smooth) == len(raw)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [{"step": 0}],
+        [{"step": 0, "eval/train/usefulness": 0.3, "eval/train/neutrality": 0}],
+        [{"step": 5, "optim/lr": 0.001}, {"step": 6, "optim/lr": 0.001}],
+    ],
+)
+def test_little_to_draw(tmp_path, records):
+    learning_curves(log(tmp_path, *records), tmp_path / "new" / "curves.png")
+    height, width, _ = imread(tmp_path / "new" / "curves.png").shape
+    assert width > height > 300
+    assert os.listdir(tmp_path / "new") == ["curves.png"]
+
+
+def test_a_last_line_torn_off_by_a_kill_is_left_out(tmp_path, drawn):
+    learning_curves(log(tmp_path, {"step": 1, "train/return": 1.0}, torn='{"step": 2, "train/ret'), tmp_path / "c.png")
+    ((axes, _),) = drawn
+    assert axes["train/return"].lines[0].get_xydata().tolist() == [[1, 1]]
+
+
+def test_a_write_that_fails_leaves_the_old_picture(tmp_path, monkeypatch):
+    picture = tmp_path / "curves.png"
+    picture.write_bytes(b"old")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    metrics = log(tmp_path, {"step": 1})
+    monkeypatch.setattr("drest_torch.figures.os.replace", fail)
+    with pytest.raises(PictureError, match="No space left on device"):
+        learning_curves(metrics, picture)
+    assert picture.read_bytes() == b"old"
+    assert sorted(os.listdir(tmp_path)) == ["curves.png", "metrics.jsonl"]
+
+
+# ---------------------------------------------------------------------------------------- policies
+
+
+def timed(reachable, level_index, route):
+    """[N, 4] the policy that walks a route by the clock, wherever it is."""
+    mdp, states = reachable.mdp, reachable.states
+    level = mdp.levels[level_index]
+    actions = [STEPS.index((there[0] - here[0], there[1] - here[1])) for here, there in pairwise(route)]
+    pressed = torch.where((states.taken >> len(level.coins)) != 0, level.buttons[0].delay, 0)
+    tick = (level.shutdown + pressed - states.time_left).clamp(0, len(actions) - 1)
+    return torch.eye(4, dtype=torch.float64)[torch.tensor(actions)[tick]]
+
+
+def test_the_arrows_of_a_route_are_the_route():
+    """In the second of two levels of different size, a route there and back through the same cells."""
+    reachable = Reachable(compile_levels([world("spacious"), world("example")]))
+    route = optimal_route(reachable.mdp, 1, 8)
+    probabilities = timed(reachable, 1, route)
+    visits = reachable.visits(probabilities)
+    button = 4  # ticks until the button is entered
+    expected = np.full((2, 5, 5, 4), np.nan)
+    for tick, (here, there) in enumerate(pairwise(route)):
+        cell = expected[int(tick >= button)][here]
+        cell[:] = np.nan_to_num(cell)
+        cell[STEPS.index((there[0] - here[0], there[1] - here[1]))] = 1
+    for pressed in (False, True):
+        arrows = policy_arrows(reachable, probabilities, visits, 1, pressed=pressed)
+        np.testing.assert_array_equal(arrows, expected[int(pressed)])
+
+
+def test_an_arrow_is_the_mean_over_what_the_policy_sees_there():
+    """From the start right with 3/4 and back, or a bump upwards; when it is there again, always right."""
+    level = parse_level("shutdown: 3\nA . C1\n# B1 #", name="line")
+    reachable = Reachable(compile_levels([world("example"), level]))
+    up, left, right = 0, 2, 3
+    probabilities = torch.zeros(len(reachable), 4, dtype=torch.float64)
+    start = reachable.mdp.start[1]
+    first = reachable.states.time_left == 3
+    probabilities[:, left] = 1.0
+    probabilities[(reachable.states.spot == start) & ~first] = torch.tensor([0, 0, 0, 1.0], dtype=torch.float64)
+    probabilities[(reachable.states.spot == start) & first] = torch.tensor([0.25, 0, 0, 0.75], dtype=torch.float64)
+    visits = reachable.visits(probabilities)
+    arrows = policy_arrows(reachable, probabilities, visits, 1, pressed=False)
+    # At the start: at tick 0, at tick 1 with 1/4, and at tick 2 with 3/4; beside it at ticks 1 and 2.
+    assert arrows.shape == (2, 3, 4)
+    assert arrows[0, 0, [up, right]] == pytest.approx([0.25 / 2, (0.75 + 1) / 2])
+    assert arrows[0, 1, left] == 1
+    assert np.isnan(arrows[0, 2]).all()
+    assert np.isnan(arrows[1]).all()
+    assert np.isnan(policy_arrows(reachable, probabilities, visits, 1, pressed=True)).all()
+
+
+def test_cells_where_the_agent_hardly_ever_is_are_left_empty():
+    reachable = Reachable(compile_levels([parse_level("shutdown: 2\nC1 A .", name="line")]))
+    for rarely, shown in ((0.009, False), (0.011, True)):
+        probabilities = torch.tensor([0, 0, 1 - rarely, rarely], dtype=torch.float64).expand(len(reachable), 4)
+        arrows = policy_arrows(reachable, probabilities, reachable.visits(probabilities), 0, pressed=False)
+        assert np.isfinite(arrows[0, 2]).all() == shown
+        assert np.isfinite(arrows[0, :2]).all()
+
+
+def test_gradients_are_no_hindrance():
+    reachable = Reachable(compile_levels([world("example")]))
+    probabilities = uniform_policy(reachable.states).requires_grad_()
+    arrows = policy_arrows(reachable, probabilities, reachable.visits(probabilities), 0, pressed=False)
+    assert arrows[4, 2] == pytest.approx([0.25] * 4)
+
+
+def test_a_picture_a_level(tmp_path):
+    reachable = Reachable(compile_levels([world("example"), world("spacious")]))
+    probabilities = uniform_policy(reachable.states)
+    visits = reachable.visits(probabilities)
+    paths = policy_pictures(reachable, probabilities, visits, [1], tmp_path / "policy", numbers=[NUMBERS] * 2)
+    assert paths == [tmp_path / "policy" / "spacious.png"]
+    assert os.listdir(tmp_path / "policy") == ["spacious.png"]
+    height, width, _ = imread(paths[0]).shape
+    assert width > 1.3 * height > 300
+
+
+def test_panels_before_and_after_the_button(tmp_path, drawn):
+    levels = [
+        world("example"),
+        parse_level("shutdown: 2\nA C1 B1\n. . B2", name="two"),
+        parse_level("shutdown: 2\nA C1", name="none"),
+    ]
+    reachable = Reachable(compile_levels(levels))
+    probabilities = uniform_policy(reachable.states)
+    policy_pictures(
+        reachable, probabilities, reachable.visits(probabilities), range(3), tmp_path, numbers=[NUMBERS] * 3
+    )
+    titles = [list(axes) for axes, _ in drawn]
+    assert titles == [["before B4", "after B4"], ["before a button", "after a button"], [""]]
+    shown = [{patch.get_gid() for patch in ax.patches} for ax in drawn[0][0].values()]
+    assert shown[0] - shown[1] == {"B4"}
+    texts = [text.get_text() for text in drawn[0][0]["before B4"].figure.texts]
+    assert texts == ["example", "usefulness 0.90   neutrality 0.80\nP(4)\u00a0=\u00a00.25   P(8)\u00a0=\u00a00.75"]
+
+
+def test_file_names_are_safe_and_different():
+    names = [
+        "../../etc/passwd",
+        "maze 1",
+        "maze:1",
+        "MAZE_1",
+        "..",
+        "$\\frac$",
+        "ü" * 99,
+        "x" * 300,
+        "maze_1-2",
+        "big",
+        "BIG",
+    ]
+    found = figures._file_names([parse_level("shutdown: 1\nA C1", name=name) for name in names])
+    assert found[:4] == ["etc_passwd.png", "maze_1.png", "maze_1-2.png", "MAZE_1-3.png"]
+    assert found[-2:] == ["big.png", "BIG-2.png"]
+    assert len({name.lower() for name in found}) == len(names)
+    assert all(len(name) < 100 and name.isascii() and name[0].isalnum() for name in found)

@@ -1,0 +1,208 @@
+"""What a user sees while a run goes on: live lines in a terminal, next to nothing in a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import drest_torch.progress
+from drest_torch.progress import Progress
+
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+METRICS = {
+    "eval/train/usefulness": 0.91,
+    "eval/train/neutrality": 0.82,
+    "eval/heldout/usefulness": 0.73,
+    "train/return": 1.25,
+    "policy/entropy": 0.5,
+    "loss/critic": 0.001,
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def plain(self) -> str:
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
+
+    def last(self) -> str:
+        """The live lines as they were drawn last."""
+        return self.plain()[self.plain().rindex("a run") :]
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("drest_torch.progress.monotonic", clock)
+    return clock
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def go(stream, clock, *, updates=5, seconds=1.0, steps=100, metrics=METRICS, done=0, title="a run"):
+    with Progress(1000, done=done, title=title, stream=stream) as progress:
+        for i in range(updates):
+            clock.now += seconds
+            progress.update(done + (i + 1) * steps, metrics)
+    return progress
+
+
+@pytest.mark.parametrize("force_colour", [False, True])
+def test_outside_a_terminal_only_notes_are_written(clock, monkeypatch, force_colour):
+    if force_colour:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    stream = io.StringIO()
+    long = "[bold]the folder[/bold] is " + "runs/" * 40
+    with Progress(1000, title="a run", stream=stream) as progress:
+        for i in range(5):
+            clock.now += 1
+            progress.update(i, METRICS)
+        progress.note(long)
+    assert stream.getvalue() == long + "\n"
+
+
+def test_a_terminal_that_cannot_move_its_cursor_is_left_alone(clock, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    go(stream, clock)
+    assert stream.getvalue() == ""
+
+
+def test_the_live_lines(clock):
+    stream = Terminal()
+    go(stream, clock)
+    head, steps, *table = stream.last().splitlines()
+    assert head.endswith("50%")
+    assert steps == "500 / 1,000 steps   100 steps/s   0:00:05 left"
+    assert [line.split() for line in table] == [
+        ["usefulness", "train", "0.910", "heldout", "0.730"],
+        ["neutrality", "train", "0.820"],
+        ["training", "return", "1.250", "entropy", "0.500"],
+    ]
+
+
+def test_the_last_value_of_a_metric_stays(clock):
+    stream = Terminal()
+    with Progress(1000, title="a run", stream=stream) as progress:
+        progress.update(1, METRICS)
+        progress.update(2, {"train/return": 7.0})
+    assert "train 0.910" in stream.last()
+    assert "return 7.000" in stream.last()
+
+
+def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
+    stream = Terminal()
+    progress = go(stream, clock, updates=2, seconds=5, steps=100, done=600)
+    assert progress.rate == 20
+    assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in stream.last()
+
+
+def test_before_the_first_update_there_is_no_rate(clock):
+    stream = Terminal()
+    go(stream, clock, updates=0, done=600)
+    assert "600 / 1,000 steps\n" in stream.last()
+
+
+def test_updates_are_drawn_now_and_then(clock):
+    stream = Terminal()
+    go(stream, clock, updates=1000, seconds=0.001, steps=1)
+    draws = stream.plain().count("a run")
+    assert 4 <= draws <= 10  # one second of it
+
+
+def test_a_long_title_gives_way(clock):
+    stream = Terminal()
+    go(stream, clock, title="a run " + "x" * 100)
+    lines = stream.last().splitlines()
+    assert "…" in lines[0]
+    assert lines[0].endswith("50%")
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_note_stands_above_the_lines(clock):
+    stream = Terminal()
+    with Progress(1000, title="a run", stream=stream) as progress:
+        progress.note("[i] is no markup")
+        progress.update(10, METRICS)
+    assert "[i] is no markup\n" in stream.plain()
+    assert stream.plain().rindex("[i]") < stream.plain().rindex("a run")
+
+
+def test_what_goes_to_a_file_does_not_end_above_the_lines(clock, capsys):
+    stream = Terminal()
+    with Progress(1000, title="a run", stream=stream):
+        print("result")
+    assert capsys.readouterr().out == "result\n"
+    assert "result" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_error_passes_and_leaves_the_terminal_clean(clock, error):
+    stream, stdout, stderr = Terminal(), sys.stdout, sys.stderr
+    with pytest.raises(error), Progress(1000, title="a run", stream=stream):
+        raise error
+    assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
+    assert stream.getvalue().rindex(SHOW) > stream.plain().rindex("a run")
+    assert stream.plain().endswith("\n")
+    assert (sys.stdout, sys.stderr) == (stdout, stderr)
+
+
+def test_nothing_runs_beside_the_training(clock):
+    before = threading.active_count()
+    with Progress(1000, title="a run", stream=Terminal()) as progress:
+        progress.update(10, METRICS)
+        assert threading.active_count() == before
+
+
+def test_ctrl_c_in_a_real_terminal():
+    program = (
+        f"import runpy; Progress = runpy.run_path({drest_torch.progress.__file__!r})['Progress']\n"  # without torch
+        "with Progress(10**9, title='a run') as progress:\n"
+        "    step = 0\n"
+        "    while True:\n"
+        "        step += 1\n"
+        "        progress.update(step, {'train/return': 1.0})\n"
+    )
+    reading_end, terminal = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", program], stderr=terminal, stdout=terminal, stdin=terminal) as process:
+        os.close(terminal)
+        seen = b""
+        while b"steps/s" not in seen:
+            seen += os.read(reading_end, 1024)
+        process.send_signal(signal.SIGINT)
+        seen += read_all(reading_end)
+    os.close(reading_end)
+    assert process.returncode == -signal.SIGINT
+    assert seen.count(SHOW.encode()) == 1
+    assert b"KeyboardInterrupt" in seen[seen.index(SHOW.encode()) :]
+
+
+def read_all(descriptor: int) -> bytes:
+    """Until the other end is closed, which a terminal tells by an error."""
+    parts = []
+    try:
+        while part := os.read(descriptor, 1024):
+            parts.append(part)
+    except OSError:
+        pass
+    return b"".join(parts)
