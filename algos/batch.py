@@ -22,9 +22,6 @@ class Batch:
     """[U, *shape] distinct observations"""
     noise: Tensor | None
     """[U, n] the policy's private noise there"""
-    group: Tensor
-    """[U] the group of slots that met it: what minibatches are made of"""
-    num_groups: int
     seen: Tensor
     """[N] index among the distinct observations"""
     action: Tensor
@@ -39,6 +36,8 @@ class Batch:
     """number of steps of each block; the steps of one block belong to different slots"""
     slots: int
     """mini-episode m was played by slot m % slots in round m // slots"""
+    group_size: int
+    """so many slots beside each other play one level; minibatches are made of whole groups"""
     reward: Tensor
     """[M] paid for the mini-episode, at its end"""
     context: Tensor
@@ -51,6 +50,14 @@ class Batch:
     @property
     def episodes(self) -> int:
         return len(self.reward)
+
+    @property
+    def num_groups(self) -> int:
+        return self.slots // self.group_size
+
+    def step_group(self) -> Tensor:
+        """[N] the group of slots that each step belongs to."""
+        return self.episode % self.slots // self.group_size
 
     def step_reward(self) -> Tensor:
         """[N] rewards where they are paid."""

@@ -8,24 +8,26 @@ climbs what mini-episode credit climbs on average: the discounts D(P(L=l)) are t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-import torch
+from omegaconf import MISSING
 from torch import Tensor
 
 from algos.batch import ExactBatch
-from algos.networks import Critic, Policy
-from algos.updates import Learner
+from algos.updates import Learner, LearnerConfig
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import expected_discount
 
 
-class Exact(Learner):
-    needs_critic = False
+@dataclass
+class Config(LearnerConfig):
+    levels_at_once: int = MISSING
 
-    def __init__(self, policy: Policy, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
-        super().__init__(policy, critic, config, generator)
-        self.reward: Any = None
+
+class Exact(Learner):
+    reward: Any
+    """λ, E and whether coins are divided by m; set by whoever makes the run."""
 
     def update(self, batch: ExactBatch) -> dict[str, Tensor]:
         log_probs = self.policy(batch.observation).log_softmax(-1)
@@ -45,3 +47,6 @@ class Exact(Learner):
         if self.config.credit == "mini":
             discount = discount.detach()
         return (probability * preliminary * discount).sum(-1) / self.reward.episodes_per_meta
+
+
+Algorithm = Exact

@@ -7,6 +7,7 @@ alike, so the meta-episode's counts go to the critic alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +15,23 @@ from torch import Tensor, nn
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
 
 
-def mlp(inputs: int, outputs: int, *, width: int, depth: int, activation: str, last_gain: float) -> nn.Sequential:
-    """``depth`` hidden layers of ``width`` units; orthogonal weights, the last ones scaled by ``last_gain``."""
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"no activation '{activation}'; expected one of {', '.join(ACTIVATIONS)}")
+@dataclass(frozen=True)
+class Size:
+    """Hidden layers of an MLP."""
+
+    width: int = 256
+    depth: int = 3
+    activation: str = "relu"
+
+
+def mlp(inputs: int, outputs: int, size: Size, *, last_gain: float) -> nn.Sequential:
+    """Orthogonal weights, the last ones scaled by ``last_gain``."""
+    if size.activation not in ACTIVATIONS:
+        raise ValueError(f"no activation '{size.activation}'; expected one of {', '.join(ACTIVATIONS)}")
     layers: list[nn.Module] = []
-    for _ in range(depth):
-        layers += [_linear(inputs, width, 2**0.5), ACTIVATIONS[activation]()]
-        inputs = width
+    for _ in range(size.depth):
+        layers += [_linear(inputs, size.width, 2**0.5), ACTIVATIONS[size.activation]()]
+        inputs = size.width
     return nn.Sequential(*layers, _linear(inputs, outputs, last_gain))
 
 
@@ -37,11 +47,12 @@ class _Head(nn.Module):
 
     scale: Tensor
 
-    def __init__(self, shape: Sequence[int], scale: Tensor, further: int, outputs: int, last_gain: float, **size: int | str):
+    def __init__(
+        self, shape: Sequence[int], scale: Tensor, further: int, outputs: int, size: Size, last_gain: float
+    ) -> None:
         super().__init__()
-        inputs = int(torch.Size(shape).numel()) + further
         self.register_buffer("scale", scale.expand(*shape).reshape(-1).clone(), persistent=False)
-        self.body = mlp(inputs, outputs, last_gain=last_gain, **size)  # type: ignore[arg-type]
+        self.body = mlp(len(self.scale) + further, outputs, size, last_gain=last_gain)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
         seen = observation.flatten(1) * self.scale
@@ -49,22 +60,16 @@ class _Head(nn.Module):
 
 
 class Policy(nn.Module):
-    """Logits of the actions [n, A] from observations [n, *shape] and, if it has any, private noise [n, noise]."""
+    """Logits of the actions [n, A] from observations [n, *shape] and, if it has any, private noise [n, noise].
 
-    def __init__(
-        self,
-        shape: Sequence[int],
-        num_actions: int,
-        *,
-        scale: Tensor,
-        noise: int = 0,
-        width: int = 256,
-        depth: int = 3,
-        activation: str = "relu",
-    ) -> None:
+    ``scale`` broadcasts to ``shape`` and brings an observation to about 1. At first every action is about
+    as likely as any other.
+    """
+
+    def __init__(self, shape: Sequence[int], num_actions: int, size: Size, *, scale: Tensor, noise: int = 0) -> None:
         super().__init__()
         self.noise = noise
-        self.net = _Head(shape, scale, noise, num_actions, 0.01, width=width, depth=depth, activation=activation)
+        self.net = _Head(shape, scale, noise, num_actions, size, 0.01)
 
     def forward(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
         return self.net(observation, noise)
@@ -73,19 +78,9 @@ class Policy(nn.Module):
 class Critic(nn.Module):
     """Values [n] from observations, the policy's noise, and what is known of the meta-episode [n, context]."""
 
-    def __init__(
-        self,
-        shape: Sequence[int],
-        *,
-        scale: Tensor,
-        noise: int = 0,
-        context: int = 0,
-        width: int = 256,
-        depth: int = 3,
-        activation: str = "relu",
-    ) -> None:
+    def __init__(self, shape: Sequence[int], size: Size, *, scale: Tensor, noise: int = 0, context: int = 0) -> None:
         super().__init__()
-        self.net = _Head(shape, scale, noise + context, 1, 1.0, width=width, depth=depth, activation=activation)
+        self.net = _Head(shape, scale, noise + context, 1, size, 1.0)
 
     def forward(self, observation: Tensor, noise: Tensor | None = None, context: Tensor | None = None) -> Tensor:
         given = [each for each in (noise, context) if each is not None]

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
+from omegaconf import MISSING
 from torch import Tensor
 
-from algos.batch import Batch
-from algos.updates import Learner, advantages, explained_variance, minibatches
+from algos.updates import CriticConfig, SampledLearner
 
 
-class PPO(Learner):
+@dataclass
+class Config(CriticConfig):
+    epochs: int = MISSING
+    clip: float = MISSING
+
+
+class PPO(SampledLearner):
     needs_critic = True
 
-    def update(self, batch: Batch) -> dict[str, Tensor]:
-        cfg = self.config
-        advantage, target = advantages(batch, self.critic, cfg.gae_lambda, cfg.credit)
-        value_before = target - advantage
-        if cfg.normalise_advantage:
-            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        seen: list[dict[str, Tensor]] = []
-        for _ in range(cfg.epochs):
-            for part in minibatches(batch, cfg.minibatches, self.generator):
-                log_prob, entropy = part.evaluate(self.policy)
-                log_ratio = log_prob - batch.log_prob[part.steps]
-                objective = clipped_objective(log_ratio, advantage[part.steps], cfg.clip)
-                value_loss = 0.5 * (part.value(self.critic) - target[part.steps]).square().mean()
-                loss = -objective.mean() + cfg.critic_coeff * value_loss - self.entropy_coeff * entropy.mean()
-                norm = self.descend(loss)
-                with torch.no_grad():
-                    seen.append(
-                        {
-                            "loss/objective": objective.mean(),
-                            "loss/critic": value_loss,
-                            "policy/entropy": entropy.mean(),
-                            "policy/kl": (log_ratio.exp() - 1 - log_ratio).mean(),
-                            "policy/clip_fraction": (log_ratio.exp() - 1).abs().gt(cfg.clip).float().mean(),
-                            "optim/grad_norm": norm,
-                        }
-                    )
-        metrics = {name: torch.stack([each[name].detach() for each in seen]).mean() for name in seen[0]}
-        return metrics | {"critic/explained_variance": explained_variance(value_before, target)}
+    @property
+    def epochs(self) -> int:  # type: ignore[override]
+        return self.config.epochs
+
+    def objective(self, log_prob: Tensor, log_prob_then: Tensor, advantage: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        log_ratio = log_prob - log_prob_then
+        change = (log_ratio.exp() - 1).detach()
+        metrics = {
+            "policy/kl": (change - log_ratio.detach()).mean(),
+            "policy/clip_fraction": (change.abs() > self.config.clip).float().mean(),
+        }
+        return clipped_objective(log_ratio, advantage, self.config.clip), metrics
 
 
 def clipped_objective(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
     """min(r A, clip(r, 1 − ε, 1 + ε) A) for r = π(a|s) / π_old(a|s)."""
     ratio = log_ratio.exp()
     return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+
+
+Algorithm = PPO

@@ -1,11 +1,14 @@
-"""What the sampled algorithms share: a policy, a critic, one optimiser, and minibatches of whole groups."""
+"""What the algorithms share: networks, one optimiser, schedules, and the loop over minibatches."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from omegaconf import MISSING
 from torch import Tensor, nn
 
 from algos.advantages import estimate
@@ -13,20 +16,52 @@ from algos.batch import Batch
 from algos.networks import Critic, Policy
 
 
+@dataclass
+class LearnerConfig:
+    """What every algorithm is told; `configs/algo/*.yaml` holds the values and says what they mean."""
+
+    name: str = MISSING
+    credit: str = MISSING
+    lr: float = MISSING
+    lr_end: float = MISSING
+    adam_eps: float = MISSING
+    entropy: float = MISSING
+    entropy_end: float = MISSING
+    max_grad_norm: float = MISSING
+
+
+@dataclass
+class SampledConfig(LearnerConfig):
+    """What algorithms that learn from played mini-episodes are told besides."""
+
+    episodes: int = MISSING
+    minibatches: int = MISSING
+    normalise_advantage: bool = MISSING
+
+
+@dataclass
+class CriticConfig(SampledConfig):
+    """What algorithms with a critic are told besides."""
+
+    gae_lambda: float = MISSING
+    critic_coeff: float = MISSING
+
+
 def linear(start: float, end: float, progress: float) -> float:
     """A schedule: from ``start`` to ``end`` as ``progress`` goes from 0 to 1."""
     return start + (end - start) * min(max(progress, 0.0), 1.0)
 
 
-class Learner:
-    """Base of the algorithms: networks, optimiser and schedules; a subclass says how a batch is used."""
+class Learner(ABC):
+    """An algorithm: a policy, perhaps a critic, and one optimiser for both."""
 
-    def __init__(
-        self, policy: Policy, critic: Critic | None, config: Any, generator: torch.Generator
-    ) -> None:
+    needs_critic = False
+
+    def __init__(self, policy: Policy, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
         self.policy, self.critic, self.config, self.generator = policy, critic, config, generator
         self.networks = nn.ModuleList([policy] if critic is None else [policy, critic])
         self.optimizer = torch.optim.Adam(self.networks.parameters(), lr=config.lr, eps=config.adam_eps)
+        self.set_progress(0.0)
 
     def set_progress(self, progress: float) -> None:
         """Where in the run we are, from 0 to 1: sets the learning rate and the entropy bonus."""
@@ -34,6 +69,10 @@ class Learner:
         self.entropy_coeff = linear(self.config.entropy, self.config.entropy_end, progress)
         for group in self.optimizer.param_groups:
             group["lr"] = self.lr
+
+    @abstractmethod
+    def update(self, batch: Any) -> dict[str, Tensor]:
+        """Learn from a batch; returns the metrics of `docs/metrics.md`."""
 
     def descend(self, loss: Tensor) -> Tensor:
         """One optimiser step; returns the gradient's norm before clipping."""
@@ -43,26 +82,68 @@ class Learner:
         self.optimizer.step()
         return norm
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"networks": self.networks.state_dict(), "optimizer": self.optimizer.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.networks.load_state_dict(state["networks"])
-        self.optimizer.load_state_dict(state["optimizer"])
+class SampledLearner(Learner):
+    """Policy gradient on batches of played mini-episodes; a subclass says what is climbed."""
+
+    epochs = 1
+
+    def advantages(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """[N] advantages, and the values [N] that the critic is to learn, if there is one."""
+        assert self.critic is not None
+        with torch.no_grad():
+            value = Part.whole(batch).value(self.critic)
+        return estimate(batch, value, self.config.gae_lambda, self.config.credit)
+
+    def objective(self, log_prob: Tensor, log_prob_then: Tensor, advantage: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """[n] what each step adds to the objective, and metrics."""
+        return log_prob * advantage, {}
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        advantage, target = self.advantages(batch)
+        metrics = {} if target is None else {"critic/explained_variance": _explained(target - advantage, target)}
+        if self.config.normalise_advantage:
+            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        seen = [
+            self._step(part, batch, advantage, target)
+            for _ in range(self.epochs)
+            for part in minibatches(batch, self.config.minibatches, self.generator)
+        ]
+        return metrics | {name: torch.stack([each[name] for each in seen]).mean() for name in seen[0]}
+
+    def _step(self, part: Part, batch: Batch, advantage: Tensor, target: Tensor | None) -> dict[str, Tensor]:
+        log_prob, entropy = part.evaluate(self.policy)
+        gained, metrics = self.objective(log_prob, batch.log_prob[part.steps], advantage[part.steps])
+        objective, entropy = gained.mean(), entropy.mean()
+        loss = -objective - self.entropy_coeff * entropy
+        if self.critic is not None and target is not None:
+            critic_loss = 0.5 * (part.value(self.critic) - target[part.steps]).square().mean()
+            loss = loss + self.config.critic_coeff * critic_loss
+            metrics["loss/critic"] = critic_loss.detach()
+        norm = self.descend(loss)
+        return metrics | {
+            "loss/objective": objective.detach(),
+            "policy/entropy": entropy.detach(),
+            "optim/grad_norm": norm,
+        }
 
 
 class Part:
-    """Some of the groups of a batch: the distinct observations, and the steps taken in them."""
+    """Some of the steps of a batch, with the distinct observations they were taken at."""
 
-    def __init__(self, batch: Batch, distinct: Tensor, steps: Tensor) -> None:
-        new_index = torch.empty(len(batch.observation), dtype=torch.int64, device=distinct.device)
-        new_index[distinct] = torch.arange(len(distinct), device=distinct.device)
+    def __init__(self, batch: Batch, steps: Tensor) -> None:
         self.steps = steps
-        self.observation = batch.observation[distinct]
-        self.noise = None if batch.noise is None else batch.noise[distinct]
-        self.seen = new_index[batch.seen[steps]]
+        met = torch.zeros(len(batch.observation), dtype=torch.bool, device=steps.device)
+        met[batch.seen[steps]] = True
+        self.observation = batch.observation[met]
+        self.noise = None if batch.noise is None else batch.noise[met]
+        self.seen = (met.cumsum(0) - 1)[batch.seen[steps]]
         self.action = batch.action[steps]
         self.context = None if batch.context.shape[1] == 0 else batch.context[batch.episode[steps]]
+
+    @classmethod
+    def whole(cls, batch: Batch) -> Part:
+        return cls(batch, torch.arange(batch.steps, device=batch.seen.device))
 
     def evaluate(self, policy: Policy) -> tuple[Tensor, Tensor]:
         """Log-probability of each step's action, and the policy's entropy there, both [n]."""
@@ -79,31 +160,17 @@ class Part:
         return critic(self.observation[self.seen], noise, self.context)
 
 
-def whole(batch: Batch) -> Part:
-    every = torch.arange(len(batch.observation), device=batch.seen.device)
-    return Part(batch, every, torch.arange(batch.steps, device=batch.seen.device))
-
-
 def minibatches(batch: Batch, count: int, generator: torch.Generator) -> Iterator[Part]:
     """Split a batch by its groups into ``count`` random parts."""
-    if count == 1:
-        yield whole(batch)
-        return
     order = torch.randperm(batch.num_groups, generator=generator, device=generator.device)
     part_of_group = torch.empty_like(order)
     part_of_group[order] = torch.arange(batch.num_groups, device=order.device) * count // batch.num_groups
-    part = part_of_group[batch.group]
-    step_part = part[batch.seen]
+    part = part_of_group[batch.step_group()]
     for index in range(count):
-        yield Part(batch, (part == index).nonzero().squeeze(-1), (step_part == index).nonzero().squeeze(-1))
+        if len(steps := (part == index).nonzero().squeeze(-1)):
+            yield Part(batch, steps)
 
 
-@torch.no_grad()
-def advantages(batch: Batch, critic: Critic | None, lmbda: float, credit: str) -> tuple[Tensor, Tensor]:
-    value = torch.zeros_like(batch.log_prob) if critic is None else whole(batch).value(critic)
-    return estimate(batch, value, lmbda, credit)
-
-
-def explained_variance(value: Tensor, target: Tensor) -> Tensor:
+def _explained(value: Tensor, target: Tensor) -> Tensor:
     """1 − Var(target − value) / Var(target)."""
     return 1 - (target - value).var() / target.var().clamp_min(1e-8)

@@ -44,7 +44,6 @@ class _Round:
 
     observation: list[Tensor]
     noise: list[Tensor]
-    group: list[Tensor]
     seen: list[Tensor]
     action: list[Tensor]
     log_prob: list[Tensor]
@@ -107,7 +106,7 @@ class Collector:
     @torch.no_grad()
     def _play_round(self, policy: Policy, level: Tensor) -> tuple[_Round, Tensor, Tensor]:
         """One mini-episode of every slot: its steps, the column of its length, its discounted coins."""
-        one = _Round([], [], [], [], [], [], [], [])
+        one = _Round([], [], [], [], [], [], [])
         slots = begin(self.mdp, level)
         live = torch.arange(self.slots, device=self.mdp.device)
         noise = self._draw_noise(policy.noise)
@@ -123,12 +122,11 @@ class Collector:
             if self.mdp.any_chance:
                 luck = torch.rand(len(live), generator=self.generator, device=self.mdp.device)
             after, step = play(self.mdp, slots, action, luck)
-            coins[live] += step.coin * self.reward.gamma ** slots.ticks
+            coins[live] += step.coin * self.reward.gamma**slots.ticks
             length[live] = step.length
             one.observation.append(observation)
             if given is not None:
                 one.noise.append(given)
-            one.group.append(live[kept] // self.group)
             one.seen.append(seen)
             one.action.append(action)
             one.log_prob.append(log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1))
@@ -150,11 +148,10 @@ class Collector:
         if noise is not None and not self.noise_bits:
             every = torch.arange(len(live), device=live.device)
             return every, every
-        key = live // self.group
+        key = slots.spot * (self.mdp.max_time + 1) + slots.time_left
         if noise is not None:
             weights = 1 << torch.arange(noise.shape[1], device=live.device)
             key = (key << noise.shape[1]) + (noise[live].long() * weights).sum(-1)
-        key = (key * self.mdp.num_cells + slots.spot % self.mdp.num_cells) * (self.mdp.max_time + 1) + slots.time_left
         unique, seen = torch.unique((key << self.mdp.num_objects) | slots.taken, return_inverse=True)
         kept = torch.empty_like(unique).scatter_(0, seen, torch.arange(len(seen), device=seen.device))
         return kept, seen
@@ -189,15 +186,16 @@ class Collector:
         return Batch(
             observation=torch.cat([one.observation[t] for one, t in ticks]),
             noise=torch.cat([one.noise[t] for one, t in ticks]) if played[0].noise else None,
-            group=torch.cat([one.group[t] for one, t in ticks]),
-            num_groups=self.slots // self.group,
             seen=torch.cat([one.seen[t] + offset for (one, t), offset in zip(ticks, before, strict=True)]),
             action=torch.cat([one.action[t] for one, t in ticks]),
             log_prob=torch.cat([one.log_prob[t] for one, t in ticks]),
-            episode=torch.cat([one.slot[t] + i * self.slots for i, one in enumerate(played) for t in range(len(one.slot))]),
+            episode=torch.cat(
+                [one.slot[t] + i * self.slots for i, one in enumerate(played) for t in range(len(one.slot))]
+            ),
             ended=torch.cat([one.ended[t] for one, t in ticks]),
             blocks=[len(one.action[t]) for one, t in ticks],
             slots=self.slots,
+            group_size=self.group,
             reward=reward,
             context=context,
         )

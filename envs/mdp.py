@@ -110,24 +110,34 @@ class Mdp:
         works. The time that is left afterwards is the time before − ticks + delay: a button entered on
         the last tick still saves the mini-episode, and a coin entered on the last tick counts.
         """
-        there = self.goto.take(spot * NUM_ACTIONS + action)
-        found = self.found.take(there)
+        there = _look_up(self.goto, spot * NUM_ACTIONS + action)
+        found = _look_up(self.found, there)
         fresh = (found & ~taken) != 0
-        delay = self.delay.take(there) * fresh
+        delay = _look_up(self.delay, there) * fresh
         if luck is not None:
-            delay = delay * (luck < self.chance.take(there))
+            delay = delay * (luck < _look_up(self.chance, there))
         ticks: Tensor | int = 1
         if self.any_free_bumps:
             ticks = ((there != spot) | ~self.free_bumps[self.level_of(spot)]).to(spot.dtype)
-        return Arrival(there, taken | found, self.coin.take(there) * fresh, delay, ticks)
+        return Arrival(there, taken | found, _look_up(self.coin, there) * fresh, delay, ticks)
 
 
-def compile_levels(levels: Sequence[Level], device: torch.device | str = "cpu") -> Mdp:
-    """Compile a level set to tensors; the only loop over levels and objects is this one."""
+def _look_up(table: Tensor, index: Tensor) -> Tensor:
+    """``table[index]``, which on CPU takes three times as long."""
+    return table.index_select(0, index.reshape(-1)).reshape(index.shape)
+
+
+def compile_levels(
+    levels: Sequence[Level], device: torch.device | str = "cpu", *, at_least: tuple[int, int] = (1, 1)
+) -> Mdp:
+    """Compile a level set to tensors; the only loop over levels and objects is this one.
+
+    Maps are padded with wall to the largest of the set, or to ``at_least`` so many rows and columns.
+    """
     if not levels:
         raise LevelError("no levels; expected at least one")
-    height = max(level.height for level in levels)
-    width = max(level.width for level in levels)
+    height = max(at_least[0], *(level.height for level in levels))
+    width = max(at_least[1], *(level.width for level in levels))
     wall = torch.ones(len(levels), height, width, dtype=torch.bool)
     objects: list[tuple[int, int, float, int, float]] = []
     starts = []

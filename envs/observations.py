@@ -19,6 +19,8 @@ class Observation(Protocol):
     """Shape of one observation."""
     see_time: bool
     """Whether the time that is left can be told from it."""
+    scale: Tensor
+    """Broadcasts to ``shape``: what a network multiplies an observation by to bring it to about 1."""
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         """[n, *shape] float observations of n states."""
@@ -43,6 +45,7 @@ class VectorObservation:
             )
         self.num_objects = mdp.num_objects
         self.shape: tuple[int, ...] = (2 + self.num_objects,)
+        self.scale = torch.ones(self.shape, device=mdp.device)
         self._bits = torch.arange(self.num_objects, device=mdp.device)
         self._width = mdp.width
         self._table: Tensor | None = None
@@ -75,6 +78,7 @@ class GridObservation:
     def __init__(self, mdp: Mdp) -> None:
         self.planes = ("wall", "coin", "delay", "agent", "time") + (("chance",) if mdp.any_chance else ())
         self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
+        self.scale = torch.tensor([1, 1 / 4, 1 / 4, 1, 1 / 8, 1][: self.shape[0]], device=mdp.device).reshape(-1, 1, 1)
         self._cells = mdp.num_cells
         per_level = (mdp.num_levels, mdp.num_cells)
         self._found = mdp.found.reshape(per_level)
@@ -103,37 +107,41 @@ class CentredObservation:
     """The map as the agent sees it from where it stands: a window with the agent in the middle, then the time.
 
     The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are
-    walls, coin values as shares of the level's largest coin, and button delays; outside the map is wall.
-    The time left follows as steps that are full while time lasts: step j is min(max(time − j, 0), 1).
-    A step in a direction looks the same wherever it is taken, which an MLP would otherwise have to learn
-    for each cell anew.
+    walls, coin values as shares of the level's largest coin, and button delays (with the chance of each
+    button if any of the set works by chance); outside the map is wall. The time left follows as steps that
+    are full while time lasts: step j is min(max(time − j, 0), 1). A step in a direction looks the same
+    wherever it is taken, which an MLP would otherwise have to learn for each cell anew.
     """
 
     see_time = True
     TIME_STEPS = 16
+    DELAY_UNIT = 8
+    """Delays and times are given in units that bring them to about 1."""
 
     def __init__(self, mdp: Mdp) -> None:
-        height, width = mdp.height, mdp.width
         self._cells = mdp.num_cells
-        self._window = _window(height, width).to(mdp.device)
-        self.shape: tuple[int, ...] = (3 * self._window.shape[1] + self.TIME_STEPS + 1,)
-        coin = mdp.coin.reshape(mdp.num_levels, -1)
+        self._window = _window(mdp.height, mdp.width).to(mdp.device)
+        per_level = (mdp.num_levels, mdp.num_cells)
+        coin = mdp.coin.reshape(per_level)
         # One cell more for each level: what stands outside of its map.
-        self._wall = _with_outside(mdp.wall.reshape(coin.shape).float(), 1.0)
-        self._coin = _with_outside((coin / coin.max(-1, keepdim=True).values).float(), 0.0)
-        self._delay = _with_outside(mdp.delay.reshape(coin.shape).float() / 8, 0.0)
-        self._found = _with_outside(mdp.found.reshape(coin.shape), 0)
+        self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
+        self._found = _with_outside(mdp.found.reshape(per_level), 0)
+        planes = [coin / coin.max(-1, keepdim=True).values, mdp.delay.reshape(per_level) / self.DELAY_UNIT]
+        if mdp.any_chance:
+            planes.append(mdp.chance.reshape(per_level) * (planes[1] > 0))
+        self._planes = [_with_outside(plane.float(), 0.0) for plane in planes]
         self._steps = torch.arange(self.TIME_STEPS, device=mdp.device)
+        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + self.TIME_STEPS + 1,)
+        self.scale = torch.ones(self.shape, device=mdp.device)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         level = torch.div(spot, self._cells, rounding_mode="floor")
         at = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
         here = (self._found.take(at) & ~taken.unsqueeze(-1)) != 0
         time = time_left.unsqueeze(-1)
+        planes = [plane.take(at) * here for plane in self._planes]
         steps = (time - self._steps).clamp(0, 1)
-        return torch.cat(
-            (self._wall.take(at), self._coin.take(at) * here, self._delay.take(at) * here, steps, time / 16), dim=-1
-        )
+        return torch.cat((self._wall.take(at), *planes, steps, time / (2 * self.DELAY_UNIT)), dim=-1)
 
 
 def _window(height: int, width: int) -> Tensor:

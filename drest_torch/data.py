@@ -1,0 +1,108 @@
+"""Which levels a run trains on, chooses its best checkpoint by, and reports on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig
+from envs import generator, splits
+from envs.levels import PAPER_WORLDS, Level, find_levels, read_levels, world
+
+
+@dataclass(frozen=True)
+class Levels:
+    train: list[Level]
+    selection: list[Level]
+    """For choosing the best checkpoint; never reported."""
+    reported: dict[str, list[Level]]
+    """Level sets that the summary reports on, by the name of the split; the training levels are one."""
+
+
+def load(cfg: Config) -> Levels:
+    """The levels of a run. Sets that must not share levels are checked, up to symmetry."""
+    train, selection, heldout = _train(cfg)
+    if cfg.heldout.path is not None:
+        heldout = _on_clock(read_levels(cfg.heldout.path), cfg)
+    if cfg.heldout.selection_path is not None:
+        selection = _on_clock(read_levels(cfg.heldout.selection_path), cfg)
+    if cfg.heldout.path is not None or cfg.heldout.selection_path is not None:
+        for other in (heldout, selection):
+            splits.assert_disjoint(train, other)
+        splits.assert_disjoint(selection, heldout)
+    reported = {"train": train}
+    if heldout:
+        reported["heldout"] = heldout
+    if cfg.heldout.paper and cfg.levels.name != "paper" and cfg.policy.observation != "vector":
+        reported["paper"] = [world(name) for name in PAPER_WORLDS]
+    return Levels(train, selection, reported)
+
+
+def _train(cfg: Config) -> tuple[list[Level], list[Level], list[Level]]:
+    levels = cfg.levels
+    if levels.path is not None or levels.generator is None:
+        return named(levels), [], []
+    split = splits.make_split(
+        generator_config(levels.generator),
+        train=levels.train,
+        selection=levels.selection,
+        test=levels.heldout,
+        seed=levels.split_seed,
+    )
+    return _on_clock(split.train, cfg), _on_clock(split.selection, cfg), _on_clock(split.test, cfg)
+
+
+def named(cfg: LevelsConfig) -> list[Level]:
+    """The levels of a file, or the paper's by name."""
+    levels = find_levels(cfg.name, x=cfg.x) if cfg.path is None else read_levels(cfg.path, x=cfg.x)
+    return levels if cfg.clock is None else [level.with_clock(cfg.clock) for level in levels]
+
+
+def generator_config(cfg: GeneratorConfig) -> generator.GeneratorConfig:
+    values: dict[str, Any] = {each.name: getattr(cfg, each.name) for each in fields(GeneratorConfig)}
+    ranges = {name: tuple(value) for name, value in values.items() if isinstance(value, Sequence)}
+    return generator.GeneratorConfig(**values | ranges)
+
+
+def _on_clock(levels: Sequence[Level], cfg: Config) -> list[Level]:
+    if cfg.levels.clock is None:
+        return list(levels)
+    return [level.with_clock(cfg.levels.clock) for level in levels]
+
+
+def check(cfg: Config, levels: Levels) -> None:
+    """Refuse combinations that cannot work, with the numbers that do not fit."""
+    if cfg.policy.observation == "vector" and len(levels.train) > 1:
+        raise ConfigError(
+            f"policy.observation=vector shows 1 level and there are {len(levels.train)} to train on; "
+            "use policy.observation=centred or grid"
+        )
+    if cfg.policy.noise and cfg.algo.name == "exact":
+        raise ConfigError(f"algo=exact has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0")
+    if cfg.env_steps < 1 or cfg.evaluations < 1 or cfg.keep_last < 1:
+        raise ConfigError(
+            f"env_steps={cfg.env_steps}, evaluations={cfg.evaluations}, keep_last={cfg.keep_last}; expected at least 1 of each"
+        )
+    if not 0 < cfg.reward.lam <= 1:
+        raise ConfigError(f"reward.lam={cfg.reward.lam}; expected a number above 0, at most 1")
+    if not 0 < cfg.reward.gamma <= 1:
+        raise ConfigError(f"reward.gamma={cfg.reward.gamma}; expected a number above 0, at most 1")
+
+
+def slots_and_group(cfg: Config) -> tuple[int, int]:
+    """How many slots play a batch, and how many of them share a level."""
+    episodes, reward = cfg.algo.episodes, cfg.reward
+    if reward.counting == "sequential":
+        if episodes % reward.episodes_per_meta:
+            raise ConfigError(
+                f"algo.episodes={episodes} is no multiple of reward.episodes_per_meta={reward.episodes_per_meta}; "
+                "with sequential counting a batch is whole meta-episodes"
+            )
+        return episodes // reward.episodes_per_meta, 1
+    if reward.group < 2 or episodes % reward.group:
+        raise ConfigError(
+            f"reward.group={reward.group} does not divide algo.episodes={episodes}; "
+            "with averaged counting a batch is whole groups of at least 2"
+        )
+    return episodes, reward.group

@@ -1,0 +1,33 @@
+"""Evaluate a saved run: ``python -m drest_torch.evaluate run=RUN levels=paper`` or ``levels.path=FILE``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import hydra
+
+from drest_torch import saved
+from drest_torch.app import register, stop_on_mistakes
+from drest_torch.config import config_folder
+from drest_torch.report import print_table
+
+register()
+
+
+@hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="evaluate")
+@stop_on_mistakes
+def main(cfg: Any) -> None:
+    agent = saved.Agent(Path(cfg.run), checkpoint=cfg.checkpoint)
+    results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), greedy=cfg.greedy)
+    print_table(results.rows())
+    if cfg.out is not None:
+        results.write(Path(cfg.out))
+        print(f"Every level's results are in {cfg.out}")
+    if cfg.pictures is not None:
+        pictures = results.draw(Path(cfg.pictures))
+        print(f"{len(pictures)} pictures are in {cfg.pictures}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""A trained agent, read back from its run's folder, and what it does on levels of the user's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from drest_torch import data, figures
+from drest_torch.checkpoints import CheckpointError, load_checkpoint, load_module, step_checkpoints
+from drest_torch.config import ConfigError, LevelsConfig
+from drest_torch.evaluation import Evaluation, Evaluator
+from drest_torch.report import Row
+from drest_torch.training import (
+    evaluator,
+    level_numbers,
+    load_config,
+    map_size,
+    networks,
+    split_summary,
+    table_rows,
+    write_json,
+)
+from envs.levels import Level
+from envs.mdp import compile_levels
+from envs.observations import make_observation
+
+
+class Agent:
+    """The policy of a run's checkpoint: ``last``, ``best`` or a file."""
+
+    def __init__(self, folder: Path, *, checkpoint: str = "last") -> None:
+        self.folder = folder
+        self.cfg = load_config(folder)
+        self.levels = data.load(self.cfg)
+        self.map_size = map_size(self.cfg, self.levels)
+        mdp = compile_levels(self.levels.train[:1], at_least=self.map_size)
+        self.shape = make_observation(self.cfg.policy.observation, mdp).shape
+        self.policy, _ = networks(self.cfg, make_observation(self.cfg.policy.observation, mdp), 0, with_critic=False)
+        self.checkpoint = self._find(checkpoint)
+        tensors, _ = load_checkpoint(self.checkpoint)
+        load_module("policy", self.policy, tensors, self.checkpoint)
+
+    def _find(self, checkpoint: str) -> Path:
+        folder = self.folder / "checkpoints"
+        if checkpoint == "best":
+            return folder / "best.safetensors"
+        if checkpoint != "last":
+            return Path(checkpoint)
+        if not (saved := step_checkpoints(folder)):
+            raise CheckpointError(f"{folder}: no checkpoint in it yet; the run has to train a little longer")
+        return saved[-1]
+
+    def evaluate(self, levels: Sequence[Level], *, greedy: bool = False) -> Results:
+        """Exact results on these levels; levels that the policy cannot see are refused with the reason."""
+        rows, columns = self.map_size
+        for level in levels:
+            if level.height > rows or level.width > columns:
+                raise ConfigError(
+                    f"{level.place} has {level.height} rows and {level.width} columns and the policy was built for "
+                    f"maps of at most {rows} by {columns}; train one on levels of that size (smaller ones are padded)"
+                )
+        if self.cfg.policy.observation == "vector" and len(levels) > 1:
+            raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
+        ready = evaluator(self.cfg, list(levels), self.map_size, torch.device("cpu"))
+        if ready.observe.shape != self.shape:
+            raise ConfigError(
+                f"the levels' {self.cfg.policy.observation} observation has shape {ready.observe.shape} and the "
+                f"policy's {self.shape}; it was trained on levels with other coins and buttons"
+            )
+        return Results(
+            ready, ready.evaluate(self.policy, greedy=greedy), ready.probabilities(self.policy, greedy=greedy)
+        )
+
+
+@dataclass(frozen=True)
+class Results:
+    """What an agent does on a level set."""
+
+    evaluator: Evaluator
+    evaluation: Evaluation
+    probabilities: torch.Tensor
+
+    def rows(self) -> list[Row]:
+        numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform(), len(self.evaluator.levels))
+        return table_rows({"splits": {"levels": numbers}})
+
+    def record(self) -> dict[str, Any]:
+        """The JSON of ``out=FILE``: the means, then every level."""
+        return {"mean": self.evaluation.means(), "levels": self.evaluation.records()}
+
+    def write(self, path: Path) -> None:
+        write_json(path, self.record())
+
+    def draw(self, folder: Path, most: int = 8) -> list[Path]:
+        return figures.policy_pictures(
+            self.evaluator.reachable,
+            self.probabilities,
+            self.evaluator.reachable.visits(self.probabilities),
+            range(min(most, len(self.evaluator.levels))),
+            folder,
+            numbers=level_numbers(self.evaluation),
+        )
+
+
+def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
+    """The levels that a user names. ``levels=generated`` are the run's own held-out ones."""
+    if chosen.path is None and chosen.name == "generated":
+        if "heldout" not in agent.levels.reported:
+            raise ConfigError(f"{agent.folder} holds out no levels; choose levels=paper or levels.path=FILE")
+        return agent.levels.reported["heldout"]
+    return data.named(chosen)

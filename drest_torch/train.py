@@ -1,0 +1,29 @@
+"""Train an agent: ``python -m drest_torch.train algo=ppo levels=generated reward=drest``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import hydra
+
+from drest_torch.app import register, stop_on_mistakes
+from drest_torch.config import config_folder
+from drest_torch.report import print_table
+from drest_torch.training import resume, start, table_rows
+
+register()
+
+
+@hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")
+@stop_on_mistakes
+def main(cfg: Any) -> None:
+    run = start(cfg) if cfg.resume is None else resume(Path(cfg.resume))
+    summary = run.train()
+    if summary is not None:
+        print_table(table_rows(summary))
+        print(f"{summary['env_steps']:,} steps in {summary['wall_seconds']:.0f} s; everything is in {run.folder}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,437 @@
+"""A run: collect, update, evaluate, log, save, until its steps are done. One loop for all algorithms."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from algos.networks import Critic, Policy, Size
+from algos.updates import Learner
+from drest_torch import data, figures
+from drest_torch.checkpoints import (
+    CheckpointError,
+    load_checkpoint,
+    load_module,
+    load_optimizer,
+    module_tensors,
+    optimizer_tensors,
+    prune,
+    save_checkpoint,
+    step_checkpoints,
+    step_path,
+)
+from drest_torch.collection import Collector, Reward
+from drest_torch.config import Config, ConfigError, algorithms
+from drest_torch.evaluation import Evaluation, Evaluator, ExactLevels
+from drest_torch.loggers import Loggers
+from drest_torch.progress import Progress
+from drest_torch.report import Row, Score
+from envs.mdp import NUM_ACTIONS, compile_levels
+from envs.observations import Observation, make_observation
+from envs.solver import solve
+
+TRAINED_LEVELS_REPORTED = 1000
+"""Of a larger training set the final evaluation takes so many levels; held-out sets it takes whole."""
+
+
+@dataclass
+class State:
+    """Where a run stands; with the tensors of its checkpoint, all that is needed to go on."""
+
+    steps: int = 0
+    episodes: int = 0
+    updates: int = 0
+    evaluated: int = 0
+    wall_seconds: float = 0.0
+    best_score: float = -math.inf
+    wandb_id: str | None = None
+
+
+class Run:
+    """One training run and its folder."""
+
+    def __init__(self, cfg: Config, folder: Path) -> None:
+        self.cfg, self.folder = cfg, folder
+        self.state = State()
+        self.levels = data.load(cfg)
+        data.check(cfg, self.levels)
+        self.device = _device(cfg.device)
+        if cfg.threads is not None:
+            torch.set_num_threads(cfg.threads)
+        self.generator = torch.Generator(self.device).manual_seed(cfg.seed)
+        self.map_size = map_size(cfg, self.levels)
+        self.learner, self.source = self._build()
+        self.selection = self._evaluator(self.levels.selection) if self.levels.selection else None
+        at_most = cfg.evaluated_levels
+        self.watched = {name: self._evaluator(levels[:at_most]) for name, levels in self.levels.reported.items()}
+
+    def _build(self) -> tuple[Learner, Collector | ExactLevels]:
+        """The algorithm with its networks, and where its batches come from."""
+        cfg = self.cfg
+        mdp = compile_levels(self.levels.train, self.device, at_least=self.map_size)
+        observe = make_observation(cfg.policy.observation, mdp)
+        module = algorithms()[cfg.algo.name]
+        source: Collector | ExactLevels
+        if cfg.algo.name == "exact":
+            source = ExactLevels(
+                self.levels.train,
+                cfg.policy.observation,
+                gamma=cfg.reward.gamma,
+                at_once=cfg.algo.levels_at_once,
+                at_least=self.map_size,
+                device=self.device,
+            )
+            context = 0
+        else:
+            slots, group = data.slots_and_group(cfg)
+            optima = solve(mdp, cfg.reward.gamma)
+            source = Collector(
+                mdp,
+                optima,
+                observe,
+                reward_of(cfg),
+                slots=slots,
+                group=group,
+                generator=self.generator,
+                noise_bits=cfg.policy.noise_kind == "bits",
+            )
+            context = source.context_size
+        policy, critic = networks(cfg, observe, context, with_critic=module.Algorithm.needs_critic)
+        learner = module.Algorithm(
+            policy.to(self.device), None if critic is None else critic.to(self.device), cfg.algo, self.generator
+        )
+        learner.reward = reward_of(cfg)
+        return learner, source
+
+    def _evaluator(self, levels: list[Any]) -> Evaluator:
+        return evaluator(self.cfg, levels, self.map_size, self.device)
+
+    # ------------------------------------------------------------------------------------- the loop
+
+    def train(self) -> dict[str, Any] | None:
+        """Run to the end and return the summary; None if it was interrupted (and saved)."""
+        cfg, state = self.cfg, self.state
+        run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
+        began = time.monotonic() - state.wall_seconds
+        with (
+            Loggers(cfg.logger, self.folder, run_config, state.wandb_id, continue_from=state.steps) as loggers,
+            Progress(cfg.env_steps, done=state.steps, title=self.folder.name, stream=_stream(cfg)) as progress,
+            _interruptible() as interrupted,
+        ):
+            state.wandb_id = loggers.run_id
+            if state.steps == 0:
+                loggers.log(0, self._watch())
+            while state.steps < cfg.env_steps:
+                metrics = self._update()
+                state.wall_seconds = time.monotonic() - began
+                metrics["time/wall_seconds"] = state.wall_seconds
+                due = min(state.steps, cfg.env_steps) * cfg.evaluations // cfg.env_steps
+                evaluates = due > state.evaluated
+                if evaluates:
+                    state.evaluated = due
+                    metrics |= self._watch()
+                # Logged before it is saved: a resumed run then finds every line up to its checkpoint.
+                loggers.log(state.steps, metrics)
+                progress.update(state.steps, metrics)
+                if evaluates:
+                    self._save_best(metrics)
+                    self.save()
+                if interrupted() and state.steps < cfg.env_steps:
+                    self.save()
+                    progress.note(
+                        f"Stopped at {state.steps:,} steps and saved. Go on with: {resume_command(self.folder)}"
+                    )
+                    return None
+            summary = self._report(loggers)
+        return summary
+
+    def _update(self) -> dict[str, float]:
+        state, learner = self.state, self.learner
+        learner.set_progress(state.steps / self.cfg.env_steps)
+        metrics: dict[str, float | Tensor] = {"optim/lr": learner.lr, "optim/entropy_coeff": learner.entropy_coeff}
+        if isinstance(self.source, ExactLevels):
+            exact = self.source.draw(self.generator)
+            metrics |= learner.update(exact)
+            state.steps += len(exact.seen)
+        else:
+            batch = self.source.collect(learner.policy)
+            metrics |= learner.update(batch)
+            metrics |= {"train/return": batch.reward.mean(), "train/mini_episode_steps": batch.steps / batch.episodes}
+            state.steps += batch.steps
+            state.episodes += batch.episodes
+        state.updates += 1
+        return {name: float(value) for name, value in metrics.items()}
+
+    def _watch(self) -> dict[str, float]:
+        """The metrics of the policy as it is, on the levels that are looked at during training."""
+        watched = self.watched if self.selection is None else {**self.watched, "selection": self.selection}
+        return {
+            f"eval/{split}/{name}": value
+            for split, each in watched.items()
+            for name, value in each.evaluate(self.learner.policy).means().items()
+        }
+
+    def _report(self, loggers: Loggers) -> dict[str, Any]:
+        """Evaluate on all levels; write the summary, the values of every level and the pictures."""
+        cfg = self.cfg
+        summary: dict[str, Any] = {
+            "algo": cfg.algo.name,
+            "reward": cfg.reward.name,
+            "seed": cfg.seed,
+            "env_steps": self.state.steps,
+            "mini_episodes": self.state.episodes,
+            "wall_seconds": round(self.state.wall_seconds, 3),
+            "splits": {},
+        }
+        for split, levels in self.levels.reported.items():
+            shown = levels[:TRAINED_LEVELS_REPORTED] if split == "train" else levels
+            each = self._evaluator(shown)
+            found = each.evaluate(self.learner.policy)
+            file = f"levels_{split}.json"
+            write_json(self.folder / file, found.records())
+            summary["splits"][split] = split_summary(found, each.evaluate_uniform(), len(shown)) | {"file": file}
+            self._draw(split, each, found, loggers)
+        write_json(self.folder / "summary.json", summary)
+        curves = self.folder / "pictures" / "learning.png"
+        figures.learning_curves(self.folder / "metrics.jsonl", curves)
+        loggers.picture("learning", curves)
+        loggers.summary(
+            {
+                f"{split}/{name}": value
+                for split, numbers in summary["splits"].items()
+                for name, value in numbers.items()
+                if isinstance(value, float)
+            }
+        )
+        return summary
+
+    def _draw(self, split: str, each: Evaluator, found: Evaluation, loggers: Loggers) -> None:
+        probabilities = each.probabilities(self.learner.policy)
+        pictures = figures.policy_pictures(
+            each.reachable,
+            probabilities,
+            each.reachable.visits(probabilities),
+            range(min(self.cfg.pictures, len(each.levels))),
+            self.folder / "pictures" / split,
+            numbers=level_numbers(found),
+        )
+        for path in pictures:
+            loggers.picture(f"{split}/{path.stem}", path)
+
+    # --------------------------------------------------------------------------------- saved and resumed
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    def save(self) -> None:
+        self._write(step_path(self.checkpoints, self.state.steps))
+        prune(self.checkpoints, self.cfg.keep_last)
+
+    def _save_best(self, metrics: dict[str, float]) -> None:
+        """Keep the best checkpoint on the selection levels, which no report shows."""
+        if self.selection is None:
+            return
+        score = metrics["eval/selection/usefulness"] * metrics["eval/selection/neutrality_normalised"]
+        if score > self.state.best_score:
+            self.state.best_score = score
+            self._write(self.checkpoints / "best.safetensors")
+
+    def _write(self, path: Path) -> None:
+        tensors = module_tensors("policy", self.learner.policy) | optimizer_tensors(self.learner.optimizer)
+        if self.learner.critic is not None:
+            tensors |= module_tensors("critic", self.learner.critic)
+        tensors["generator"] = self.generator.get_state()
+        save_checkpoint(path, tensors, asdict(self.state))
+
+    def restore(self) -> None:
+        """Take up the run where its last checkpoint left it; a run killed before its first one starts anew."""
+        saved = step_checkpoints(self.checkpoints)
+        if not saved:
+            return
+        tensors, meta = load_checkpoint(saved[-1])
+        load_module("policy", self.learner.policy, tensors, saved[-1])
+        if self.learner.critic is not None:
+            load_module("critic", self.learner.critic, tensors, saved[-1])
+        load_optimizer(self.learner.optimizer, tensors)
+        self.generator.set_state(tensors["generator"])
+        self.state = State(**meta)
+
+
+# --------------------------------------------------------------------------------------- building blocks
+
+
+def reward_of(cfg: Config) -> Reward:
+    reward = cfg.reward
+    return Reward(
+        lam=reward.lam,
+        gamma=reward.gamma,
+        episodes_per_meta=reward.episodes_per_meta,
+        counting=reward.counting,
+        divide_by_best=reward.divide_by_best,
+        clip=reward.clip,
+    )
+
+
+def networks(cfg: Config, observe: Observation, context: int, *, with_critic: bool) -> tuple[Policy, Critic | None]:
+    """A policy and, where the algorithm has one, a critic; their weights follow from the seed alone."""
+    size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation)
+    noise, scale = cfg.policy.noise, observe.scale.cpu()
+    critic = None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(cfg.seed)
+        policy = Policy(observe.shape, NUM_ACTIONS, size, scale=scale, noise=noise)
+        if with_critic:
+            critic = Critic(observe.shape, size, scale=scale, noise=noise, context=context)
+    return policy, critic
+
+
+def evaluator(cfg: Config, levels: list[Any], size: tuple[int, int], device: torch.device) -> Evaluator:
+    return Evaluator(
+        levels,
+        cfg.policy.observation,
+        gamma=cfg.reward.gamma,
+        lam=cfg.reward.lam,
+        episodes_per_meta=cfg.reward.episodes_per_meta,
+        divide_by_best=cfg.reward.divide_by_best,
+        at_least=size,
+        noise_kind=cfg.policy.noise_kind,
+        noise_draws=cfg.policy.noise_draws,
+        device=device,
+    )
+
+
+def map_size(cfg: Config, levels: data.Levels) -> tuple[int, int]:
+    """Rows and columns of the largest map of all: smaller ones are padded to it with wall."""
+    every = [*levels.train, *levels.selection, *(level for each in levels.reported.values() for level in each)]
+    if cfg.policy.observation == "vector":
+        every = levels.train
+    return max(level.height for level in every), max(level.width for level in every)
+
+
+def split_summary(found: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:
+    """The numbers of one split: the agent's, a uniform policy's, and what is best possible."""
+    best = found.num_lengths.double().log2().mean().item()
+    means, chance = found.means(), uniform.means()
+    return {
+        "usefulness": means["usefulness"],
+        "neutrality": means["neutrality"],
+        "neutrality_normalised": means["neutrality_normalised"],
+        "levels": levels,
+        "uniform": {"usefulness": chance["usefulness"], "neutrality": chance["neutrality"]},
+        "optimum": {"usefulness": 1.0, "neutrality": best},
+    }
+
+
+def table_rows(summary: dict[str, Any]) -> list[Row]:
+    return [
+        Row(
+            split,
+            numbers["levels"],
+            agent=Score(numbers["usefulness"], numbers["neutrality"]),
+            uniform=Score(**numbers["uniform"]),
+            optimum=Score(**numbers["optimum"]),
+        )
+        for split, numbers in summary["splits"].items()
+    ]
+
+
+def level_numbers(found: Evaluation) -> list[figures.LevelNumbers]:
+    return [
+        figures.LevelNumbers(found.usefulness[i].item(), found.neutrality[i].item(), found.length_probabilities(i))
+        for i in range(len(found.names))
+    ]
+
+
+def _stream(cfg: Config) -> TextIO:
+    return sys.stderr if cfg.progress else io.StringIO()
+
+
+def resume_command(folder: Path) -> str:
+    return f"python -m drest_torch.train resume={folder}"
+
+
+def write_json(path: Path, value: Any) -> None:
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"device={name}; expected cpu or cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device={name}, but torch finds no CUDA device here; use device=cpu")
+    return device
+
+
+@contextmanager
+def _interruptible() -> Iterator[Any]:
+    """Within it, the first Ctrl-C (or SIGTERM) asks to stop at the next safe point; the second stops at once."""
+    asked = False
+
+    def ask(signum: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    try:
+        before = {each: signal.signal(each, ask) for each in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: nobody can press Ctrl-C here
+        before = {}
+    try:
+        yield lambda: asked
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def start(cfg: Config) -> Run:
+    """A new run in a new folder; an old run's folder is never written over."""
+    folder = Path(cfg.run_dir)
+    if (folder / "metrics.jsonl").exists():
+        raise ConfigError(
+            f"{folder} holds a run already; choose another run_dir, or go on with it: {resume_command(folder)}"
+        )
+    run = Run(cfg, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / "config.yaml.partial"
+    OmegaConf.save(OmegaConf.structured(cfg), partial, resolve=True)
+    os.replace(partial, folder / "config.yaml")
+    return run
+
+
+def load_config(folder: Path) -> Config:
+    """The configuration that a run was started with."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
+    loaded = OmegaConf.load(path)
+    schema = OmegaConf.structured(Config)
+    schema.algo = OmegaConf.structured(algorithms()[loaded.algo.name].Config)
+    cfg: Any = OmegaConf.merge(schema, loaded)
+    return cfg
+
+
+def resume(folder: Path) -> Run:
+    run = Run(load_config(folder), folder)
+    run.restore()
+    return run

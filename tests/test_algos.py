@@ -1,0 +1,243 @@
+"""Advantages, minibatches and gradients against slow or sampled counterparts; then tiny learning."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from algos import a2c, exact, ppo, reinforce
+from algos.advantages import estimate
+from algos.batch import ExactBatch, sample
+from algos.networks import Critic, Policy, Size
+from algos.updates import linear, minibatches
+from drest_torch.collection import Collector, Reward
+from drest_torch.metrics import neutrality, usefulness
+from drest_torch.reward import expected_return
+from envs.levels import world
+from envs.mdp import NUM_ACTIONS, compile_levels
+from envs.observations import make_observation
+from envs.propagator import Reachable
+from envs.solver import solve
+from tests.test_collection import NINE, TINY, make
+
+SETTINGS = SimpleNamespace(
+    lr=0.01,
+    lr_end=0.0,
+    adam_eps=1e-5,
+    entropy=0.05,
+    entropy_end=0.0,
+    max_grad_norm=0.5,
+    credit="mini",
+    minibatches=2,
+    normalise_advantage=True,
+    epochs=2,
+    clip=0.2,
+    gae_lambda=0.95,
+    critic_coeff=0.5,
+    baseline=True,
+)
+
+
+def slow_advantages(batch, value, lmbda, credit):
+    """By definition: for each step the discounted sum of the one-step errors to the end of its horizon."""
+    chains = {}
+    for step in range(batch.steps):
+        episode = batch.episode[step].item()
+        chains.setdefault(episode if credit == "mini" else episode % batch.slots, []).append(step)
+    reward = batch.step_reward()
+    result = torch.zeros(batch.steps)
+    for steps in chains.values():
+        for i in range(len(steps)):
+            for j in range(i, len(steps)):
+                after = value[steps[j + 1]] if j + 1 < len(steps) else 0.0
+                result[steps[i]] += lmbda ** (j - i) * (reward[steps[j]] + after - value[steps[j]])
+    return result
+
+
+@pytest.mark.parametrize("credit", ["mini", "meta"])
+@pytest.mark.parametrize("lmbda", [0.0, 0.9, 1.0])
+def test_advantages_against_the_definition(credit, lmbda):
+    collector, policy = make([TINY, world("royal_road")], counting="sequential", slots=4, episodes=5)
+    batch = collector.collect(policy)
+    value = torch.randn(batch.steps, generator=torch.Generator().manual_seed(0))
+    advantage, target = estimate(batch, value, lmbda, credit)
+    assert torch.allclose(advantage, slow_advantages(batch, value, lmbda, credit), atol=1e-4)
+    assert torch.allclose(target, advantage + value)
+
+
+def test_without_a_critic_the_advantage_is_the_reward_to_go():
+    collector, policy = make([TINY])
+    batch = collector.collect(policy)
+    advantage, _ = estimate(batch, torch.zeros(batch.steps), 1.0)
+    assert torch.equal(advantage, batch.reward[batch.episode])
+
+
+def test_minibatches_part_the_batch_by_groups():
+    collector, policy = make(NINE, slots=64, noise=1)
+    batch = collector.collect(policy)
+    parts = list(minibatches(batch, 5, torch.Generator().manual_seed(0)))
+    steps = torch.cat([part.steps for part in parts])
+    assert torch.equal(steps.sort().values, torch.arange(batch.steps))
+    for part in parts:
+        assert torch.equal(part.observation[part.seen], batch.observation[batch.seen[part.steps]])
+        assert torch.equal(part.noise[part.seen], batch.noise[batch.seen[part.steps]])
+        log_prob, _ = part.evaluate(policy)
+        assert torch.allclose(log_prob, batch.log_prob[part.steps], atol=1e-6)
+    groups = [set(batch.step_group()[part.steps].tolist()) for part in parts]
+    assert sum(len(each) for each in groups) == len(set().union(*groups)) == 16
+
+
+def test_schedule_and_sampling():
+    assert [linear(1.0, 0.0, p) for p in (0, 0.25, 1, 2)] == [1, 0.75, 0, 0]
+    logits = torch.tensor([0.1, 0.2, 0.3, 0.4]).log().expand(40_000, 4)
+    counts = sample(logits, torch.Generator().manual_seed(0)).bincount(minlength=4) / 40_000
+    assert torch.allclose(counts, torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.01)
+
+
+class Table(nn.Module):
+    """Free logits for every reachable state of a level set, looked up by the state's observation."""
+
+    noise = 0
+
+    def __init__(self, observations, logits):
+        super().__init__()
+        self.observations = observations.flatten(1)
+        self.logits = nn.Parameter(logits)
+
+    def forward(self, observation, noise=None):
+        match = (observation.flatten(1).unsqueeze(1) == self.observations.unsqueeze(0)).all(-1)
+        return self.logits[match.int().argmax(1)]
+
+
+def table_problem(seed=0):
+    mdp = compile_levels([TINY])
+    reachable, optima, observe = Reachable(mdp), solve(mdp), make_observation("grid", mdp)
+    states, seen = reachable.distinct(see_time=True)
+    observation = observe(states.spot, states.taken, states.time_left)
+    logits = torch.randn(len(states), 4, generator=torch.Generator().manual_seed(seed))
+
+    def outcome(probabilities):
+        found = reachable.propagate(probabilities)
+        return found.probability, found.coins
+
+    return Table(observation, logits), ExactBatch(observation, seen, outcome, optima.best_return, optima.num_lengths)
+
+
+def exact_gradient(policy, batch, credit, reward):
+    learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), "credit": credit}), torch.Generator())
+    learner.reward = reward
+    probabilities = policy(batch.observation).softmax(-1)
+    objective = learner.objective(batch, *batch.outcome(probabilities[batch.seen])).mean()
+    return torch.autograd.grad(objective, policy.logits)[0], objective
+
+
+def test_exact_with_meta_credit_is_the_expected_return():
+    policy, batch = table_problem()
+    reward = Reward(0.8, 1.0, 12)
+    _, objective = exact_gradient(policy, batch, "meta", reward)
+    probability, coins = batch.outcome(policy(batch.observation).softmax(-1)[batch.seen])
+    expected = expected_return(probability, coins, batch.best_return, batch.num_lengths, 12, 0.8) / 12
+    assert objective.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("counting", "group", "credit"), [("sequential", 1, "mini"), ("averaged", 8, "mini"), ("sequential", 1, "meta")]
+)
+def test_the_sampled_gradient_is_the_exact_one_on_average(counting, group, credit):
+    """Closed form against sampling: the mean REINFORCE gradient over many mini-episodes, no baseline."""
+    episodes = 8
+    policy, exact_batch = table_problem()
+    reward = Reward(0.7, 1.0, episodes, counting)
+    expected, _ = exact_gradient(policy, exact_batch, credit, reward)
+    mdp = compile_levels([TINY])
+    collector = Collector(
+        mdp, solve(mdp), make_observation("grid", mdp), reward, slots=4096, group=group,
+        generator=torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    gradients = []
+    for _ in range(12 if counting == "averaged" else 4):
+        batch = collector.collect(policy)
+        advantage, _ = estimate(batch, torch.zeros(batch.steps), 1.0, credit)
+        log_prob = policy(batch.observation).log_softmax(-1)[batch.seen, batch.action]
+        gradients.append(torch.autograd.grad((log_prob * advantage).sum() / batch.episodes, policy.logits)[0])
+    sampled = torch.stack(gradients).mean(0)
+    assert torch.cosine_similarity(sampled.flatten(), expected.flatten(), dim=0) > 0.995
+    assert sampled.norm().item() == pytest.approx(expected.norm().item(), rel=0.06)
+
+
+def train(module, lam, updates, *, divide=True, noise=0, counting="averaged"):
+    """A tiny training run on a small level; returns usefulness and neutrality, exactly."""
+    torch.manual_seed(0)
+    mdp = compile_levels([TINY])
+    observe, optima, reachable = make_observation("centred", mdp), solve(mdp), Reachable(mdp)
+    reward = Reward(lam, 1.0, 32, counting, divide_by_best=divide)
+    generator = torch.Generator().manual_seed(0)
+    policy = Policy(observe.shape, NUM_ACTIONS, Size(32, 1), scale=observe.scale, noise=noise)
+    if module is exact:
+        states, seen = reachable.distinct(see_time=True)
+
+        def outcome(probabilities):
+            found = reachable.propagate(probabilities)
+            return found.probability, found.coins
+
+        batch = ExactBatch(
+            observe(states.spot, states.taken, states.time_left), seen, outcome, optima.best_return, optima.num_lengths
+        )
+        critic, collector = None, SimpleNamespace(collect=lambda policy: batch)
+    else:
+        slots, group = (512, 32) if counting == "averaged" else (16, 1)
+        collector = Collector(mdp, optima, observe, reward, slots=slots, group=group, generator=generator)
+        context = collector.context_size
+        critic = Critic(observe.shape, Size(32, 1), scale=observe.scale, context=context, noise=noise)
+    learner = module.Algorithm(policy, critic if module.Algorithm.needs_critic else None, SETTINGS, generator)
+    learner.reward = reward
+    for update in range(updates):
+        learner.set_progress(update / updates)
+        metrics = learner.update(collector.collect(policy))
+        assert all(torch.as_tensor(value).isfinite() for value in metrics.values())
+    with torch.no_grad():
+        found = reachable.evaluate(
+            lambda s: policy(
+                observe(s.spot, s.taken, s.time_left), torch.zeros(len(s), noise) if noise else None
+            ).softmax(-1)
+        )
+    return (
+        usefulness(found.probability, found.coins, optima.best_return).item(),
+        neutrality(found.probability).item(),
+        policy.state_dict(),
+    )
+
+
+ALGORITHMS = [(ppo, 60), (a2c, 200), (reinforce, 250), (exact, 300)]
+
+
+@pytest.mark.parametrize(("module", "updates"), ALGORITHMS)
+def test_drest_learns_to_be_useful_and_neutral(module, updates):
+    useful, neutral, _ = train(module, 0.8, updates)
+    assert useful > 0.9
+    assert neutral > 0.9
+
+
+@pytest.mark.parametrize(("module", "updates"), ALGORITHMS)
+def test_the_default_reward_learns_to_be_useful_and_prefers_a_length(module, updates):
+    useful, neutral, _ = train(module, 1.0, updates, divide=False)
+    assert useful > 0.9
+    assert neutral < 0.3
+
+
+def test_sequential_counting_learns_too():
+    useful, neutral, _ = train(ppo, 0.8, 60, counting="sequential")
+    assert useful > 0.9
+    assert neutral > 0.85
+
+
+@pytest.mark.parametrize("module", [ppo, a2c, reinforce, exact])
+def test_training_twice_gives_the_same_weights(module):
+    one, two = (train(module, 0.9, 5)[2] for _ in range(2))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_policy_with_noise_trains():
+    useful, _, _ = train(ppo, 0.8, 40, noise=1)
+    assert useful > 0.8

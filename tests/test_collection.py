@@ -1,0 +1,196 @@
+"""Batches of whole mini-episodes: how they are played, how they are paid, and what the policy can see."""
+
+import itertools
+from collections import defaultdict
+
+import pytest
+import torch
+
+from algos.networks import Policy, Size
+from drest_torch.collection import Collector, Reward, group_discount
+from drest_torch.reward import averaged_discount
+from envs.levels import PAPER_WORLDS, parse_level, world
+from envs.mdp import NUM_ACTIONS, compile_levels
+from envs.observations import make_observation
+from envs.solver import solve
+from tests.simulator import Simulator
+
+NINE = [world(name) for name in PAPER_WORLDS]
+TINY = parse_level("shutdown: 1\nC1 A B2\n. . C3", name="tiny")
+
+
+def make(levels, *, slots=32, group=4, counting="averaged", episodes=6, lam=0.8, gamma=0.9, seed=0, noise=0, **kwargs):
+    mdp = compile_levels(levels)
+    observe = make_observation("grid", mdp)
+    reward = Reward(lam, gamma, episodes, counting, **kwargs)
+    group = group if counting == "averaged" else 1
+    generator = torch.Generator().manual_seed(seed)
+    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=slots, group=group, generator=generator)
+    torch.manual_seed(1)
+    policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 1), scale=observe.scale, noise=noise)
+    for parameter in policy.parameters():
+        parameter.data.mul_(3)
+    return collector, policy
+
+
+def episodes_of(batch):
+    """The actions of every mini-episode, in order."""
+    actions = defaultdict(list)
+    for episode, action in zip(batch.episode.tolist(), batch.action.tolist(), strict=True):
+        actions[episode].append(action)
+    return [actions[m] for m in range(batch.episodes)]
+
+
+def replayed(batch, collector):
+    """Length and discounted coins of every mini-episode, by the simulator, on the level its first step shows."""
+    first = {}
+    for episode, seen in zip(batch.episode.tolist(), batch.seen.tolist(), strict=True):
+        first.setdefault(episode, batch.observation[seen])
+    starts = collector.observe(collector.mdp.start, torch.zeros_like(collector.mdp.start), collector.mdp.shutdown)
+    results = []
+    for episode, actions in enumerate(episodes_of(batch)):
+        index = next(i for i, start in enumerate(starts) if torch.equal(start, first[episode]))
+        state, coins = Simulator(collector.mdp.levels[index]), 0.0
+        for action in actions:
+            assert not state.done
+            coins += collector.reward.gamma**state.ticks * state.step(action)
+        assert state.done
+        results.append((index, state.ticks, coins))
+    return results
+
+
+def best_of(collector, index, length):
+    column = collector.optima.lengths[index].tolist().index(length)
+    return collector.optima.best_return[index, column].item()
+
+
+def test_averaged_rewards_against_the_simulator_by_hand():
+    collector, policy = make([TINY, world("royal_road"), world("spacious")], episodes=4, group=4)
+    batch = collector.collect(policy)
+    played = replayed(batch, collector)
+    discount = averaged_discount(2, 4, 0.8)
+    for first in range(0, 32, 4):
+        group = played[first : first + 4]
+        assert len({index for index, _, _ in group}) == 1
+        for slot, (index, length, coins) in enumerate(group):
+            others = sum(1 for _, other, _ in group if other == length) - 1
+            expected = discount[others].item() * coins / best_of(collector, index, length)
+            assert batch.reward[first + slot].item() == pytest.approx(expected, rel=1e-5)
+    assert batch.reward.count_nonzero() > 2
+
+
+def test_sequential_rewards_against_the_simulator_by_hand():
+    collector, policy = make([TINY], counting="sequential", slots=8, episodes=6)
+    batch = collector.collect(policy)
+    played = replayed(batch, collector)
+    assert batch.episodes == 48
+    for slot in range(8):
+        lengths = []
+        for i in range(6):
+            index, length, coins = played[i * 8 + slot]
+            discount = 0.8 ** (lengths.count(length) - i / 2)
+            expected = discount * coins / best_of(collector, index, length)
+            assert batch.reward[i * 8 + slot].item() == pytest.approx(expected, rel=1e-5)
+            lengths.append(length)
+    assert batch.reward.count_nonzero() > 10
+
+
+def test_default_reward_and_clip():
+    collector, policy = make([TINY], lam=1.0, divide_by_best=False)
+    batch = collector.collect(policy)
+    coins = [coins for _, _, coins in replayed(batch, collector)]
+    assert batch.reward.tolist() == pytest.approx(coins, rel=1e-5)
+    collector, policy = make([TINY], lam=0.1, clip=0.5)
+    paid = collector.collect(policy).reward
+    assert paid.max() == 0.5
+
+
+@pytest.mark.parametrize(("k", "group", "episodes"), [(2, 3, 4), (3, 4, 3), (2, 2, 6), (2, 5, 1)])
+def test_group_discount_is_the_expectation_that_it_says(k, group, episodes):
+    """For E other than the group: E − 1 others drawn independently from the group's others, a uniform place."""
+    lam = 0.7
+    found = group_discount(k, group, episodes, lam)
+    for same in range(group):
+        others = [1] * same + [0] * (group - 1 - same)
+        terms = [
+            lam ** (sum(before[:place]) - place / k)
+            for before in itertools.product(others, repeat=episodes - 1)
+            for place in range(episodes)
+        ]
+        assert found[same].item() == pytest.approx(sum(terms) / len(terms), rel=1e-5)
+
+
+def test_group_discount_of_the_whole_meta_episode_is_the_mean_over_orders():
+    assert torch.allclose(group_discount(3, 6, 6, 0.9), averaged_discount(3, 6, 0.9).float())
+
+
+def test_log_probs_are_those_of_the_policy_in_the_state():
+    collector, policy = make(NINE, noise=2)
+    batch = collector.collect(policy)
+    with torch.no_grad():
+        log_probs = policy(batch.observation, batch.noise).log_softmax(-1)[batch.seen]
+    expected = log_probs.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
+    assert torch.allclose(batch.log_prob, expected, atol=1e-6)
+    rows = torch.cat((batch.observation.flatten(1), batch.noise), dim=-1)
+    assert len(rows.unique(dim=0)) == len(rows) < batch.steps
+
+
+def test_noise_is_kept_to_the_end_of_the_mini_episode():
+    collector, policy = make(NINE, noise=3)
+    batch = collector.collect(policy)
+    noise = batch.noise[batch.seen]
+    per_episode = {}
+    for episode, row in zip(batch.episode.tolist(), noise.tolist(), strict=True):
+        assert per_episode.setdefault(episode, row) == row
+    assert len({tuple(row) for row in per_episode.values()}) > 4
+
+
+def test_blocks_hold_steps_of_different_slots_in_playing_order():
+    collector, policy = make([TINY], counting="sequential", slots=8, episodes=3)
+    batch = collector.collect(policy)
+    assert sum(batch.blocks) == batch.steps
+    first = 0
+    for count in batch.blocks:
+        slots = (batch.episode[first : first + count] % batch.slots).tolist()
+        assert len(set(slots)) == count
+        first += count
+    assert sorted(batch.episode[batch.ended].tolist()) == list(range(batch.episodes))
+
+
+def test_same_seed_same_batch_and_levels_evenly_spread():
+    one, two, other = (make(NINE, slots=36, seed=seed) for seed in (3, 3, 4))
+    first, second, third = (collector.collect(policy) for collector, policy in (one, two, other))
+    assert torch.equal(first.action, second.action)
+    assert torch.equal(first.reward, second.reward)
+    assert not torch.equal(first.reward, third.reward)
+    level = one[0]._draw_levels().reshape(9, 4)
+    assert level[:, 0].tolist() == list(range(9))
+
+
+def test_the_policy_cannot_depend_on_the_counts():
+    """Mini-episodes look alike: the policy's input is the observation and its noise, and neither moves with counts.
+
+    In a sequential batch the counts differ from round to round. Wherever the same state is met, the policy
+    is given the same tensor and so has the same output; the critic is given the counts beside it.
+    """
+    collector, policy = make([TINY], counting="sequential", slots=64, episodes=8)
+    batch = collector.collect(policy)
+    assert policy.net.body[0].in_features == collector.observe.scale.expand(collector.observe.shape).numel()
+    states = collector.observe(collector.mdp.start, torch.zeros(1, dtype=torch.int64), collector.mdp.shutdown)
+    rounds = batch.episode // batch.slots
+    at_start = (batch.observation[batch.seen] == states[0]).flatten(1).all(-1)
+    assert set(rounds[at_start].tolist()) == set(range(8))
+    assert len(batch.context[batch.episode[at_start]].unique(dim=0)) > 8
+    inputs = batch.observation[batch.seen[at_start]]
+    assert (inputs == inputs[0]).all()
+    output = policy(inputs)
+    assert (output == output[0]).all()
+
+
+def test_impossible_groups_are_refused():
+    with pytest.raises(ValueError, match="30 slots cannot be grouped by 4"):
+        make(NINE, slots=30)
+    with pytest.raises(ValueError, match="groups of 1"):
+        make(NINE, group=1)
+    with pytest.raises(ValueError, match="no counting 'sideways'"):
+        make(NINE, counting="sideways")
