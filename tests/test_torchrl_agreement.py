@@ -1,0 +1,181 @@
+"""What is written by hand for speed says what TorchRL's parts say on the same data."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
+from torchrl.envs import TransformedEnv
+from torchrl.modules import ProbabilisticActor, ValueOperator
+from torchrl.objectives import A2CLoss, ClipPPOLoss
+from torchrl.objectives.value import GAE
+
+from algos.a2c import A2C
+from algos.advantages import estimate
+from algos.batch import Batch
+from algos.networks import Critic, Policy, Size
+from algos.ppo import PPO
+from drest_torch import DReSTReward
+from drest_torch.collection import Collector, Reward
+from envs.generator import GeneratorConfig, generate
+from envs.gridworld import GridworldEnv
+from envs.mdp import NUM_ACTIONS, compile_levels
+from envs.observations import make_observation
+from envs.solver import solve
+
+LEVELS = generate(GeneratorConfig(), 40, seed=0)
+SLOTS, ROUNDS, LENGTH = 5, 3, 4
+SHAPE = (7,)
+CONFIG = SimpleNamespace(
+    lr=1e-3,
+    lr_end=0.0,
+    adam_eps=1e-5,
+    entropy=0.03,
+    entropy_end=0.03,
+    max_grad_norm=0.5,
+    minibatches=1,
+    normalise_advantage=False,
+    credit="mini",
+    epochs=1,
+    clip=0.2,
+    gae_lambda=0.95,
+    critic_coeff=0.5,
+)
+
+
+@pytest.fixture
+def networks():
+    torch.manual_seed(0)
+    scale = torch.ones(SHAPE)
+    return (
+        Policy(SHAPE, NUM_ACTIONS, Size(16, 2), scale=scale),
+        Critic(SHAPE, Size(16, 2), scale=scale),
+    )
+
+
+@pytest.fixture
+def batch():
+    """Mini-episodes of four steps: ROUNDS of them in each of SLOTS slots, in the order they are played."""
+    generator = torch.Generator().manual_seed(1)
+    rounds, ticks, slots = ROUNDS, LENGTH, SLOTS
+    steps = rounds * ticks * slots
+    slot = torch.arange(slots).repeat(rounds * ticks)
+    tick = torch.arange(ticks).repeat_interleave(slots).repeat(rounds)
+    distinct = 30  # so that several steps share an observation
+    return Batch(
+        observation=torch.randn(distinct, *SHAPE, generator=generator),
+        noise=None,
+        seen=torch.randint(distinct, (steps,), generator=generator),
+        action=torch.randint(NUM_ACTIONS, (steps,), generator=generator),
+        log_prob=-torch.rand(steps, generator=generator) - 1.0,
+        episode=torch.arange(rounds).repeat_interleave(ticks * slots) * slots + slot,
+        ended=tick == ticks - 1,
+        blocks=[slots] * (rounds * ticks),
+        slots=slots,
+        group_size=slots,
+        reward=torch.randn(rounds * slots, generator=generator),
+        context=torch.zeros(rounds * slots, 0),
+    )
+
+
+def as_torchrl(batch, value, *, ends):
+    """[slots, time] of the same steps; ``ends`` says where a return ends."""
+
+    def grid(each):
+        return each.reshape(ROUNDS * LENGTH, SLOTS).T.unsqueeze(-1)
+
+    values = grid(value)
+    after = torch.cat([values[:, 1:], torch.zeros_like(values[:, :1])], dim=1)
+    done = grid(ends)
+    following = {"state_value": after, "reward": grid(batch.step_reward()), "done": done, "terminated": done}
+    return TensorDict({"state_value": values, "next": following}, batch_size=[SLOTS, ROUNDS * LENGTH])
+
+
+@pytest.mark.parametrize("lmbda", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("credit", ["mini", "meta"])
+def test_advantages_equal_torchrls(batch, credit, lmbda):
+    value = torch.randn(batch.steps, generator=torch.Generator().manual_seed(2))
+    last_round = torch.arange(batch.steps) >= batch.steps - SLOTS
+    data = as_torchrl(batch, value, ends=batch.ended if credit == "mini" else last_round)
+    theirs = GAE(gamma=1.0, lmbda=lmbda, value_network=None)(data)
+    advantage, target = estimate(batch, value, lmbda, credit)
+    for ours, key in ((advantage, "advantage"), (target, "value_target")):
+        torch.testing.assert_close(ours.reshape(-1, SLOTS).T, theirs[key].squeeze(-1))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(PPO, ClipPPOLoss), (A2C, A2CLoss)])
+def test_loss_and_gradient_equal_torchrls(batch, networks, ours, theirs):
+    policy, critic = networks
+    learner = ours(policy, critic, CONFIG, torch.Generator())
+    losses = []
+    learner.descend = lambda loss: (losses.append(loss), torch.zeros(()))[1]
+    learner.set_progress(0.0)
+    learner.update(batch)
+    (mine,) = losses
+
+    advantage, target = learner.advantages(batch)
+    data = TensorDict(
+        {
+            "observation": batch.observation[batch.seen],
+            "action": batch.action,
+            "action_log_prob": batch.log_prob,
+            "advantage": advantage.unsqueeze(-1),
+            "value_target": target.unsqueeze(-1),
+        },
+        batch_size=batch.steps,
+    )
+    found = torchrl_loss(theirs, policy, critic)(data)
+    other = found["loss_objective"] + found["loss_critic"] + found["loss_entropy"]
+    torch.testing.assert_close(mine, other)
+    parameters = list(learner.networks.parameters())
+    for one, two in zip(torch.autograd.grad(mine, parameters), torch.autograd.grad(other, parameters), strict=True):
+        torch.testing.assert_close(one, two, atol=1e-6, rtol=1e-4)
+    if ours is PPO:
+        assert 0.1 < found["clip_fraction"] < 0.9  # both branches of the minimum were met
+
+
+def torchrl_loss(kind, policy, critic):
+    actor = ProbabilisticActor(
+        TensorDictModule(policy, ["observation"], ["logits"]),
+        in_keys=["logits"],
+        distribution_class=torch.distributions.Categorical,
+        return_log_prob=True,
+    )
+    return kind(
+        actor,
+        ValueOperator(critic.net),
+        entropy_coeff=CONFIG.entropy,
+        critic_coeff=CONFIG.critic_coeff / 2,  # its squared error has no 1/2
+        loss_critic_type="l2",
+        functional=False,
+        **({"clip_epsilon": CONFIG.clip} if kind is ClipPPOLoss else {}),
+    )
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+@pytest.mark.parametrize("divide_by_best", [True, False])
+def test_sequential_rewards_equal_those_of_the_transform(gamma, divide_by_best):
+    episodes = 8
+    mdp = compile_levels(LEVELS)
+    observe = make_observation("grid", mdp)
+    reward = Reward(0.9, gamma, episodes, counting="sequential", divide_by_best=divide_by_best)
+    generator = torch.Generator().manual_seed(0)
+    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=len(LEVELS), group=1, generator=generator)
+    policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 1), scale=observe.scale)
+    batch = collector.collect(policy)  # as many slots as levels: the draw is spread evenly, slot i plays level i
+    played = [batch.action[batch.episode % batch.slots == slot].tolist() for slot in range(batch.slots)]
+    expected = batch.reward.reshape(episodes, batch.slots).T
+
+    env = GridworldEnv(mdp, batch.slots, episodes_per_meta=episodes, gamma=gamma)
+    paying = TransformedEnv(env, DReSTReward(0.9, gamma=gamma, divide_by_best=divide_by_best))
+    td = paying.reset(level=torch.arange(batch.slots))
+    paid = [[] for _ in played]
+    for tick in range(max(map(len, played))):
+        action = [actions[tick] if tick < len(actions) else 0 for actions in played]
+        step, td = paying.step_and_maybe_reset(td.set("action", torch.tensor(action)))
+        for slot, actions in enumerate(played):
+            if tick < len(actions) and step["next", "mini_done"][slot]:
+                paid[slot].append(step["next", "reward"][slot].item())
+    torch.testing.assert_close(torch.tensor(paid), expected)
+    assert len(expected.unique()) > 40
