@@ -24,9 +24,9 @@ def load(cfg: Config) -> Levels:
     """The levels of a run. Sets that must not share levels are checked, up to symmetry."""
     train, selection, heldout = _train(cfg)
     if cfg.heldout.path is not None:
-        heldout = _on_clock(read_levels(cfg.heldout.path), cfg)
+        heldout = _on_clock(read_levels(cfg.heldout.path), cfg.levels.clock)
     if cfg.heldout.selection_path is not None:
-        selection = _on_clock(read_levels(cfg.heldout.selection_path), cfg)
+        selection = _on_clock(read_levels(cfg.heldout.selection_path), cfg.levels.clock)
     if cfg.heldout.path is not None or cfg.heldout.selection_path is not None:
         for other in (heldout, selection):
             splits.assert_disjoint(train, other)
@@ -44,31 +44,29 @@ def _train(cfg: Config) -> tuple[list[Level], list[Level], list[Level]]:
     if levels.path is not None or levels.generator is None:
         return named(levels), [], []
     split = splits.make_split(
-        generator_config(levels.generator),
+        generator_config(levels.generator, levels.clock),
         train=levels.train,
         selection=levels.selection,
         test=levels.heldout,
         seed=levels.split_seed,
     )
-    return _on_clock(split.train, cfg), _on_clock(split.selection, cfg), _on_clock(split.test, cfg)
+    return split.train, split.selection, split.test
 
 
 def named(cfg: LevelsConfig) -> list[Level]:
     """The levels of a file, or the paper's by name."""
     levels = find_levels(cfg.name, x=cfg.x) if cfg.path is None else read_levels(cfg.path, x=cfg.x)
-    return levels if cfg.clock is None else [level.with_clock(cfg.clock) for level in levels]
+    return _on_clock(levels, cfg.clock)
 
 
-def generator_config(cfg: GeneratorConfig) -> generator.GeneratorConfig:
+def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.GeneratorConfig:
     values: dict[str, Any] = {each.name: getattr(cfg, each.name) for each in fields(GeneratorConfig)}
     ranges = {name: tuple(value) for name, value in values.items() if isinstance(value, Sequence)}
-    return generator.GeneratorConfig(**values | ranges)
+    return generator.GeneratorConfig(**values | ranges, clock=clock or "steps")
 
 
-def _on_clock(levels: Sequence[Level], cfg: Config) -> list[Level]:
-    if cfg.levels.clock is None:
-        return list(levels)
-    return [level.with_clock(cfg.levels.clock) for level in levels]
+def _on_clock(levels: list[Level], clock: str | None) -> list[Level]:
+    return levels if clock is None else [level.with_clock(clock) for level in levels]
 
 
 def check(cfg: Config, levels: Levels) -> None:
@@ -82,7 +80,8 @@ def check(cfg: Config, levels: Levels) -> None:
         raise ConfigError(f"algo=exact has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0")
     if cfg.env_steps < 1 or cfg.evaluations < 1 or cfg.keep_last < 1:
         raise ConfigError(
-            f"env_steps={cfg.env_steps}, evaluations={cfg.evaluations}, keep_last={cfg.keep_last}; expected at least 1 of each"
+            f"env_steps={cfg.env_steps}, evaluations={cfg.evaluations}, keep_last={cfg.keep_last}; "
+            "expected at least 1 of each"
         )
     if not 0 < cfg.reward.lam <= 1:
         raise ConfigError(f"reward.lam={cfg.reward.lam}; expected a number above 0, at most 1")

@@ -17,7 +17,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("drest_torch", "envs", "algos")
 MATHEMATICS = {"drest_torch", *(f"drest_torch.{name}" for name in ("reward", "transform", "metrics", "stats"))}
-ENTRY_POINTS = {f"drest_torch.{name}" for name in ("train", "evaluate", "study")}
+ENTRY_POINTS = {f"drest_torch.{name}" for name in ("train", "evaluate", "study", "app")}
+"""The commands, and `app`, which holds what they share."""
 
 # floor: the floors it may import
 BELOW = {
