@@ -1,0 +1,155 @@
+"""What the documentation says is run: its examples, its figures and the readme's code."""
+
+import importlib.util
+import itertools
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import torch
+from torchrl.envs import TransformedEnv, check_env_specs
+
+from drest_torch import DReSTReward, neutrality, usefulness
+from drest_torch.reward import expected_discount
+
+ROOT = Path(__file__).parents[1]
+THEOREM = (ROOT / "docs" / "theorem.md").read_text(encoding="utf-8")
+
+
+def load(name):
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+own = load("own_environment")
+theorem = load("theorem")
+
+# --------------------------------------------------------------------------------- docs/own_environment.py
+
+
+def test_own_environment_does_not_know_ours():
+    assert not re.search(r"(import|from) (envs|algos)", (ROOT / "docs" / "own_environment.py").read_text("utf-8"))
+
+
+def test_own_environment_keeps_the_contract():
+    check_env_specs(TransformedEnv(own.Worker(4, 3), DReSTReward(num_lengths=2, num_lengths_key=None)))
+
+
+def test_own_environment_is_played_as_it_says():
+    env = TransformedEnv(own.Worker(1, days=2), DReSTReward(0.9, num_lengths=2, num_lengths_key=None))
+    td, paid, done = env.reset(), [], []
+    for action in (own.WORK, own.WORK, own.ASK, own.WORK, own.REST, own.WORK):
+        td.set("action", torch.tensor([action]))
+        step, td = env.step_and_maybe_reset(td)
+        paid.append(step["next", "reward"].item())
+        done.append(step["next", "done"].item())
+    assert paid == pytest.approx([0, 1, 0, 0, 0, 0.9**-0.5 * 2 / 3])
+    assert done == [False] * 5 + [True]
+    assert not td["drest_counts"].any()
+
+
+@pytest.mark.parametrize(("lam", "least", "most"), [(0.9, 0.45, 0.55), (1.0, 0.0, 0.05)])
+def test_own_environment_learns_what_the_page_says(lam, least, most):
+    probability, coins = own.measure(own.train(lam))
+    assert least < probability[1].item() < most
+    assert usefulness(probability, coins, torch.tensor(own.BEST)).item() > 0.95
+    assert (neutrality(probability).item() > 0.99) == (lam < 1)
+
+
+# ---------------------------------------------------------------------------------------- docs/theorem.md
+
+
+def rows(heading):
+    """The numbers of the table under the row that begins with this heading, row by row."""
+    lines = THEOREM[THEOREM.index(f"| {heading} |") :].split("\n\n")[0].splitlines()[2:]
+    return [[float(cell) for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_table_of_the_largest_meta_episodes():
+    table = rows("λ")
+    assert [row[0] for row in table] == list(theorem.LAMBDAS)
+    for lam, *cells in table:
+        for k, (largest, thumb) in zip((2, 3), (cells[:2], cells[2:]), strict=True):
+            assert theorem.is_neutral_best(k, int(largest), lam)
+            assert not theorem.is_neutral_best(k, int(largest) + 1, lam)
+            assert theorem.rule_of_thumb(k, lam) == pytest.approx(thumb, abs=0.05)
+
+
+@pytest.mark.parametrize("lam", [0.5, 0.75, 0.9])
+def test_no_other_choice_among_three_lengths_is_better(lam):
+    largest = theorem.largest_neutral(3, lam)
+    third = torch.full((1, 3), 1 / 3, dtype=torch.float64)
+    assert (theorem.value(theorem.simplex(61), largest, lam) <= theorem.value(third, largest, lam)).all()
+
+
+def test_table_beyond():
+    for episodes, p, bits, ratio in rows("E"):
+        found = theorem.best_choice(int(episodes), 0.9)
+        assert found == (pytest.approx(p, abs=6e-4), pytest.approx(bits, abs=6e-4), pytest.approx(ratio, rel=2e-3))
+
+
+def test_three_lengths_jump_before_a_third_stops_being_a_peak():
+    third = torch.full((3,), 1 / 3, dtype=torch.float64)
+    near = third + 1e-3 * torch.tensor([1.0, -1.0, 0.0])
+    far = torch.tensor([0.51, 0.245, 0.245], dtype=torch.float64)
+    at_third = theorem.value(third, 87, 0.9)
+    assert theorem.value(near, 87, 0.9) < at_third < theorem.value(far, 87, 0.9)
+
+
+@pytest.mark.parametrize("changed", [1, 2, 3, 4])
+def test_what_the_change_of_one_mini_episode_does_to_the_later_ones(changed):
+    """The sign of (10), by full enumeration with fractions: mini-episode ``changed`` of 5 is made neutral."""
+    lam, mean, more = Fraction(9, 10), Fraction(1, 2), Fraction(1, 4)
+
+    def later(neutral_from):
+        """μ · Σ E[λ^N(x) + λ^N(y)] over the mini-episodes after ``changed``; x has chance μ+Δ before neutral_from."""
+        chances = [mean + more if i < neutral_from else mean for i in range(1, 5)]
+        total = Fraction(0)
+        for played in range(changed, 5):  # mini-episodes before the one that counts
+            for choices in itertools.product((True, False), repeat=played):
+                weight = Fraction(1)
+                for chosen, chance in zip(choices, chances, strict=False):
+                    weight *= chance if chosen else 1 - chance
+                total += mean * weight * (lam ** sum(choices) + lam ** (played - sum(choices)))
+        return total
+
+    rise = later(changed) - later(changed + 1)
+    expected = Fraction(0)
+    for played in range(changed, 5):
+        factor = [(1 - (1 - lam) * (mean + sign * more)) ** (changed - 1) for sign in (1, -1)]
+        after = (1 - (1 - lam) * mean) ** (played - changed)
+        expected -= mean * more * (1 - lam) * (factor[1] - factor[0]) * after
+    assert rise == expected
+    assert rise < 0 if changed > 1 else rise == 0
+
+
+def test_credit_of_the_own_mini_episode_pulls_to_the_middle_for_every_length_of_meta_episode():
+    p = torch.linspace(0.02, 0.98, 49, dtype=torch.float64)
+    for episodes in (2, 64, 512):
+        pull = expected_discount(p, 2, episodes, 0.9) - expected_discount(1 - p, 2, episodes, 0.9)
+        assert (pull[p < 0.499] > 0).all()
+        assert (pull[p > 0.501] < 0).all()
+
+
+# --------------------------------------------------------------------------------- python blocks in pages
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/transform.md"])
+def test_python_blocks_run_and_print_what_their_comments_say(page, capsys):
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert blocks
+    names = {}
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+        promised = re.findall(r"^\s*print\(.*\)  # (.*)$", block, re.MULTILINE)
+        assert capsys.readouterr().out.splitlines() == promised
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
+            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
