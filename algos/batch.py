@@ -74,6 +74,8 @@ class ExactBatch:
     """[N] index of each reachable state among them"""
     outcome: Callable[[Tensor], tuple[Tensor, Tensor]]
     """action probabilities [N, A] → P(L = l) and E[C | L = l], each [B, K]"""
+    visits: Callable[[Tensor], Tensor]
+    """action probabilities [N, A] → how likely a mini-episode is to come to each state [N]"""
     best_return: Tensor
     """[B, K] m(l)"""
     num_lengths: Tensor

@@ -32,8 +32,11 @@ class Exact(Learner):
     def update(self, batch: ExactBatch) -> dict[str, Tensor]:
         log_probs = self.policy(batch.observation).log_softmax(-1)
         probabilities = log_probs.exp()
-        entropy = -(probabilities * log_probs).sum(-1).mean()
-        probability, coins = batch.outcome(probabilities[batch.seen])
+        there = probabilities[batch.seen]
+        # As in a batch of played steps: each state counts as often as it is met, which is taken as given.
+        visits = batch.visits(there.detach())
+        entropy = (visits * -(probabilities * log_probs).sum(-1)[batch.seen]).sum() / visits.sum()
+        probability, coins = batch.outcome(there)
         objective = self.objective(batch, probability, coins).mean()
         norm = self.descend(-objective - self.entropy_coeff * entropy)
         return {"loss/objective": objective.detach(), "policy/entropy": entropy.detach(), "optim/grad_norm": norm}

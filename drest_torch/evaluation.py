@@ -202,4 +202,4 @@ class ExactLevels:
             found = reachable.propagate(probabilities, self.gamma)
             return found.probability, found.coins
 
-        return ExactBatch(observe(see, states), seen, outcome, optima.best_return, optima.num_lengths)
+        return ExactBatch(observe(see, states), seen, outcome, reachable.visits, optima.best_return, optima.num_lengths)

@@ -121,7 +121,9 @@ def table_problem(seed=0):
         found = reachable.propagate(probabilities)
         return found.probability, found.coins
 
-    return Table(observation, logits), ExactBatch(observation, seen, outcome, optima.best_return, optima.num_lengths)
+    return Table(observation, logits), ExactBatch(
+        observation, seen, outcome, reachable.visits, optima.best_return, optima.num_lengths
+    )
 
 
 def exact_gradient(policy, batch, credit, reward):
@@ -182,7 +184,12 @@ def train(module, lam, updates, *, divide=True, noise=0, counting="averaged"):
             return found.probability, found.coins
 
         batch = ExactBatch(
-            observe(states.spot, states.taken, states.time_left), seen, outcome, optima.best_return, optima.num_lengths
+            observe(states.spot, states.taken, states.time_left),
+            seen,
+            outcome,
+            reachable.visits,
+            optima.best_return,
+            optima.num_lengths,
         )
         critic, collector = None, SimpleNamespace(collect=lambda policy: batch)
     else:
