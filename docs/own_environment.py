@@ -90,7 +90,7 @@ def train(lam: float, *, seed: int = 0, updates: int = 150, slots: int = 256, st
                 td.set("action", torch.distributions.Categorical(logits=td["observation"] @ logits).sample())
                 step, td = env.step_and_maybe_reset(td)
                 batch.append(step)
-        data = torch.stack(batch, dim=1)
+        data: Any = torch.stack(batch, dim=1)
         reward, mini_done = (data["next", key].squeeze(-1) for key in ("reward", "mini_done"))
         credit = torch.zeros_like(reward)
         known = torch.zeros_like(mini_done)  # whether the mini-episode ends within the batch
