@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +27,31 @@ class CheckpointError(ValueError):
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     data = save(
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
         metadata={"format": FORMAT, "meta": json.dumps(meta)},
     )
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path}: cannot be written ({error.strerror}); what was there before is untouched"
+        ) from None
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that, whatever happens, it is found as it was before or complete."""
     partial = path.with_name(path.name + ".partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
-    except OSError as error:
-        raise CheckpointError(
-            f"{path}: cannot be written ({error.strerror}); what was there before is untouched"
-        ) from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -7,16 +7,23 @@ that does not exist, or a value of another type, is refused by Hydra with the ke
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from omegaconf import MISSING
+from omegaconf import MISSING, OmegaConf
 
 import algos
-from drest_torch.loggers import LoggerConfig
+from algos.advantages import CREDITS
+from algos.networks import ACTIVATIONS
+from drest_torch.collection import COUNTINGS
+from drest_torch.evaluation import MAX_NOISE_BITS, NOISE_KINDS
+from drest_torch.loggers import MODES, LoggerConfig
+from envs.observations import OBSERVATIONS
 
 
 class ConfigError(ValueError):
@@ -70,7 +77,6 @@ class HeldoutConfig:
 
 @dataclass
 class PolicyConfig:
-    name: str = MISSING
     observation: str = MISSING
     width: int = MISSING
     depth: int = MISSING
@@ -109,6 +115,53 @@ class EvaluateConfig:
     greedy: bool = MISSING
     out: str | None = MISSING
     pictures: str | None = MISSING
+
+
+CHOICES: dict[str, Collection[str]] = {
+    "algo.credit": CREDITS,
+    "reward.counting": COUNTINGS,
+    "policy.observation": OBSERVATIONS,
+    "policy.activation": ACTIVATIONS,
+    "policy.noise_kind": NOISE_KINDS,
+    "logger.mode": MODES,
+}
+"""What a text may be."""
+
+LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "at least 0": (
+        lambda value: 0 <= value < math.inf,
+        "algo.lr algo.lr_end algo.entropy algo.entropy_end algo.critic_coeff policy.depth policy.noise "
+        "levels.train levels.selection levels.heldout pictures",
+    ),
+    "at least 1": (
+        lambda value: value >= 1,
+        "algo.episodes algo.minibatches algo.epochs algo.levels_at_once reward.episodes_per_meta policy.width "
+        "policy.noise_draws env_steps evaluations evaluated_levels keep_last threads",
+    ),
+    "above 0": (lambda value: value > 0, "algo.adam_eps algo.max_grad_norm algo.clip reward.clip"),
+    "above 0, at most 1": (lambda value: 0 < value <= 1, "reward.lam reward.gamma"),
+    "from 0 to 1": (lambda value: 0 <= value <= 1, "algo.gae_lambda"),
+    "from 0 to 2^62 - 1": (lambda value: 0 <= value < 2**62, "seed levels.split_seed"),
+}
+"""What a number may be, and the keys for which it holds; null, where a key allows it, is always good."""
+
+
+def check_values(cfg: Any) -> None:
+    """Refuse a value that nothing can be done with; what only some combinations forbid is `data`'s to find."""
+    for key, choices in {"algo.name": algorithms(), **CHOICES}.items():
+        if (value := OmegaConf.select(cfg, key)) not in choices:
+            raise ConfigError(f"{key}={value}; expected one of {', '.join(choices)}")
+    for words, (good, keys) in LIMITS.items():
+        for key in keys.split():
+            value = OmegaConf.select(cfg, key)  # None also where this algorithm has no such key
+            if value is not None and not good(value):
+                raise ConfigError(f"{key}={value}; expected a number {words}")
+    noise = cfg.policy.noise
+    if cfg.policy.noise_kind == "bits" and noise > MAX_NOISE_BITS:
+        raise ConfigError(
+            f"policy.noise={noise} bits have 2^{noise} settings, and evaluation averages over all of them; "
+            f"use at most {MAX_NOISE_BITS}, or policy.noise_kind=uniform"
+        )
 
 
 def algorithms() -> dict[str, ModuleType]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig
+from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values
 from envs import generator, splits
 from envs.levels import PAPER_WORLDS, Level, find_levels, read_levels, world
 
@@ -21,7 +21,13 @@ class Levels:
 
 
 def load(cfg: Config) -> Levels:
-    """The levels of a run. Sets that must not share levels are checked, up to symmetry."""
+    """The levels of a run, whose values are checked first: to generate levels takes seconds.
+
+    Sets that must not share levels are checked, up to symmetry.
+    """
+    check_values(cfg)
+    if cfg.algo.name != "exact":
+        slots_and_group(cfg)
     train, selection, heldout = _train(cfg)
     if cfg.heldout.path is not None:
         heldout = _on_clock(read_levels(cfg.heldout.path), cfg.levels.clock)
@@ -34,7 +40,8 @@ def load(cfg: Config) -> Levels:
     reported = {"train": train}
     if heldout:
         reported["heldout"] = heldout
-    if cfg.heldout.paper and cfg.levels.name != "paper" and cfg.policy.observation != "vector":
+    trains_on_paper = cfg.levels.path is None and cfg.levels.name == "paper"
+    if cfg.heldout.paper and not trains_on_paper and cfg.policy.observation != "vector":
         reported["paper"] = [world(name) for name in PAPER_WORLDS]
     return Levels(train, selection, reported)
 
@@ -43,6 +50,8 @@ def _train(cfg: Config) -> tuple[list[Level], list[Level], list[Level]]:
     levels = cfg.levels
     if levels.path is not None or levels.generator is None:
         return named(levels), [], []
+    if levels.train == 0:
+        raise ConfigError("levels.train=0 generated levels to train on; expected at least 1")
     split = splits.make_split(
         generator_config(levels.generator, levels.clock),
         train=levels.train,
@@ -78,15 +87,18 @@ def check(cfg: Config, levels: Levels) -> None:
         )
     if cfg.policy.noise and cfg.algo.name == "exact":
         raise ConfigError(f"algo=exact has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0")
-    if cfg.env_steps < 1 or cfg.evaluations < 1 or cfg.keep_last < 1:
-        raise ConfigError(
-            f"env_steps={cfg.env_steps}, evaluations={cfg.evaluations}, keep_last={cfg.keep_last}; "
-            "expected at least 1 of each"
-        )
-    if not 0 < cfg.reward.lam <= 1:
-        raise ConfigError(f"reward.lam={cfg.reward.lam}; expected a number above 0, at most 1")
-    if not 0 < cfg.reward.gamma <= 1:
-        raise ConfigError(f"reward.gamma={cfg.reward.gamma}; expected a number above 0, at most 1")
+    for name, others in {**levels.reported, "selection": levels.selection}.items():
+        if others and len({any(map(by_chance, each)) for each in (levels.train, others)}) == 2:
+            raise ConfigError(
+                f"buttons that work by chance are in one of the training and the {name} levels and not in the other; "
+                "the policy is shown chances or is not, so have them in both, or leave these levels out "
+                "(heldout.paper=false for the paper's)"
+            )
+
+
+def by_chance(level: Level) -> bool:
+    """Whether a level has a button that does not always work: observations then show the chances."""
+    return any(button.chance < 1 for button in level.buttons)
 
 
 def slots_and_group(cfg: Config) -> tuple[int, int]:

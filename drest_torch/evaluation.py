@@ -19,6 +19,9 @@ from envs.observations import make_observation
 from envs.propagator import Lengths, Reachable, States, uniform_policy
 from envs.solver import solve
 
+NOISE_KINDS = ("bits", "uniform")
+MAX_NOISE_BITS = 10
+"""Evaluation goes through all 2^n settings of n bits."""
 NOISE_SEED = 0
 """Noise that is averaged over by draws is the same in every evaluation."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 
 from drest_torch import data, figures
-from drest_torch.checkpoints import CheckpointError, load_checkpoint, load_module, step_checkpoints
+from drest_torch.checkpoints import CheckpointError, load_checkpoint, load_module, step_checkpoints, write_whole
 from drest_torch.config import ConfigError, LevelsConfig
 from drest_torch.evaluation import Evaluation, Evaluator
 from drest_torch.report import Row
@@ -22,7 +23,6 @@ from drest_torch.training import (
     networks,
     split_summary,
     table_rows,
-    write_json,
 )
 from envs.levels import Level
 from envs.mdp import compile_levels
@@ -35,11 +35,15 @@ class Agent:
     def __init__(self, folder: Path, *, checkpoint: str = "last") -> None:
         self.folder = folder
         self.cfg = load_config(folder)
+        if self.cfg.levels.generator is not None:
+            # To make them takes seconds, and one tells what an observation looks like as well as all.
+            self.cfg.levels.train = 1
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
-        mdp = compile_levels(self.levels.train[:1], at_least=self.map_size)
-        self.shape = make_observation(self.cfg.policy.observation, mdp).shape
-        self.policy, _ = networks(self.cfg, make_observation(self.cfg.policy.observation, mdp), 0, with_critic=False)
+        shown = next(filter(data.by_chance, self.levels.train), self.levels.train[0])
+        observe = make_observation(self.cfg.policy.observation, compile_levels([shown], at_least=self.map_size))
+        self.shape = observe.shape
+        self.policy, _ = networks(self.cfg, observe, 0, with_critic=False)
         self.checkpoint = self._find(checkpoint)
         tensors, _ = load_checkpoint(self.checkpoint)
         load_module("policy", self.policy, tensors, self.checkpoint)
@@ -47,7 +51,10 @@ class Agent:
     def _find(self, checkpoint: str) -> Path:
         folder = self.folder / "checkpoints"
         if checkpoint == "best":
-            return folder / "best.safetensors"
+            best = folder / "best.safetensors"
+            if not best.is_file():
+                raise CheckpointError(f"{best}: no such checkpoint; only a run with selection levels keeps its best")
+            return best
         if checkpoint != "last":
             return Path(checkpoint)
         if not (saved := step_checkpoints(folder)):
@@ -93,7 +100,11 @@ class Results:
         return {"mean": self.evaluation.means(), "levels": self.evaluation.records()}
 
     def write(self, path: Path) -> None:
-        write_json(path, self.record())
+        text = json.dumps(self.record(), indent=2) + "\n"
+        try:
+            write_whole(path, text.encode())
+        except OSError as error:
+            raise ConfigError(f"out={path}: the results cannot be written there ({error.strerror})") from None
 
     def draw(self, folder: Path, most: int = 8) -> list[Path]:
         return figures.policy_pictures(

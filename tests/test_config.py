@@ -1,0 +1,242 @@
+"""The yaml files and the schemas say the same, every key is explained and read, every choice is offered."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.errors import ConfigCompositionException
+from omegaconf import OmegaConf
+
+from algos.networks import ACTIVATIONS
+from drest_torch import config
+from drest_torch.app import help_text, register
+from drest_torch.config import CHOICES, LIMITS, ConfigError, algorithms, check_values, config_folder, schemas
+from envs import generator
+from envs.levels import WORLDS
+
+FOLDER = config_folder()
+SOURCES = [
+    path
+    for package in ("drest_torch", "algos")
+    for path in (FOLDER.parent / package).rglob("*.py")
+    if path.stem != "config"
+]
+GROUPS = ("algo", "reward", "levels", "policy", "logger")
+OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((FOLDER / group).glob("*.yaml"))]
+FILES = [
+    FOLDER / "config.yaml",
+    FOLDER / "evaluate.yaml",
+    *(FOLDER / group / f"{name}.yaml" for group, name in OPTIONS),
+]
+NOT_OURS = {"defaults", "hydra"}
+
+KNOWN_AS = {
+    "algo": {"algo", "config"},
+    "reward": {"reward"},
+    "levels": {"levels", "cfg", "chosen"},
+    "policy": {"policy"},
+    "logger": {"logger", "config"},
+    "heldout": {"heldout"},
+    "": {"cfg"},
+}
+"""What the part of the configuration is called where the source reads it: `reward` for `cfg.reward.lam`."""
+
+
+def composed(*overrides: str, name: str = "config") -> Any:
+    register()
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        return compose(name, list(overrides))
+
+
+def schema_of(group: str, name: str) -> type:
+    return schemas()[group, f"base_{name if group == 'algo' else group}"]
+
+
+def names(schema: type) -> set[str]:
+    return {each.name for each in fields(schema)}
+
+
+def ours(path: Path) -> dict[str, Any]:
+    """The keys that a yaml file gives values to."""
+    return {key: value for key, value in yaml.safe_load(path.read_text("utf-8")).items() if key not in NOT_OURS}
+
+
+# ---------------------------------------------------------------------------------- yaml and schema
+
+
+@pytest.mark.parametrize(("group", "name"), OPTIONS)
+def test_an_option_has_all_keys_of_its_schema_and_no_other(group: str, name: str) -> None:
+    schema = schema_of(group, name)
+    values = ours(FOLDER / group / f"{name}.yaml")
+    assert set(values) == names(schema)
+    OmegaConf.merge(OmegaConf.structured(schema), values)  # raises where a type does not fit
+    if values.get("generator") is not None:
+        assert set(values["generator"]) == names(config.GeneratorConfig)
+
+
+@pytest.mark.parametrize(("group", "name"), OPTIONS)
+def test_an_option_composes_with_a_value_for_every_key(group: str, name: str) -> None:
+    cfg = composed(f"{group}={name}", "run_dir=x")
+    assert OmegaConf.missing_keys(cfg) == set()
+    check_values(cfg)
+
+
+def test_an_option_is_called_as_its_file() -> None:
+    for group, name in OPTIONS:
+        if "name" in names(schema_of(group, name)) and group != "logger":
+            assert ours(FOLDER / group / f"{name}.yaml")["name"] == name
+
+
+@pytest.mark.parametrize(("file", "schema"), [("config", config.Config), ("evaluate", config.EvaluateConfig)])
+def test_a_command_has_all_keys_of_its_schema_and_no_other(file: str, schema: type) -> None:
+    path = FOLDER / f"{file}.yaml"
+    chosen = [
+        next(iter(each)) for each in yaml.safe_load(path.read_text("utf-8"))["defaults"] if isinstance(each, dict)
+    ]
+    groups = {name for name in chosen if not name.startswith("override ")}
+    assert set(ours(path)) | groups == names(schema)
+    if file == "config":
+        assert set(ours(path)["heldout"]) == names(config.HeldoutConfig)
+    assert OmegaConf.missing_keys(composed(name=file)) == ({"run"} if file == "evaluate" else set())
+
+
+def test_values_stand_in_the_yaml_files_alone() -> None:
+    for schema in {*schemas().values(), config.GeneratorConfig, config.HeldoutConfig} - {config.LoggerConfig}:
+        for each in fields(schema):
+            assert each.default == "???" or is_dataclass(each.default_factory), f"{schema.__name__}.{each.name}"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["algo.lrr=1", "reward.lamda=0.5", "algo.lr=abc", "env_steps=1e6", "policy.width=[1]"]
+)
+def test_a_wrong_key_or_type_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigCompositionException):
+        composed(wrong)
+
+
+def test_every_algorithm_world_and_policy_is_an_option() -> None:
+    offered = {group: {name for each, name in OPTIONS if each == group} for group in GROUPS}
+    assert offered["algo"] == set(algorithms()) == {"a2c", "exact", "ppo", "reinforce"}
+    assert offered["levels"] == {*WORLDS, "paper", "generated"}
+
+
+def test_the_generator_is_given_all_that_it_can_be() -> None:
+    assert names(config.GeneratorConfig) | {"clock"} == names(generator.GeneratorConfig)
+
+
+# ---------------------------------------------------------------------------------- explained
+
+
+def unexplained(text: str) -> list[str]:
+    """The keys with no comment above them; one comment may do for several lines, until the next empty one."""
+    found, explained = [], False
+    for line in text.split("\n"):
+        words = line.strip()
+        if words.startswith("#") or not words:
+            explained = bool(words)
+        elif not explained and not words.startswith("- "):
+            found.append(words.partition(":")[0])
+    return [name for name in found if name not in NOT_OURS]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_key_has_a_comment(path: Path) -> None:
+    assert unexplained(path.read_text("utf-8")) == []
+
+
+def test_a_key_without_a_comment_is_found() -> None:
+    assert unexplained("# Both.\na: 1\nb: 2\n\nc: 3\n") == ["c"]
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_the_help_names_every_option(command: str) -> None:
+    text = help_text(command)
+    assert all(f"\n  {name} " in text for group, name in OPTIONS if f"\n{group}=\n" in text)
+    assert "base_" not in text
+    assert "sweeps" not in text
+
+
+# ---------------------------------------------------------------------------------- read
+
+
+def attributes(sources: list[str]) -> set[tuple[str, str]]:
+    """``(reward, lam)`` for each `….reward.lam` and `reward.lam` in the source."""
+
+    def walk() -> Iterator[tuple[str, str]]:
+        for source in sources:
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+                    base = node.value
+                    yield base.id if isinstance(base, ast.Name) else base.attr, node.attr
+
+    return set(walk())
+
+
+def keys() -> set[tuple[str, str]]:
+    """Every ``(part of the configuration, key)``, but those of the generator, which reads all of its own."""
+    parts = {("heldout", name) for name in names(config.HeldoutConfig)}
+    parts |= {("", name) for name in names(config.Config) | names(config.EvaluateConfig)}
+    return parts | {(group, key) for group, name in OPTIONS for key in names(schema_of(group, name))}
+
+
+def dead(sources: list[str]) -> set[str]:
+    read = attributes(sources)
+    return {f"{part}.{key}" for part, key in keys() if not any((name, key) in read for name in KNOWN_AS[part])}
+
+
+def test_every_key_is_read_by_something() -> None:
+    assert dead([path.read_text("utf-8") for path in SOURCES]) == set()
+
+
+def test_a_key_that_nothing_reads_is_found() -> None:
+    texts = [path.read_text("utf-8").replace("keep_last", "keep").replace("reward.lam", "reward.l") for path in SOURCES]
+    assert dead(texts) == {".keep_last", "reward.lam"}
+
+
+# ---------------------------------------------------------------------------------- values
+
+
+def test_every_number_has_limits_and_every_rule_a_key() -> None:
+    ruled = {key for _, several in LIMITS.values() for key in several.split()}
+    numbers, everything = set(), set()
+    for name in algorithms():
+        flat = flattened(
+            OmegaConf.to_container(composed(f"algo={name}", "threads=1", "reward.clip=1", "env_steps=1", "run_dir=x"))
+        )
+        everything |= set(flat)
+        numbers |= {key for key, value in flat.items() if type(value) in (int, float)}
+    with_own_rule = {"reward.group", "levels.env_steps"}
+    assert {key for key in numbers if not key.startswith("levels.generator.")} - with_own_rule == ruled
+    assert set(CHOICES) <= everything
+
+
+def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(values, dict):
+        return {prefix[:-1]: values}
+    return {key: value for name, each in values.items() for key, value in flattened(each, f"{prefix}{name}.").items()}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(f"{key}=unheard_of" for key in ["algo.name", *CHOICES]),
+        *("reward.lam=0", "reward.lam=1.5", "reward.gamma=0", "reward.clip=0", "reward.episodes_per_meta=0"),
+        *("algo.lr=-1", "algo.lr=nan", "algo.lr=inf", "algo.epochs=0", "algo.minibatches=0", "algo.gae_lambda=1.1"),
+        *("policy.width=0", "policy.depth=-1", "policy.noise=-1", "policy.noise=11", "policy.noise_draws=0"),
+        *("env_steps=0", "evaluations=0", "keep_last=0", "threads=0", "evaluated_levels=0", "seed=-1", "pictures=-1"),
+    ],
+)
+def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{wrong.partition('=')[0]}=.*(expected|use at most)"):
+        check_values(composed(wrong, "run_dir=x"))
+
+
+def test_null_is_no_number_out_of_limits() -> None:
+    check_values(composed("threads=null", "reward.clip=null", f"policy.activation={next(iter(ACTIVATIONS))}"))
