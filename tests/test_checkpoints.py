@@ -1,0 +1,207 @@
+"""A checkpoint gives back what was saved, whole or not at all, and says in one sentence what is wrong with it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from algos.networks import Policy, Size
+from drest_torch.checkpoints import (
+    CheckpointError,
+    load_checkpoint,
+    load_module,
+    load_optimizer,
+    module_tensors,
+    optimizer_tensors,
+    prune,
+    save_checkpoint,
+    step_checkpoints,
+    step_path,
+    write_whole,
+)
+
+META = {"steps": 12, "best_score": 0.25, "wandb_id": None}
+
+
+def policy(width: int = 4, depth: int = 1, shape: int = 3, seed: int = 0) -> Policy:
+    torch.manual_seed(seed)
+    return Policy((shape,), 4, Size(width, depth), scale=torch.ones(shape))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "run" / "one.safetensors"
+    save_checkpoint(path, module_tensors("policy", policy()), META)
+    return path
+
+
+def sentence(caught: pytest.ExceptionInfo[CheckpointError], path: Path) -> str:
+    text = str(caught.value)
+    assert text.startswith(str(path))
+    assert "\n" not in text
+    return text
+
+
+# ------------------------------------------------------------------------------------ round trip
+
+
+def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "one.safetensors"
+    tensors = {
+        "transposed": torch.arange(6.0).reshape(2, 3).T,
+        "whole": torch.tensor(2**60),
+        "bytes": torch.Generator().manual_seed(3).get_state(),
+        "none": torch.zeros(0, 2, dtype=torch.float64),
+    }
+    save_checkpoint(path, tensors, META)
+    found, meta = load_checkpoint(path)
+    assert meta == META
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], value) and found[name].dtype == value.dtype for name, value in tensors.items())
+
+
+def test_a_score_that_no_evaluation_has_beaten_comes_back(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "one.safetensors", {}, {"best_score": -torch.inf})
+    assert load_checkpoint(tmp_path / "one.safetensors")[1] == {"best_score": -torch.inf}
+
+
+def test_a_network_and_its_optimiser_go_on_as_if_never_saved(tmp_path: Path) -> None:
+    def step(network: Policy, optimizer: torch.optim.Optimizer) -> None:
+        network(torch.ones(2, 3)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    first, second = policy(seed=0), policy(seed=1)
+    optimizers = [torch.optim.Adam(network.parameters(), lr=0.1) for network in (first, second)]
+    step(first, optimizers[0])
+    path = tmp_path / "one.safetensors"
+    save_checkpoint(path, module_tensors("policy", first) | optimizer_tensors(optimizers[0]), META)
+    tensors, _ = load_checkpoint(path)
+    load_module("policy", second, tensors, path)
+    load_optimizer(optimizers[1], tensors)
+    for network, optimizer in zip((first, second), optimizers, strict=True):
+        step(network, optimizer)
+    for one, two in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+# ------------------------------------------------------------------------------------ refused
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99])
+def test_a_file_that_was_cut_off(saved: Path, share: float) -> None:
+    data = saved.read_bytes()
+    saved.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(CheckpointError, match="damaged or cut off") as caught:
+        load_checkpoint(saved)
+    sentence(caught, saved)
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.safetensors", tmp_path):
+        with pytest.raises(CheckpointError, match="no such checkpoint") as caught:
+            load_checkpoint(path)
+        sentence(caught, path)
+
+
+class Trap:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return pytest.fail, ("a checkpoint was unpickled",)
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    for write in (
+        lambda path: torch.save({"policy": Trap()}, path),
+        lambda path: path.write_bytes(pickle.dumps(Trap())),
+    ):
+        write(path := tmp_path / "trap.safetensors")
+        with pytest.raises(CheckpointError) as caught:
+            load_checkpoint(path)
+        sentence(caught, path)
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"format": "drest_torch checkpoint 0", "meta": "{}"}])
+def test_tensors_of_another_program(tmp_path: Path, metadata: dict[str, str] | None) -> None:
+    path = tmp_path / "other.safetensors"
+    save_file({"policy.net.scale": torch.ones(3)}, path, metadata)
+    with pytest.raises(CheckpointError, match="no checkpoint of this program") as caught:
+        load_checkpoint(path)
+    sentence(caught, path)
+
+
+@pytest.mark.parametrize("other", [{"width": 5}, {"depth": 2}, {"depth": 0}, {"shape": 7}], ids=str)
+def test_a_network_of_another_architecture(saved: Path, other: dict[str, int]) -> None:
+    tensors, _ = load_checkpoint(saved)
+    with pytest.raises(CheckpointError, match="another architecture") as caught:
+        load_module("policy", policy(**other), tensors, saved)
+    sentence(caught, saved)
+
+
+def test_a_network_stays_as_it_was_when_a_checkpoint_is_refused(saved: Path) -> None:
+    network = policy(shape=7)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    with pytest.raises(CheckpointError):
+        load_module("policy", network, load_checkpoint(saved)[0], saved)
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+
+
+# ------------------------------------------------------------------------------------ written whole
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_what_was_there(saved: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    before = saved.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises(CheckpointError, match="No space left on device") as caught:
+        save_checkpoint(saved, module_tensors("policy", policy(seed=1)), META)
+    sentence(caught, saved)
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        save_checkpoint(tmp_path / "file" / "one.safetensors", {}, META)
+
+
+def test_a_file_has_its_name_only_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "new" / "one.json"
+    seen = []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append(path.exists()))
+    write_whole(path, json.dumps(META).encode())
+    assert seen == [False]
+    assert json.loads(path.read_text()) == META
+
+
+# ------------------------------------------------------------------------------------ kept
+
+
+def test_the_last_ones_are_kept(tmp_path: Path) -> None:
+    steps = [5, 40, 300, 2000, 10_000_000]
+    for step in steps:
+        step_path(tmp_path, step).touch()
+    others = [tmp_path / name for name in ("best.safetensors", "step-9.safetensors.partial", "step-x.safetensors")]
+    for path in others:
+        path.touch()
+    assert step_checkpoints(tmp_path) == [step_path(tmp_path, step) for step in steps]
+    prune(tmp_path, 9)
+    assert len(step_checkpoints(tmp_path)) == 5
+    prune(tmp_path, 2)
+    assert step_checkpoints(tmp_path) == [step_path(tmp_path, step) for step in steps[-2:]]
+    assert all(path.exists() for path in others)
+
+
+def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
+    assert step_checkpoints(tmp_path / "none") == []
