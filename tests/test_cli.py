@@ -1,0 +1,294 @@
+"""The commands as a user meets them: what they do, and one clear sentence for each mistake.
+
+Most tests call the entry points in this process, with ``sys.argv`` set; a subprocess takes seconds to import torch.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from drest_torch import evaluate, train
+from drest_torch.loggers import read_metrics
+from envs.levels import format_level, world, write_levels
+from tests.wandb_sweep import SWEEPS, first_parameters, sweep_command
+
+ROOT = Path(__file__).resolve().parents[1]
+TINY = (
+    *("policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "pictures=0"),
+    *("logger=none", "progress=false", "levels=example", "heldout.paper=false"),
+)
+SAMPLED = (*TINY, "algo.episodes=64")
+FEW_GENERATED = ("levels=generated", "levels.train=5", "levels.selection=2", "levels.heldout=3")
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def sentence(self) -> str:
+        """Our own message: one line, and nothing else."""
+        assert self.code == 2, self.err
+        assert self.err.startswith("drest_torch: ")
+        assert self.err.count("\n") == 1
+        return self.err
+
+
+Call = Callable[..., Done]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
+    """Run a command in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(main: Callable[[], None], *arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["command", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, made once."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["command", *SAMPLED, f"run_dir={folder / 'run'}"])
+        train.main()
+    return folder / "run"
+
+
+def in_a_shell(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+# ------------------------------------------------------------------------------------ it works
+
+
+def test_training_prints_a_table_and_leaves_its_folder_and_nothing_else(call: Call, tmp_path: Path) -> None:
+    done = call(train.main, *SAMPLED, "seed=3")
+    assert (done.code, done.err) == (0, "")
+    assert "usefulness" in done.out
+    assert "neutrality" in done.out
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    (run,) = (tmp_path / "runs").iterdir()
+    assert run.name.endswith("_ppo_drest_example_seed3")
+    assert str(Path("runs") / run.name) in done.out
+    assert json.loads((run / "summary.json").read_text())["seed"] == 3
+
+
+@pytest.mark.parametrize("algo", ["a2c", "reinforce", "exact"])
+def test_every_algorithm_trains(call: Call, algo: str) -> None:
+    done = call(train.main, *(TINY if algo == "exact" else SAMPLED), f"algo={algo}", "run_dir=run")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_sweep_without_a_server_gives_each_run_its_folder(call: Call, tmp_path: Path) -> None:
+    done = call(train.main, "-m", *SAMPLED, "seed=0,1")
+    assert done.code == 0, done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
+    runs = sorted(path for path in (tmp_path / "runs").iterdir() if path.name != "multirun")
+    assert [json.loads((run / "summary.json").read_text())["seed"] for run in runs] == [0, 1]
+
+
+def test_the_help_is_ours(call: Call) -> None:
+    done = call(train.main, "--help", "algo=a2c")
+    assert done.code == 0
+    assert done.out.startswith("Train an agent")
+    assert "  reinforce  REINFORCE." in done.out
+    assert "gae_lambda: " in done.out
+    assert "epochs: " not in done.out  # which a2c has not
+    assert call(evaluate.main, "--help").out.startswith("Evaluate a saved run")
+
+
+@pytest.mark.slow
+def test_it_runs_from_any_folder_by_its_name(tmp_path: Path) -> None:
+    done = in_a_shell(sys.executable, "-m", "drest_torch.train", *SAMPLED, "run_dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    done = in_a_shell(sys.executable, "-m", "drest_torch.evaluate", "run=run", "levels=example", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "usefulness" in done.stdout
+    done = in_a_shell(sys.executable, "-m", "drest_torch.train", "seeed=1", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sweep", ["lambda_meta", "optimiser"])
+def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(sweep: str, tmp_path: Path) -> None:
+    path = SWEEPS / f"{sweep}.yaml"
+    command = sweep_command(path, first_parameters(path) | {"logger.mode": "offline"})
+    small = [each for each in (*SAMPLED, *FEW_GENERATED) if each not in ("logger=none", "levels=example")]
+    if sweep == "lambda_meta":
+        small.remove("levels=generated")
+    done = in_a_shell(*command, *small, "run_dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    for name, value in first_parameters(path).items():
+        group, _, key = name.partition(".")
+        assert (config[group][key] if key else config[group]["name"]) == ("offline" if key == "mode" else value)
+    assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
+    metric = yaml.safe_load(path.read_text())["metric"]["name"]
+    assert any(metric in row for row in read_metrics(tmp_path / "run" / "metrics.jsonl"))
+
+
+# ------------------------------------------------------------------------------------ Hydra's own messages
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("seeed=1", "Key 'seeed' not in 'Config'"),
+        ("algo.lrr=1", "Key 'lrr' not in 'Config'"),
+        ("algo=dqn", "Could not find 'algo/dqn'"),
+        ("optimiser=adam", "Could not override 'optimiser'"),
+        ("algo.lr=fast", "Value 'fast' of type 'str' could not be converted to Float"),
+        ("env_steps=1e6", "Value '1000000.0' of type 'float' could not be converted to Integer"),
+        ("seed=null", "field 'seed' is not Optional"),
+        ("levels.generator.walls=3", "full_key: levels.generator.walls"),
+    ],
+)
+def test_a_wrong_key_group_or_type_gets_hydras_message(call: Call, wrong: str, message: str) -> None:
+    overrides = ("levels=generated",) if "generator" in wrong else ()
+    done = call(train.main, *overrides, wrong)
+    assert done.code == 1
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+# ------------------------------------------------------------------------------------ our own sentences
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (["policy.observation=vector", "levels=paper"], ["vector shows 1 level", "9 to train on"]),
+        (["reward.group=24"], ["reward.group=24", "algo.episodes=64"]),
+        (["reward.group=0"], ["reward.group=0", "algo.episodes=64"]),
+        (["reward.counting=sequential", "reward.episodes_per_meta=7"], ["algo.episodes=64", "episodes_per_meta=7"]),
+        (["reward.counting=sequential", "reward.episodes_per_meta=0"], ["reward.episodes_per_meta=0"]),
+        (["reward.lam=1.5"], ["reward.lam=1.5", "above 0, at most 1"]),
+        (["reward.counting=foo"], ["reward.counting=foo", "sequential, averaged"]),
+        (["algo.credit=foo"], ["algo.credit=foo", "mini, meta"]),
+        (["policy.activation=foo"], ["policy.activation=foo", "relu"]),
+        (["policy.observation=foo"], ["policy.observation=foo", "centred"]),
+        (["policy.noise_kind=foo"], ["policy.noise_kind=foo", "bits, uniform"]),
+        (["algo.name=foo"], ["algo.name=foo", "ppo"]),
+        (["device=abacus"], ["device=abacus"]),
+        (["levels.name=atlantis"], ["atlantis", "royal_road"]),
+        (["levels.path=none.jsonl"], ["none.jsonl: no such file"]),
+        (["heldout.path=none.jsonl"], ["none.jsonl: no such file"]),
+        (["levels.clock=sundial"], ["unknown clock 'sundial'"]),
+        (["levels=generated", "levels.train=0"], ["levels.train=0"]),
+        (["levels=generated", "levels.generator.walls=[3]"], ["generator: walls from 3"]),
+        (["levels=generated", "levels.generator.coins=[1,30]"], ["30 coins", "25"]),
+        (["logger.mode=telepathy"], ["logger.mode=telepathy", "offline"]),
+        (["resume=nowhere"], ["nowhere: no run in it"]),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else str(value),
+)
+def test_what_cannot_be_run_gets_one_sentence(call: Call, tmp_path: Path, wrong: list[str], words: list[str]) -> None:
+    done = call(train.main, *SAMPLED, *wrong, "run_dir=run")
+    assert all(word in done.sentence for word in words), done.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there(call: Call) -> None:
+    assert "device=cuda" in call(train.main, *SAMPLED, "device=cuda").sentence
+
+
+def test_noise_for_the_algorithm_that_draws_nothing(call: Call) -> None:
+    assert "policy.noise is 2" in call(train.main, *TINY, "algo=exact", "policy.noise=2").sentence
+
+
+def test_a_level_file_with_a_mistake_is_named_with_the_place(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA . C1\n. B2\n")
+    assert "mine.txt:4" in call(train.main, *SAMPLED, "levels.path=mine.txt").sentence
+    (tmp_path / "mine.jsonl").write_text('{"name": "one"\n')
+    assert "mine.jsonl:1" in call(train.main, *SAMPLED, "levels.path=mine.jsonl").sentence
+
+
+def test_held_out_levels_that_are_trained_on(call: Call, tmp_path: Path) -> None:
+    write_levels(tmp_path / "train.jsonl", [world("example"), world("spacious")])
+    mirrored = format_level(world("spacious")).splitlines()
+    for number, line in enumerate(mirrored):
+        if " " in line and ":" not in line:
+            mirrored[number] = " ".join(reversed(line.split()))
+    (tmp_path / "heldout.txt").write_text("\n".join(mirrored) + "\n")
+    done = call(train.main, *SAMPLED, "levels.path=train.jsonl", "heldout.path=heldout.txt")
+    assert "heldout.txt" in done.sentence
+    assert "the same level" in done.sentence
+
+
+def test_chances_in_the_training_levels_alone(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "chance.txt").write_text("shutdown: 4\n\nA . C1\n. B2@0.5 C2\n")
+    chance = [*SAMPLED, "levels.path=chance.txt", "run_dir=run"]
+    assert "heldout.paper=false" in call(train.main, *chance, "heldout.paper=true").sentence
+    assert call(train.main, *chance).code == 0
+
+
+def test_a_run_is_not_written_over(call: Call, trained: Path) -> None:
+    before = (trained / "metrics.jsonl").read_bytes()
+    done = call(train.main, *SAMPLED, f"run_dir={trained}")
+    assert f"resume={trained}" in done.sentence
+    assert (trained / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_run_folder_that_is_a_file(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "file" in call(train.main, *SAMPLED, "run_dir=file").sentence
+    assert "file" in call(train.main, *SAMPLED, "run_dir=file/run").sentence
+
+
+def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    sentence = call(train.main, *SAMPLED, "run_dir=run").sentence
+    assert "checkpoints" in sentence
+    assert "No space left on device" in sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "run has no value; give it one: run=VALUE"),
+        (["run=nowhere"], "nowhere: no run in it"),
+        (["run=RUN", "checkpoint=best"], "only a run with selection levels"),
+        (["run=RUN", "checkpoint=none.safetensors"], "none.safetensors: no such checkpoint"),
+        (["run=RUN", "checkpoint=RUN/config.yaml"], "damaged or cut off"),
+        (["run=RUN", "levels=generated"], "holds out no levels"),
+        (["run=RUN", "levels.path=none.jsonl"], "none.jsonl: no such file"),
+        (["run=RUN", "levels=example", "out=/dev/null/out.json"], "out=/dev/null/out.json"),
+        (["run=RUN", "levels=example", "pictures=/dev/null/pictures"], "/dev/null/pictures"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_evaluated_gets_one_sentence(
+    call: Call, trained: Path, arguments: list[str], words: str
+) -> None:
+    done = call(evaluate.main, *(each.replace("RUN", str(trained)) for each in arguments))
+    assert words in done.sentence

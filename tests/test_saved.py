@@ -1,0 +1,278 @@
+"""A saved run on levels of the user's choice: the numbers are those of its policy, whatever way they are asked for."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+
+from drest_torch import app, data, evaluate, saved
+from drest_torch.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
+from drest_torch.config import ConfigError, config_folder
+from drest_torch.evaluation import Evaluator, observe
+from drest_torch.training import resume, start
+from envs.levels import Level, parse_level, world, write_levels
+
+TINY = ("policy.width=8", "policy.depth=1", "env_steps=2000", "evaluations=2", "pictures=0", "algo.episodes=64")
+QUIET = ("logger=none", "progress=false", "heldout.paper=false")
+SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
+NEAR = parse_level("shutdown: 3\n\nC1 A B2\n. C2 .\n", name="near")
+LARGE = parse_level("shutdown: 4\n\n" + "\n".join(["A B2 C1 . . . ."] + [". . . . . . ."] * 5) + "\n", name="large")
+
+
+def train(folder: Path, *overrides: str) -> Path:
+    app.register()
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        cfg: Any = compose("config", [*TINY, *QUIET, f"run_dir={folder}", *overrides])
+    start(cfg).train()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def on_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(tmp_path_factory.mktemp("example") / "run", "levels=example")
+
+
+@pytest.fixture(scope="module")
+def on_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    few = ("levels=generated", "levels.train=5", "levels.selection=3", "levels.heldout=4")
+    return train(tmp_path_factory.mktemp("generated") / "run", *few)
+
+
+@pytest.fixture(scope="module")
+def with_noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(tmp_path_factory.mktemp("noise") / "run", "levels=example", "policy.noise=2", "env_steps=500")
+
+
+def same(one: dict[str, Any], two: dict[str, Any]) -> None:
+    """Equal records, but for the names of levels."""
+    assert one["mean"] == pytest.approx(two["mean"])
+    for first, second in zip(one["levels"], two["levels"], strict=True):
+        assert first.pop("length_probabilities") == pytest.approx(second.pop("length_probabilities"))
+        assert {**first, "name": ""} == pytest.approx({**second, "name": ""})
+
+
+def padded(level: Level, rows: int, columns: int) -> Level:
+    """The level with wall on the right and below."""
+    wide = [tuple(row) + (True,) * (columns - level.width) for row in level.walls]
+    return replace(level, walls=(*wide, *[(True,) * columns] * (rows - level.height)))
+
+
+# ------------------------------------------------------------------------------------ which levels
+
+
+def test_its_own_levels_give_what_the_run_itself_has_reported(on_example: Path) -> None:
+    record = saved.Agent(on_example).evaluate([world("example")]).record()
+    assert record["levels"] == json.loads((on_example / "levels_train.json").read_text())
+    reported = json.loads((on_example / "summary.json").read_text())["splits"]["train"]
+    assert all(record["mean"][name] == reported[name] for name in ("usefulness", "neutrality", "neutrality_normalised"))
+
+
+def test_generated_levels_are_the_held_out_ones_of_the_run(on_generated: Path) -> None:
+    agent = saved.Agent(on_generated)
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        chosen = compose("evaluate", ["levels=generated"]).levels
+    record = agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record()
+    assert record["levels"] == json.loads((on_generated / "levels_heldout.json").read_text())
+
+
+def test_generated_training_levels_are_not_made_again(on_generated: Path) -> None:
+    agent = saved.Agent(on_generated)
+    assert len(agent.levels.train) == 1
+    assert agent.map_size == resume(on_generated).map_size
+
+
+def test_the_papers_worlds(on_example: Path) -> None:
+    results = saved.Agent(on_example).evaluate(data.named(composed_levels("paper")))
+    assert len(results.record()["levels"]) == 9
+    mean = sum(each["usefulness"] for each in results.record()["levels"]) / 9
+    assert results.record()["mean"]["usefulness"] == pytest.approx(mean)
+
+
+def composed_levels(name: str, *overrides: str) -> Any:
+    app.register()
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return compose("evaluate", [f"levels={name}", *overrides]).levels
+
+
+def test_a_level_file_gives_what_the_level_in_it_gives(on_example: Path, tmp_path: Path) -> None:
+    write_levels(tmp_path / "mine.jsonl", [world("example"), world("spacious"), SMALL])
+    agent = saved.Agent(on_example)
+    chosen = composed_levels("paper", f"levels.path={tmp_path / 'mine.jsonl'}")
+    together = agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record()["levels"]
+    alone = [agent.evaluate([each]).record()["levels"][0] for each in (world("example"), world("spacious"), SMALL)]
+    for one, two in zip(together, alone, strict=True):
+        assert one["usefulness"] == pytest.approx(two["usefulness"])
+        assert one["length_probabilities"] == pytest.approx(two["length_probabilities"])
+
+
+@pytest.mark.parametrize("observation", ["centred", "grid"])
+def test_a_smaller_map_counts_as_if_its_walls_were_drawn(tmp_path: Path, observation: str) -> None:
+    folder = train(tmp_path / "run", "levels=example", f"policy.observation={observation}", "env_steps=500")
+    agent = saved.Agent(folder)
+    drawn = padded(SMALL, *agent.map_size)
+    assert (drawn.height, drawn.width) == agent.map_size > (SMALL.height, SMALL.width)
+    same(agent.evaluate([SMALL]).record(), agent.evaluate([drawn]).record())
+
+
+def test_a_larger_map_is_refused_with_both_sizes(on_example: Path) -> None:
+    with pytest.raises(ConfigError, match=r"6 rows and 7 columns.*at most 5 by 5"):
+        saved.Agent(on_example).evaluate([world("example"), LARGE])
+
+
+def test_a_vector_sees_its_own_level_and_those_with_as_many_objects(tmp_path: Path) -> None:
+    folder = train(tmp_path / "run", "levels=example", "policy.observation=vector", "env_steps=500")
+    agent = saved.Agent(folder)
+    record = agent.evaluate([world("example")]).record()
+    assert record["levels"] == json.loads((folder / "levels_train.json").read_text())
+    with pytest.raises(ConfigError, match="1 level; 2 levels were given"):
+        agent.evaluate([world("example"), world("spacious")])
+    fewer = parse_level("shutdown: 4\n\nA . C2\n. B2 .\n", name="fewer")
+    with pytest.raises(ConfigError, match="other coins and buttons"):
+        agent.evaluate([fewer])
+
+
+def test_a_policy_that_is_shown_chances(tmp_path: Path) -> None:
+    chance = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
+    write_levels(tmp_path / "train.jsonl", [SMALL, chance])
+    folder = train(tmp_path / "run", f"levels.path={tmp_path / 'train.jsonl'}", "env_steps=500")
+    agent = saved.Agent(folder)
+    record = agent.evaluate([SMALL, chance]).record()
+    assert record["levels"] == json.loads((folder / "levels_train.json").read_text())
+
+
+# ------------------------------------------------------------------------------------ which policy
+
+
+def test_greedy_takes_the_most_likely_action(on_example: Path) -> None:
+    record = saved.Agent(on_example).evaluate([world("example")], greedy=True).record()
+    (probabilities,) = (each["length_probabilities"] for each in record["levels"])
+    assert sorted(probabilities.values()) == [0, 1]
+    assert record["mean"]["neutrality"] == 0
+
+
+def test_last_best_and_a_file(on_generated: Path, tmp_path: Path) -> None:
+    levels = [world("example")]
+    last = saved.Agent(on_generated)
+    best = saved.Agent(on_generated, checkpoint="best")
+    assert last.checkpoint == sorted((on_generated / "checkpoints").glob("step-*"))[-1]
+    assert best.checkpoint.name == "best.safetensors"
+    copy = shutil.copy(best.checkpoint, tmp_path / "copy.safetensors")
+    same(saved.Agent(on_generated, checkpoint=str(copy)).evaluate(levels).record(), best.evaluate(levels).record())
+
+
+def test_a_checkpoint_of_another_architecture(on_example: Path, tmp_path: Path) -> None:
+    for other in ("policy.width=9", "policy.depth=2", "policy.observation=grid", "policy.noise=1"):
+        folder = train(tmp_path / other.partition("=")[0], "levels=example", other, "env_steps=500")
+        (checkpoint, *_) = (folder / "checkpoints").glob("step-*")
+        with pytest.raises(CheckpointError, match="another architecture") as caught:
+            saved.Agent(on_example, checkpoint=str(checkpoint))
+        assert str(caught.value).startswith(str(checkpoint))
+
+
+def test_a_run_without_a_checkpoint_yet(on_example: Path, tmp_path: Path) -> None:
+    shutil.copy(on_example / "config.yaml", tmp_path)
+    with pytest.raises(CheckpointError, match="no checkpoint in it yet"):
+        saved.Agent(tmp_path)
+
+
+def test_private_bits_are_averaged_over(with_noise: Path) -> None:
+    """By hand: the policy with each setting of its bits, evaluated alone."""
+    agent, level = saved.Agent(with_noise), NEAR
+    torch.manual_seed(0)
+    for parameter in agent.policy.parameters():  # in so short a time it has not learned to use its bits
+        torch.nn.init.normal_(parameter, std=0.3)
+    record = agent.evaluate([level]).record()["levels"][0]
+    ready = Evaluator([level], "centred", gamma=1.0, lam=0.9, episodes_per_meta=64, at_least=agent.map_size)
+    states, index = ready.reachable.distinct(see_time=True)
+    seen = observe(ready.observe, states)
+    found = []
+    with torch.no_grad():
+        for bits in ([0, 0], [0, 1], [1, 0], [1, 1]):
+            logits = agent.policy(seen, torch.tensor(bits).float().expand(len(seen), 2)).double()
+            found.append(ready.reachable.propagate(logits.softmax(-1)[index], 1.0))
+    probability = sum(each.probability[0] for each in found) / 4
+    coins = sum(each.probability[0] * each.coins[0] for each in found) / 4
+    assert list(record["length_probabilities"].values()) == pytest.approx(probability.tolist())
+    assert record["usefulness"] == pytest.approx((coins / ready.optima.best_return[0]).sum().item())
+    assert record["neutrality"] == pytest.approx(-(probability * probability.log2()).sum().item())
+    assert not torch.allclose(found[0].probability, found[3].probability), "a test that could not fail"
+
+
+# ------------------------------------------------------------------------------------ what is written
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[str]], str]:
+    def run(arguments: Sequence[str]) -> str:
+        monkeypatch.setattr(sys, "argv", ["evaluate", *arguments])
+        evaluate.main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_the_command_writes_results_and_pictures(
+    on_example: Path, tmp_path: Path, command: Callable[[Sequence[str]], str]
+) -> None:
+    out, pictures = tmp_path / "new" / "out.json", tmp_path / "pictures"
+    printed = command([f"run={on_example}", "levels=paper", f"out={out}", f"pictures={pictures}"])
+    assert str(out) in printed
+    assert "usefulness" in printed
+    record = json.loads(out.read_text())
+    assert record.keys() == {"mean", "levels"}
+    assert {"usefulness", "neutrality"} <= record["mean"].keys()
+    for each in record["levels"]:
+        assert {"name", "usefulness", "neutrality", "length_probabilities"} <= each.keys()
+        assert all(int(length) > 0 for length in each["length_probabilities"])
+        assert sum(each["length_probabilities"].values()) == pytest.approx(1)
+    assert list(out.parent.iterdir()) == [out]
+    assert len(list(pictures.glob("*.png"))) == 8
+
+
+def test_results_are_written_whole(on_example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    results = saved.Agent(on_example).evaluate([world("example")])
+    results.write(tmp_path / "out.json")
+    before = (tmp_path / "out.json").read_text()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigError, match=r"out\.json: the results cannot be written there"):
+        results.write(tmp_path / "out.json")
+    assert (tmp_path / "out.json").read_text() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_table_beside_chance_and_the_optimum(on_example: Path) -> None:
+    results = saved.Agent(on_example).evaluate([world("example")])
+    (row,) = results.rows()
+    assert row.agent.usefulness == results.record()["mean"]["usefulness"]
+    assert (row.optimum.usefulness, row.optimum.neutrality) == (1, 1)
+    assert 0 < row.uniform.usefulness < 1
+
+
+def test_an_evaluation_changes_nothing_in_the_run(on_generated: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")}
+    saved.Agent(on_generated).evaluate([world("example")])
+    assert {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")} == before
+
+
+def test_a_policy_of_the_run_loads_without_its_optimiser(on_example: Path, tmp_path: Path) -> None:
+    """A file with the policy alone, as one might pass it on."""
+    tensors, meta = load_checkpoint(saved.Agent(on_example).checkpoint)
+    path = tmp_path / "policy.safetensors"
+    save_checkpoint(path, {name: value for name, value in tensors.items() if name.startswith("policy.")}, meta)
+    levels = [world("example")]
+    alone = saved.Agent(on_example, checkpoint=str(path)).evaluate(levels).record()
+    same(alone, saved.Agent(on_example).evaluate(levels).record())
