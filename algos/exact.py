@@ -23,6 +23,7 @@ from drest_torch.reward import expected_discount
 @dataclass
 class Config(LearnerConfig):
     levels_at_once: int = MISSING
+    counted_as: int = MISSING
 
 
 class Exact(Learner):

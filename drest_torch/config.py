@@ -66,6 +66,7 @@ class LevelsConfig:
     heldout: int = MISSING
     split_seed: int = MISSING
     env_steps: int = MISSING
+    entropy: float = MISSING
 
 
 @dataclass
@@ -131,12 +132,12 @@ LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
     "at least 0": (
         lambda value: 0 <= value < math.inf,
         "algo.lr algo.lr_end algo.entropy algo.entropy_end algo.critic_coeff policy.depth policy.noise "
-        "levels.train levels.selection levels.heldout pictures",
+        "levels.train levels.selection levels.heldout levels.entropy pictures",
     ),
     "at least 1": (
         lambda value: value >= 1,
-        "algo.episodes algo.minibatches algo.epochs algo.levels_at_once reward.episodes_per_meta policy.width "
-        "policy.noise_draws env_steps evaluations evaluated_levels keep_last threads",
+        "algo.episodes algo.minibatches algo.epochs algo.levels_at_once algo.counted_as reward.episodes_per_meta "
+        "policy.width policy.noise_draws env_steps evaluations evaluated_levels keep_last threads",
     ),
     "above 0": (lambda value: value > 0, "algo.adam_eps algo.max_grad_norm algo.clip reward.clip"),
     "above 0, at most 1": (lambda value: 0 < value <= 1, "reward.lam reward.gamma"),

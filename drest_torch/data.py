@@ -8,7 +8,7 @@ from typing import Any
 
 from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values
 from envs import generator, splits
-from envs.levels import PAPER_WORLDS, Level, find_levels, read_levels, world
+from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def load(cfg: Config) -> Levels:
     reported = {"train": train}
     if heldout:
         reported["heldout"] = heldout
-    trains_on_paper = cfg.levels.path is None and cfg.levels.name == "paper"
+    trains_on_paper = cfg.levels.path is None and cfg.levels.name in (*WORLDS, "paper")
     if cfg.heldout.paper and not trains_on_paper and cfg.policy.observation != "vector":
         reported["paper"] = [world(name) for name in PAPER_WORLDS]
     return Levels(train, selection, reported)

@@ -167,7 +167,7 @@ class Run:
         if isinstance(self.source, ExactLevels):
             exact = self.source.draw(self.generator)
             metrics |= learner.update(exact)
-            state.steps += len(exact.seen)
+            state.steps += self.cfg.algo.counted_as
         else:
             batch = self.source.collect(learner.policy)
             metrics |= learner.update(batch)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -186,8 +188,14 @@ def keys() -> set[tuple[str, str]]:
     return parts | {(group, key) for group, name in OPTIONS for key in names(schema_of(group, name))}
 
 
+def interpolated() -> set[tuple[str, str]]:
+    """Keys that another yaml file takes its value from, as ``${levels.entropy}``."""
+    texts = [path.read_text("utf-8") for path in config_folder().rglob("*.yaml")]
+    return {match for text in texts for match in re.findall(r"\$\{(\w+)\.(\w+)\}", text)}
+
+
 def dead(sources: list[str]) -> set[str]:
-    read = attributes(sources)
+    read = attributes(sources) | interpolated()
     return {f"{part}.{key}" for part, key in keys() if not any((name, key) in read for name in KNOWN_AS[part])}
 
 
@@ -208,7 +216,9 @@ def test_every_number_has_limits_and_every_rule_a_key() -> None:
     numbers, everything = set(), set()
     for name in algorithms():
         flat = flattened(
-            OmegaConf.to_container(composed(f"algo={name}", "threads=1", "reward.clip=1", "env_steps=1", "run_dir=x"))
+            OmegaConf.to_container(
+                composed(f"algo={name}", "threads=1", "reward.clip=1", "env_steps=1", "algo.entropy=1", "run_dir=x")
+            )
         )
         everything |= set(flat)
         numbers |= {key for key, value in flat.items() if type(value) in (int, float)}
@@ -240,3 +250,26 @@ def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong: str)
 
 def test_null_is_no_number_out_of_limits() -> None:
     check_values(composed("threads=null", "reward.clip=null", f"policy.activation={next(iter(ACTIVATIONS))}"))
+
+
+# ---------------------------------------------------------------------------------- documented
+
+
+def commands() -> list[list[str]]:
+    """The words of the commands in the page on running, after ``python -m drest_torch.``."""
+    page = (FOLDER.parent / "docs" / "running.md").read_text("utf-8")
+    return [shlex.split(line)[2:] for line in page.split("\n") if line.startswith("python -m drest_torch.")]
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_a_command_of_the_documentation_composes(words: list[str]) -> None:
+    module, *overrides = words
+    values = [each.partition(",")[0] for each in overrides if each != "-m"]
+    composed(*values, name={"drest_torch.train": "config", "drest_torch.evaluate": "evaluate"}[module])
+
+
+def test_the_documentation_names_every_group_and_algorithm() -> None:
+    page = (FOLDER.parent / "docs" / "running.md").read_text("utf-8")
+    for group, name in OPTIONS:
+        assert f"| `{group}` | " in page
+        assert group == "levels" or f"`{name}`" in page

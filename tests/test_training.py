@@ -1,0 +1,222 @@
+"""A run from end to end: its files, and that it goes on bit for bit after any interruption."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from drest_torch import app
+from drest_torch.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.config import ConfigError, config_folder
+from drest_torch.loggers import read_metrics
+from drest_torch.training import load_config, resume, start
+
+TINY = ["policy.width=16", "policy.depth=1", "logger=none", "progress=false", "pictures=1"]
+WORLD = ["levels=example", "heldout.paper=false", "env_steps=6000", "evaluations=4", *TINY]
+
+
+def configured(folder, *overrides):
+    app.register()
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return compose("config", arguments(folder, *overrides))
+
+
+def arguments(folder, *overrides):
+    batch = [] if "algo=exact" in overrides else ["algo.episodes=128"]
+    return [f"run_dir={folder}", *WORLD, *batch, *overrides]
+
+
+def weights(folder):
+    tensors, _ = load_checkpoint(step_checkpoints(folder / "checkpoints")[-1])
+    return tensors
+
+
+def metrics(folder):
+    """Everything that was logged, without the clock on the wall."""
+    rows = read_metrics(folder / "metrics.jsonl")
+    return [{name: value for name, value in row.items() if not name.startswith("time/")} for row in rows]
+
+
+def same_run(one, two):
+    first, second = weights(one), weights(two)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert metrics(one) == metrics(two)
+
+
+def test_a_run_writes_what_it_promises(tmp_path):
+    summary = start(configured(tmp_path / "run")).train()
+    folder = tmp_path / "run"
+    assert json.loads((folder / "summary.json").read_text()) == summary
+    assert {"algo", "reward", "seed", "env_steps", "wall_seconds", "splits"} <= summary.keys()
+    train = summary["splits"]["train"]
+    assert train["levels"] == 1
+    assert train["optimum"] == {"usefulness": 1.0, "neutrality": 1.0}
+    levels = json.loads((folder / train["file"]).read_text())
+    assert levels[0]["name"] == "example"
+    assert levels[0]["usefulness"] == pytest.approx(train["usefulness"])
+    assert sum(levels[0]["length_probabilities"].values()) == pytest.approx(1)
+    assert (folder / "pictures" / "learning.png").stat().st_size > 1000
+    assert (folder / "pictures" / "train" / "example.png").stat().st_size > 1000
+    assert len(step_checkpoints(folder / "checkpoints")) == 2
+    rows = read_metrics(folder / "metrics.jsonl")
+    assert rows[0]["step"] == 0
+    assert rows[-1]["step"] == summary["env_steps"]
+    assert rows[-1]["eval/train/usefulness"] == pytest.approx(train["usefulness"])
+    assert sum("eval/train/usefulness" in row for row in rows) == 5
+    assert {"eval/train/p_length/4", "eval/train/p_length/8"} <= rows[0].keys()
+
+
+def test_the_saved_configuration_is_enough_to_repeat_the_run(tmp_path):
+    start(configured(tmp_path / "one", "algo=reinforce")).train()
+    again = load_config(tmp_path / "one")
+    again.run_dir = str(tmp_path / "two")
+    start(again).train()
+    same_run(tmp_path / "one", tmp_path / "two")
+
+
+def test_another_seed_is_another_run(tmp_path):
+    for seed in (0, 1):
+        start(configured(tmp_path / str(seed), f"seed={seed}")).train()
+    one, two = (weights(tmp_path / str(seed)) for seed in (0, 1))
+    assert not all(torch.equal(one[name], two[name]) for name in one if name.startswith("policy"))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["algo=ppo"],
+        ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
+        ["algo=reinforce", "policy.noise=2"],
+        ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=20000"],
+        ["algo=ppo", "levels=generated", "levels.train=40", "levels.selection=10", "levels.heldout=10"],
+    ],
+)
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monkeypatch):
+    whole = start(configured(tmp_path / "whole", *overrides))
+    whole.train()
+    parts = start(configured(tmp_path / "parts", *overrides))
+    stop_after(parts, 3, monkeypatch)
+    assert parts.train() is None
+    parts = resume(tmp_path / "parts")
+    stop_after(parts, 2, monkeypatch)
+    assert parts.train() is None
+    resume(tmp_path / "parts").train()
+    same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def stop_after(run, updates, monkeypatch):
+    """Press Ctrl-C during the last of so many updates."""
+    update = run._update
+    count = 0
+
+    def counted():
+        nonlocal count
+        count += 1
+        if count == updates:
+            os.kill(os.getpid(), signal.SIGINT)
+        return update()
+
+    monkeypatch.setattr(run, "_update", counted)
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
+    run = start(configured(tmp_path / "run"))
+
+    def twice():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(run, "_update", twice)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_and_resumed_equals_uninterrupted(tmp_path):
+    overrides = ["algo=ppo", "env_steps=60000", "evaluations=12"]
+    start(configured(tmp_path / "whole", *overrides)).train()
+    command = [sys.executable, "-m", "drest_torch.train"]
+    rng = random.Random(0)
+    given = arguments(tmp_path / "killed", *overrides)
+    kills = 0
+    for _ in range(30):
+        process = subprocess.Popen([*command, *given], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if kills < 3:
+            deadline = time.monotonic() + 60
+            while not (tmp_path / "killed" / "metrics.jsonl").exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0.0, 1.5) if kills == 0 else rng.uniform(3.0, 6.0))
+            process.kill()
+            kills += 1
+            process.wait()
+            given = [f"resume={tmp_path / 'killed'}"]
+        else:
+            _out, error = process.communicate()
+            assert process.returncode == 0, error.decode()
+            break
+    same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path, monkeypatch):
+    start(configured(tmp_path / "whole")).train()
+    run = start(configured(tmp_path / "killed"))
+    update = run._update
+    monkeypatch.setattr(run, "_update", lambda: update() if run.state.updates < 1 else _power_cut())
+    with pytest.raises(SystemError):
+        run.train()
+    assert not step_checkpoints(tmp_path / "killed" / "checkpoints")
+    resume(tmp_path / "killed").train()
+    same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+def _power_cut():
+    raise SystemError
+
+
+def test_a_finished_run_is_not_written_over_and_resuming_it_changes_nothing(tmp_path):
+    start(configured(tmp_path / "run")).train()
+    before = weights(tmp_path / "run"), metrics(tmp_path / "run")
+    with pytest.raises(ConfigError, match="holds a run already"):
+        start(configured(tmp_path / "run"))
+    resume(tmp_path / "run").train()
+    after = weights(tmp_path / "run"), metrics(tmp_path / "run")
+    assert all(torch.equal(before[0][name], after[0][name]) for name in before[0])
+    assert before[1] == after[1]
+
+
+def test_the_best_checkpoint_is_chosen_on_the_selection_levels_alone(tmp_path):
+    overrides = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.heldout=10"]
+    run = start(configured(tmp_path / "run", *overrides))
+    assert "selection" not in run.levels.reported
+    names = {name: {level.name for level in levels} for name, levels in run.levels.reported.items()}
+    chosen = {level.name for level in run.levels.selection}
+    assert len(chosen) == 10
+    assert not any(chosen & each for each in names.values())
+    assert not names["train"] & names["heldout"]
+    summary = run.train()
+    assert (tmp_path / "run" / "checkpoints" / "best.safetensors").is_file()
+    assert summary["splits"].keys() == {"train", "heldout"}
+
+
+def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
+    run = start(configured(tmp_path / "run", "progress=true"))
+    stop_after(run, 1, monkeypatch)
+    assert run.train() is None
+    assert f"python -m drest_torch.train resume={tmp_path / 'run'}" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_the_resolved_configuration_is_saved(tmp_path):
+    start(configured(tmp_path / "run", "algo.lr=0.5"))
+    saved = OmegaConf.load(tmp_path / "run" / "config.yaml")
+    assert saved.algo.lr == 0.5
+    assert saved.env_steps == 6000
