@@ -62,10 +62,10 @@ def _train(cfg: Config) -> tuple[list[Level], list[Level], list[Level]]:
     return split.train, split.selection, split.test
 
 
-def named(cfg: LevelsConfig) -> list[Level]:
+def named(chosen: LevelsConfig) -> list[Level]:
     """The levels of a file, or the paper's by name."""
-    levels = find_levels(cfg.name, x=cfg.x) if cfg.path is None else read_levels(cfg.path, x=cfg.x)
-    return _on_clock(levels, cfg.clock)
+    levels = find_levels(chosen.name, x=chosen.x) if chosen.path is None else read_levels(chosen.path, x=chosen.x)
+    return _on_clock(levels, chosen.clock)
 
 
 def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.GeneratorConfig:

@@ -42,7 +42,7 @@ NOT_OURS = {"defaults", "hydra"}
 KNOWN_AS = {
     "algo": {"algo", "config"},
     "reward": {"reward"},
-    "levels": {"levels", "cfg", "chosen"},
+    "levels": {"levels", "chosen"},
     "policy": {"policy"},
     "logger": {"logger", "config"},
     "heldout": {"heldout"},
