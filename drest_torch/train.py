@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ register()
 def main(cfg: Any) -> None:
     run = start(cfg) if cfg.resume is None else resume(Path(cfg.resume))
     summary = run.train()
-    if summary is not None:
-        print_table(table_rows(summary))
-        print(f"{summary['env_steps']:,} steps in {summary['wall_seconds']:.0f} s; everything is in {run.folder}")
+    if summary is None:
+        sys.exit(130)  # as for any program that Ctrl-C has stopped; of several runs, the rest does not start
+    print_table(table_rows(summary))
+    print(f"{summary['env_steps']:,} steps in {summary['wall_seconds']:.0f} s; everything is in {run.folder}")
 
 
 if __name__ == "__main__":

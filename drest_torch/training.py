@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
+import re
 import signal
 import sys
 import time
@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import torch
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
+from yaml import YAMLError
 
 from algos.networks import Critic, Policy, Size
 from algos.updates import Learner
@@ -34,6 +36,7 @@ from drest_torch.checkpoints import (
     save_checkpoint,
     step_checkpoints,
     step_path,
+    write_whole,
 )
 from drest_torch.collection import Collector, Reward
 from drest_torch.config import Config, ConfigError, algorithms
@@ -367,19 +370,18 @@ def resume_command(folder: Path) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_whole(path, (json.dumps(value, indent=2) + "\n").encode())
 
 
 def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ConfigError(f"device={name}; expected cpu or cuda") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"device={name}, but torch finds no CUDA device here; use device=cpu")
-    return device
+    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
+    if match is None:
+        raise ConfigError(f"device={name}; expected cpu, cuda or cuda:N")
+    if name != "cpu" and int(match[1] or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"device={name}, but torch finds {torch.cuda.device_count()} CUDA devices here; use device=cpu"
+        )
+    return torch.device(name)
 
 
 @contextmanager
@@ -411,11 +413,13 @@ def start(cfg: Config) -> Run:
         raise ConfigError(
             f"{folder} holds a run already; choose another run_dir, or go on with it: {resume_command(folder)}"
         )
+    # From whichever folder the run is resumed or evaluated later, its level files are found.
+    for group, key in ((cfg.levels, "path"), (cfg.heldout, "path"), (cfg.heldout, "selection_path")):
+        if getattr(group, key) is not None:
+            setattr(group, key, str(Path(getattr(group, key)).resolve()))
     run = Run(cfg, folder)
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / "config.yaml.partial"
-    OmegaConf.save(OmegaConf.structured(cfg), partial, resolve=True)
-    os.replace(partial, folder / "config.yaml")
+    write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
     return run
 
 
@@ -424,11 +428,14 @@ def load_config(folder: Path) -> Config:
     path = folder / "config.yaml"
     if not path.is_file():
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
-    loaded = OmegaConf.load(path)
-    schema = OmegaConf.structured(Config)
-    schema.algo = OmegaConf.structured(algorithms()[loaded.algo.name].Config)
-    cfg: Any = OmegaConf.merge(schema, loaded)
-    return cfg
+    try:
+        loaded: Any = OmegaConf.load(path)
+        schema = OmegaConf.structured(Config)
+        schema.algo = OmegaConf.structured(algorithms()[loaded.algo.name].Config)
+        return cast(Config, OmegaConf.merge(schema, loaded))
+    except (YAMLError, OmegaConfBaseException, KeyError, AttributeError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
 
 
 def resume(folder: Path) -> Run:

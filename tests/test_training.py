@@ -96,7 +96,7 @@ def test_another_seed_is_another_run(tmp_path):
         ["algo=ppo"],
         ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
         ["algo=reinforce", "policy.noise=2"],
-        ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=20000"],
+        ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
         ["algo=ppo", "levels=generated", "levels.train=40", "levels.selection=10", "levels.heldout=10"],
     ],
 )
