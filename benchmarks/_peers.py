@@ -49,6 +49,8 @@ class Setting:
     envs: int
     steps: int
     """of each environment for one update"""
+    counting: str = "sequential"
+    group: int = 1
 
     @property
     def batch(self) -> int:
@@ -212,8 +214,9 @@ def plain_vec_env(levels: PlainLevels, reward: MetaReward, envs: int, kind: type
     return kind([lambda seed=seed: PlainEnv(levels, reward, seed) for seed in range(envs)])
 
 
-def raw_rates(levels: Sequence[Level], reward: MetaReward) -> dict[str, float]:
+def raw_rates(levels: Sequence[Level]) -> dict[str, float]:
     """Environment steps/s with random actions in what Stable-Baselines3 can play."""
+    reward = MetaReward()
     some = PlainLevels(levels[:200])  # each process of SubprocVecEnv gets a copy of the levels
     kinds = {
         "SubprocVecEnv, 8 plain environments": plain_vec_env(some, reward, 8, SubprocVecEnv),

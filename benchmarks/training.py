@@ -18,10 +18,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 from unittest.mock import patch
 
 import torch
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
@@ -37,7 +39,8 @@ from benchmarks._peers import (
     raw_rates,
 )
 from drest_torch import collection
-from drest_torch.config import algorithms
+from drest_torch.app import register
+from drest_torch.config import algorithms, config_folder
 from drest_torch.metrics import neutrality, usefulness
 from envs.generator import GeneratorConfig
 from envs.gym import GridworldVectorEnv, MetaReward
@@ -48,8 +51,11 @@ from envs.propagator import Reachable
 from envs.solver import solve
 from envs.splits import make_split
 
-CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 MARKS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85)
+
+
+clock: Callable[[], float] = time.perf_counter
+"""What seconds are: of the wall, or with ``--cpu-time`` of this process."""
 
 
 class Trainer(Protocol):
@@ -66,14 +72,14 @@ class Trainer(Protocol):
 class Ours:
     """The parts of a run of this project, without its logging."""
 
-    def __init__(self, mdp: Mdp, setting: Setting, counting: str, group: int) -> None:
+    def __init__(self, mdp: Mdp, setting: Setting) -> None:
         observe = make_observation("centred", mdp)
         generator = torch.Generator().manual_seed(0)
         reward = collection.Reward(
-            setting.reward.lam, setting.reward.gamma, setting.reward.episodes_per_meta, counting=counting
+            setting.reward.lam, setting.reward.gamma, setting.reward.episodes_per_meta, setting.counting
         )
         self.collector = collection.Collector(
-            mdp, solve(mdp), observe, reward, slots=setting.envs, group=group, generator=generator
+            mdp, solve(mdp), observe, reward, slots=setting.envs, group=setting.group, generator=generator
         )
         policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=observe.scale)
         critic = Critic(observe.shape, setting.size, scale=observe.scale, context=self.collector.context_size)
@@ -89,13 +95,23 @@ class Ours:
         return self.learner.policy(observation).softmax(-1)
 
 
-def algo_config(algo: str, **changes: Any) -> Any:
-    """The values of configs/algo, which are our defaults."""
-    return OmegaConf.merge(OmegaConf.load(CONFIGS / "algo" / f"{algo}.yaml"), changes)
-
-
-def default_reward() -> Any:
-    return OmegaConf.load(CONFIGS / "reward" / "drest.yaml")
+def setting_of(algo: str, width: int, *, envs: int = 0, steps: int = 0, **changes: Any) -> Setting:
+    """Our defaults, with a network of this width and these changes to the algorithm's values."""
+    register()
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        cfg = compose("config", [f"algo={algo}"])
+    values: Any = OmegaConf.to_container(cfg.algo, resolve=True)
+    given, policy = cfg.reward, cfg.policy
+    return Setting(
+        algo,
+        Size(width, policy.depth, policy.activation),
+        SimpleNamespace(**(values | changes)),
+        MetaReward(lam=given.lam, gamma=given.gamma, episodes_per_meta=given.episodes_per_meta),
+        envs=envs or values["episodes"],
+        steps=steps,
+        counting=given.counting,
+        group=given.group,
+    )
 
 
 # -------------------------------------------------------------------------------------- throughput
@@ -104,20 +120,17 @@ def default_reward() -> Any:
 def throughput(levels: Sequence[Level], algo: str, width: int, seconds: float) -> dict[str, float]:
     """Steps/s of every contender at identical settings: 64 environments, whole meta-episodes of ours."""
     mdp = compile_levels(levels)
-    given = default_reward()
-    reward = MetaReward(lam=given.lam, gamma=given.gamma, episodes_per_meta=given.episodes_per_meta)
-    config = algo_config(algo, **({} if algo == "ppo" else {"minibatches": 1}))  # SB3's A2C has no minibatches
-    setting = Setting(algo, Size(width), config, reward, envs=64, steps=0)
-    episodes = setting.envs * reward.episodes_per_meta
-    ours = Ours(mdp, setting, "sequential", 1)
+    changes = {} if algo == "ppo" else {"minibatches": 1}  # SB3's A2C has none
+    averaged = setting_of(algo, width, **changes)
+    reward = averaged.reward
+    setting = replace(averaged, envs=averaged.envs // reward.episodes_per_meta, counting="sequential", group=1)
+    ours = Ours(mdp, setting)
     setting = replace(setting, steps=round(ours.iterate(0.0) / setting.envs / 8) * 8)
     plain = PlainLevels(levels)
     vector = GridworldVectorEnv(mdp, setting.envs, observation="centred", reward=reward)
     trainers: dict[str, Trainer] = {
         "ours, sequential": ours,
-        f"ours, averaged in groups of {given.group}": Ours(
-            mdp, replace(setting, envs=episodes), "averaged", given.group
-        ),
+        f"ours, averaged in groups of {averaged.group}": Ours(mdp, averaged),
         "SB3, plain environments": StableBaselines(plain_vec_env(plain, reward, setting.envs), setting),
         "SB3, our vector environment": StableBaselines(TensorVecEnv(vector), setting),
         "TorchRL's parts": TorchRL(mdp, setting),
@@ -132,18 +145,17 @@ def rates(trainers: dict[str, Trainer], seconds: float) -> dict[str, float]:
         trainer.iterate(0.0)
     steps: dict[str, int] = defaultdict(int)
     took: dict[str, float] = defaultdict(float)
-    while any(took[name] < seconds for name in trainers):
-        for name, trainer in trainers.items():
-            began = time.perf_counter()
-            while time.perf_counter() - began < seconds / 4:
-                steps[name] += trainer.iterate(0.0)
-            took[name] += time.perf_counter() - began
+    while waiting := [name for name in trainers if took[name] < seconds]:
+        for name in waiting:
+            began = clock()
+            steps[name] += trainers[name].iterate(0.0)
+            took[name] += clock() - began
     return {name: steps[name] / took[name] for name in trainers}
 
 
 def print_throughput(levels: Sequence[Level], algos: Sequence[str], widths: Sequence[int], seconds: float) -> None:
-    print("\nRaw environments, steps/s")
-    for name, rate in raw_rates(levels, MetaReward()).items():
+    print("\nRaw environments, steps/s of the wall")
+    for name, rate in raw_rates(levels).items():
         print(f"  {name:38} {rate:10,.0f}")
     for algo in algos:
         for width in widths:
@@ -167,9 +179,9 @@ class Stopwatch:
     def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             self._within.append(0.0)
-            began = time.perf_counter()
+            began = clock()
             result = function(*args, **kwargs)
-            took = time.perf_counter() - began
+            took = clock() - began
             self.seconds[part] += took - self._within.pop()
             self._within[-1] += took
             return result
@@ -216,7 +228,7 @@ def print_profile(levels: Sequence[Level], algos: Sequence[str], widths: Sequenc
     mdp = compile_levels(levels)
     for algo in algos:
         for width in widths:
-            ours = best_of_ours(mdp, algo, width)
+            ours = Ours(mdp, setting_of(algo, width))
             ours.iterate(0.0)
             found = profile(ours, seconds)
             total = sum(found.values())
@@ -257,19 +269,10 @@ class HeldOut:
         return useful.item(), neutrality(found.probability).mean().item()
 
 
-def best_of_ours(mdp: Mdp, algo: str, width: int) -> Ours:
-    given, config = default_reward(), algo_config(algo)
-    reward = MetaReward(lam=given.lam, gamma=given.gamma, episodes_per_meta=given.episodes_per_meta)
-    setting = Setting(algo, Size(width), config, reward, envs=config.episodes, steps=0)
-    return Ours(mdp, setting, given.counting, given.group)
-
-
 def best_of_sb3(mdp: Mdp, algo: str, width: int) -> StableBaselines:
     """Many environments in one tensor step; PPO in batches of 4096, A2C an update every 16 steps."""
-    given, config = default_reward(), algo_config(algo)
-    reward = MetaReward(lam=given.lam, gamma=given.gamma, episodes_per_meta=given.episodes_per_meta)
-    setting = Setting(algo, Size(width), config, reward, envs=256, steps=128 if algo == "ppo" else 16)
-    env = GridworldVectorEnv(mdp, setting.envs, observation="centred", reward=reward)
+    setting = setting_of(algo, width, envs=256, steps=128 if algo == "ppo" else 16)
+    env = GridworldVectorEnv(mdp, setting.envs, observation="centred", reward=setting.reward)
     return StableBaselines(TensorVecEnv(env), setting)
 
 
@@ -278,9 +281,9 @@ def run_race(trainer: Trainer, evaluate: HeldOut, minutes: float, looks: int = 2
     elapsed, steps, limit = 0.0, 0, 60 * minutes
     curve: list[Point] = []
     while elapsed < limit:
-        began = time.perf_counter()
+        began = clock()
         steps += trainer.iterate(elapsed / limit)
-        elapsed += time.perf_counter() - began
+        elapsed += clock() - began
         if elapsed >= limit * (len(curve) + 1) / looks or elapsed >= limit:
             curve.append(Point(elapsed, steps, *evaluate(trainer)))
     return curve
@@ -291,7 +294,7 @@ def print_race(args: argparse.Namespace, levels: Sequence[Level], heldout: Seque
     for algo in args.algo:
         for width in args.width[:1]:
             print(f"\n{algo}, 3x{width}, each at its best: held-out usefulness / neutrality over time")
-            mine = run_race(best_of_ours(mdp, algo, width), evaluate, args.minutes)
+            mine = run_race(Ours(mdp, setting_of(algo, width)), evaluate, args.minutes)
             print_curve("ours", mine)
             theirs = run_race(best_of_sb3(mdp, algo, width), evaluate, args.sb3_minutes)
             print_curve("SB3", theirs)
@@ -323,7 +326,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20.0, help="for each contender and row")
     parser.add_argument("--minutes", type=float, default=3.0, help="for ours in the race")
     parser.add_argument("--sb3-minutes", type=float, default=15.0, help="for Stable-Baselines3 in the race")
-    parser.add_argument("--threads", type=int, help="of torch, for all; 1 where the cores are shared with others")
+    parser.add_argument("--threads", type=int, help="of torch, for all contenders")
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="count seconds of one thread's CPU time, for a machine that is shared"
+    )
     parser.add_argument("--levels", type=Path, help="a level file to train on instead of generated levels")
     parser.add_argument("--heldout", type=Path, help="a level file for the race's score")
     return parser.parse_args()
@@ -338,12 +344,17 @@ def load(args: argparse.Namespace) -> tuple[list[Level], list[Level]]:
 
 
 def main() -> None:
+    global clock
     args = arguments()
+    if args.cpu_time:
+        clock, args.threads = time.process_time, 1
     if args.threads:
         torch.set_num_threads(args.threads)
     levels, heldout = load(args)
     check_plain(heldout)
-    print(f"{len(levels):,} levels, {len(heldout)} held out, {torch.get_num_threads()} threads of torch")
+    print(
+        f"{len(levels):,} levels, {len(heldout)} held out, {torch.get_num_threads()} threads of torch, {clock.__name__}"
+    )
     if args.only in (None, "throughput"):
         print_throughput(levels, args.algo, args.width, args.seconds)
     if args.only in (None, "profile"):
