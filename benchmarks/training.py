@@ -118,7 +118,7 @@ def setting_of(algo: str, width: int, *, envs: int = 0, steps: int = 0, **change
 
 
 def throughput(levels: Sequence[Level], algo: str, width: int, seconds: float) -> dict[str, float]:
-    """Steps/s of every contender at identical settings: 64 environments, whole meta-episodes of ours."""
+    """Steps/s of every contender at identical settings; a meta-episode in each environment makes our batch."""
     mdp = compile_levels(levels)
     changes = {} if algo == "ppo" else {"minibatches": 1}  # SB3's A2C has none
     averaged = setting_of(algo, width, **changes)
