@@ -31,12 +31,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
         metadata={"format": FORMAT, "meta": json.dumps(meta)},
     )
-    try:
-        write_whole(path, data)
-    except OSError as error:
-        raise CheckpointError(
-            f"{path}: cannot be written ({error.strerror}); what was there before is untouched"
-        ) from None
+    write_whole(path, data)
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -49,6 +44,10 @@ def write_whole(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path}: cannot be written ({error.strerror}); what was there before is untouched"
+        ) from None
     finally:
         with suppress(OSError):
             partial.unlink()

@@ -111,6 +111,11 @@ def slots_and_group(cfg: Config) -> tuple[int, int]:
                 "with sequential counting a batch is whole meta-episodes"
             )
         return episodes // reward.episodes_per_meta, 1
+    if cfg.algo.credit == "meta":
+        raise ConfigError(
+            "algo.credit=meta goes from one mini-episode to the next, and with reward.counting=averaged they are "
+            "played side by side; use reward.counting=sequential or algo.credit=mini"
+        )
     if reward.group < 2 or episodes % reward.group:
         raise ConfigError(
             f"reward.group={reward.group} does not divide algo.episodes={episodes}; "

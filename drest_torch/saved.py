@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 
 from drest_torch import data, figures
-from drest_torch.checkpoints import CheckpointError, load_checkpoint, load_module, step_checkpoints, write_whole
+from drest_torch.checkpoints import CheckpointError, load_checkpoint, load_module, step_checkpoints
 from drest_torch.config import ConfigError, LevelsConfig
 from drest_torch.evaluation import Evaluation, Evaluator
 from drest_torch.report import Row
@@ -23,6 +22,7 @@ from drest_torch.training import (
     networks,
     split_summary,
     table_rows,
+    write_json,
 )
 from envs.levels import Level
 from envs.mdp import compile_levels
@@ -100,11 +100,7 @@ class Results:
         return {"mean": self.evaluation.means(), "levels": self.evaluation.records()}
 
     def write(self, path: Path) -> None:
-        text = json.dumps(self.record(), indent=2) + "\n"
-        try:
-            write_whole(path, text.encode())
-        except OSError as error:
-            raise ConfigError(f"out={path}: the results cannot be written there ({error.strerror})") from None
+        write_json(path, self.record())
 
     def draw(self, folder: Path, most: int = 8) -> list[Path]:
         return figures.policy_pictures(

@@ -268,7 +268,7 @@ def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(os, "fsync", full)
     sentence = call(train.main, *SAMPLED, "run_dir=run").sentence
-    assert "checkpoints" in sentence
+    assert "config.yaml: cannot be written" in sentence
     assert "No space left on device" in sentence
 
 

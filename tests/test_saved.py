@@ -248,7 +248,7 @@ def test_results_are_written_whole(on_example: Path, tmp_path: Path, monkeypatch
     results.write(tmp_path / "out.json")
     before = (tmp_path / "out.json").read_text()
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ConfigError, match=r"out\.json: the results cannot be written there"):
+    with pytest.raises(CheckpointError, match=r"out\.json: cannot be written"):
         results.write(tmp_path / "out.json")
     assert (tmp_path / "out.json").read_text() == before
     assert len(list(tmp_path.iterdir())) == 1

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from drest_torch.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config import ConfigError, config_folder
 from drest_torch.loggers import read_metrics
 from drest_torch.training import load_config, resume, start
+from tests.wandb_reader import finished_files, read_history, read_summary
 
 TINY = ["policy.width=16", "policy.depth=1", "logger=none", "progress=false", "pictures=1"]
 WORLD = ["levels=example", "heldout.paper=false", "env_steps=6000", "evaluations=4", *TINY]
@@ -145,26 +147,37 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
 def test_killed_at_random_moments_and_resumed_equals_uninterrupted(tmp_path):
     overrides = ["algo=ppo", "env_steps=60000", "evaluations=12"]
     start(configured(tmp_path / "whole", *overrides)).train()
-    command = [sys.executable, "-m", "drest_torch.train"]
-    rng = random.Random(0)
-    given = arguments(tmp_path / "killed", *overrides)
-    kills = 0
-    for _ in range(30):
-        process = subprocess.Popen([*command, *given], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if kills < 3:
-            deadline = time.monotonic() + 60
-            while not (tmp_path / "killed" / "metrics.jsonl").exists() and time.monotonic() < deadline:
-                time.sleep(0.02)
-            time.sleep(rng.uniform(0.0, 1.5) if kills == 0 else rng.uniform(3.0, 6.0))
-            process.kill()
-            kills += 1
-            process.wait()
-            given = [f"resume={tmp_path / 'killed'}"]
-        else:
-            _out, error = process.communicate()
-            assert process.returncode == 0, error.decode()
-            break
-    same_run(tmp_path / "whole", tmp_path / "killed")
+    killed, rng = tmp_path / "killed", random.Random(0)
+    lines = killed / "metrics.jsonl"
+    given = arguments(killed, *overrides)
+    for _ in range(4):
+        process = train_elsewhere(given, tmp_path)
+        wait_for_lines(process, lines, more=rng.randint(1, 30))
+        process.kill()
+        process.wait()
+        given = [f"resume={killed}"]
+    process = train_elsewhere(given, tmp_path)
+    error = process.communicate()[1]
+    assert process.returncode == 0, error.decode()
+    same_run(tmp_path / "whole", killed)
+
+
+def train_elsewhere(given, folder):
+    """A training run in a process of its own, started in another folder."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-m", "drest_torch.train", *given]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def wait_for_lines(process, file, more):
+    """Until the run has logged so many more lines, or has ended."""
+
+    def count():
+        return file.read_bytes().count(b"\n") if file.exists() else 0
+
+    before = count()
+    while process.poll() is None and count() - before < more:
+        time.sleep(0.002)
 
 
 def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path, monkeypatch):
@@ -213,6 +226,17 @@ def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
     stop_after(run, 1, monkeypatch)
     assert run.train() is None
     assert f"python -m drest_torch.train resume={tmp_path / 'run'}" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_the_offline_wandb_run_holds_every_metric(tmp_path):
+    summary = start(configured(tmp_path / "run", "logger=wandb")).train()
+    (file,) = finished_files(tmp_path / "run")
+    rows, history = read_metrics(tmp_path / "run" / "metrics.jsonl"), read_history(file)
+    for row, logged in zip(rows, history, strict=False):
+        assert {name: logged[name] for name in row} == row
+    assert len(history) >= len(rows) > 5
+    for name in ("usefulness", "neutrality"):
+        assert read_summary(file)[f"train/{name}"] == pytest.approx(summary["splits"]["train"][name])
 
 
 def test_the_resolved_configuration_is_saved(tmp_path):

@@ -81,3 +81,19 @@ def test_it_works_away_from_the_repository(installed: Path, tmp_path: Path) -> N
 def test_a_level_is_shown_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
     shown = call(sys.executable, "-m", "envs.show", "example", cwd=tmp_path, PYTHONPATH=str(installed))
     assert shown.strip()
+
+
+def test_an_agent_is_trained_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
+    tiny = ("levels=example", "env_steps=500", "algo.episodes=64", "policy.width=8", "pictures=1", "run_dir=run")
+    call(sys.executable, "-m", "drest_torch.train", *tiny, cwd=tmp_path, PYTHONPATH=str(installed))
+    assert (tmp_path / "run" / "summary.json").is_file()
+    shown = call(
+        sys.executable,
+        "-m",
+        "drest_torch.evaluate",
+        "run=run",
+        "levels=example",
+        cwd=tmp_path,
+        PYTHONPATH=str(installed),
+    )
+    assert "usefulness" in shown
