@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -73,12 +74,12 @@ class Mdp:
     def num_cells(self) -> int:
         return self.height * self.width
 
-    @property
+    @cached_property
     def num_objects(self) -> int:
         """Bits of a state: coins and buttons of the level that has the most."""
         return max(level.num_objects for level in self.levels)
 
-    @property
+    @cached_property
     def max_time(self) -> int:
         return max(level.max_time for level in self.levels)
 
