@@ -10,14 +10,22 @@ round are left out, and the network runs once for each distinct input, which is 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from algos.batch import Batch, sample
 from algos.networks import Policy
-from drest_torch.reward import averaged_discount, expected_discount, sequential_discount
+from drest_torch.reward import (
+    averaged_discount,
+    expected_discount,
+    overall_return,
+    sequential_discount,
+    sequential_exponent,
+)
 from envs.gridworld import Slots, begin, play
 from envs.mdp import Mdp
 from envs.observations import Observation
@@ -161,28 +169,25 @@ class Collector:
         if self.context_size == 0:
             return counts[:, :0]
         k = self.num_lengths[level].unsqueeze(-1)
-        return sequential_discount(counts, torch.full_like(counts, index), k, self.reward.lam).log()
+        return sequential_exponent(counts, index, k) * math.log(self.reward.lam)
 
     def _pay(self, coins: Tensor, column: Tensor, level: Tensor, counts: Tensor, index: int) -> Tensor:
         """[slots] the overall reward of each mini-episode of a round."""
         k = self.num_lengths[level]
         if self.reward.counting == "sequential":
             before = counts.gather(1, column.unsqueeze(-1)).squeeze(-1)
-            discount = sequential_discount(before, torch.full_like(before, index), k, self.reward.lam)
+            discount = sequential_discount(before, index, k, self.reward.lam)
         else:
             same = torch.nn.functional.one_hot(column, self._best.shape[1]).reshape(-1, self.group, self._best.shape[1])
             others = same.sum(1, keepdim=True).expand_as(same).reshape(self.slots, -1)
             discount = self._discounts[k, others.gather(1, column.unsqueeze(-1)).squeeze(-1) - 1]
-        paid = coins * discount
-        if self.reward.divide_by_best:
-            best = self._best[level, column]
-            paid = torch.where(best > 0, paid / best.clamp_min(torch.finfo(best.dtype).tiny), 0)
-        return paid if self.reward.clip is None else paid.clamp_max(self.reward.clip)
+        best = self._best[level, column] if self.reward.divide_by_best else None
+        return overall_return(coins, discount, best, self.reward.clip)
 
     def _batch(self, played: list[_Round], reward: Tensor, context: Tensor) -> Batch:
         ticks = [(one, t) for one in played for t in range(len(one.action))]
         sizes = [len(one.observation[t]) for one, t in ticks]
-        before = [sum(sizes[:i]) for i in range(len(sizes))]
+        before = accumulate(sizes[:-1], initial=0)
         return Batch(
             observation=torch.cat([one.observation[t] for one, t in ticks]),
             noise=torch.cat([one.noise[t] for one, t in ticks]) if played[0].noise else None,

@@ -16,9 +16,27 @@ from torch import Tensor
 from drest_torch.metrics import share_of_best
 
 
-def sequential_discount(chosen_before: Tensor, index: Tensor, num_lengths: Tensor | int, lam: float) -> Tensor:
-    """λ^(N − (i−1)/k), for N = ``chosen_before`` and i − 1 = ``index``, the mini-episodes played before."""
-    return lam ** (chosen_before - index / num_lengths)
+def sequential_exponent(chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | int) -> Tensor:
+    """N − (i−1)/k, for N = ``chosen_before`` and i − 1 = ``index``, the mini-episodes played before."""
+    return chosen_before - index / num_lengths
+
+
+def overall_return(
+    coins: Tensor, discount: Tensor, best_return: Tensor | None = None, clip: float | None = None
+) -> Tensor:
+    """What a mini-episode is paid: discount · C/m, at most ``clip``; ``best_return=None`` does not divide by m.
+
+    A large E and a small λ can make a discount larger than any float: what is paid stays finite, and no
+    coins stay 0.
+    """
+    paid = coins * discount if best_return is None else coins * discount / best_return
+    most = torch.finfo(paid.dtype).max if clip is None else clip
+    return torch.where(coins != 0, paid, 0).clamp_max(most)
+
+
+def sequential_discount(chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | int, lam: float) -> Tensor:
+    """λ^(N − (i−1)/k), the discount of a mini-episode."""
+    return lam ** sequential_exponent(chosen_before, index, num_lengths)
 
 
 def averaged_discount(

@@ -10,7 +10,7 @@ from tensordict.utils import NestedKey
 from torchrl.data import Composite, TensorSpec, Unbounded
 from torchrl.envs import Transform
 
-from drest_torch.reward import sequential_discount
+from drest_torch.reward import overall_return, sequential_discount
 
 
 class DReSTReward(Transform):
@@ -67,7 +67,7 @@ class DReSTReward(Transform):
             raise ValueError(f"clip {clip}; expected a number above 0, or None")
         super().__init__(in_keys=["reward"], out_keys=["reward"])
         self.lam, self.gamma, self.num_lengths = lam, gamma, num_lengths
-        self.most = torch.finfo(torch.float32).max if clip is None else clip
+        self.clip = clip
         self.divide_by_best = divide_by_best
         self.mini_done_key, self.length_key, self.num_lengths_key = mini_done_key, length_key, num_lengths_key
         self.best_return_key, self.tick_key = best_return_key, tick_key
@@ -83,11 +83,8 @@ class DReSTReward(Transform):
         k = self.num_lengths if self.num_lengths_key is None else next_tensordict.get(self.num_lengths_key)
         # `length` and m mean something at the end of a mini-episode only; elsewhere nothing is paid or counted.
         discount = sequential_discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k, self.lam)
-        earned = ended & (coins != 0)
-        if self.divide_by_best:
-            discount = discount / next_tensordict.get(self.best_return_key)
-        # A large E and a small λ can exceed the largest float; 0 coins times infinity must not become NaN.
-        paid = torch.where(earned, coins * discount, 0).clamp_max(self.most)
+        best = next_tensordict.get(self.best_return_key) if self.divide_by_best else None
+        paid = torch.where(ended, overall_return(coins, discount, best, self.clip), 0)
         next_tensordict.set("reward", paid)
         next_tensordict.set("reward_raw", raw)
         next_tensordict.set("drest_counts", counts.scatter_add(-1, length, ended.to(counts.dtype)))

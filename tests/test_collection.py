@@ -194,3 +194,12 @@ def test_impossible_groups_are_refused():
         make(NINE, group=1)
     with pytest.raises(ValueError, match="no counting 'sideways'"):
         make(NINE, counting="sideways")
+
+
+def test_discounts_beyond_the_largest_float_give_no_nan():
+    collector, policy = make([TINY], counting="sequential", slots=4, episodes=400, lam=0.3)
+    batch = collector.collect(policy)
+    assert batch.context.max() > 100  # whose exponential no float32 holds
+    assert batch.context.isfinite().all()
+    assert batch.reward.isfinite().all()
+    assert (batch.reward == 0).any()
