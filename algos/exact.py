@@ -27,6 +27,7 @@ class Config(LearnerConfig):
 
 
 class Exact(Learner):
+    exact = True
     reward: Any
     """λ, E and whether coins are divided by m; set by whoever makes the run."""
 

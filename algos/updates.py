@@ -56,6 +56,8 @@ class Learner(ABC):
     """An algorithm: a policy, perhaps a critic, and one optimiser for both."""
 
     needs_critic = False
+    exact = False
+    """Whether it learns from levels and their outcome in closed form (`ExactBatch`), not from played mini-episodes."""
 
     def __init__(self, policy: Policy, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
         self.policy, self.critic, self.config, self.generator = policy, critic, config, generator

@@ -171,6 +171,11 @@ def algorithms() -> dict[str, ModuleType]:
     return {name: module for name, module in modules.items() if hasattr(module, "Algorithm")}
 
 
+def is_exact(cfg: Any) -> bool:
+    """Whether the run's algorithm plays no mini-episodes."""
+    return algorithms()[cfg.algo.name].Algorithm.exact
+
+
 def schemas() -> dict[tuple[str | None, str], type]:
     """Every schema by (group, name); a yaml file of the group begins with it."""
     groups: dict[tuple[str | None, str], type] = {

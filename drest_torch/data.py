@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values
+from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values, is_exact
 from envs import generator, splits
 from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
 
@@ -26,7 +26,7 @@ def load(cfg: Config) -> Levels:
     Sets that must not share levels are checked, up to symmetry.
     """
     check_values(cfg)
-    if cfg.algo.name != "exact":
+    if not is_exact(cfg):
         slots_and_group(cfg)
     train, selection, heldout = _train(cfg)
     if cfg.heldout.path is not None:
@@ -85,8 +85,10 @@ def check(cfg: Config, levels: Levels) -> None:
             f"policy.observation=vector shows 1 level and there are {len(levels.train)} to train on; "
             "use policy.observation=centred or grid"
         )
-    if cfg.policy.noise and cfg.algo.name == "exact":
-        raise ConfigError(f"algo=exact has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0")
+    if cfg.policy.noise and is_exact(cfg):
+        raise ConfigError(
+            f"algo={cfg.algo.name} has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0"
+        )
     for name, others in {**levels.reported, "selection": levels.selection}.items():
         if others and len({any(map(by_chance, each)) for each in (levels.train, others)}) == 2:
             raise ConfigError(
