@@ -103,7 +103,7 @@ class Evaluator:
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
         """Exact metrics; with private noise, of what the policy does on average over it."""
         noises = self._noises(policy.noise)
-        found = [self._lengths(self._probabilities(policy, noise, greedy)) for noise in noises]
+        found = [self.reachable.propagate(self._probabilities(policy, noise, greedy), self.gamma) for noise in noises]
         if len(found) == 1:
             return self.metrics(found[0])
         # Averaging is right for P(L = l) and for P(L = l) · E[C | L = l].
@@ -150,9 +150,6 @@ class Evaluator:
         if greedy:
             return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()[index]
         return logits.softmax(-1)[index]
-
-    def _lengths(self, probabilities: Tensor) -> Lengths:
-        return self.reachable.propagate(probabilities, self.gamma)
 
     def _noises(self, count: int) -> list[Tensor | None]:
         """Every setting of the noise bits, or so many draws of uniform noise."""

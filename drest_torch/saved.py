@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 
-from drest_torch import data, figures
+from algos.networks import Policy
+from drest_torch import data
 from drest_torch.checkpoints import CheckpointError, load_checkpoint, load_module, step_checkpoints
 from drest_torch.config import ConfigError, LevelsConfig
 from drest_torch.evaluation import Evaluation, Evaluator
 from drest_torch.report import Row
 from drest_torch.training import (
+    draw_policies,
     evaluator,
-    level_numbers,
     load_config,
     map_size,
     networks,
@@ -78,9 +79,7 @@ class Agent:
                 f"the levels' {self.cfg.policy.observation} observation has shape {ready.observe.shape} and the "
                 f"policy's {self.shape}; it was trained on levels with other coins and buttons"
             )
-        return Results(
-            ready, ready.evaluate(self.policy, greedy=greedy), ready.probabilities(self.policy, greedy=greedy)
-        )
+        return Results(ready, self.policy, ready.evaluate(self.policy, greedy=greedy), greedy)
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,9 @@ class Results:
     """What an agent does on a level set."""
 
     evaluator: Evaluator
+    policy: Policy
     evaluation: Evaluation
-    probabilities: torch.Tensor
+    greedy: bool
 
     def rows(self) -> list[Row]:
         numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform(), len(self.evaluator.levels))
@@ -103,14 +103,7 @@ class Results:
         write_json(path, self.record())
 
     def draw(self, folder: Path, most: int = 8) -> list[Path]:
-        return figures.policy_pictures(
-            self.evaluator.reachable,
-            self.probabilities,
-            self.evaluator.reachable.visits(self.probabilities),
-            range(min(most, len(self.evaluator.levels))),
-            folder,
-            numbers=level_numbers(self.evaluation),
-        )
+        return draw_policies(self.evaluator, self.policy, self.evaluation, folder, most=most, greedy=self.greedy)
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:

@@ -90,7 +90,7 @@ class Run:
         observe = make_observation(cfg.policy.observation, mdp)
         module = algorithms()[cfg.algo.name]
         source: Collector | ExactLevels
-        if cfg.algo.name == "exact":
+        if module.Algorithm.exact:
             source = ExactLevels(
                 self.levels.train,
                 cfg.policy.observation,
@@ -224,15 +224,8 @@ class Run:
         return summary
 
     def _draw(self, split: str, each: Evaluator, found: Evaluation, loggers: Loggers) -> None:
-        probabilities = each.probabilities(self.learner.policy)
-        pictures = figures.policy_pictures(
-            each.reachable,
-            probabilities,
-            each.reachable.visits(probabilities),
-            range(min(self.cfg.pictures, len(each.levels))),
-            self.folder / "pictures" / split,
-            numbers=level_numbers(found),
-        )
+        folder = self.folder / "pictures" / split
+        pictures = draw_policies(each, self.learner.policy, found, folder, most=self.cfg.pictures)
         for path in pictures:
             loggers.picture(f"{split}/{path.stem}", path)
 
@@ -354,11 +347,20 @@ def table_rows(summary: dict[str, Any]) -> list[Row]:
     ]
 
 
-def level_numbers(found: Evaluation) -> list[figures.LevelNumbers]:
-    return [
+def draw_policies(
+    each: Evaluator, policy: Policy, found: Evaluation, folder: Path, *, most: int, greedy: bool = False
+) -> list[Path]:
+    """Draw the policy on the first levels of a set, with what it was found to do there."""
+    drawn = range(min(most, len(each.levels)))
+    if not drawn:
+        return []
+    probabilities = each.probabilities(policy, greedy=greedy)
+    numbers = [
         figures.LevelNumbers(found.usefulness[i].item(), found.neutrality[i].item(), found.length_probabilities(i))
-        for i in range(len(found.names))
+        for i in drawn
     ]
+    visits = each.reachable.visits(probabilities)
+    return figures.policy_pictures(each.reachable, probabilities, visits, drawn, folder, numbers=numbers)
 
 
 def _stream(cfg: Config) -> TextIO:
