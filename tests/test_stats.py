@@ -1,0 +1,373 @@
+"""Intervals over seeds, against full enumeration, brute force, simulation and numbers worked out by hand."""
+
+import itertools
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from drest_torch import stats
+from drest_torch.stats import (
+    Interval,
+    bootstrap,
+    difference,
+    interquartile_mean,
+    mean,
+    median,
+    probability_of_improvement,
+    ratio,
+    standard_errors_apart,
+    stratified_bootstrap,
+)
+
+INF = math.inf
+
+
+def numbers(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def width(interval):
+    return interval.high - interval.low
+
+
+def interquartile_mean_of_quarters(values):
+    """Four copies of every value: then the middle half is a whole number of them."""
+    copies = sorted(v for v in values for _ in range(4))
+    return sum(copies[len(values) : 3 * len(values)]) / (2 * len(values))
+
+
+@pytest.mark.parametrize("n", [*range(1, 14), 203, 1000])
+def test_interquartile_mean_against_brute_force(n):
+    values = numbers(n, 5, n)
+    assert interquartile_mean(values) == pytest.approx([interquartile_mean_of_quarters(row) for row in values])
+
+
+def test_interquartile_mean_by_hand():
+    assert interquartile_mean([1, 2, 3, 100]) == pytest.approx(2.5)
+    assert interquartile_mean([100, 1]) == pytest.approx(50.5)
+    # n = 6: the second and fifth count half.
+    assert interquartile_mean([-100, 1, 2, 3, 5, 100]) == pytest.approx((0.5 * 1 + 2 + 3 + 0.5 * 5) / 3)
+
+
+@pytest.mark.parametrize("statistic", [mean, median, interquartile_mean])
+def test_statistics_take_the_last_axis_in_any_order(statistic):
+    values = numbers(0, 3, 4, 11)
+    shuffled = np.random.default_rng(1).permuted(values, axis=-1)
+    assert statistic(values).shape == (3, 4)
+    assert statistic(shuffled) == pytest.approx(statistic(values), rel=1e-12)
+    assert statistic(values)[2, 1] == pytest.approx(statistic(values[2, 1]), rel=1e-12)
+
+
+def enumerated(resamples, statistic):
+    """The statistic of all resamples, which are equally likely; sorted."""
+    return np.sort([float(statistic(np.array(resample, dtype=float))) for resample in resamples])
+
+
+def assert_quantiles(interval_at, exact):
+    """The ends of the interval are those of the exact distribution, at every level.
+
+    Levels whose ends fall near a jump of the distribution are left out: there either side is right.
+    """
+    checked = 0
+    for level in np.linspace(0.05, 0.95, 19):
+        tail = (1 - level) / 2
+        ends = [np.quantile(exact, (tail - 0.02, 1 - tail - 0.02), method="inverted_cdf")]
+        ends.append(np.quantile(exact, (tail + 0.02, 1 - tail + 0.02), method="inverted_cdf"))
+        interval = interval_at(level)
+        for end, (one, other) in zip((interval.low, interval.high), np.transpose(ends), strict=True):
+            if one == other:
+                assert end == pytest.approx(one, rel=1e-12)
+                checked += 1
+    assert checked >= 5
+
+
+@pytest.mark.parametrize("statistic", [mean, median, interquartile_mean])
+def test_bootstrap_against_all_27_resamples(statistic):
+    values = (0.0, 1.0, 10.0)
+    exact = enumerated(itertools.product(values, repeat=3), statistic)
+    assert len(exact) == 27
+    assert_quantiles(lambda level: bootstrap(values, statistic, level=level, resamples=10_000), exact)
+
+
+@pytest.mark.parametrize("whole_seeds", [False, True])
+@pytest.mark.parametrize("over_levels", [False, True])
+def test_stratified_bootstrap_against_all_resamples(over_levels, whole_seeds):
+    """Two seeds on two levels, drawn in the four ways that the docstring tells apart."""
+    values = ((0.0, 10.0), (1.0, 14.0))
+    exact = []
+    for levels in itertools.product((0, 1), repeat=2) if over_levels else [(0, 1)]:
+        for first in itertools.product((0, 1), repeat=2):
+            for second in [first] if whole_seeds else itertools.product((0, 1), repeat=2):
+                columns = zip((first, second), levels, strict=True)
+                exact.append([values[s][column] for seeds, column in columns for s in seeds])
+    assert len(exact) == (4 if over_levels else 1) * (4 if whole_seeds else 16)
+
+    def interval_at(level):
+        return stratified_bootstrap(
+            values, level=level, over_levels=over_levels, whole_seeds=whole_seeds, resamples=10_000
+        )
+
+    assert_quantiles(interval_at, enumerated(exact, mean))
+
+
+def test_difference_and_ratio_against_all_resamples():
+    a, b = (1.0, 4.0, 20.0), (2.0, 7.0)
+    pairs = list(itertools.product(itertools.product(a, repeat=3), itertools.product(b, repeat=2)))
+    differences = np.sort([np.mean(x) - np.mean(y) for x, y in pairs])
+    assert_quantiles(lambda level: difference(a, b, level=level, resamples=10_000), differences)
+    assert difference(a, b).estimate == pytest.approx(25 / 3 - 4.5)
+    medians = np.sort([np.median(x) - np.median(y) for x, y in pairs])
+    assert_quantiles(lambda level: difference(a, b, median, level=level, resamples=10_000), medians)
+    ratios = np.sort([np.median(x) / np.median(y) for x, y in pairs])
+    assert_quantiles(lambda level: ratio(a, b, level=level, resamples=10_000), ratios)
+    assert ratio(a, b).estimate == pytest.approx(4 / 4.5)
+
+
+@pytest.mark.parametrize("statistic", [mean, median, interquartile_mean])
+def test_the_interval_covers_the_truth_as_often_as_it_says(statistic):
+    samples = numbers(7, 200, 40) + 3
+    intervals = [bootstrap(s, statistic, level=0.9, resamples=500, seed=i) for i, s in enumerate(samples)]
+    covered = np.mean([interval.low <= 3 <= interval.high for interval in intervals])
+    assert 0.82 < covered < 0.96
+
+
+def test_the_interval_of_a_mean_is_as_wide_as_theory_says():
+    values = numbers(3, 400)
+    for level, deviations in ((0.5, 0.6745), (0.95, 1.96)):
+        expected = 2 * deviations * values.std() / math.sqrt(400)
+        assert width(bootstrap(values, level=level, resamples=20_000)) == pytest.approx(expected, rel=0.04)
+
+
+def test_as_much_is_left_out_below_as_above():
+    values = numbers(4, 9)
+    interval, mirrored = bootstrap(values), bootstrap(-values)
+    assert (mirrored.low, mirrored.high) == pytest.approx((-interval.high, -interval.low))
+    one = bootstrap(values, resamples=1)
+    assert one.low == one.high
+
+
+@pytest.mark.parametrize("statistic", [mean, median, interquartile_mean])
+@pytest.mark.parametrize("n", [1, 3, 7, 10, 100])
+def test_equal_values_leave_no_width(statistic, n):
+    for value in (0.1, 0.995, 1 / 3):
+        interval = bootstrap([value] * n, statistic)
+        assert interval.low == interval.high == interval.estimate == pytest.approx(value)
+        interval = stratified_bootstrap([[value] * 3] * n, statistic, over_levels=True)
+        assert interval.low == interval.high == interval.estimate == pytest.approx(value)
+
+
+def test_the_seed_decides_and_nothing_else():
+    a, b = numbers(0, 12), numbers(1, 9)
+    matrix = numbers(2, 6, 5)
+    calls = (
+        lambda seed: bootstrap(a, seed=seed),
+        lambda seed: stratified_bootstrap(matrix, seed=seed),
+        lambda seed: stratified_bootstrap(matrix, over_levels=True, whole_seeds=True, seed=seed),
+        lambda seed: difference(a, b, seed=seed),
+        lambda seed: ratio(a**2, b**2, seed=seed),
+        lambda seed: probability_of_improvement(a[:6] + 0.1 * b[:6], b, seed=seed),
+    )
+    for call in calls:
+        first = call(1)
+        np.random.seed(0)  # noqa: NPY002 (the global generator must play no part)
+        assert call(1) == first
+        others = [call(seed) for seed in range(2, 6)]
+        assert all(other.estimate == first.estimate for other in others)
+        assert any((other.low, other.high) != (first.low, first.high) for other in others)
+
+
+def test_one_level_is_the_plain_bootstrap():
+    values = numbers(5, 15)
+    plain, stratified = bootstrap(values, resamples=20_000), stratified_bootstrap(values[:, None], resamples=20_000)
+    assert stratified.estimate == plain.estimate
+    assert (stratified.low, stratified.high) == pytest.approx((plain.low, plain.high), abs=0.05 * width(plain))
+
+
+def test_strata_with_different_means_give_a_narrower_interval():
+    """How levels differ is no noise while the levels stay the same."""
+    values = 0.1 * numbers(6, 8, 10) + np.arange(10)
+    within, regardless = stratified_bootstrap(values), bootstrap(values.ravel())
+    assert within.estimate == pytest.approx(regardless.estimate)
+    assert width(within) < 0.1 * width(regardless)
+
+
+def test_what_seeds_share_shows_only_where_they_are_drawn_whole():
+    """Policies that are good or bad on all 50 levels alike: 8 numbers, however many levels there are."""
+    luck = numbers(8, 8)
+    values = np.tile(luck[:, None], 50)
+    per_seed, whole = bootstrap(luck), stratified_bootstrap(values, whole_seeds=True)
+    assert (whole.low, whole.high) == pytest.approx((per_seed.low, per_seed.high), abs=0.1 * width(per_seed))
+    assert width(stratified_bootstrap(values)) < 0.2 * width(per_seed)
+
+
+def test_what_levels_share_shows_only_where_they_are_drawn():
+    difficulty = numbers(9, 12)
+    values = np.tile(difficulty, (8, 1))
+    per_level, drawn = bootstrap(difficulty), stratified_bootstrap(values, over_levels=True)
+    assert (drawn.low, drawn.high) == pytest.approx((per_level.low, per_level.high), abs=0.1 * width(per_level))
+    assert width(stratified_bootstrap(values)) == pytest.approx(0, abs=1e-12)
+
+
+def test_held_out_levels_are_covered_as_often_as_the_interval_says():
+    """Seeds and levels of equal effect, 90 %: drawing both covers the mean over all seeds and levels.
+
+    Drawing one of them alone sees half of the variance: 1.645 ÷ √2 standard deviations cover 75 %.
+    """
+    rng = np.random.default_rng(11)
+    covered = {options: [] for options in itertools.product((False, True), repeat=2)}
+    for i in range(400):
+        values = rng.normal(size=(20, 1)) + rng.normal(size=20) + 0.5 * rng.normal(size=(20, 20))
+        for over_levels, whole_seeds in covered:
+            interval = stratified_bootstrap(
+                values, over_levels=over_levels, whole_seeds=whole_seeds, level=0.9, resamples=200, seed=i
+            )
+            covered[over_levels, whole_seeds].append(interval.low <= 0 <= interval.high)
+    assert 0.85 < np.mean(covered[True, True]) < 0.95
+    assert 0.68 < np.mean(covered[True, False]) < 0.82
+    assert 0.68 < np.mean(covered[False, True]) < 0.82
+    assert np.mean(covered[False, False]) < 0.5
+
+
+def test_resamples_come_in_chunks_and_all_of_them_count(monkeypatch):
+    values = numbers(10, 10, 7)
+    whole = stratified_bootstrap(values, over_levels=False, resamples=333)
+    sizes = []
+
+    def spy(drawn):
+        sizes.append(drawn.shape)
+        return mean(drawn)
+
+    monkeypatch.setattr(stats, "NUMBERS_AT_ONCE", 1000)
+    chunked = stratified_bootstrap(values, spy, resamples=333)
+    assert (chunked.low, chunked.high) == pytest.approx((whole.low, whole.high))
+    assert max(math.prod(shape) for shape in sizes) <= 1000
+    assert sum(shape[0] for shape in sizes if len(shape) == 2) == 333
+    assert len(sizes) > 20
+
+
+def test_pairs_need_no_memory_for_all_resamples_at_once():
+    a, b = numbers(15, 300), numbers(16, 300)
+    tracemalloc.start()
+    probability_of_improvement(a, b, resamples=400)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 400 * 300 * 300 / 4
+
+
+def test_never_reached_in_a_median():
+    assert bootstrap([1, 2, 3, INF, 5], median).estimate == 3
+    most_never = bootstrap([1, 2, INF, INF, INF], median)
+    assert most_never.estimate == most_never.high == INF
+    assert most_never.low in (1, 2)
+    assert bootstrap([1, INF], median).estimate == INF
+    assert bootstrap([INF, INF], median) == Interval(INF, INF, INF)
+    assert stratified_bootstrap([[1, INF], [2, INF], [3, 4]], median).estimate == 3.5
+    # One never in many moves the median no further than one large number does.
+    times = list(range(1, 30))
+    assert bootstrap([*times, INF], median) == bootstrap([*times, 1e9], median)
+
+
+def test_never_reached_in_a_ratio():
+    assert ratio([INF] * 3, [2.0] * 3) == Interval(INF, INF, INF)
+    assert ratio([2.0] * 3, [INF] * 3) == Interval(0, 0, 0)
+    both = ratio([INF] * 3, [INF] * 3)
+    assert math.isnan(both.estimate)
+    assert (both.low, both.high) == (0, INF)
+
+
+def test_never_divided_by_never_widens_the_ratio_to_both_sides():
+    """A resample of either has the median inf with probability 7/27, so 0, inf and NaN have 0.19, 0.19 and 0.07.
+
+    0.26 of the resamples may therefore lie below 1, and as many above.
+    """
+    times = [1, 1, INF]
+    assert ratio(times, times, level=0.4, resamples=10_000) == Interval(1, 1, 1)
+    assert ratio(times, times, level=0.55, resamples=10_000) == Interval(1, 0, INF)
+
+
+def test_never_reached_in_a_difference_and_in_a_comparison():
+    assert difference([INF] * 3, [2.0] * 3, median) == Interval(INF, INF, INF)
+    both = difference([INF], [INF], median)
+    assert math.isnan(both.estimate)
+    assert (both.low, both.high) == (-INF, INF)
+    assert probability_of_improvement([INF, INF], [1, INF]).estimate == 0.75
+
+
+def test_probability_of_improvement_against_pairs():
+    rng = np.random.default_rng(12)
+    a, b = rng.integers(0, 6, size=9), rng.integers(0, 5, size=7)
+    pairs = [1.0 if x > y else 0.5 if x == y else 0.0 for x in a for y in b]
+    interval = probability_of_improvement(a, b)
+    assert interval.estimate == pytest.approx(sum(pairs) / len(pairs))
+    assert interval.low < interval.estimate < interval.high
+    assert probability_of_improvement(b, a).estimate == pytest.approx(1 - interval.estimate)
+    assert probability_of_improvement([2, 3], [0, 1, 1]) == Interval(1, 1, 1)
+    assert probability_of_improvement([1], [1]) == Interval(0.5, 0.5, 0.5)
+
+
+def test_probability_of_improvement_against_all_resamples():
+    a, b = (1.0, 4.0, 6.0), (2.0, 4.0)
+
+    def above(x, y):
+        return np.mean([(i > j) + 0.5 * (i == j) for i in x for j in y])
+
+    exact = [above(x, y) for x in itertools.product(a, repeat=3) for y in itertools.product(b, repeat=2)]
+    assert_quantiles(lambda level: probability_of_improvement(a, b, level=level, resamples=10_000), np.sort(exact))
+
+
+def test_standard_errors_apart_by_hand():
+    # 0.3² / 9 + 0.4² / 4 = 0.01 + 0.04
+    assert standard_errors_apart(1.0, 0.3, 9, 1.5, 0.4, 4) == pytest.approx(0.5 / math.sqrt(0.05))
+    assert standard_errors_apart(1.5, 0.4, 4, 1.0, 0.3, 9) == pytest.approx(0.5 / math.sqrt(0.05))
+    assert standard_errors_apart(1.0, 0.0, 5, 1.0, 0.0, 5) == 0
+    assert standard_errors_apart(1.0, 0.0, 5, 1.1, 0.0, 5) == INF
+
+
+def test_standard_errors_apart_of_equal_distributions_are_about_one():
+    """Root mean square 1 where nothing differs: the yardstick is right, whatever the two sizes and spreads."""
+    a, b = 3 * numbers(13, 2000, 30), numbers(14, 2000, 50)
+    apart = [
+        standard_errors_apart(x.mean(), x.std(ddof=1), 30, y.mean(), y.std(ddof=1), 50)
+        for x, y in zip(a, b, strict=True)
+    ]
+    assert np.sqrt(np.mean(np.square(apart))) == pytest.approx(1, abs=0.08)
+
+
+def test_text():
+    assert Interval(0.9951, 0.992, 0.9969).text() == "0.995 (0.992-0.997)"
+    assert str(Interval(0.9951, 0.992, 0.9969)) == "0.995 (0.992-0.997)"
+    assert Interval(-0.1, -0.2, 0.05).text(2) == "-0.10 (-0.20 to 0.05)"
+    assert Interval(0.1, -0.0001, 0.2).text() == "0.100 (0.000-0.200)"
+    assert Interval(math.nan, 12.0, INF).text(0) == "nan (12-inf)"
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda: bootstrap([1, math.nan], median), "NaN"),
+        (lambda: bootstrap([1, INF]), "inf"),
+        (lambda: bootstrap([1, INF], interquartile_mean), "inf"),
+        (lambda: bootstrap([1, -INF], median), "-inf"),
+        (lambda: bootstrap([]), "shape"),
+        (lambda: bootstrap([[1, 2], [3, 4]]), "shape"),
+        (lambda: bootstrap(1.0), "shape"),
+        (lambda: stratified_bootstrap([1, 2]), "shape"),
+        (lambda: stratified_bootstrap(np.zeros((3, 0))), "shape"),
+        (lambda: stratified_bootstrap([[1, INF]]), "inf"),
+        (lambda: bootstrap([1, 2], level=95), "level"),
+        (lambda: bootstrap([1, 2], resamples=0), "resamples"),
+        (lambda: difference([1, INF], [1, 2]), "inf"),
+        (lambda: difference([1, 2], [math.nan]), "NaN"),
+        (lambda: ratio([1, 2], [-1, 2]), "negative"),
+        (lambda: ratio([1, 2], [math.nan]), "NaN"),
+        (lambda: probability_of_improvement([1], []), "shape"),
+        (lambda: standard_errors_apart(1, 1, 1, 1, 1, 5), "two values"),
+        (lambda: standard_errors_apart(1, 1, 5, 1, -1, 5), "not negative"),
+        (lambda: standard_errors_apart(1, 1, 5, 1, math.nan, 5), "finite"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(call, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        call()
