@@ -15,19 +15,19 @@ from omegaconf import MISSING
 from torch import Tensor
 
 from algos.batch import ExactBatch
-from algos.updates import Learner, LearnerConfig
+from algos.updates import NetworkConfig, NetworkLearner
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import expected_discount
 
 
 @dataclass
-class Config(LearnerConfig):
+class Config(NetworkConfig):
     levels_at_once: int = MISSING
     counted_as: int = MISSING
 
 
-class Exact(Learner):
-    exact = True
+class Exact(NetworkLearner):
+    learns_from = "levels"
     reward: Any
     """λ, E and whether coins are divided by m; set by whoever makes the run."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from omegaconf import MISSING
@@ -13,14 +13,16 @@ from torch import Tensor, nn
 
 from algos.advantages import estimate
 from algos.batch import Batch
-from algos.networks import Critic, Policy
+from algos.networks import Critic, Policy, Size
 
 
 @dataclass
-class LearnerConfig:
-    """What every algorithm is told; `configs/algo/*.yaml` holds the values and says what they mean."""
+class NetworkConfig:
+    """What every algorithm that trains a network is told; `configs/algo/*.yaml` says what the keys mean."""
 
     name: str = MISSING
+    observation: str = MISSING
+    counting: str = MISSING
     credit: str = MISSING
     lr: float = MISSING
     lr_end: float = MISSING
@@ -31,7 +33,7 @@ class LearnerConfig:
 
 
 @dataclass
-class SampledConfig(LearnerConfig):
+class SampledConfig(NetworkConfig):
     """What algorithms that learn from played mini-episodes are told besides."""
 
     episodes: int = MISSING
@@ -53,28 +55,57 @@ def linear(start: float, end: float, progress: float) -> float:
 
 
 class Learner(ABC):
-    """An algorithm: a policy, perhaps a critic, and one optimiser for both."""
+    """An algorithm and its policy."""
 
+    learns_from: Literal["mini-episodes", "levels", "world"] = "mini-episodes"
+    """What an update is given: played mini-episodes (`Batch`), levels with their outcome in closed form
+    (`ExactBatch`), or nothing but the number of mini-episodes to play in a world of its own."""
     needs_critic = False
-    exact = False
-    """Whether it learns from levels and their outcome in closed form (`ExactBatch`), not from played mini-episodes."""
+    optimizer: torch.optim.Optimizer | None = None
+
+    def __init__(self, policy: Any, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
+        self.policy, self.critic, self.config, self.generator = policy, critic, config, generator
+
+    @classmethod
+    def new_policy(cls, observation: Any, num_actions: int, size: Size, noise: int) -> nn.Module:
+        """A policy that knows nothing, for what it is shown."""
+        return Policy(observation.shape, num_actions, size, scale=observation.scale.cpu(), noise=noise)
+
+    def set_progress(self, progress: float) -> None:  # noqa: B027 (most have schedules, none has to)
+        """Where in the run we are, from 0 to 1."""
+
+    @abstractmethod
+    def scheduled(self) -> dict[str, float]:
+        """The values of the schedules now, as metrics."""
+
+    @abstractmethod
+    def update(self, batch: Any) -> dict[str, Tensor]:
+        """Learn from what `learns_from` says; returns the metrics of `docs/metrics.md`."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its own state, besides the networks' and the optimiser's; writing to them sets it."""
+        return {}
+
+
+class NetworkLearner(Learner):
+    """An algorithm with one optimiser for its policy and, perhaps, its critic."""
+
+    optimizer: torch.optim.Optimizer
 
     def __init__(self, policy: Policy, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
-        self.policy, self.critic, self.config, self.generator = policy, critic, config, generator
+        super().__init__(policy, critic, config, generator)
         self.networks = nn.ModuleList([policy] if critic is None else [policy, critic])
         self.optimizer = torch.optim.Adam(self.networks.parameters(), lr=config.lr, eps=config.adam_eps)
         self.set_progress(0.0)
 
     def set_progress(self, progress: float) -> None:
-        """Where in the run we are, from 0 to 1: sets the learning rate and the entropy bonus."""
         self.lr = linear(self.config.lr, self.config.lr_end, progress)
         self.entropy_coeff = linear(self.config.entropy, self.config.entropy_end, progress)
         for group in self.optimizer.param_groups:
             group["lr"] = self.lr
 
-    @abstractmethod
-    def update(self, batch: Any) -> dict[str, Tensor]:
-        """Learn from a batch; returns the metrics of `docs/metrics.md`."""
+    def scheduled(self) -> dict[str, float]:
+        return {"optim/lr": self.lr, "optim/entropy_coeff": self.entropy_coeff}
 
     def descend(self, loss: Tensor) -> Tensor:
         """One optimiser step; returns the gradient's norm before clipping."""
@@ -85,7 +116,7 @@ class Learner(ABC):
         return norm
 
 
-class SampledLearner(Learner):
+class SampledLearner(NetworkLearner):
     """Policy gradient on batches of played mini-episodes; a subclass says what is climbed."""
 
     epochs = 1

@@ -20,6 +20,7 @@ from omegaconf import MISSING, OmegaConf
 import algos
 from algos.advantages import CREDITS
 from algos.networks import ACTIVATIONS
+from algos.tabular import GRADIENTS
 from drest_torch.collection import COUNTINGS
 from drest_torch.evaluation import MAX_NOISE_BITS, NOISE_KINDS
 from drest_torch.loggers import MODES, LoggerConfig
@@ -120,6 +121,9 @@ class EvaluateConfig:
 
 CHOICES: dict[str, Collection[str]] = {
     "algo.credit": CREDITS,
+    "algo.counting": COUNTINGS,
+    "algo.observation": OBSERVATIONS,
+    "algo.gradient": GRADIENTS,
     "reward.counting": COUNTINGS,
     "policy.observation": OBSERVATIONS,
     "policy.activation": ACTIVATIONS,
@@ -132,15 +136,18 @@ LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
     "at least 0": (
         lambda value: 0 <= value < math.inf,
         "algo.lr algo.lr_end algo.entropy algo.entropy_end algo.critic_coeff policy.depth policy.noise "
-        "levels.train levels.selection levels.heldout levels.entropy pictures",
+        "levels.train levels.selection levels.heldout levels.entropy pictures algo.random_episodes",
     ),
     "at least 1": (
         lambda value: value >= 1,
         "algo.episodes algo.minibatches algo.epochs algo.levels_at_once algo.counted_as reward.episodes_per_meta "
-        "policy.width policy.noise_draws env_steps evaluations evaluated_levels keep_last threads",
+        "policy.width policy.noise_draws algo.decay_episodes env_steps evaluations evaluated_levels keep_last threads",
     ),
     "above 0": (lambda value: value > 0, "algo.adam_eps algo.max_grad_norm algo.clip reward.clip"),
-    "above 0, at most 1": (lambda value: 0 < value <= 1, "reward.lam reward.gamma"),
+    "above 0, at most 1": (
+        lambda value: 0 < value <= 1,
+        "reward.lam reward.gamma algo.epsilon algo.epsilon_end",
+    ),
     "from 0 to 1": (lambda value: 0 <= value <= 1, "algo.gae_lambda"),
     "from 0 to 2^62 - 1": (lambda value: 0 <= value < 2**62, "seed levels.split_seed"),
 }
@@ -150,11 +157,12 @@ LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
 def check_values(cfg: Any) -> None:
     """Refuse a value that nothing can be done with; what only some combinations forbid is `data`'s to find."""
     for key, choices in {"algo.name": algorithms(), **CHOICES}.items():
-        if (value := OmegaConf.select(cfg, key)) not in choices:
+        value = OmegaConf.select(cfg, key)  # None also where this algorithm has no such key
+        if value is not None and value not in choices:
             raise ConfigError(f"{key}={value}; expected one of {', '.join(choices)}")
     for words, (good, keys) in LIMITS.items():
         for key in keys.split():
-            value = OmegaConf.select(cfg, key)  # None also where this algorithm has no such key
+            value = OmegaConf.select(cfg, key)
             if value is not None and not good(value):
                 raise ConfigError(f"{key}={value}; expected a number {words}")
     noise = cfg.policy.noise
@@ -171,9 +179,9 @@ def algorithms() -> dict[str, ModuleType]:
     return {name: module for name, module in modules.items() if hasattr(module, "Algorithm")}
 
 
-def is_exact(cfg: Any) -> bool:
-    """Whether the run's algorithm plays no mini-episodes."""
-    return algorithms()[cfg.algo.name].Algorithm.exact
+def learns_from(cfg: Any) -> str:
+    """What the run's algorithm learns from (`algos.updates.Learner.learns_from`)."""
+    return algorithms()[cfg.algo.name].Algorithm.learns_from
 
 
 def schemas() -> dict[tuple[str | None, str], type]:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values, is_exact
+from omegaconf import OmegaConf
+
+from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values, learns_from
 from envs import generator, splits
 from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
 
@@ -26,8 +28,10 @@ def load(cfg: Config) -> Levels:
     Sets that must not share levels are checked, up to symmetry.
     """
     check_values(cfg)
-    if not is_exact(cfg):
+    if learns_from(cfg) == "mini-episodes":
         slots_and_group(cfg)
+    if learns_from(cfg) == "world":
+        _check_table(cfg)
     train, selection, heldout = _train(cfg)
     if cfg.heldout.path is not None:
         heldout = _on_clock(read_levels(cfg.heldout.path), cfg.levels.clock)
@@ -85,7 +89,7 @@ def check(cfg: Config, levels: Levels) -> None:
             f"policy.observation=vector shows 1 level and there are {len(levels.train)} to train on; "
             "use policy.observation=centred or grid"
         )
-    if cfg.policy.noise and is_exact(cfg):
+    if cfg.policy.noise and learns_from(cfg) != "mini-episodes":
         raise ConfigError(
             f"algo={cfg.algo.name} has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0"
         )
@@ -96,6 +100,16 @@ def check(cfg: Config, levels: Levels) -> None:
                 "the policy is shown chances or is not, so have them in both, or leave these levels out "
                 "(heldout.paper=false for the paper's)"
             )
+
+
+def _check_table(cfg: Any) -> None:
+    """A table has rows for what the vector observation shows, and learns after each mini-episode."""
+    for key, needed in {"policy.observation": "vector", "reward.counting": "sequential", "device": "cpu"}.items():
+        if (value := OmegaConf.select(cfg, key)) != needed:
+            raise ConfigError(f"{key}={value}, but algo={cfg.algo.name} needs {key}={needed}")
+    for key in ("lr", "lr_end"):
+        if getattr(cfg.algo, key) == 0:
+            raise ConfigError(f"algo.{key}=0, which an exponential schedule cannot reach; use a small number")
 
 
 def by_chance(level: Level) -> bool:

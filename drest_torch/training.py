@@ -19,7 +19,6 @@ from typing import Any, TextIO, cast
 import torch
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from torch import Tensor
 from yaml import YAMLError
 
 from algos.networks import Critic, Policy, Size
@@ -38,15 +37,14 @@ from drest_torch.checkpoints import (
     step_path,
     write_whole,
 )
-from drest_torch.collection import Collector, Reward
 from drest_torch.config import Config, ConfigError, algorithms
-from drest_torch.evaluation import Evaluation, Evaluator, ExactLevels
+from drest_torch.evaluation import Evaluation, Evaluator
 from drest_torch.loggers import Loggers
 from drest_torch.progress import Progress
 from drest_torch.report import Row, Score
+from drest_torch.turns import Turn, reward_of, turn_of
 from envs.mdp import NUM_ACTIONS, compile_levels
 from envs.observations import Observation, make_observation
-from envs.solver import solve
 
 TRAINED_LEVELS_REPORTED = 1000
 """Of a larger training set the final evaluation takes so many levels; held-out sets it takes whole."""
@@ -78,48 +76,25 @@ class Run:
             torch.set_num_threads(cfg.threads)
         self.generator = torch.Generator(self.device).manual_seed(cfg.seed)
         self.map_size = map_size(cfg, self.levels)
-        self.learner, self.source = self._build()
+        self.learner, self.turn = self._build()
         self.selection = self._evaluator(self.levels.selection) if self.levels.selection else None
         at_most = cfg.evaluated_levels
         self.watched = {name: self._evaluator(levels[:at_most]) for name, levels in self.levels.reported.items()}
 
-    def _build(self) -> tuple[Learner, Collector | ExactLevels]:
-        """The algorithm with its networks, and where its batches come from."""
+    def _build(self) -> tuple[Learner, Turn]:
+        """The algorithm with its networks, and where its turns come from."""
         cfg = self.cfg
         mdp = compile_levels(self.levels.train, self.device, at_least=self.map_size)
         observe = make_observation(cfg.policy.observation, mdp)
-        module = algorithms()[cfg.algo.name]
-        source: Collector | ExactLevels
-        if module.Algorithm.exact:
-            source = ExactLevels(
-                self.levels.train,
-                cfg.policy.observation,
-                gamma=cfg.reward.gamma,
-                at_once=cfg.algo.levels_at_once,
-                at_least=self.map_size,
-                device=self.device,
-            )
-            context = 0
-        else:
-            slots, group = data.slots_and_group(cfg)
-            optima = solve(mdp, cfg.reward.gamma)
-            source = Collector(
-                mdp,
-                optima,
-                observe,
-                reward_of(cfg),
-                slots=slots,
-                group=group,
-                generator=self.generator,
-                noise_bits=cfg.policy.noise_kind == "bits",
-            )
-            context = source.context_size
-        policy, critic = networks(cfg, observe, context, with_critic=module.Algorithm.needs_critic)
-        learner = module.Algorithm(
+        algorithm = algorithms()[cfg.algo.name].Algorithm
+        turn = turn_of(cfg, self.levels, mdp, observe, self.generator)
+        policy, critic = networks(cfg, observe, turn.context_size, with_critic=algorithm.needs_critic)
+        learner = algorithm(
             policy.to(self.device), None if critic is None else critic.to(self.device), cfg.algo, self.generator
         )
         learner.reward = reward_of(cfg)
-        return learner, source
+        turn.begin(learner)
+        return learner, turn
 
     def _evaluator(self, levels: list[Any]) -> Evaluator:
         return evaluator(self.cfg, levels, self.map_size, self.device)
@@ -164,21 +139,14 @@ class Run:
         return summary
 
     def _update(self) -> dict[str, float]:
-        state, learner = self.state, self.learner
-        learner.set_progress(state.steps / self.cfg.env_steps)
-        metrics: dict[str, float | Tensor] = {"optim/lr": learner.lr, "optim/entropy_coeff": learner.entropy_coeff}
-        if isinstance(self.source, ExactLevels):
-            exact = self.source.draw(self.generator)
-            metrics |= learner.update(exact)
-            state.steps += self.cfg.algo.counted_as
-        else:
-            batch = self.source.collect(learner.policy)
-            metrics |= learner.update(batch)
-            metrics |= {"train/return": batch.reward.mean(), "train/mini_episode_steps": batch.steps / batch.episodes}
-            state.steps += batch.steps
-            state.episodes += batch.episodes
+        state = self.state
+        self.learner.set_progress(state.steps / self.cfg.env_steps)
+        scheduled = self.learner.scheduled()
+        taken = self.turn.take(self.learner)
+        state.steps += taken.steps
+        state.episodes += taken.episodes
         state.updates += 1
-        return {name: float(value) for name, value in metrics.items()}
+        return scheduled | {name: float(value) for name, value in taken.metrics.items()}
 
     def _watch(self) -> dict[str, float]:
         """The metrics of the policy as it is, on the levels that are looked at during training."""
@@ -249,9 +217,13 @@ class Run:
             self._write(self.checkpoints / "best.safetensors")
 
     def _write(self, path: Path) -> None:
-        tensors = module_tensors("policy", self.learner.policy) | optimizer_tensors(self.learner.optimizer)
-        if self.learner.critic is not None:
-            tensors |= module_tensors("critic", self.learner.critic)
+        learner = self.learner
+        tensors = module_tensors("policy", learner.policy)
+        if learner.critic is not None:
+            tensors |= module_tensors("critic", learner.critic)
+        if learner.optimizer is not None:
+            tensors |= optimizer_tensors(learner.optimizer)
+        tensors |= {f"learner.{name}": value for name, value in learner.tensors().items()}
         tensors["generator"] = self.generator.get_state()
         save_checkpoint(path, tensors, asdict(self.state))
 
@@ -261,10 +233,14 @@ class Run:
         if not saved:
             return
         tensors, meta = load_checkpoint(saved[-1])
-        load_module("policy", self.learner.policy, tensors, saved[-1])
-        if self.learner.critic is not None:
-            load_module("critic", self.learner.critic, tensors, saved[-1])
-        load_optimizer(self.learner.optimizer, tensors)
+        learner = self.learner
+        load_module("policy", learner.policy, tensors, saved[-1])
+        if learner.critic is not None:
+            load_module("critic", learner.critic, tensors, saved[-1])
+        if learner.optimizer is not None:
+            load_optimizer(learner.optimizer, tensors)
+        for name, value in learner.tensors().items():
+            value.copy_(tensors[f"learner.{name}"])
         self.generator.set_state(tensors["generator"])
         self.state = State(**meta)
 
@@ -272,28 +248,16 @@ class Run:
 # --------------------------------------------------------------------------------------- building blocks
 
 
-def reward_of(cfg: Config) -> Reward:
-    reward = cfg.reward
-    return Reward(
-        lam=reward.lam,
-        gamma=reward.gamma,
-        episodes_per_meta=reward.episodes_per_meta,
-        counting=reward.counting,
-        divide_by_best=reward.divide_by_best,
-        clip=reward.clip,
-    )
-
-
 def networks(cfg: Config, observe: Observation, context: int, *, with_critic: bool) -> tuple[Policy, Critic | None]:
     """A policy and, where the algorithm has one, a critic; their weights follow from the seed alone."""
     size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation)
-    noise, scale = cfg.policy.noise, observe.scale.cpu()
+    noise = cfg.policy.noise
     critic = None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(cfg.seed)
-        policy = Policy(observe.shape, NUM_ACTIONS, size, scale=scale, noise=noise)
+        policy = algorithms()[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, noise)
         if with_critic:
-            critic = Critic(observe.shape, size, scale=scale, noise=noise, context=context)
+            critic = Critic(observe.shape, size, scale=observe.scale.cpu(), noise=noise, context=context)
     return policy, critic
 
 

@@ -125,7 +125,7 @@ def test_a_wrong_key_or_type_is_refused(wrong: str) -> None:
 
 def test_every_algorithm_world_and_policy_is_an_option() -> None:
     offered = {group: {name for each, name in OPTIONS if each == group} for group in GROUPS}
-    assert offered["algo"] == set(algorithms()) == {"a2c", "exact", "ppo", "reinforce"}
+    assert offered["algo"] == set(algorithms()) == {"a2c", "exact", "ppo", "reinforce", "tabular"}
     assert offered["levels"] == {*WORLDS, "paper", "generated"}
 
 
@@ -217,7 +217,7 @@ def test_every_number_has_limits_and_every_rule_a_key() -> None:
     for name in algorithms():
         flat = flattened(
             OmegaConf.to_container(
-                composed(f"algo={name}", "threads=1", "reward.clip=1", "env_steps=1", "algo.entropy=1", "run_dir=x")
+                composed(f"algo={name}", "threads=1", "reward.clip=1", "env_steps=1", "levels.entropy=1", "run_dir=x")
             )
         )
         everything |= set(flat)
@@ -233,9 +233,14 @@ def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
     return {key: value for name, each in values.items() for key, value in flattened(each, f"{prefix}{name}.").items()}
 
 
+TABULAR = {"gradient", "epsilon", "epsilon_end", "decay_episodes", "random_episodes"}
+"""Keys that of all algorithms only the tabular one has."""
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        *("algo.epsilon=0", "algo.epsilon_end=1.1", "algo.decay_episodes=0", "algo.random_episodes=-1"),
         *(f"{key}=unheard_of" for key in ["algo.name", *CHOICES]),
         *("reward.lam=0", "reward.lam=1.5", "reward.gamma=0", "reward.clip=0", "reward.episodes_per_meta=0"),
         *("algo.lr=-1", "algo.lr=nan", "algo.lr=inf", "algo.epochs=0", "algo.minibatches=0", "algo.gae_lambda=1.1"),
@@ -244,8 +249,10 @@ def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
     ],
 )
 def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^{wrong.partition('=')[0]}=.*(expected|use at most)"):
-        check_values(composed(wrong, "run_dir=x"))
+    key = wrong.partition("=")[0]
+    algo = "tabular" if key.removeprefix("algo.") in TABULAR else "ppo"
+    with pytest.raises(ConfigError, match=rf"^{key}=.*(expected|use at most)"):
+        check_values(composed(f"algo={algo}", wrong, "run_dir=x"))
 
 
 def test_null_is_no_number_out_of_limits() -> None:

@@ -1,0 +1,241 @@
+"""REINFORCE on tables of logits, compiled: many agents at once, each with a level, a reward and a stream of its own.
+
+What becomes of an agent follows from its rules and its stream alone, however many others are trained
+beside it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+NUM_ACTIONS = 4
+LONGEST = 4096
+"""Steps of a mini-episode at most: on a clock that counts moves a policy can bump into walls for ever. A
+mini-episode that is cut off here is neither learned from nor counted among the lengths."""
+
+
+class Worlds(NamedTuple):
+    """Levels as numbered rows of a table: B levels, R rows, K lengths. A row is a state without its time."""
+
+    target: np.ndarray
+    """[B, R, 4] the row that an action leads to."""
+    coin: np.ndarray
+    """[B, R, 4] value of the coin that it collects."""
+    ticks: np.ndarray
+    """[B, R, 4] time that it takes: 1, or 0 for a bump that is free."""
+    delay: np.ndarray
+    """[B, R, 4] time that it adds, if the button works."""
+    chance: np.ndarray
+    """[B, R, 4] chance with which that button works."""
+    start: np.ndarray
+    """[B] the row at the start."""
+    shutdown: np.ndarray
+    """[B] time left at the start."""
+    column: np.ndarray
+    """[B, T + 1] the number of a trajectory-length among the level's lengths."""
+    num_lengths: np.ndarray
+    """[B] k."""
+
+
+class Rules(NamedTuple):
+    """What each of A agents is told."""
+
+    level: np.ndarray
+    """[A] the level that it plays."""
+    lam: np.ndarray
+    """[A] λ; 1 for the default reward."""
+    gamma: np.ndarray
+    """[A] γ, for each step."""
+    episodes_per_meta: np.ndarray
+    """[A] E."""
+    divisor: np.ndarray
+    """[A, K] what coins are divided by, given the length: m(l), or whatever stands in for it."""
+    learns_divisor: np.ndarray
+    """[A] whether the largest return seen so far given the length stands in for m(l)."""
+    clip: np.ndarray
+    """[A] the largest reward of a coin."""
+    lr: np.ndarray
+    """[A, 2] learning rate at the start and at the end of the schedule."""
+    epsilon: np.ndarray
+    """[A, 2] the same of ε, the chance that an action is drawn uniformly."""
+    decay_episodes: np.ndarray
+    """[A] mini-episodes over which both fall exponentially; then they stay."""
+    random_episodes: np.ndarray
+    """[A] mini-episodes before that with ε = 1."""
+    behaviour_gradient: np.ndarray
+    """[A] whether the gradient is that of the ε-greedy policy, which plays, and not of the softmax policy."""
+
+
+class State(NamedTuple):
+    """Where A agents stand. `play` takes it on, in place."""
+
+    logits: np.ndarray
+    """[A, R, 4]"""
+    stream: np.ndarray
+    """[A] where the agent's random numbers are, as int64."""
+    played: np.ndarray
+    """[A] mini-episodes."""
+    steps: np.ndarray
+    """[A] environment steps."""
+    cut_off: np.ndarray
+    """[A] mini-episodes that were cut off."""
+    in_meta: np.ndarray
+    """[A] i − 1, the mini-episodes of the meta-episode so far."""
+    chosen_before: np.ndarray
+    """[A, K] N, how often each length was chosen in it."""
+    best_seen: np.ndarray
+    """[A, K] the largest return so far given each length."""
+
+
+def new_state(seeds: np.ndarray, rows: int, lengths: int) -> State:
+    """Agents that know nothing, each with the stream of its seed."""
+    agents = len(seeds)
+
+    def zeros(*shape: int) -> np.ndarray:
+        return np.zeros((agents, *shape), np.int64)
+
+    logits = np.zeros((agents, rows, NUM_ACTIONS))
+    stream = _mix(np.asarray(seeds, np.uint64)).view(np.int64)
+    return State(logits, stream, zeros(), zeros(), zeros(), zeros(), zeros(lengths), np.zeros((agents, lengths)))
+
+
+def _mix(z: np.ndarray) -> np.ndarray:
+    """Neighbouring seeds to streams that have nothing to do with each other (the finaliser of MurmurHash3)."""
+    z = (z ^ (z >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    z = (z ^ (z >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return z ^ (z >> np.uint64(33))
+
+
+@njit(parallel=True, cache=True)
+def play(worlds: Worlds, rules: Rules, state: State, episodes: int) -> None:
+    """Every agent plays so many mini-episodes and learns from each."""
+    for agent in prange(len(rules.level)):
+        scratch = _Scratch(
+            np.empty(LONGEST, np.int64),
+            np.empty(LONGEST, np.int64),
+            np.empty(LONGEST),
+            np.empty(LONGEST),
+            np.empty((LONGEST, NUM_ACTIONS)),
+        )
+        for _ in range(episodes):
+            _mini_episode(worlds, rules, state, agent, scratch)
+
+
+class _Scratch(NamedTuple):
+    """The steps of one mini-episode."""
+
+    row: np.ndarray
+    action: np.ndarray
+    coin: np.ndarray
+    weight: np.ndarray
+    """The gradient's factor: 1, or softmax policy ÷ ε-greedy policy × (1 − ε)."""
+    chance: np.ndarray
+    """[., 4] the softmax policy."""
+
+
+@njit
+def _mini_episode(worlds: Worlds, rules: Rules, state: State, agent: int, steps: _Scratch) -> None:
+    level, gamma = rules.level[agent], rules.gamma[agent]
+    lr, epsilon = _scheduled(rules, agent, state.played[agent])
+    logits = state.logits[agent]
+    row, left, count, tick, total = worlds.start[level], worlds.shutdown[level], 0, 0, 0.0
+    while left > 0 and count < LONGEST:
+        chance = steps.chance[count]
+        _softmax(logits[row], chance)
+        action = _draw(chance, epsilon, state.stream, agent)
+        coin = worlds.coin[level, row, action]
+        steps.row[count], steps.action[count], steps.coin[count] = row, action, coin
+        steps.weight[count] = 1.0
+        if rules.behaviour_gradient[agent]:
+            greedy = (1.0 - epsilon) * chance[action]
+            steps.weight[count] = greedy / (greedy + epsilon / NUM_ACTIONS)
+        total += gamma**tick * coin
+        tick += worlds.ticks[level, row, action]
+        left -= worlds.ticks[level, row, action]
+        delay, works = worlds.delay[level, row, action], worlds.chance[level, row, action]
+        if delay > 0 and (works == 1.0 or _uniform(state.stream, agent) < works):
+            left += delay
+        row = worlds.target[level, row, action]
+        count += 1
+    state.played[agent] += 1
+    state.steps[agent] += count
+    if left > 0:
+        state.cut_off[agent] += 1
+        return
+    paid = _discount_over_divisor(worlds, rules, state, agent, worlds.column[level, tick], total)
+    _learn(logits, steps, count, lr, gamma, paid, rules.clip[agent])
+
+
+@njit
+def _discount_over_divisor(worlds: Worlds, rules: Rules, state: State, agent: int, length: int, total: float) -> float:
+    """λ^(N − (i−1)/k) ÷ m for the mini-episode that has just ended, which is counted then."""
+    state.best_seen[agent, length] = max(state.best_seen[agent, length], total)
+    divisor = state.best_seen[agent, length] if rules.learns_divisor[agent] else rules.divisor[agent, length]
+    exponent = state.chosen_before[agent, length] - state.in_meta[agent] / worlds.num_lengths[rules.level[agent]]
+    state.chosen_before[agent, length] += 1
+    state.in_meta[agent] += 1
+    if state.in_meta[agent] == rules.episodes_per_meta[agent]:
+        state.in_meta[agent] = 0
+        state.chosen_before[agent, :] = 0
+    return rules.lam[agent] ** exponent / divisor if divisor > 0.0 else 0.0
+
+
+@njit
+def _learn(logits: np.ndarray, steps: _Scratch, count: int, lr: float, gamma: float, paid: float, clip: float) -> None:
+    """One step of gradient ascent on Σ_t G_t log π(a_t), G_t the discounted reward from step t on."""
+    to_go = 0.0
+    for step in range(count - 1, -1, -1):
+        # No coin is paid 0 also where the discount is too large for a float.
+        reward = min(paid * steps.coin[step], clip) if steps.coin[step] > 0.0 else 0.0
+        to_go = reward + gamma * to_go
+        by = lr * steps.weight[step] * to_go
+        for action in range(NUM_ACTIONS):
+            logits[steps.row[step], action] -= by * steps.chance[step, action]
+        logits[steps.row[step], steps.action[step]] += by
+
+
+@njit
+def _scheduled(rules: Rules, agent: int, played: int) -> tuple[float, float]:
+    """The learning rate and ε after so many mini-episodes."""
+    done = min(max(played - rules.random_episodes[agent], 0) / rules.decay_episodes[agent], 1.0)
+    lr = rules.lr[agent, 0] ** (1.0 - done) * rules.lr[agent, 1] ** done
+    epsilon = rules.epsilon[agent, 0] ** (1.0 - done) * rules.epsilon[agent, 1] ** done
+    return lr, 1.0 if played < rules.random_episodes[agent] else epsilon
+
+
+@njit
+def _softmax(logits: np.ndarray, chance: np.ndarray) -> None:
+    top = logits.max()
+    total = 0.0
+    for action in range(NUM_ACTIONS):
+        chance[action] = np.exp(logits[action] - top)
+        total += chance[action]
+    for action in range(NUM_ACTIONS):
+        chance[action] /= total
+
+
+@njit
+def _draw(chance: np.ndarray, epsilon: float, stream: np.ndarray, agent: int) -> int:
+    """An action of the ε-greedy policy."""
+    if _uniform(stream, agent) < epsilon:
+        return int(_uniform(stream, agent) * NUM_ACTIONS)
+    u = _uniform(stream, agent)
+    for action in range(NUM_ACTIONS - 1):
+        u -= chance[action]
+        if u < 0.0:
+            return action
+    return NUM_ACTIONS - 1
+
+
+@njit
+def _uniform(stream: np.ndarray, agent: int) -> float:
+    """The next number in [0, 1) of an agent's stream (splitmix64)."""
+    stream[agent] += np.int64(-0x61C8864680B583EB)
+    z = np.uint64(stream[agent])
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * 2.0**-53

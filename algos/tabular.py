@@ -1,0 +1,144 @@
+"""The paper's algorithm: REINFORCE (Williams 1992) on a table with a row of logits for each observation.
+
+Mini-episodes are played ε-greedily, one after the other, and the table learns from each at once: every
+step's logits move along the gradient of the log-probability of its action, times the discounted reward
+from that step on. As in the paper, as far as it can be told, the gradient is the softmax policy's although
+the ε-greedy policy plays; `gradient=behaviour` takes that of the policy that plays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import MISSING
+from torch import Tensor, nn
+
+from algos.networks import Size
+from algos.table import NUM_ACTIONS, Rules, Worlds, new_state, play
+from algos.updates import Learner
+
+GRADIENTS = ("softmax", "behaviour")
+
+
+@dataclass
+class Config:
+    name: str = MISSING
+    observation: str = MISSING
+    counting: str = MISSING
+    episodes: int = MISSING
+    lr: float = MISSING
+    lr_end: float = MISSING
+    epsilon: float = MISSING
+    epsilon_end: float = MISSING
+    decay_episodes: int = MISSING
+    random_episodes: int = MISSING
+    gradient: str = MISSING
+
+
+class TablePolicy(nn.Module):
+    """Logits of the actions from observations [x, y, c…, b…], looked up.
+
+    The row of an observation is its cell, counted row by row, then a bit for each coin and button: 1 once
+    it is taken.
+    """
+
+    noise = 0
+    logits: Tensor
+
+    def __init__(self, width: int, height: int, num_objects: int) -> None:
+        super().__init__()
+        self.width, self.num_objects = width, num_objects
+        rows = width * height << num_objects
+        self.register_buffer("logits", torch.zeros(rows, NUM_ACTIONS, dtype=torch.float64))
+        self._bits = torch.arange(num_objects)
+
+    def forward(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
+        return self.logits[self.row(observation)]
+
+    def row(self, observation: Tensor) -> Tensor:
+        seen = observation.long()
+        taken = ((1 - seen[:, 2:]) << self._bits).sum(-1)
+        return (seen[:, 1] * self.width + seen[:, 0] << self.num_objects) | taken
+
+
+class Tabular(Learner):
+    """One agent of `algos.table`, as a learner among the others."""
+
+    learns_from = "world"
+    policy: TablePolicy
+
+    @classmethod
+    def new_policy(cls, observation: Any, num_actions: int, size: Size, noise: int) -> TablePolicy:
+        return TablePolicy(observation.width, observation.height, observation.num_objects)
+
+    def begin(self, worlds: Worlds, rules: Rules) -> None:
+        """The world to play in, and the rules to play by."""
+        seed = torch.randint(1 << 62, (1,), generator=self.generator).numpy()
+        self._worlds, self._rules = worlds, rules
+        state = new_state(seed, len(self.policy.logits), rules.divisor.shape[1])
+        self.state = state._replace(logits=self.policy.logits.unsqueeze(0).numpy())
+
+    def update(self, episodes: int) -> dict[str, Tensor]:
+        """Play so many mini-episodes, with an update after each."""
+        cut_off = int(self.state.cut_off[0])
+        play(self._worlds, self._rules, self.state, episodes)
+        logits = self.policy.logits.log_softmax(-1)
+        entropy = -(logits.exp() * logits).sum(-1).mean()
+        return {"policy/entropy": entropy, "train/cut_off": torch.tensor(float(self.state.cut_off[0] - cut_off))}
+
+    def scheduled(self) -> dict[str, float]:
+        lr, epsilon = schedule(self.config, int(self.state.played[0]))
+        return {"optim/lr": lr, "optim/epsilon": epsilon}
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {name: torch.from_numpy(value) for name, value in self.state._asdict().items() if name != "logits"}
+
+
+def schedule(config: Config, played: int) -> tuple[float, float]:
+    """The learning rate and ε after so many mini-episodes, as `algos.table` computes them."""
+    done = min(max(played - config.random_episodes, 0) / config.decay_episodes, 1.0)
+    lr, epsilon = (
+        start ** (1 - done) * end**done
+        for start, end in ((config.lr, config.lr_end), (config.epsilon, config.epsilon_end))
+    )
+    return lr, 1.0 if played < config.random_episodes else epsilon
+
+
+def rules_for(
+    agents: int,
+    config: Config,
+    divisor: Sequence[float],
+    *,
+    lam: float,
+    gamma: float,
+    episodes_per_meta: int,
+    clip: float | None = None,
+    learns_divisor: bool = False,
+) -> Rules:
+    """Agents that differ in nothing but their streams, all on level 0."""
+
+    def each(value: Any, kind: type = float) -> np.ndarray:
+        return np.repeat(np.array([value], kind), agents, 0)
+
+    return Rules(
+        level=each(0, int),
+        lam=each(lam),
+        gamma=each(gamma),
+        episodes_per_meta=each(episodes_per_meta, int),
+        divisor=each(list(divisor)),
+        learns_divisor=each(learns_divisor, bool),
+        clip=each(math.inf if clip is None else clip),
+        lr=each([config.lr, config.lr_end]),
+        epsilon=each([config.epsilon, config.epsilon_end]),
+        decay_episodes=each(config.decay_episodes, int),
+        random_episodes=each(config.random_episodes, int),
+        behaviour_gradient=each(config.gradient == "behaviour", bool),
+    )
+
+
+Algorithm = Tabular
