@@ -26,11 +26,9 @@ GRADIENTS = ("softmax", "behaviour")
 
 
 @dataclass
-class Config:
-    name: str = MISSING
-    observation: str = MISSING
-    counting: str = MISSING
-    episodes: int = MISSING
+class Schedule:
+    """How a table is trained."""
+
     lr: float = MISSING
     lr_end: float = MISSING
     epsilon: float = MISSING
@@ -38,6 +36,14 @@ class Config:
     decay_episodes: int = MISSING
     random_episodes: int = MISSING
     gradient: str = MISSING
+
+
+@dataclass
+class Config(Schedule):
+    name: str = MISSING
+    observation: str = MISSING
+    counting: str = MISSING
+    episodes: int = MISSING
 
 
 class TablePolicy(nn.Module):
@@ -99,7 +105,7 @@ class Tabular(Learner):
         return {name: torch.from_numpy(value) for name, value in self.state._asdict().items() if name != "logits"}
 
 
-def schedule(config: Config, played: int) -> tuple[float, float]:
+def schedule(config: Schedule, played: int) -> tuple[float, float]:
     """The learning rate and ε after so many mini-episodes, as `algos.table` computes them."""
     done = min(max(played - config.random_episodes, 0) / config.decay_episodes, 1.0)
     lr, epsilon = (
@@ -111,7 +117,7 @@ def schedule(config: Config, played: int) -> tuple[float, float]:
 
 def rules_for(
     agents: int,
-    config: Config,
+    config: Schedule,
     divisor: Sequence[float],
     *,
     lam: float,

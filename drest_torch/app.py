@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -13,10 +14,22 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from drest_torch.checkpoints import CheckpointError
 from drest_torch.config import ConfigError, config_folder, schemas
 from drest_torch.loggers import LoggerError
+from drest_torch.studies.executors import ExecutorError
+from drest_torch.studies.jobs import JobError
 from envs.levels import LevelError
 from envs.rendering import PictureError
 
-MISTAKES = (ConfigError, LevelError, CheckpointError, LoggerError, PictureError, OSError, OmegaConfBaseException)
+MISTAKES = (
+    ConfigError,
+    LevelError,
+    CheckpointError,
+    LoggerError,
+    PictureError,
+    ExecutorError,
+    JobError,
+    OSError,
+    OmegaConfBaseException,
+)
 
 HELP = {
     "train": (
@@ -29,13 +42,19 @@ HELP = {
         "python -m drest_torch.evaluate run=runs/NAME levels.path=FILE.jsonl out=FILE.json",
         ("levels",),
     ),
+    "study": (
+        "Run a study, or go on with it, and write its report.",
+        "python -m drest_torch.study study=example",
+        ("study",),
+    ),
 }
 """Of each command: what it does, an example, and the groups that it has."""
 
 
-def register() -> None:
+def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({})) -> None:
+    """``further`` are schemas that only one command has."""
     store = ConfigStore.instance()
-    for (group, name), schema in schemas().items():
+    for (group, name), schema in {**schemas(), **further}.items():
         store.store(group=group, name=name, node=schema)
     for command in HELP:
         store.store(group="hydra/help", name=command, node={"template": help_text(command)})

@@ -188,9 +188,8 @@ def policy_pictures(
     drawn = [reachable.mdp.levels[index] for index in levels_to_draw]
     paths = [folder / name for name in _file_names(drawn)]
     for index, level, path in zip(levels_to_draw, drawn, paths, strict=True):
-        before = policy_arrows(reachable, probabilities, visits, index, pressed=False)
-        after = policy_arrows(reachable, probabilities, visits, index, pressed=True)
-        _write(_policy_figure(level, _panels(level, before, after), _caption(numbers[index])), path)
+        panels = policy_panels(level, reachable, probabilities, visits, index)
+        _write(_policy_figure(level, panels, _caption(numbers[index])), path)
     return paths
 
 
@@ -215,8 +214,16 @@ def policy_arrows(
     return arrows.reshape(mdp.height, mdp.width, NUM_ACTIONS)[: level.height, : level.width].cpu().numpy()
 
 
-def _panels(level: Level, before: np.ndarray, after: np.ndarray) -> list[Panel]:
-    """A lone button is not drawn once it is gone; of several it is not known which is."""
+def policy_panels(
+    level: Level, reachable: Reachable, probabilities: Tensor, visits: Tensor, level_index: int
+) -> list[Panel]:
+    """The policy before a button was entered and after it.
+
+    A lone button is not drawn once it is gone; of several it is not known which is.
+    """
+    before, after = (
+        policy_arrows(reachable, probabilities, visits, level_index, pressed=pressed) for pressed in (False, True)
+    )
     if not level.buttons:
         return [Panel(arrows=before)]
     alone = len(level.buttons) == 1

@@ -1,0 +1,115 @@
+"""What a study is: a list of runs, and a report on what they found.
+
+A study is a module of this package with
+
+    Config                                the names and types of `configs/study/NAME.yaml`
+    jobs(cfg) -> list[Job]                its runs
+    report(cfg, finished) -> Report       what they show; runs that failed are missing from ``finished``
+
+and is found by its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from omegaconf import MISSING
+
+from drest_torch import studies
+from drest_torch.pages import Section
+from drest_torch.studies.jobs import Job, Result, Store
+
+
+@dataclass
+class StudyConfig:
+    """What every study is told."""
+
+    name: str = MISSING
+    quick: dict[str, Any] = MISSING
+    """Values that `quick=true` puts in place of others."""
+
+
+@dataclass
+class AllStudies:
+    """`study=all`."""
+
+    name: str = MISSING
+    studies: list[str] = MISSING
+
+
+@dataclass
+class StudyCommand:
+    """What the command is told besides the study."""
+
+    study: Any = MISSING
+    quick: bool = MISSING
+    executor: str = MISSING
+    workers: int | None = MISSING
+    address: str | None = MISSING
+    out: str = MISSING
+    progress: bool = MISSING
+
+
+@dataclass(frozen=True)
+class Report:
+    title: str
+    question: str
+    sections: Sequence[Section]
+    numbers: dict[str, Any]
+    """What others quote, as JSON values."""
+
+
+@dataclass
+class Finished:
+    """The results of a study's runs, read when they are asked for."""
+
+    store: Store
+    _read: dict[str, Result | None] = field(default_factory=dict)
+
+    def get(self, job: Job) -> Result | None:
+        digest = job.digest()
+        if digest not in self._read:
+            self._read[digest] = self.store.get(job)
+        return self._read[digest]
+
+    def __getitem__(self, job: Job) -> Result:
+        result = self.get(job)
+        if result is None:
+            raise KeyError(f"run '{job.name}' has no result")
+        return result
+
+    def of(self, jobs: Iterable[Job]) -> list[tuple[Job, Result]]:
+        """Those of the runs that have a result."""
+        return [(job, result) for job in jobs if (result := self.get(job)) is not None]
+
+
+def all_studies() -> dict[str, ModuleType]:
+    """The studies by name: every module of the package that has ``jobs`` and ``report``."""
+    names = [name for _, name, _ in pkgutil.iter_modules(studies.__path__)]
+    modules = {name: importlib.import_module(f"drest_torch.studies.{name}") for name in names}
+    return {name: module for name, module in modules.items() if hasattr(module, "jobs") and hasattr(module, "report")}
+
+
+def study_schemas() -> dict[tuple[str | None, str], type]:
+    """Their schemas by (group, name), for `drest_torch.app.register`."""
+    command: dict[tuple[str | None, str], type] = {
+        (None, "base_study"): StudyCommand,
+        ("study", "base_all"): AllStudies,
+    }
+    return command | {("study", f"base_{name}"): module.Config for name, module in all_studies().items()}
+
+
+def mean_sd(values: np.ndarray, digits: int = 3) -> str:
+    """Mean ± standard deviation, as the paper gives them."""
+    return f"{values.mean():.{digits}f} ± {spread(values):.{digits}f}"
+
+
+def spread(values: np.ndarray) -> float:
+    """The standard deviation of a sample; that of one value is 0."""
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0

@@ -1,0 +1,113 @@
+"""What the studies draw: training curves of many agents, and tabular policies as arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from drest_torch import figures
+from drest_torch.pages import Plot, Style
+from drest_torch.tables import Tables
+from envs.rendering import draw
+
+DRAWN = 10
+"""Of more agents than this no faint lines are drawn."""
+THREE_ABREAST = (3.5, 2.8)
+"""Inches of a plot, so that three stand beside each other on a laptop."""
+COLOURS: dict[str, Callable[[Style], str]] = {
+    "default": lambda style: style.default_reward,
+    "drest": lambda style: style.drest,
+    "green": lambda style: style.series[2],
+    "pink": lambda style: style.series[3],
+    "violet": lambda style: style.series[4],
+    "brown": lambda style: style.series[5],
+    "text": lambda style: style.text,
+}
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One group of agents."""
+
+    label: str
+    colour: str
+    values: np.ndarray
+    """[T, A]"""
+
+
+def smoothed(values: np.ndarray, window: int) -> np.ndarray:
+    """The simple moving average over the last ``window`` evaluations (of fewer, at first) [T, ...]."""
+    total = np.concatenate([np.zeros((1, *values.shape[1:])), values.cumsum(0, dtype=float)])
+    end = np.arange(1, len(values) + 1)
+    begin = np.maximum(end - window, 0)
+    return (total[end] - total[begin]) / (end - begin).reshape(-1, *[1] * (values.ndim - 1))
+
+
+def training_plot(
+    x: np.ndarray,
+    groups: Sequence[Curves],
+    *,
+    title: str,
+    xlabel: str,
+    alt: str,
+    caption: str = "",
+    window: int = 1,
+    limits: tuple[float, float] | None = (-0.03, 1.03),
+    log: bool = False,
+    reference: float | None = None,
+    size: tuple[float, float] = (5.2, 3.4),
+) -> Plot:
+    """Means as solid lines, the first agents as faint ones, as in the paper's Figure 3."""
+
+    def drawn(figure: Figure, style: Style) -> None:
+        ax = figure.add_subplot()
+        if reference is not None:
+            ax.axhline(reference, color=style.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=1)
+        for group in groups:
+            colour = COLOURS[group.colour](style)
+            values = smoothed(group.values, window)
+            if values.shape[1] > 1:
+                ax.plot(x, values[:, :DRAWN], color=colour, linewidth=0.7, alpha=0.35)
+            ax.plot(x, values.mean(1), color=colour, label=group.label, linewidth=2)
+        if log:
+            ax.set_yscale("log")
+        if limits is not None:
+            ax.set_ylim(*limits)
+        ax.set_title(title)
+        ax.set_xlabel(xlabel)
+        ax.legend(loc="best")
+
+    return Plot(alt=alt, caption=caption, draw=drawn, size=size)
+
+
+def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, caption: str) -> Plot:
+    """The policy of the first agent on its level, before and after the button, as in the paper's Figure 4."""
+    level = tables.mdp.levels[0]
+    probabilities = tables.probabilities(logits)
+    visits = tables.reachable.visits(probabilities)
+    panels = figures.policy_panels(level, tables.reachable, probabilities, visits, 0)
+
+    def drawn(figure: Figure, style: Style) -> None:
+        figure.set_facecolor("white")  # the boards have colours of their own
+        for index, panel in enumerate(panels):
+            ax = figure.add_subplot(1, len(panels), 1 + index)
+            draw(level, ax, taken=panel.taken, arrows=panel.arrows)
+            ax.grid(False)
+            words = f"{title}: {panel.title}" if index == 0 else panel.title
+            ax.set_title(words, fontsize=10, color="#222222", loc="left")
+
+    side = 2.6
+    size = (side * len(panels), side * level.height / level.width + 0.4)
+    return Plot(alt=alt, caption=caption, draw=drawn, size=size)
+
+
+def band(
+    ax: Axes, x: np.ndarray, values: np.ndarray, colour: str, label: str, low: float = 10, high: float = 90
+) -> None:
+    """The mean of [X, A] values as a line, and the range between two percentiles as a shade."""
+    ax.fill_between(x, *np.percentile(values, (low, high), axis=1), color=colour, alpha=0.2, linewidth=0)
+    ax.plot(x, values.mean(1), color=colour, label=label)

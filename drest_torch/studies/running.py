@@ -1,0 +1,154 @@
+"""A study from its configuration to its report."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from drest_torch.config import ConfigError
+from drest_torch.pages import Block, Commands, Details, Items, Page, Section, Table, Text, write_page
+from drest_torch.studies.base import Finished, Report, all_studies
+from drest_torch.studies.executors import Executor, JobProgress, Local, RayCluster, run_jobs
+from drest_torch.studies.jobs import Failure, Job, Store
+from drest_torch.training import write_json
+
+EXECUTORS = ("local", "ray")
+_VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where and how studies are run; the names are those of `configs/study.yaml`."""
+
+    quick: bool
+    executor: str
+    workers: int | None
+    address: str | None
+    out: Path
+    progress: bool
+
+    @classmethod
+    def of(cls, cfg: Any) -> Settings:
+        if cfg.executor not in EXECUTORS:
+            raise ConfigError(f"executor={cfg.executor}; expected one of {', '.join(EXECUTORS)}")
+        if cfg.workers is not None and cfg.workers < 1:
+            raise ConfigError(f"workers={cfg.workers}; expected at least 1, or null for one for each core")
+        return cls(cfg.quick, cfg.executor, cfg.workers, cfg.address, Path(cfg.out), cfg.progress)
+
+    @property
+    def folder(self) -> Path:
+        """The quick version of a study has a folder of its own: it is no substitute for the study."""
+        return self.out / "quick" if self.quick else self.out
+
+
+def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
+    """Do the runs of these studies that are not done yet, and write the reports; returns the runs that failed."""
+    configs = [_effective(cfg, settings.quick) for cfg in chosen]
+    modules = all_studies()
+    jobs = {cfg.name: [_named(cfg.name, job) for job in modules[cfg.name].jobs(cfg)] for cfg in configs}
+    store = Store(settings.folder / "runs")
+    began = time.monotonic()
+    failures = _run({job.digest(): job for each in jobs.values() for job in each}.values(), store, settings)
+    seconds = time.monotonic() - began
+    done: list[tuple[Report, list[Block]]] = []
+    for cfg in configs:
+        report: Report = modules[cfg.name].report(cfg, Finished(store))
+        failed = [failure for failure in failures if failure.job.digest() in {job.digest() for job in jobs[cfg.name]}]
+        made = _how_it_was_made(cfg, jobs[cfg.name], failed, store, settings)
+        folder = settings.folder / cfg.name
+        write_json(folder / "summary.json", report.numbers)
+        page = Page(report.title, report.question, [*report.sections, Section("How this was made", made)])
+        write_page(page, folder / "report.html")
+        print(f"{report.title}: {folder / 'report.html'}")
+        done.append((report, made))
+    if len(configs) > 1:
+        path = settings.folder / "report.html"
+        write_page(_together(done, seconds), path)
+        print(f"All of them: {path}")
+    for failure in failures:
+        print(f"Failed: {failure.job.name}: {failure.reason}", file=sys.stderr)
+    return failures
+
+
+def _effective(cfg: Any, quick: bool) -> Any:
+    """A study's values, with those of its quick version put in their place where that is wanted."""
+    merged = OmegaConf.merge(cfg, cfg.quick) if quick else cfg
+    OmegaConf.resolve(merged)
+    return merged
+
+
+def _named(study: str, job: Job) -> Job:
+    return replace(job, name=f"{study}/{job.name}")
+
+
+def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
+    jobs = list(jobs)
+    workers = settings.workers or os.cpu_count() or 1
+    executor: Executor = Local(workers)
+    if settings.executor == "ray":
+        executor = RayCluster(settings.address, settings.workers)
+    if not settings.progress:
+        return run_jobs(jobs, store, executor)
+    with JobProgress(len(jobs), title=f"{len(jobs)} runs") as progress:
+        return run_jobs(jobs, store, executor, report=progress)
+
+
+def _how_it_was_made(
+    cfg: Any, jobs: Sequence[Job], failed: Sequence[Failure], store: Store, settings: Settings
+) -> list[Block]:
+    quick = " quick=true" if settings.quick else ""
+    blocks: list[Block] = [Commands([f"python -m drest_torch.study study={cfg.name}{quick}"])]
+    if settings.quick:
+        blocks.append(
+            Text("This is the **quick** version: it shows that everything works, and its numbers mean little.")
+        )
+    finished = [job for job in jobs if store.get(job) is not None]
+    seconds = sum(store.seconds(job) for job in finished)
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS)
+    blocks.append(
+        Items(
+            [
+                f"{len(finished)} of {len(jobs)} runs, {_duration(seconds)} of computing in all, one thread each.",
+                f"Python {platform.python_version()}, {versions}.",
+                f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores.",
+                "Every number in this report is exact given the trained policies: nothing is sampled to measure it.",
+            ]
+        )
+    )
+    if failed:
+        rows = [[failure.job.name, failure.reason] for failure in failed]
+        blocks.append(Table("Runs that failed, and are missing above", ["run", "why"], rows))
+    values = OmegaConf.to_yaml(cfg).splitlines()
+    rows = [[job.name, f"{store.seconds(job):.1f}", job.digest()] for job in finished]
+    blocks.append(Details("The values of the study", [Commands(values)]))
+    blocks.append(Details("Its runs", [Table("Runs", ["run", "seconds", "known by"], rows)]))
+    return blocks
+
+
+def _together(done: Sequence[tuple[Report, Sequence[Block]]], seconds: float) -> Page:
+    sections = []
+    for report, made in done:
+        blocks = [block for section in report.sections for block in _under_heading(section)]
+        sections.append(Section(report.title, [*blocks, Details("How this was made", made)], lead=report.question))
+    subtitle = "Every experiment of *Towards shutdownable agents via stochastic choice*, and what we add to it."
+    return Page("The paper, reproduced", subtitle.replace("*", ""), sections, f"Made in {_duration(seconds)}.")
+
+
+def _under_heading(section: Section) -> list[Block]:
+    lead = [Text(section.lead)] if section.lead else []
+    return [Text(f"**{section.title}**"), *lead, *section.blocks]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
