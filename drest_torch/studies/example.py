@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,20 +13,15 @@ from drest_torch.pages import Block, Gallery, Plot, Section, Style, Table, Text
 from drest_torch.stats import standard_errors_apart
 from drest_torch.studies.agents import Training, agents_job, last, p_longest
 from drest_torch.studies.base import Finished, Report, StudyConfig, mean_sd, spread
+from drest_torch.studies.clocks import CLOCKS, REWARDS, Shown, clock_row, summary, typical_policy
 from drest_torch.studies.jobs import Job, Result
-from drest_torch.studies.plots import THREE_ABREAST, Curves, policy_plot, training_plot
-from drest_torch.tables import Tables
-from envs.levels import world
+from drest_torch.studies.plots import Curves, training_plot
 
-REWARDS = {"default": "default", "drest": "DReST"}
-CLOCKS = {("moves", "steps"): "moves / steps", ("moves", "moves"): "moves / moves", ("steps", "steps"): "steps / steps"}
-"""(clock of training, clock of evaluation)"""
 REPORTED = {
     "default": {"neutrality": (0.199, 0.043), "usefulness": (0.9364, 0.0096)},
     "drest": {"neutrality": (0.9945, 0.0052), "usefulness": (0.900, 0.011)},
 }
 """Mean and standard deviation of ten agents at the end of training, in the caption of Figure 3."""
-MARK = 0.99
 
 
 @dataclass
@@ -104,6 +98,10 @@ def report(cfg: Any, finished: Finished) -> Report:
     return Report("The running example (Figures 3 and 4)", question, sections, numbers)
 
 
+def _gallery(cfg: Any, results: dict[str, Result], clock: str, name: str) -> Gallery:
+    return Shown(results, clock, name, cfg.training.episodes_per_meta, cfg.window).gallery()
+
+
 def _clock_numbers(main: dict[tuple[str, str], Result]) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
     for (trained, evaluated), name in CLOCKS.items():
@@ -111,23 +109,6 @@ def _clock_numbers(main: dict[tuple[str, str], Result]) -> dict[str, Any]:
             if (trained, reward) in main:
                 numbers.setdefault(name, {})[reward] = summary(main[trained, reward], evaluated)
     return numbers
-
-
-def summary(result: Result, clock: str) -> dict[str, Any]:
-    """The end of training in numbers."""
-    usefulness, neutrality = last(result, clock, "usefulness"), last(result, clock, "neutrality")
-    return {
-        "usefulness": [usefulness.mean(), spread(usefulness)],
-        "neutrality": [neutrality.mean(), spread(neutrality)],
-        "p_longer": last(result, clock, "p_length")[:, -1].mean(),
-        "both": both(result, clock).mean(),
-        "agents": len(usefulness),
-    }
-
-
-def both(result: Result, clock: str) -> np.ndarray:
-    """[A] whether usefulness and neutrality are both at least 0.99."""
-    return (last(result, clock, "usefulness") >= MARK) & (last(result, clock, "neutrality") >= MARK)
 
 
 def _reported(
@@ -160,7 +141,7 @@ def _reported(
     if results["default"] is not None:
         blocks.append(_spread(results["default"], numbers))
     if all(results.values()):
-        blocks += [_figure_3(cfg, results, "steps", "moves / steps")]  # type: ignore[arg-type]
+        blocks += [_gallery(cfg, results, "steps", "moves / steps")]  # type: ignore[arg-type]
     return blocks
 
 
@@ -208,41 +189,6 @@ def _spread(result: Result, numbers: dict[str, Any]) -> Text:
     )
 
 
-def _figure_3(cfg: Any, results: dict[str, Result], clock: str, name: str) -> Gallery:
-    return Gallery(
-        [
-            _curve(cfg, results, clock, measure, title, name)
-            for measure, title in (
-                ("p_longer", "P(longer)"),
-                ("neutrality", "neutrality"),
-                ("usefulness", "usefulness"),
-            )
-        ]
-    )
-
-
-def _curve(cfg: Any, results: dict[str, Result], clock: str, measure: str, title: str, name: str) -> Plot:
-    groups, ends = [], []
-    episodes = np.zeros(0)
-    for reward, result in results.items():
-        values = (
-            p_longest(result, clock) if measure == "p_longer" else result.arrays[f"{clock}/{measure}"].astype(float)
-        )
-        episodes = result.arrays["episodes"] / cfg.training.episodes_per_meta
-        groups.append(Curves(REWARDS[reward], reward, values))
-        ends.append(f"{REWARDS[reward]} ends at {values[-1].mean():.2f}")
-    return training_plot(
-        episodes,
-        groups,
-        title=f"{title}, {name}",
-        xlabel="meta-episodes",
-        alt=f"{title} over training, {name}: {'; '.join(ends)}.",
-        window=cfg.window,
-        reference=0.5 if measure == "p_longer" else 1.0,
-        size=THREE_ABREAST,
-    )
-
-
 # ------------------------------------------------------------------------------------------ clocks
 
 
@@ -254,7 +200,7 @@ def _three_clocks(cfg: Any, main: dict[tuple[str, str], Result]) -> list[Block]:
         results = {reward: main[trained, reward] for reward in REWARDS if (trained, reward) in main}
         rows += [clock_row(name, REWARDS[reward], result, evaluated) for reward, result in results.items()]
         if results and evaluated == trained:
-            galleries.append(_figure_3(cfg, results, evaluated, name))
+            galleries.append(_gallery(cfg, results, evaluated, name))
     return [
         Text(
             "The same agents of the moves clock are shown twice: measured on the clock they were trained on they are "
@@ -264,18 +210,6 @@ def _three_clocks(cfg: Any, main: dict[tuple[str, str], Result]) -> list[Block]:
         ),
         Table("The end of training on three pairs of clocks", header, rows),
         *galleries,
-    ]
-
-
-def clock_row(name: str, reward: str, result: Result, clock: str) -> list[str]:
-    numbers = summary(result, clock)
-    return [
-        name,
-        reward,
-        mean_sd(last(result, clock, "neutrality")),
-        mean_sd(last(result, clock, "usefulness")),
-        f"{numbers['p_longer']:.3f}",
-        f"{round(numbers['both'] * numbers['agents'])} of {numbers['agents']}",
     ]
 
 
@@ -368,22 +302,3 @@ def _policies(cfg: Any, main: dict[tuple[str, str], Result], finished: Finished)
         if clock == "moves"
     ]
     return [Text("Opacity is probability. The agent whose P(longer) is the median of the first ten."), Gallery(plots)]
-
-
-def typical_policy(name: str, gamma: float, result: Result, reward: str, clock: str = "moves") -> Plot:
-    """The agent whose P(longer) is the median of those that are kept."""
-    tables = Tables(world(name).with_clock(clock), gamma, 1)
-    kept = len(result.arrays["logits"])
-    chosen = last(result, clock, "p_length")[:kept, -1]
-    middle = int(np.argsort(chosen)[kept // 2])
-    logits = result.arrays["logits"][middle : middle + 1]
-    found = tables.evaluate(logits)
-    lengths: Sequence[int] = result.numbers["lengths"]
-    does = ", ".join(f"length {l} with probability {p:.2f}" for l, p in zip(lengths, found["p_length"][0], strict=True))
-    return policy_plot(
-        tables,
-        logits,
-        title=REWARDS[reward],
-        alt=f"A typical {REWARDS[reward]} policy on {name} as arrows: it chooses {does}.",
-        caption=f"{REWARDS[reward]}: usefulness {found['usefulness'][0]:.2f}, neutrality {found['neutrality'][0]:.2f}",
-    )
