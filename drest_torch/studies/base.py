@@ -22,7 +22,7 @@ import numpy as np
 from omegaconf import MISSING
 
 from drest_torch import studies
-from drest_torch.pages import Section
+from drest_torch.pages import Section, Table
 from drest_torch.studies.jobs import Job, Result, Store
 
 
@@ -57,12 +57,24 @@ class StudyCommand:
 
 
 @dataclass(frozen=True)
+class Quote:
+    """A line of the overview and of the README's table."""
+
+    what: str
+    reported: str
+    """By the paper; empty where it says nothing."""
+    measured: str
+
+
+@dataclass(frozen=True)
 class Report:
     title: str
     question: str
     sections: Sequence[Section]
     numbers: dict[str, Any]
-    """What others quote, as JSON values."""
+    """What was found, as JSON values."""
+    quotes: Sequence[Quote] = ()
+    """What it comes to, in a few lines."""
 
 
 @dataclass
@@ -103,6 +115,11 @@ def study_schemas() -> dict[tuple[str | None, str], type]:
         ("study", "base_all"): AllStudies,
     }
     return command | {("study", f"base_{name}"): module.Config for name, module in all_studies().items()}
+
+
+def overview(quotes: Sequence[Quote]) -> Table:
+    rows = [[quote.what, quote.reported, quote.measured] for quote in quotes]
+    return Table("What the paper reports and what we measure", ["", "the paper", "measured"], rows)
 
 
 def mean_sd(values: np.ndarray, digits: int = 3) -> str:

@@ -12,8 +12,8 @@ from omegaconf import MISSING
 from drest_torch.pages import Block, Gallery, Plot, Section, Style, Table, Text
 from drest_torch.stats import standard_errors_apart
 from drest_torch.studies.agents import Training, agents_job, last, p_longest
-from drest_torch.studies.base import Finished, Report, StudyConfig, mean_sd, spread
-from drest_torch.studies.clocks import CLOCKS, REWARDS, Shown, clock_row, summary, typical_policy
+from drest_torch.studies.base import Finished, Quote, Report, StudyConfig, mean_sd, spread
+from drest_torch.studies.clocks import CLOCKS, MARK, REWARDS, Shown, both, clock_row, summary, typical_policy
 from drest_torch.studies.jobs import Job, Result
 from drest_torch.studies.plots import Curves, training_plot
 
@@ -95,7 +95,36 @@ def report(cfg: Any, finished: Finished) -> Report:
         "Do agents trained with the DReST reward on the paper's running example become useful and neutral, "
         "and where do the reported numbers come from?"
     )
-    return Report("The running example (Figures 3 and 4)", question, sections, numbers)
+    return Report("The running example (Figures 3 and 4)", question, sections, numbers, _quotes(cfg, main, finished))
+
+
+def _quotes(cfg: Any, main: dict[tuple[str, str], Result], finished: Finished) -> list[Quote]:
+    few = cfg.agents_in_paper
+    quotes = []
+    for reward, words in REWARDS.items():
+        if (result := main.get(("moves", reward))) is not None:
+            reported = ", ".join(
+                f"{measure[0].upper()} {mean} ± {sd}" for measure, (mean, sd) in REPORTED[reward].items()
+            )
+            what = f"example, {words}, trained on moves, evaluated on timesteps, {few} agents"
+            quotes.append(Quote(what, reported, _brief(result, "steps", few)))
+    cured = finished.get(list(_cure_jobs(cfg).values())[-1])
+    for what, result in (
+        ("example, DReST, trained and evaluated on moves", main.get(("moves", "drest"))),
+        ("example, DReST, trained and evaluated on timesteps", main.get(("steps", "drest"))),
+        ("the same with random play first", cured),
+    ):
+        if result is not None:
+            clock = "moves" if "on moves" in what else "steps"
+            quotes.append(Quote(f"{what}, {cfg.agents} agents", "", _brief(result, clock, cfg.agents)))
+    return quotes
+
+
+def _brief(result: Result, clock: str, agents: int) -> str:
+    values = {measure: last(result, clock, measure)[:agents] for measure in ("neutrality", "usefulness")}
+    passed = both(result, clock)[:agents].sum()
+    marks = "" if clock == "steps" and passed == 0 else f"; both ≥ {MARK} in {passed}"
+    return ", ".join(f"{measure[0].upper()} {mean_sd(each)}" for measure, each in values.items()) + marks
 
 
 def _gallery(cfg: Any, results: dict[str, Result], clock: str, name: str) -> Gallery:

@@ -8,7 +8,7 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.config import ConfigError
 from drest_torch.pages import Block, Commands, Details, Items, Page, Section, Table, Text, write_page
-from drest_torch.studies.base import Finished, Report, all_studies
+from drest_torch.studies.base import Finished, Report, all_studies, overview
 from drest_torch.studies.executors import Executor, JobProgress, Local, RayCluster, run_jobs
 from drest_torch.studies.jobs import Failure, Job, Store
 from drest_torch.training import write_json
@@ -65,8 +65,9 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
         failed = [failure for failure in failures if failure.job.digest() in {job.digest() for job in jobs[cfg.name]}]
         made = _how_it_was_made(cfg, jobs[cfg.name], failed, store, settings)
         folder = settings.folder / cfg.name
-        write_json(folder / "summary.json", report.numbers)
-        page = Page(report.title, report.question, [*report.sections, Section("How this was made", made)])
+        write_json(folder / "summary.json", report.numbers | {"quotes": [asdict(quote) for quote in report.quotes]})
+        short = [Section("In short", [overview(report.quotes)])] if report.quotes else []
+        page = Page(report.title, report.question, [*short, *report.sections, Section("How this was made", made)])
         write_page(page, folder / "report.html")
         print(f"{report.title}: {folder / 'report.html'}")
         done.append((report, made))
@@ -135,12 +136,13 @@ def _how_it_was_made(
 
 
 def _together(done: Sequence[tuple[Report, Sequence[Block]]], seconds: float) -> Page:
-    sections = []
+    quotes = [quote for report, _ in done for quote in report.quotes]
+    sections = [Section("At a glance", [overview(quotes)])]
     for report, made in done:
         blocks = [block for section in report.sections for block in _under_heading(section)]
         sections.append(Section(report.title, [*blocks, Details("How this was made", made)], lead=report.question))
-    subtitle = "Every experiment of *Towards shutdownable agents via stochastic choice*, and what we add to it."
-    return Page("The paper, reproduced", subtitle.replace("*", ""), sections, f"Made in {_duration(seconds)}.")
+    subtitle = "Every experiment of “Towards shutdownable agents via stochastic choice”, and what we add to them."
+    return Page("The paper, reproduced", subtitle, sections, f"This time the runs took {_duration(seconds)}.")
 
 
 def _under_heading(section: Section) -> list[Block]:

@@ -10,8 +10,8 @@ from omegaconf import MISSING
 
 from drest_torch.pages import Block, Gallery, Section, Table, Text
 from drest_torch.studies.agents import Training, agents_job, last
-from drest_torch.studies.base import Finished, Report, StudyConfig
-from drest_torch.studies.clocks import CLOCKS, REWARDS, Shown, both, clock_row, summary, typical_policy
+from drest_torch.studies.base import Finished, Quote, Report, StudyConfig
+from drest_torch.studies.clocks import CLOCKS, MARK, REWARDS, Shown, both, clock_row, summary, typical_policy
 from drest_torch.studies.jobs import Job, Result
 from envs.levels import world
 
@@ -75,7 +75,23 @@ def report(cfg: Any, finished: Finished) -> Report:
         question,
         [overview, *(Section(_title(name), _one(cfg, name, each)) for name, each in found.items())],
         numbers,
+        [_quote(cfg, found, pair) for pair in PAIRS],
     )
+
+
+def _quote(cfg: Any, found: Mapping[str, Mapping[str, Mapping[str, Result]]], pair: str) -> Quote:
+    results = [each[pair]["drest"] for each in found.values() if "drest" in each[pair]]
+    clock = PAIRS[pair][1]
+    lowest = {
+        name: min((last(result, clock, name).mean() for result in results), default=float("nan"))
+        for name in ("neutrality", "usefulness")
+    }
+    passed = sum(int(both(result, clock).sum()) for result in results)
+    measured = f"lowest mean of a world N {lowest['neutrality']:.3f}, U {lowest['usefulness']:.3f}"
+    if pair != "moves / steps":
+        measured += f"; both ≥ {MARK} in {passed} of {cfg.agents * len(results)} agents"
+    reported = "near-maximally neutral, about as useful as default agents" if pair == "moves / steps" else ""
+    return Quote(f"{len(results)} other worlds, DReST, {pair}", reported, measured)
 
 
 def _numbers(cfg: Any, found: Mapping[str, Mapping[str, Result]]) -> dict[str, Any]:
