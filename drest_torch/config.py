@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from omegaconf import MISSING, OmegaConf
 
@@ -132,7 +132,10 @@ CHOICES: dict[str, Collection[str]] = {
 }
 """What a text may be."""
 
-LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
+Limits: TypeAlias = Mapping[str, tuple[Callable[[float], bool], str]]
+"""What a number may be, in words and as a test, and the keys for which it holds."""
+
+LIMITS: Limits = {
     "at least 0": (
         lambda value: 0 <= value < math.inf,
         "algo.lr algo.lr_end algo.entropy algo.entropy_end algo.critic_coeff policy.depth policy.noise "
@@ -151,7 +154,7 @@ LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
     "from 0 to 1": (lambda value: 0 <= value <= 1, "algo.gae_lambda"),
     "from 0 to 2^62 - 1": (lambda value: 0 <= value < 2**62, "seed levels.split_seed"),
 }
-"""What a number may be, and the keys for which it holds; null, where a key allows it, is always good."""
+"""Null, where a key allows it, is always good."""
 
 
 def check_values(cfg: Any) -> None:
@@ -160,17 +163,22 @@ def check_values(cfg: Any) -> None:
         value = OmegaConf.select(cfg, key)  # None also where this algorithm has no such key
         if value is not None and value not in choices:
             raise ConfigError(f"{key}={value}; expected one of {', '.join(choices)}")
-    for words, (good, keys) in LIMITS.items():
-        for key in keys.split():
-            value = OmegaConf.select(cfg, key)
-            if value is not None and not good(value):
-                raise ConfigError(f"{key}={value}; expected a number {words}")
+    check_limits(cfg, LIMITS)
     noise = cfg.policy.noise
     if cfg.policy.noise_kind == "bits" and noise > MAX_NOISE_BITS:
         raise ConfigError(
             f"policy.noise={noise} bits have 2^{noise} settings, and evaluation averages over all of them; "
             f"use at most {MAX_NOISE_BITS}, or policy.noise_kind=uniform"
         )
+
+
+def check_limits(cfg: Any, limits: Limits, prefix: str = "") -> None:
+    """Refuse a number that is not what it may be; keys that ``cfg`` does not have are passed over."""
+    for words, (good, keys) in limits.items():
+        for key in keys.split():
+            value = OmegaConf.select(cfg, key)
+            if value is not None and not good(value):
+                raise ConfigError(f"{prefix}{key}={value}; expected a number {words}")
 
 
 def algorithms() -> dict[str, ModuleType]:

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.config import ConfigError
 from drest_torch.pages import Block, Commands, Details, Items, Page, Section, Table, Text, write_page
-from drest_torch.studies.base import Finished, Report, all_studies, overview
+from drest_torch.studies.base import Finished, Report, all_studies, check_study, overview
 from drest_torch.studies.executors import Executor, JobProgress, Local, RayCluster, run_jobs
 from drest_torch.studies.jobs import Failure, Job, Store
 from drest_torch.training import write_json
@@ -84,6 +84,7 @@ def _effective(cfg: Any, quick: bool) -> Any:
     """A study's values, with those of its quick version put in their place where that is wanted."""
     merged = OmegaConf.merge(cfg, cfg.quick) if quick else cfg
     OmegaConf.resolve(merged)
+    check_study(merged)
     return merged
 
 

@@ -1,0 +1,183 @@
+"""Every study: its yaml, its quick version from the runs to the pages, and what happens when runs fail."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from drest_torch.app import help_text, register
+from drest_torch.config import ConfigError, config_folder
+from drest_torch.studies.base import Finished, all_studies, study_schemas
+from drest_torch.studies.executors import run_jobs
+from drest_torch.studies.jobs import Job, Store
+from drest_torch.studies.running import Settings, run_studies
+from tests.chromium import check_page, needs_chromium
+from tests.test_config import names, ours, unexplained
+
+FOLDER = config_folder() / "study"
+STUDIES = sorted(all_studies())
+FAST = ["example", "worlds"]
+"""Studies whose quick version is done in the fast tests; those of the others are slow."""
+
+
+def composed_study(name, *overrides):
+    register(study_schemas())
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return compose("study", [f"study={name}", *overrides]).study
+
+
+def settings(folder, **changes):
+    values = {"quick": True, "executor": "local", "workers": 1, "address": None, "out": folder, "progress": False}
+    return Settings(**values | changes)
+
+
+# ------------------------------------------------------------------------------------------- yaml
+
+
+def test_every_study_is_an_option_and_part_of_all():
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == {*STUDIES, "all"}
+    assert sorted(composed_study("all").studies) == STUDIES
+
+
+@pytest.mark.parametrize("name", [*STUDIES, "all"])
+def test_the_yaml_has_all_keys_of_the_schema_and_no_other_each_explained(name):
+    schema = study_schemas()["study", f"base_{name}"]
+    assert set(ours(FOLDER / f"{name}.yaml")) == names(schema)
+    cfg = composed_study(name)
+    assert cfg.name == name
+    assert OmegaConf.missing_keys(cfg) == set()
+    text = (FOLDER / f"{name}.yaml").read_text("utf-8")
+    assert unexplained(text.partition("\nquick:")[0]) == []
+    assert "# The quick version" in text or name == "all"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_quick_version_changes_values_of_the_study(name):
+    cfg = composed_study(name)
+    quick = OmegaConf.merge(cfg, cfg.quick)
+    assert quick != cfg
+    module = all_studies()[name]
+    jobs, quicker = module.jobs(cfg), module.jobs(quick)
+    assert len({job.name for job in jobs}) == len(jobs)
+    assert len({job.digest() for job in jobs}) == len(jobs)
+    assert not {job.digest() for job in jobs} & {job.digest() for job in quicker}
+
+
+def test_the_commands_own_values_are_explained():
+    assert unexplained((config_folder() / "study.yaml").read_text("utf-8")) == []
+    assert all(f"\n  {name} " in help_text("study") for name in STUDIES)
+
+
+@pytest.mark.parametrize(("key", "value"), [("executor", "slurm"), ("workers", 0)])
+def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path, key, value):
+    cfg = OmegaConf.create(vars(settings(tmp_path)) | {"out": str(tmp_path), key: value})
+    with pytest.raises(ConfigError, match=rf"^{key}={value}; expected"):
+        Settings.of(cfg)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(
+            ("example", each)
+            for each in ("agents=0", "window=0", "training.lam=0", "training.lr_end=0", "world=atlantis")
+        ),
+        *(("worlds", each) for each in ("training.gamma=1.1", "training.decay_episodes=0", "worlds=[atlantis]")),
+    ],
+)
+def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, name, wrong):
+    cfg = composed_study(name, f"study.{wrong}")
+    with pytest.raises(ConfigError, match=r"^study[.=].*expected"):
+        run_studies([cfg], settings(tmp_path, quick=False))
+    assert not (tmp_path / "runs").exists()
+
+
+# ------------------------------------------------------------------------------------------- runs
+
+
+def counted(monkeypatch):
+    """The names of the runs that are really done, from now on."""
+    done = []
+    original = run_jobs
+
+    def spying(jobs, store, executor, **named):
+        done.extend(job.name for job in jobs if store.get(job) is None)
+        return original(jobs, store, executor, **named)
+
+    monkeypatch.setattr("drest_torch.studies.running.run_jobs", spying)
+    return done
+
+
+def checked(folder, name):
+    """What a study has left behind."""
+    summary = json.loads((folder / name / "summary.json").read_text("utf-8"))
+    page = (folder / name / "report.html").read_text("utf-8")
+    assert summary["quotes"]
+    for quote in summary["quotes"]:
+        assert quote["what"]
+        assert "nan" not in quote["measured"]
+    assert "How this was made" in page
+    assert f"study={name}" in page
+    assert "failed" not in page
+    return summary
+
+
+def test_quick_studies_leave_reports_and_are_not_repeated(tmp_path, monkeypatch, capsys):
+    done = counted(monkeypatch)
+    chosen = [composed_study(name) for name in FAST]
+    assert run_studies(chosen, settings(tmp_path)) == []
+    first = len(done)
+    assert first >= 10
+    for name in FAST:
+        checked(tmp_path / "quick", name)
+    together = (tmp_path / "quick" / "report.html").read_text("utf-8")
+    assert "At a glance" in together
+    before = {name: (tmp_path / "quick" / name / "summary.json").read_bytes() for name in FAST}
+    assert run_studies(chosen, settings(tmp_path)) == []
+    assert len(done) == first  # nothing was left to do
+    assert before == {name: (tmp_path / "quick" / name / "summary.json").read_bytes() for name in FAST}
+    assert str(tmp_path / "quick" / "report.html") in capsys.readouterr().out
+
+
+def test_failed_runs_are_listed_and_the_rest_is_reported(tmp_path, monkeypatch, capsys):
+    cfg = composed_study("worlds", "study.worlds=[spacious]", "study.agents=2")
+    cfg.training.meta_episodes, cfg.training.decay_episodes, cfg.cure.random_episodes = 16, 512, 512
+    module = all_studies()["worlds"]
+    first, *others = module.jobs(cfg)
+    broken = Job("broken", first.runner, first.spec | {"world": "atlantis"})
+    monkeypatch.setattr(module, "jobs", lambda cfg: [broken, *others])
+    failures = run_studies([cfg], settings(tmp_path, quick=False))
+    assert [failure.job.name for failure in failures] == ["worlds/broken"]
+    page = (tmp_path / "worlds" / "report.html").read_text("utf-8")
+    assert "Runs that failed" in page
+    assert "atlantis" in page
+    assert "Failed: worlds/broken" in capsys.readouterr().err
+    finished = Finished(Store(tmp_path / "runs"))
+    assert finished.get(first) is None
+    assert len(finished.of(others)) == len(others)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in STUDIES if name not in FAST])
+def test_the_quick_version_of_a_study(tmp_path, name):
+    assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
+    checked(tmp_path / "quick", name)
+
+
+@pytest.mark.slow
+@needs_chromium
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_report_has_room_on_a_laptop_and_a_phone(tmp_path, name):
+    run_studies([composed_study(name)], settings(tmp_path, workers=2))
+    for width, dark in ((390, True), (1440, False)):
+        assert check_page(tmp_path / "quick" / name / "report.html", width, dark) == []
+
+
+def test_yaml_files_are_read_as_they_stand():
+    """Words such as `on` and numbers such as 1e-4 are not what they seem in yaml."""
+    for path in FOLDER.glob("*.yaml"):
+        text = yaml.safe_load(Path(path).read_text("utf-8"))
+        assert not [key for key in text if not isinstance(key, str)]
