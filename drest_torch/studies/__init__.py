@@ -1,0 +1,1 @@
+"""Studies: lists of runs, where they run, and what is drawn and tabulated from them."""

@@ -1,0 +1,580 @@
+"""Finished runs are kept and not repeated, failed ones take no other with them, and a study can be stopped."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drest_torch.checkpoints import CheckpointError
+from drest_torch.studies import executors
+from drest_torch.studies.executors import (
+    Done,
+    Event,
+    ExecutorError,
+    JobProgress,
+    Local,
+    RayCluster,
+    Started,
+    run_jobs,
+)
+from drest_torch.studies.jobs import Failure, Job, JobError, Result, Store
+from tests.job_runners import ROOT, calls, is_alive, job, quick_path, wait_for
+
+NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "studies")
+
+
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers start in a tenth of a second."""
+    for each in reversed(quick_path(tmp_path)):
+        monkeypatch.syspath_prepend(each)
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Path:
+    """A file that runs wait for."""
+    return tmp_path / "now"
+
+
+def squares(*sizes: int) -> list[Job]:
+    return [job(f"squares/{n}", n=n) for n in sizes]
+
+
+def sums(store: Store, jobs: list[Job]) -> list[Any]:
+    results = [store.get(job) for job in jobs]
+    return [result and result.numbers.get("sum") for result in results]
+
+
+def names(failures: list[Failure]) -> list[str]:
+    return [failure.job.name for failure in failures]
+
+
+# ----------------------------------------------------------------------------------------- the list
+
+
+def test_what_exists_is_not_repeated(store: Store) -> None:
+    assert run_jobs(squares(2, 3), store, Local(0)) == []
+    assert run_jobs(squares(3, 4, 2), store, Local(0)) == []
+    assert sums(store, squares(2, 3, 4)) == [1, 5, 14]
+    assert [len(calls(store, each)) for each in squares(2, 3, 4)] == [1, 1, 1]
+    result = store.get(*squares(4))
+    assert result is not None
+    np.testing.assert_array_equal(result.arrays["squares"], [0, 1, 4, 9])
+
+
+def test_a_changed_spec_is_a_new_run(store: Store) -> None:
+    one = job("one", n=2)
+    changed = Job(one.name, one.runner, one.spec | {"n": 3})
+    for each in (one, changed):
+        run_jobs([each], store, Local(0))
+    assert sums(store, [one, changed]) == [1, 5]
+
+
+def test_a_damaged_result_is_done_again(store: Store) -> None:
+    jobs = squares(2, 3)
+    run_jobs(jobs, store, Local(0))
+    (store.folder_of(jobs[1]) / "result.npz").write_bytes(b"damaged")
+    run_jobs(jobs, store, Local(0))
+    assert sums(store, jobs) == [1, 5]
+    assert [len(calls(store, each)) for each in jobs] == [1, 2]
+
+
+def test_failed_runs_are_listed_and_tried_again(store: Store, later: Path) -> None:
+    jobs = [job("b", "fails", until=str(later)), *squares(2), job("a", "exits"), *squares(3)]
+    failures = run_jobs(jobs, store, Local(0))
+    assert [(failure.job, failure.reason) for failure in failures] == [
+        (jobs[0], "ValueError: it cannot be done"),
+        (jobs[2], "SystemExit: no more"),
+    ]
+    assert 'raise ValueError("it cannot be' in failures[0].traceback
+    assert store.failures() == failures[::-1]  # by name
+    assert sums(store, jobs) == [None, 1, None, 5]
+
+    later.touch()
+    assert names(run_jobs(jobs, store, Local(0))) == ["a"]
+    assert names(store.failures()) == ["a"]
+    assert [len(calls(store, each)) for each in jobs] == [2, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("runner", "reason"),
+    [
+        ("no.such.module:run", "ModuleNotFoundError: No module named 'no'"),
+        ("tests.job_runners:missing", "AttributeError: module 'tests.job_runners' has no attribute 'missing'"),
+    ],
+)
+def test_a_runner_that_is_not_there(store: Store, runner: str, reason: str) -> None:
+    (failure,) = run_jobs([Job("one", runner, {})], store, Local(0))
+    assert failure.reason == reason
+
+
+def test_a_run_under_two_names_is_done_once(store: Store, later: Path) -> None:
+    one, fails = job("one"), job("fails", "fails", until=str(later))
+    jobs = [one, Job("two", one.runner, one.spec), fails, Job("fails too", fails.runner, fails.spec)]
+    heard: list[Event] = []
+    assert names(run_jobs(jobs, store, Local(0), report=heard.append)) == ["fails", "fails too"]
+    assert [event.job.name for event in heard if isinstance(event, Done)] == [each.name for each in jobs]
+    assert [len(calls(store, each)) for each in jobs] == [1, 1, 1, 1]
+    with pytest.raises(JobError, match="two runs of the list are called 'one'"):
+        run_jobs([job("one", n=1), job("one", n=2)], store, Local(0))
+
+
+def test_what_is_reported(store: Store) -> None:
+    jobs = [*squares(2, 3), job("no", "exits")]
+    run_jobs(jobs[:1], store, Local(0))
+    heard: list[Event] = []
+    run_jobs(jobs, store, Local(0), report=heard.append)
+    assert [(type(event), event.job) for event in heard] == [
+        (Done, jobs[0]),
+        (Started, jobs[1]),
+        (Done, jobs[1]),
+        (Started, jobs[2]),
+        (Done, jobs[2]),
+    ]
+    done = [event for event in heard if isinstance(event, Done)]
+    assert [event.existed for event in done] == [True, False, False]
+    assert [event.failure is None for event in done] == [True, True, False]
+    assert [event.result is None for event in done] == [False, False, True]
+
+
+def test_a_full_disk_stops_the_study(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = squares(2, 3, 4)
+    put = store.put
+
+    def put_until_full(job: Job, result: Result, seconds: float) -> None:
+        if job == jobs[1]:
+            monkeypatch.setattr(os, "fsync", full)
+        put(job, result, seconds)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(store, "put", put_until_full)
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        run_jobs(jobs, store, Local(0))
+    monkeypatch.undo()
+    assert sums(store, jobs) == [1, None, None]
+    assert store.failures() == []
+    assert run_jobs(jobs, store, Local(0)) == []
+
+
+def test_ctrl_c_in_this_process(store: Store) -> None:
+    jobs = [*squares(2), job("stopped", "stops"), *squares(3)]
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(jobs, store, Local(0))
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert sums(store, jobs) == [1, None, None]
+    assert store.failures() == []
+
+
+def test_every_run_in_this_process_has_one_thread(store: Store) -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        jobs = [job(f"threads {i}", "threads") for i in range(2)]
+        assert run_jobs(jobs, store, Local(0)) == []
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert [result and result.numbers["threads"] for result in map(store.get, jobs)] == [1, 1]
+
+
+def test_a_study_that_runs_already_is_left_alone(store: Store, later: Path, tmp_path: Path) -> None:
+    jobs = [job("waits", "waits", until=str(later)), *squares(2)]
+    with driver(tmp_path, store, jobs, "Local(0)") as process:
+        wait_for(lambda: calls(store, jobs[0]))
+        with pytest.raises(JobError, match="'waits' is going on in another process"):
+            run_jobs(jobs, store, Local(0))
+        assert run_jobs(squares(3), store, Local(0)) == []
+        later.touch()
+        assert process.wait() == 0
+    assert run_jobs(jobs, store, Local(0)) == []
+    assert [len(calls(store, each)) for each in jobs] == [1, 1]
+
+
+# ------------------------------------------------------------------------------- a pool of processes
+
+
+@pytest.mark.usefixtures("quick")
+def test_workers_find_what_one_process_finds(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    jobs = squares(*range(12))
+    alone = Store(tmp_path / "alone")
+    shuffled = random.Random(0).sample(jobs, len(jobs))
+    assert run_jobs(shuffled, alone, Local(0)) == []
+    assert run_jobs(jobs, store, Local(2)) == []
+    assert sums(store, jobs) == sums(alone, jobs) == [sum(i * i for i in range(n)) for n in range(12)]
+    for each in jobs:
+        ours, theirs = store.get(each), alone.get(each)
+        assert ours is not None
+        assert theirs is not None
+        np.testing.assert_array_equal(ours.arrays["squares"], theirs.arrays["squares"], strict=True)
+    processes = {process for each in jobs for process in calls(store, each)}
+    assert 1 <= len(processes) <= 2  # each is used for many runs
+    assert os.getpid() not in processes
+    assert not any(map(is_alive, processes))
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_goes_wrong_in_a_worker_is_one_run(store: Store, later: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It raises, returns what cannot be sent, or dies, while the other worker is in the middle of a run."""
+    guilty = {
+        job("nothing", "returns", what="nothing"): "returned a value of type NoneType; expected a Result",
+        job("a dict", "returns", what="a dict"): "returned a value of type dict; expected a Result",
+        job("a function", "returns", what="a function"): "numbers['function'] is of type function",
+        job("a list", "returns", what="a list as array"): "arrays['list'] is of type list",
+        job("objects", "returns", what="an object array"): "arrays['objects'] is an array of object",
+        job("raises", "fails", until=str(later)): "ValueError: it cannot be done",
+        job("exits", "exits"): "SystemExit: no more",
+        job("ends", "dies", how="exit"): "its process ended with exit status 7 before it had a result",
+        job("crashes", "dies", how=int(signal.SIGSEGV)): "was killed by signal 11 (Segmentation fault) before",
+        job("killed", "dies", how=int(signal.SIGKILL)): "killed by signal 9 (Killed), as the system does when memory",
+    }
+    innocent = job("waits", "waits", until=str(later))
+
+    def report(event: Event) -> None:
+        if isinstance(event, Done) and event.job.name == "killed":
+            later.touch()
+
+    failures = run_jobs([innocent, *guilty, *squares(3, 4)], store, Local(2), report=report)
+    assert names(failures) == [each.name for each in guilty]
+    for failure, words in zip(failures, guilty.values(), strict=True):
+        assert words in failure.reason
+        assert "\n" not in failure.reason
+    assert sums(store, squares(3, 4)) == [5, 14]
+    assert len(calls(store, innocent)) == 1
+
+    assert all("before the end" in failure.traceback for failure in failures[-3:])
+    assert "Fatal Python error: Segmentation fault" in failures[-2].traceback
+    assert "in dies" in failures[-2].traceback
+    assert capfd.readouterr() == ("", "")
+    assert names(store.failures()) == sorted(names(failures))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_does_not_see_the_threads_of_the_one_before(store: Store) -> None:
+    jobs = [job(f"threads {i}", "threads") for i in range(2)]
+    assert run_jobs(jobs, store, Local(1)) == []
+    for each in jobs:
+        result = store.get(each)
+        assert result is not None
+        assert result.numbers == {"threads": 1, "environment": "1"}
+
+
+@pytest.mark.slow
+def test_workers_with_the_whole_package(store: Store) -> None:
+    jobs = [*squares(2, 3), job("threads", "threads")]
+    assert run_jobs(jobs, store, Local(2)) == []
+    assert sums(store, jobs) == [1, 5, None]
+
+
+def test_workers_that_do_not_start(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "drest_torch.py").write_text("raise ImportError('a broken installation')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ExecutorError, match="no worker process could be started"):
+        run_jobs(squares(1, 2, 3), store, Local(2))
+    assert "a broken installation" in capfd.readouterr().err
+    assert store.failures() == []
+
+
+def test_a_negative_number_of_workers() -> None:
+    with pytest.raises(ExecutorError, match="workers=-1; expected 0"):
+        Local(-1)
+
+
+# ----------------------------------------------------------------------------------------- stopping
+
+
+def driver(tmp_path: Path, store: Store, jobs: list[Job], executor: str) -> subprocess.Popen[str]:
+    """A study in another process, and a session of its own."""
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from drest_torch.studies.executors import Local, run_jobs\n"
+        "from drest_torch.studies.jobs import Job, Store\n"
+        "try:\n"
+        f"    run_jobs({jobs!r}, Store(Path({str(store.folder)!r})), {executor})\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(130)\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(quick_path(tmp_path))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_a_killed_study_continues(store: Store, later: Path, tmp_path: Path) -> None:
+    jobs = [*squares(2, 3), job("waits", "waits", until=str(later)), *squares(4)]
+    with driver(tmp_path, store, jobs, "Local(1)") as process:
+        wait_for(lambda: calls(store, jobs[2]) and all(sums(store, jobs[:2])))
+        process.kill()
+    wait_for(lambda: not is_alive(*calls(store, jobs[2])))
+    assert [store.get(each) is not None for each in jobs] == [True, True, False, False]
+
+    later.touch()
+    assert run_jobs(jobs, store, Local(0)) == []
+    assert [len(calls(store, each)) for each in jobs] == [1, 1, 2, 1]
+
+
+def to_all(process: subprocess.Popen[str]) -> None:
+    """As a terminal sends Ctrl-C."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def to_the_driver(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("send", [to_all, to_the_driver])
+def test_a_stopped_study_keeps_what_it_has(
+    store: Store, later: Path, tmp_path: Path, send: Callable[[subprocess.Popen[str]], None]
+) -> None:
+    saving = [job(name, "saves", until=str(later)) for name in "ab"]  # one in each worker
+    jobs = [*squares(2, 3), *saving, *squares(4)]
+    with driver(tmp_path, store, jobs, "Local(2)") as process:
+        wait_for(lambda: all(calls(store, each) for each in saving) and all(sums(store, jobs[:2])))
+        send(process)
+        output, _ = process.communicate()
+    assert (process.returncode, output) == (130, "")
+    assert not any(is_alive(*calls(store, each)) for each in saving)
+    assert [(store.folder_of(each) / "saved").read_text() for each in saving] == [f"[{int(signal.SIGTERM)}]"] * 2
+    assert store.failures() == []
+    assert list(store.folder.rglob("*.partial")) == []
+    assert [store.get(each) is not None for each in jobs] == [True, True, False, False, False]
+
+    later.touch()
+    assert run_jobs(jobs, store, Local(0)) == []
+    assert [len(calls(store, each)) for each in jobs] == [1, 1, 2, 2, 1]
+    results = [store.get(each) for each in saving]
+    assert [result and result.numbers for result in results] == [{"saved": True}] * 2
+
+
+# ----------------------------------------------------------------------------------------- progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def last(self) -> list[str]:
+        """The live lines as they were drawn last."""
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
+        return plain[plain.rindex("a study") :].splitlines()
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(executors, "monotonic", clock)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    return clock
+
+
+def go(stream: io.StringIO, clock: Clock, *, runs: int, existing: int, failing: tuple[int, ...] = ()) -> None:
+    """Two at a time, a minute each, and stopped before the last two are done."""
+    jobs = [job(f"run/{i}") for i in range(runs)]
+    with JobProgress(runs, title="a study", stream=stream) as progress:
+        for each in jobs[:existing]:
+            progress(Done(each, Result({}), None, 0.0, existed=True))
+        for i in range(existing, runs, 2):
+            for each in jobs[i : i + 2]:
+                progress(Started(each))
+            if i + 2 >= runs:
+                return
+            clock.now += 60
+            for n in (i, i + 1):
+                failure = Failure(jobs[n], "a [reason]", "") if n in failing else None
+                progress(Done(jobs[n], None if failure else Result({}), failure, 60.0))
+
+
+def test_the_live_lines(clock: Clock) -> None:
+    stream = Terminal()
+    go(stream, clock, runs=40, existing=10, failing=(12,))
+    head, state, running = stream.last()
+    assert head.endswith("95%")
+    assert state == "38 / 40 runs   10 from before   1 failed   2 runs/min   0:01:00 left"
+    assert running == "running run/38, run/39"
+    assert stream.getvalue().count("a study: run/12 failed: a [reason]") == 1
+
+
+def test_the_live_lines_of_many_workers_do_not_wrap(clock: Clock) -> None:
+    stream = Terminal()
+    with JobProgress(40, title="a study " + "x" * 100, stream=stream) as progress:
+        for i in range(40):
+            progress(Started(job(f"run/{i}")))
+    lines = stream.last()
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 80
+    assert lines[2].endswith("…")
+
+
+def test_elsewhere_a_line_for_each_tenth_and_each_failure(clock: Clock) -> None:
+    stream = io.StringIO()
+    go(stream, clock, runs=40, existing=10, failing=(12,))
+    assert stream.getvalue().splitlines() == [
+        "a study: 10 / 40 runs   10 from before",
+        "a study: 12 / 40 runs   10 from before   2 runs/min   0:14:00 left",
+        "a study: run/12 failed: a [reason]",
+        "a study: 16 / 40 runs   10 from before   1 failed   2 runs/min   0:12:00 left",
+        "a study: 20 / 40 runs   10 from before   1 failed   2 runs/min   0:10:00 left",
+        "a study: 24 / 40 runs   10 from before   1 failed   2 runs/min   0:08:00 left",
+        "a study: 28 / 40 runs   10 from before   1 failed   2 runs/min   0:06:00 left",
+        "a study: 32 / 40 runs   10 from before   1 failed   2 runs/min   0:04:00 left",
+        "a study: 36 / 40 runs   10 from before   1 failed   2 runs/min   0:02:00 left",
+    ]
+
+
+def test_a_study_that_is_finished_says_nothing(clock: Clock) -> None:
+    stream = io.StringIO()
+    go(stream, clock, runs=10, existing=10)
+    assert stream.getvalue() == ""
+
+
+def test_progress_of_a_real_list(store: Store) -> None:
+    stream = io.StringIO()
+    jobs = [*squares(2, 3), job("no", "exits")]
+    with JobProgress(len(jobs), title="a study", stream=stream) as progress:
+        run_jobs(jobs, store, Local(0), report=progress)
+    assert (progress.done, progress.failed, progress.running) == (3, 1, {})
+    assert "a study: no failed: SystemExit: no more\n" in stream.getvalue()
+
+
+# ------------------------------------------------------------------------------------ a Ray cluster
+
+
+def test_without_ray_it_is_said_how_to_get_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ExecutorError, match=re.escape("pip install 'drest_torch[ray]'")):
+        run_jobs(squares(2), store, RayCluster())
+    assert store.failures() == []
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    ray = pytest.importorskip("ray", reason=NO_RAY)
+    sigterm = signal.getsignal(signal.SIGTERM)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    signal.signal(signal.SIGTERM, sigterm)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray")
+def test_a_ray_cluster_finds_what_one_process_finds(store: Store, tmp_path: Path, later: Path) -> None:
+    alone = Store(tmp_path / "alone")
+    jobs = [job("raises", "fails", until=str(later)), *squares(*range(12), 10**6), job("exits", "exits")]
+    run_jobs(squares(3), store, Local(0))
+    assert names(run_jobs(jobs, alone, Local(0))) == ["raises", "exits"]
+    failures = run_jobs(jobs, store, RayCluster())
+    assert [(failure.job.name, failure.reason) for failure in failures] == [
+        ("raises", "ValueError: it cannot be done"),
+        ("exits", "SystemExit: no more"),
+    ]
+    assert sums(store, jobs) == sums(alone, jobs)
+    assert calls(store, *squares(3)) == [os.getpid()]
+    large = store.get(*squares(10**6))
+    assert large is not None
+    np.testing.assert_array_equal(large.arrays["squares"], np.arange(10**6) ** 2)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray")
+def test_a_process_that_dies_on_a_ray_cluster_is_begun_again(store: Store) -> None:
+    jobs = [job("dies", "dies", how=int(signal.SIGKILL)), job("dies once", "dies_once"), *squares(3)]
+    (failure,) = run_jobs(jobs, store, RayCluster(workers=1, retries=1))
+    assert failure.job == jobs[0]
+    assert "WorkerCrashedError" in failure.reason
+    assert "before the end" in failure.traceback
+    assert [len(calls(store, each)) for each in jobs] == [2, 2, 1]
+    assert sums(store, squares(3)) == [5]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray")
+def test_a_study_on_a_ray_cluster_can_be_stopped(store: Store, later: Path) -> None:
+    waits = job("waits", "waits", until=str(later))
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Done):
+            wait_for(lambda: calls(store, waits))
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([waits, *squares(2, 3)], store, RayCluster(), report=stop)
+    wait_for(lambda: not is_alive(*calls(store, waits)))
+    assert sums(store, squares(2)) == [1]
+    later.touch()
+    assert run_jobs([waits, *squares(2, 3)], store, RayCluster()) == []
+    assert [len(calls(store, each)) for each in [waits, *squares(2)]] == [2, 1]
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_of_its_own(store: Store) -> None:
+    """In another process, as this one may have one already."""
+    pytest.importorskip("ray", reason=NO_RAY)
+    program = (
+        "import signal\n"
+        "from pathlib import Path\n"
+        "import ray\n"
+        "from drest_torch.studies.executors import RayCluster, run_jobs\n"
+        "from drest_torch.studies.jobs import Store\n"
+        "from tests.job_runners import job\n"
+        f"store = Store(Path({str(store.folder)!r}))\n"
+        "print(run_jobs([job('one', n=3), job('no', 'exits')], store, RayCluster(workers=1))[0].reason)\n"
+        "print(ray.is_initialized(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.splitlines() == ["SystemExit: no more", "False True"]
+    assert sums(store, [job("one", n=3)]) == [5]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_a_ray_cluster_that_is_not_there(store: Store, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
+    with pytest.raises(ExecutorError) as caught:
+        run_jobs(squares(2), store, RayCluster(address))
+    assert str(caught.value).startswith(f"no Ray cluster at '{address}' (ConnectionRefusedError: ")
+    assert "ray start --head" in str(caught.value)
+
+
+def test_a_ray_cluster_without_workers() -> None:
+    with pytest.raises(ExecutorError, match="workers=0; on a Ray cluster expected 1 or more"):
+        RayCluster(workers=0)

@@ -1,0 +1,324 @@
+"""A run is known by what its result depends on; the store gives back what was stored, whole or not at all."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import json
+import math
+import os
+import subprocess
+import sys
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drest_torch.checkpoints import CheckpointError
+from drest_torch.studies import jobs
+from drest_torch.studies.jobs import Failure, Job, JobError, Result, Store
+from tests.job_runners import quick_path
+
+RUNNER = "package.module:function"
+SPEC = {"algo": {"lr": 0.1, "steps": [1, 2]}, "seed": 3, "λ": None, "exact": True}
+DIGEST = "032a735c2c1b2fc7"
+RESULT = Result({"usefulness": 0.5, "by_length": {"3": [1, 2.5]}}, {"curve": np.linspace(0, 1, 7)})
+
+
+@pytest.fixture
+def job() -> Job:
+    return Job("tabular/example", RUNNER, SPEC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "studies")
+
+
+def elsewhere(program: str, tmp_path: Path, **environment: str) -> str:
+    """What a program prints in another process."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(quick_path(tmp_path))} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ).stdout
+
+
+def files(store: Store, job: Job) -> set[str]:
+    return {path.name for path in store.folder_of(job).iterdir()}
+
+
+# ---------------------------------------------------------------------------------------- identity
+
+
+def test_a_digest_is_the_same_everywhere(job: Job, tmp_path: Path) -> None:
+    """In this process, in one with other hashes, and in a year; a change of it makes every run be done again."""
+    program = f"from drest_torch.studies.jobs import Job; print(Job('another', {RUNNER!r}, {SPEC!r}).digest())"
+    assert (job.digest(), elsewhere(program, tmp_path, PYTHONHASHSEED="7")) == (DIGEST, f"{DIGEST}\n")
+
+
+def test_a_digest_depends_on_what_the_result_depends_on(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    reversed_spec = OrderedDict(reversed(SPEC.items())) | {"algo": {"steps": (1, 2), "lr": np.float64(0.1)}}
+    assert Job("another name", RUNNER, reversed_spec).digest() == job.digest()
+    others = [
+        Job(job.name, "package.module:another", SPEC),
+        Job(job.name, RUNNER, SPEC | {"seed": 4}),
+        Job(job.name, RUNNER, SPEC | {"seed": 3.0}),
+        Job(job.name, RUNNER, SPEC | {"seed": "3"}),
+        Job(job.name, RUNNER, SPEC | {"exact": 1}),
+        Job(job.name, RUNNER, SPEC | {"more": None}),
+        Job(job.name, RUNNER, SPEC | {"seed": math.inf}),
+    ]
+    monkeypatch.setattr(jobs, "FORMAT", jobs.FORMAT + 1)
+    assert len({each.digest() for each in [job, *others]} | {DIGEST}) == len(others) + 2
+
+
+def test_a_job_keeps_its_spec(job: Job) -> None:
+    spec = {"steps": [1, 2]}
+    made = Job("one", RUNNER, spec)
+    spec["steps"].append(3)
+    assert made.spec == {"steps": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("name", "runner", "spec", "complaint"),
+    [
+        ("", RUNNER, {}, "a run without a name"),
+        ("one", "function", {}, "run 'one': runner 'function'; expected"),
+        ("one", "package.module:one.two", {}, "expected 'package.module:function'"),
+        ("one", RUNNER, [1], "its spec is of type list; expected a dict"),
+        ("one", RUNNER, {"algo": {1: 2}}, "run 'one': spec['algo'] has the key 1; expected a str"),
+        ("one", RUNNER, {"a": [0, {1}]}, "run 'one': spec['a'][1] is of type set; expected"),
+        ("one", RUNNER, {"a": np.float32(1)}, "spec['a'] is of type float32"),
+        ("one", RUNNER, {"a": enum.Enum("Colour", "RED")(1)}, "spec['a'] is of type Colour"),
+    ],
+)
+def test_what_cannot_be_described_is_refused(name: str, runner: str, spec: dict, complaint: str) -> None:
+    with pytest.raises(JobError) as caught:
+        Job(name, runner, spec)
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# ----------------------------------------------------------------------------------- there and back
+
+
+def test_a_result_comes_back(store: Store, job: Job) -> None:
+    numbers = {"nan": math.nan, "inf": [-math.inf, 1e-320, 0.1], "λ": {"a": None, "b": True}, "tuple": (1, 2)}
+    arrays = {
+        "scalar": np.array(2**60),
+        "empty": np.zeros((0, 3), dtype=np.float32),
+        "transposed": np.arange(6.0).reshape(2, 3).T,
+        "file": np.array([math.nan, math.inf]),
+        "allow_pickle": np.array(["a", "λ"]),
+        "a/b.npy": np.array([True]),
+        "complex": np.array([1j]),
+    }
+    store.put(job, Result(numbers, arrays), 1.5)
+    found = Store(store.folder).get(job)
+    assert found is not None
+    assert repr(found.numbers) == repr(numbers | {"tuple": [1, 2]})
+    assert list(found.arrays) == list(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], array, strict=True)
+    assert store.seconds(job) == 1.5
+
+
+def test_a_result_without_arrays_is_one_file(store: Store, job: Job) -> None:
+    store.put(job, Result({"a": 1}), 0)
+    assert files(store, job) == {"result.json"}
+    found = store.get(job)
+    assert found is not None
+    assert (found.numbers, found.arrays) == ({"a": 1}, {})
+
+
+def test_what_is_not_there(store: Store, job: Job) -> None:
+    assert store.get(job) is None
+    assert store.failures() == []
+    with pytest.raises(JobError, match="run 'tabular/example' has no result"):
+        store.seconds(job)
+    assert not store.folder.exists()
+
+
+def test_studies_share_a_run_whatever_they_call_it(store: Store, job: Job) -> None:
+    store.put(job, RESULT, 1)
+    another = Job("of another study", RUNNER, SPEC)
+    assert store.get(another) is not None
+    assert store.folder_of(another) == store.folder_of(job)
+    assert store.folder_of(job).name == f"tabular.example-{DIGEST}"
+    assert store.get(Job(job.name, RUNNER, SPEC | {"seed": 4})) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("../../etc", "etc"), ("λ=0.9 γ=1", "-=0.9-=1"), ("x" * 300, "x" * 100), ("...", "run"), ("a\nb\\c", "a-b-c")],
+)
+def test_every_name_makes_a_folder(store: Store, name: str, folder: str) -> None:
+    job = Job(name, RUNNER, SPEC)
+    store.put(job, RESULT, 1)
+    assert [path.name for path in store.folder.iterdir()] == [f"{folder}-{DIGEST}"]
+
+
+def test_the_result_file_can_be_read_by_people(store: Store, job: Job) -> None:
+    store.put(job, RESULT, 1)
+    record = json.loads((store.folder_of(job) / "result.json").read_text())
+    assert {key: record[key] for key in ("name", "runner", "spec", "numbers", "seconds")} == {
+        "name": job.name,
+        "runner": RUNNER,
+        "spec": SPEC,
+        "numbers": RESULT.numbers,
+        "seconds": 1,
+    }
+
+
+# ------------------------------------------------------------------------------------------ damage
+
+
+def edit(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+DAMAGES = {
+    "an empty file": lambda folder: (folder / "result.json").write_bytes(b""),
+    "half a file": lambda folder: os.truncate(folder / "result.json", 40),
+    "no text": lambda folder: (folder / "result.json").write_bytes(b"\xff\xfe"),
+    "a list": lambda folder: (folder / "result.json").write_text("[]"),
+    "no numbers": lambda folder: edit(folder / "result.json", numbers=None),
+    "no seconds": lambda folder: edit(folder / "result.json", seconds="1"),
+    "another spec": lambda folder: edit(folder / "result.json", spec=SPEC | {"seed": 4}),
+    "another runner": lambda folder: edit(folder / "result.json", runner="package.module:another"),
+    "another format": lambda folder: edit(folder / "result.json", format=jobs.FORMAT + 1),
+    "no arrays": lambda folder: (folder / "result.npz").unlink(),
+    "half of the arrays": lambda folder: os.truncate(folder / "result.npz", 100),
+    "other arrays": lambda folder: np.savez(folder / "result.npz", curve=np.zeros(7)),
+    "arrays that are code": lambda folder: np.savez(folder / "result.npz", curve=np.array([print], dtype=object)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_result_counts_as_none_and_says_so_once(
+    store: Store, job: Job, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.put(job, RESULT, 1)
+    DAMAGES[damage](store.folder_of(job))
+    assert store.get(job) is None
+    assert store.get(job) is None
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(str(store.folder_of(job)))
+    assert "cannot be used" in line
+    assert line.endswith("; the run counts as not done")
+
+    store.put(job, RESULT, 2)
+    found = store.get(job)
+    assert found is not None
+    np.testing.assert_array_equal(found.arrays["curve"], RESULT.arrays["curve"])
+
+
+@pytest.mark.parametrize("file", ["result.npz", "result.json"])
+def test_a_write_that_fails_stores_nothing(store: Store, job: Job, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.record_failure(Failure(job, "a reason", ""))
+    replace = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if target.name == file:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        store.put(job, RESULT, 1)
+    assert store.get(job) is None
+    assert not any(name.endswith(".partial") for name in files(store, job))
+    assert len(store.failures()) == 1
+
+
+@pytest.mark.parametrize(
+    ("numbers", "arrays", "complaint"),
+    [
+        ({1: 2}, {}, "numbers has the key 1; expected a str"),
+        ({"a": [np.int64(1)]}, {}, "numbers['a'][0] is of type int64; expected a number"),
+        ({}, {"a": [1.0]}, "arrays['a'] is of type list; expected a numpy array"),
+        ({}, {"a": np.array([{}])}, "arrays['a'] is an array of object; expected a numpy array"),
+        ({}, {1: np.zeros(1)}, "arrays[1]"),
+        ([], {}, "numbers are of type list, its arrays of type dict; expected two dicts"),
+    ],
+)
+def test_a_result_that_cannot_be_stored_is_refused(
+    store: Store, job: Job, numbers: dict, arrays: dict, complaint: str
+) -> None:
+    with pytest.raises(JobError) as caught:
+        store.put(job, Result(numbers, arrays), 1)
+    assert complaint in str(caught.value)
+    assert store.get(job) is None
+
+
+# ---------------------------------------------------------------------------------------- failures
+
+
+def test_a_failure_stays_until_the_run_succeeds(store: Store, job: Job) -> None:
+    another = Job("another", RUNNER, {})
+    store.record_failure(Failure(job, "first", "traceback\nof two lines"))
+    store.record_failure(Failure(another, "a reason", ""))
+    store.record_failure(Failure(job, "second", "traceback\nof two lines"))
+    assert store.get(job) is None
+    assert store.failures() == [Failure(another, "a reason", ""), Failure(job, "second", "traceback\nof two lines")]
+
+    store.put(job, RESULT, 1)
+    assert files(store, job) == {"result.json", "result.npz"}
+    assert store.failures() == [Failure(another, "a reason", "")]
+
+
+def test_a_kill_between_the_result_and_the_end_of_its_failure(
+    store: Store, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    store.record_failure(Failure(job, "a reason", ""))
+    monkeypatch.setattr(Path, "unlink", lambda path, **_: path.suffix == ".partial" or kill())
+    with pytest.raises(KeyboardInterrupt):
+        store.put(job, Result({}), 1)
+    assert store.get(job) is not None
+    assert store.failures() == []
+
+
+def test_a_damaged_failure_is_left_out(store: Store, job: Job) -> None:
+    store.record_failure(Failure(job, "a reason", ""))
+    (store.folder_of(job) / "failure.json").write_text('{"name": "one"')
+    assert store.failures() == []
+
+
+# ------------------------------------------------------------------------------------------ claims
+
+
+def claim_elsewhere(store: Store, job: Job) -> str:
+    program = (
+        "from pathlib import Path; from drest_torch.studies.jobs import Job, Store\n"
+        f"with Store(Path({str(store.folder)!r})).claimed([Job('theirs', {job.runner!r}, {job.spec!r})]): print('ours')"
+    )
+    return elsewhere(program, store.folder.parent)
+
+
+def test_a_run_is_done_by_one_process_at_a_time(store: Store, job: Job) -> None:
+    another = Job(job.name, RUNNER, {})
+    with store.claimed([another, job]):
+        assert f"{store.folder}: run 'theirs' is going on in another process" in claim_elsewhere(store, job)
+        assert claim_elsewhere(store, Job(job.name, RUNNER, {"seed": 1})) == "ours\n"
+    assert claim_elsewhere(store, job) == "ours\n"
+    assert store.get(job) is None  # the lock is no run's folder
+    assert store.failures() == []
+
+
+def test_without_locks_in_the_file_system_runs_are_done_all_the_same(
+    store: Store, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(jobs.fcntl, "lockf", unsupported)
+    with store.claimed([job]):
+        pass
