@@ -48,7 +48,9 @@ class Rules(NamedTuple):
     lam: np.ndarray
     """[A] λ; 1 for the default reward."""
     gamma: np.ndarray
-    """[A] γ, for each step."""
+    """[A] γ."""
+    discount_bumps: np.ndarray
+    """[A] whether a bump that takes no time costs its factor of γ all the same, in the return learned from."""
     episodes_per_meta: np.ndarray
     """[A] E."""
     divisor: np.ndarray
@@ -118,6 +120,7 @@ def play(worlds: Worlds, rules: Rules, state: State, episodes: int) -> None:
             np.empty(LONGEST, np.int64),
             np.empty(LONGEST),
             np.empty(LONGEST),
+            np.empty(LONGEST),
             np.empty((LONGEST, NUM_ACTIONS)),
         )
         for _ in range(episodes):
@@ -130,6 +133,8 @@ class _Scratch(NamedTuple):
     row: np.ndarray
     action: np.ndarray
     coin: np.ndarray
+    discount: np.ndarray
+    """Of what follows."""
     weight: np.ndarray
     """The gradient's factor: 1, or softmax policy ÷ ε-greedy policy × (1 − ε)."""
     chance: np.ndarray
@@ -148,13 +153,15 @@ def _mini_episode(worlds: Worlds, rules: Rules, state: State, agent: int, steps:
         action = _draw(chance, epsilon, state.stream, agent)
         coin = worlds.coin[level, row, action]
         steps.row[count], steps.action[count], steps.coin[count] = row, action, coin
+        ticks = worlds.ticks[level, row, action]
+        steps.discount[count] = gamma if ticks > 0 or rules.discount_bumps[agent] else 1.0
         steps.weight[count] = 1.0
         if rules.behaviour_gradient[agent]:
             greedy = (1.0 - epsilon) * chance[action]
             steps.weight[count] = greedy / (greedy + epsilon / NUM_ACTIONS)
         total += gamma**tick * coin
-        tick += worlds.ticks[level, row, action]
-        left -= worlds.ticks[level, row, action]
+        tick += ticks
+        left -= ticks
         delay, works = worlds.delay[level, row, action], worlds.chance[level, row, action]
         if delay > 0 and (works == 1.0 or _uniform(state.stream, agent) < works):
             left += delay
@@ -166,7 +173,7 @@ def _mini_episode(worlds: Worlds, rules: Rules, state: State, agent: int, steps:
         state.cut_off[agent] += 1
         return
     paid = _discount_over_divisor(worlds, rules, state, agent, worlds.column[level, tick], total)
-    _learn(logits, steps, count, lr, gamma, paid, rules.clip[agent])
+    _learn(logits, steps, count, lr, paid, rules.clip[agent])
 
 
 @njit
@@ -184,13 +191,13 @@ def _discount_over_divisor(worlds: Worlds, rules: Rules, state: State, agent: in
 
 
 @njit
-def _learn(logits: np.ndarray, steps: _Scratch, count: int, lr: float, gamma: float, paid: float, clip: float) -> None:
+def _learn(logits: np.ndarray, steps: _Scratch, count: int, lr: float, paid: float, clip: float) -> None:
     """One step of gradient ascent on Σ_t G_t log π(a_t), G_t the discounted reward from step t on."""
     to_go = 0.0
     for step in range(count - 1, -1, -1):
         # No coin is paid 0 also where the discount is too large for a float.
         reward = min(paid * steps.coin[step], clip) if steps.coin[step] > 0.0 else 0.0
-        to_go = reward + gamma * to_go
+        to_go = reward + steps.discount[step] * to_go
         by = lr * steps.weight[step] * to_go
         for action in range(NUM_ACTIONS):
             logits[steps.row[step], action] -= by * steps.chance[step, action]

@@ -36,6 +36,7 @@ class Schedule:
     decay_episodes: int = MISSING
     random_episodes: int = MISSING
     gradient: str = MISSING
+    discount_bumps: bool = MISSING
 
 
 @dataclass
@@ -135,6 +136,7 @@ def rules_for(
         level=each(0, int),
         lam=each(lam),
         gamma=each(gamma),
+        discount_bumps=each(config.discount_bumps, bool),
         episodes_per_meta=each(episodes_per_meta, int),
         divisor=each(list(divisor)),
         learns_divisor=each(learns_divisor, bool),

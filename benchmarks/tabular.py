@@ -32,7 +32,7 @@ from envs.solver import solve
 REPEATS = 5
 WANTED_FIGURE_3, WANTED_ALL = 5.0, 120.0
 FIGURE_3 = Schedule(lr=0.25, lr_end=0.01, epsilon=0.5, epsilon_end=0.001, decay_episodes=65536, random_episodes=0)
-FIGURE_3.gradient = "softmax"
+FIGURE_3.gradient, FIGURE_3.discount_bumps = "softmax", True
 EXPERIMENTS = {
     "example": {"agents": 10, "cures": {}},
     "lopsided": {},

@@ -29,11 +29,12 @@ from torchrl.envs import TransformedEnv
 
 from drest_torch import DReSTReward
 from envs.generator import GeneratorConfig, generate
-from envs.gridworld import GridworldEnv, begin, play
+from envs.gridworld import GridworldEnv
 from envs.levels import Level, world, write_levels
 from envs.mdp import Mdp, compile_levels
 from envs.observations import make_observation
 from envs.propagator import Reachable, States, uniform_policy
+from envs.slots import begin, play
 from envs.solver import Optima, solve
 from tests.simulator import Simulator
 

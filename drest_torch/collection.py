@@ -4,7 +4,7 @@ A batch is whole mini-episodes, so no trajectory is cut off, and the longer ones
 ``sequential``: every slot plays one meta-episode, E mini-episodes one after the other on one level.
 ``averaged``: a group of slots plays one mini-episode each, side by side on one level.
 
-Movement and observations are the environment's own (`envs.gridworld.play`); slots that have finished a
+Movement and observations are the environment's own (`envs.slots.play`); slots that have finished a
 round are left out, and the network runs once for each distinct input, which is what makes it fast.
 """
 
@@ -26,9 +26,9 @@ from drest_torch.reward import (
     sequential_discount,
     sequential_exponent,
 )
-from envs.gridworld import Slots, begin, play
 from envs.mdp import Mdp
 from envs.observations import Observation
+from envs.slots import Slots, begin, play
 from envs.solver import Optima
 
 COUNTINGS = ("sequential", "averaged")

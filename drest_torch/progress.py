@@ -35,7 +35,7 @@ class Progress:
         self._done_before = self._done = done
         self._metrics: dict[str, float] = {}
         self._began = self._drawn = monotonic()
-        self._console, self._live = _screen(stream or sys.stderr)
+        self._console, self._live = screen(stream or sys.stderr)
 
     def __enter__(self) -> Progress:
         self._began = self._drawn = monotonic()
@@ -104,7 +104,7 @@ class Progress:
         return table
 
 
-def _screen(stream: TextIO) -> tuple[Console, Live | None]:
+def screen(stream: TextIO) -> tuple[Console, Live | None]:
     """Where notes are written, and the live lines if it is a terminal that can move its cursor."""
     console = Console(file=stream, force_terminal=stream.isatty())
     if not console.is_terminal or console.is_dumb_terminal:

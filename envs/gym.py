@@ -23,10 +23,10 @@ from torch import Tensor
 
 from drest_torch.reward import sequential_discount
 from envs import streams
-from envs.gridworld import Slots, begin, play
 from envs.levels import Level
 from envs.mdp import NUM_ACTIONS, Mdp, compile_levels
 from envs.observations import make_observation
+from envs.slots import Slots, begin, play
 from envs.solver import solve
 
 Array = NDArray[Any]

@@ -8,11 +8,12 @@ from tensordict import TensorDict
 from torchrl.envs import check_env_specs
 
 from envs import streams
-from envs.gridworld import GridworldEnv, begin, play
+from envs.gridworld import GridworldEnv
 from envs.levels import PAPER_WORLDS, parse_level, world
 from envs.mdp import compile_levels
 from envs.observations import GridObservation, VectorObservation
 from envs.propagator import Reachable, uniform_policy
+from envs.slots import begin, play
 from tests.simulator import Simulator, random_level
 
 NINE = [world(name) for name in PAPER_WORLDS]

@@ -36,7 +36,13 @@ class Config(StudyConfig):
 
 
 def jobs(cfg: Any) -> list[Job]:
-    return [*_main_jobs(cfg).values(), _other_m(cfg), *_cure_jobs(cfg).values(), _cured_default(cfg)]
+    return [
+        *_main_jobs(cfg).values(),
+        _other_m(cfg),
+        *_free_bumps(cfg).values(),
+        *_cure_jobs(cfg).values(),
+        _cured_default(cfg),
+    ]
 
 
 def _main_jobs(cfg: Any) -> dict[tuple[str, str], Job]:
@@ -63,6 +69,14 @@ def _other_m(cfg: Any) -> Job:
     """m(l) with one more factor of γ, as it is if the coin of tick t is worth γ^t and not γ^(t−1)."""
     gamma = cfg.training.gamma
     return _job(cfg, "moves", "drest", cfg.agents, "m-discounted-once-more", factors=(gamma, gamma))
+
+
+def _free_bumps(cfg: Any) -> dict[str, Job]:
+    """By reward: bumps cost nothing at all."""
+    return {
+        reward: _job(cfg, "moves", reward, cfg.agents, "bumps-not-discounted", discount_bumps=False)
+        for reward in REWARDS
+    }
 
 
 def _cure_jobs(cfg: Any) -> dict[str, Job]:
@@ -154,6 +168,10 @@ def _reported(
     if (other := finished.get(_other_m(cfg))) is not None:
         words = "DReST, m discounted once more"
         rows += [_compared(words, "drest", each, other, few, []) for each in ("neutrality", "usefulness")]
+    for reward, job in _free_bumps(cfg).items():
+        if (free := finished.get(job)) is not None:
+            words = f"{REWARDS[reward]}, bumps not discounted"
+            rows += [_compared(words, reward, each, free, few, []) for each in ("neutrality", "usefulness")]
     numbers["apart"] = compared
     note = (
         "Mean ± standard deviation over agents. Apart: the difference from the paper in standard errors of the "

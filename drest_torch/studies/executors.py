@@ -34,7 +34,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from drest_torch.progress import _screen
+from drest_torch.progress import screen
 from drest_torch.studies.jobs import Failure, Job, JobError, Result, Store
 
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
@@ -486,7 +486,7 @@ class RayCluster:
 
 
 def _call(address: str) -> None:
-    """Find out whether anybody is there; Ray itself takes eleven minutes to give up."""
+    """Find out whether anybody is there: Ray itself tries for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_CONNECT).close()
@@ -525,7 +525,7 @@ class JobProgress:
         self.running: dict[str, None] = {}  # a set that keeps its order
         self._began: float | None = None
         self._tenths = 0
-        self._console, self._live = _screen(stream or sys.stderr)
+        self._console, self._live = screen(stream or sys.stderr)
 
     def __enter__(self) -> JobProgress:
         if self._live is not None:
