@@ -1,0 +1,234 @@
+"""Training runs with the tabular algorithm: their files, that they go on bit for bit, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from drest_torch.config import ConfigError
+from drest_torch.loggers import read_metrics
+from drest_torch.saved import Agent
+from drest_torch.tables import Tables
+from drest_torch.training import Run, resume, start
+from envs.levels import Level, parse_level, world, write_levels
+from tests.test_table import (
+    LONGEST,
+    UINT64,
+    Told,
+    as_many_threads_as_torch,
+    ready,
+    reference_agent,
+)
+from tests.test_training import configured, same_run, stop_after, weights
+
+__all__ = ["as_many_threads_as_torch"]  # a fixture, and meant for every test here as well
+
+EXAMPLE = world("example")
+SMALL = ("algo=tabular", "algo.random_episodes=0", "algo.decay_episodes=800")
+
+
+def begun(folder: Path, *overrides: str) -> Run:
+    return start(configured(folder, *SMALL, *overrides))
+
+
+def logits_of(folder: Path) -> torch.Tensor:
+    return weights(folder)["policy.logits"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("tabular") / "run"
+    summary = begun(folder).train()
+    assert summary is not None
+    return folder, summary
+
+
+def test_a_run_writes_what_the_others_write(finished):
+    folder, summary = finished
+    assert json.loads((folder / "summary.json").read_text()) == summary
+    assert summary["algo"] == "tabular"
+    train = summary["splits"]["train"]
+    assert train["optimum"] == {"usefulness": 1.0, "neutrality": 1.0}
+    (level,) = json.loads((folder / train["file"]).read_text())
+    assert level["usefulness"] == pytest.approx(train["usefulness"])
+    assert sum(level["length_probabilities"].values()) == pytest.approx(1)
+    assert (folder / "pictures" / "learning.png").stat().st_size > 1000
+    assert (folder / "pictures" / "train" / "example.png").stat().st_size > 1000
+    assert len(list((folder / "checkpoints").glob("step-*.safetensors"))) == 2
+    rows = read_metrics(folder / "metrics.jsonl")
+    assert rows[0]["step"] == 0
+    assert rows[-1]["step"] == summary["env_steps"] >= 6000
+    assert rows[-1]["eval/train/usefulness"] == pytest.approx(train["usefulness"])
+    assert sum("eval/train/usefulness" in row for row in rows) == 5
+    assert {"eval/train/p_length/4", "eval/train/p_length/8"} <= rows[0].keys()
+
+
+def test_its_metrics_are_those_of_its_table(finished):
+    folder, summary = finished
+    rows, logits = read_metrics(folder / "metrics.jsonl"), logits_of(folder)
+    assert summary["mini_episodes"] == 128 * (len(rows) - 1)
+    found = Tables(EXAMPLE, 1.0, 1).evaluate(logits.unsqueeze(0).numpy())
+    assert summary["splits"]["train"]["usefulness"] == pytest.approx(found["usefulness"][0], abs=1e-12)
+    assert summary["splits"]["train"]["neutrality"] == pytest.approx(found["neutrality"][0], abs=1e-12)
+    chance = logits.softmax(-1)
+    assert rows[-1]["policy/entropy"] == pytest.approx(-(chance * chance.log()).sum(-1).mean().item())
+    played = 0
+    for before, row in pairwise(rows):
+        assert row["train/mini_episode_steps"] == pytest.approx((row["step"] - before["step"]) / 128)
+        share = min(played / 800, 1)
+        assert row["optim/lr"] == pytest.approx(0.25 * (0.01 / 0.25) ** share)
+        assert row["optim/epsilon"] == pytest.approx(0.5 * (0.001 / 0.5) ** share)
+        assert row["train/cut_off"] == 0
+        played += 128
+    assert played > 800
+
+
+FIXED = {"lr": (0.25, 0.01), "epsilon": (0.5, 0.001), "decay_episodes": 800}
+WAYS = {
+    "drest": ([], Told(episodes_per_meta=64, **FIXED)),
+    "counts that outlast a batch": (["reward.episodes_per_meta=48"], Told(episodes_per_meta=48, **FIXED)),
+    "default": (["reward=default", "reward.gamma=0.9"], Told(lam=1.0, gamma=0.9, divide="none", **FIXED)),
+    "not divided": (
+        ["reward.divide_by_best=false", "reward.lam=0.8"],
+        Told(lam=0.8, divide="none", episodes_per_meta=64, **FIXED),
+    ),
+    "clip": (["reward.clip=0.3", "reward.lam=0.8"], Told(lam=0.8, clip=0.3, episodes_per_meta=64, **FIXED)),
+    "behaviour, random at first": (
+        ["algo.gradient=behaviour", "algo.random_episodes=300", "seed=7"],
+        Told(behaviour=True, random_episodes=300, episodes_per_meta=64, **FIXED),
+    ),
+    "moves": (["levels.clock=moves", "reward.gamma=0.9"], Told(gamma=0.9, episodes_per_meta=64, **FIXED)),
+    "moves, bumps not discounted": (
+        ["levels.clock=moves", "reward.gamma=0.9", "algo.discount_bumps=false"],
+        Told(gamma=0.9, discount_bumps=False, episodes_per_meta=64, **FIXED),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, way):
+    """The clip, for one, is that of each coin: `reference_agent` clips coins."""
+    overrides, told = WAYS[way]
+    run = begun(tmp_path / "run", *overrides)
+    stream = int(run.learner.state.stream[0]) & UINT64
+    while run.state.steps < 2500:
+        run._update()
+    level = EXAMPLE.with_clock("moves" if "levels.clock=moves" in overrides else "steps")
+    _, _, shape = ready(level)
+    found = run.learner.policy.logits
+    expected = reference_agent(level, told, stream, torch.zeros_like(found), run.state.episodes, shape)
+    assert run.state.steps == expected.steps
+    assert found.numpy() == pytest.approx(expected.logits.numpy(), abs=1e-9)
+    assert found.abs().max() > 0.1
+
+
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch):
+    overrides = ["pictures=0", "reward.episodes_per_meta=48", "algo.random_episodes=300", "algo.gradient=behaviour"]
+    begun(tmp_path / "whole", *overrides).train()
+    parts = begun(tmp_path / "parts", *overrides)
+    stop_after(parts, 3, monkeypatch)
+    assert parts.train() is None
+    parts = resume(tmp_path / "parts")
+    stop_after(parts, 2, monkeypatch)
+    assert parts.train() is None
+    resume(tmp_path / "parts").train()
+    same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_the_same_seed_is_the_same_run_and_another_is_another(tmp_path):
+    def logits(name: str, *overrides: str) -> torch.Tensor:
+        run = begun(tmp_path / name, *overrides)
+        for _ in range(2):
+            run._update()
+        return run.learner.policy.logits
+
+    one = logits("one")
+    assert torch.equal(one, logits("same"))
+    assert not torch.equal(one, logits("other", "seed=1"))
+
+
+def test_a_saved_run_is_evaluated_as_it_ended(finished):
+    folder, summary = finished
+    agent = Agent(folder)
+    mean = agent.evaluate([EXAMPLE]).record()["mean"]
+    assert mean["usefulness"] == pytest.approx(summary["splits"]["train"]["usefulness"], abs=1e-12)
+    assert mean["neutrality"] == pytest.approx(summary["splits"]["train"]["neutrality"], abs=1e-12)
+    other = agent.evaluate([EXAMPLE.with_clock("moves")]).record()["mean"]
+    found = Tables(EXAMPLE.with_clock("moves"), 1.0, 1).evaluate(logits_of(folder).unsqueeze(0).numpy())
+    assert other["usefulness"] == pytest.approx(found["usefulness"][0], abs=1e-12)
+    assert other["usefulness"] != pytest.approx(mean["usefulness"], abs=1e-3)
+    greedy = agent.evaluate([EXAMPLE], greedy=True).record()["mean"]
+    assert greedy["neutrality"] == 0
+    with pytest.raises(ConfigError, match="2 levels were given"):
+        agent.evaluate([EXAMPLE, EXAMPLE])
+    with pytest.raises(ConfigError, match="other coins and buttons"):
+        agent.evaluate([parse_level("shutdown: 3\nA C1 C2 B1")])
+
+
+def hoard(folder: Path) -> Path:
+    """A level file whose table would be too large."""
+    path = folder / "hoard.jsonl"
+    level: Level = parse_level("shutdown: 1\nA " + "C1 " * 17 + ". .", name="hoard")
+    write_levels(path, [level])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("levels=paper", "policy.observation=vector shows 1 level and there are 9"),
+        ("policy.observation=centred", "algo=tabular needs policy.observation=vector"),
+        ("reward.counting=averaged", "algo=tabular needs reward.counting=sequential"),
+        ("device=cuda", "algo=tabular needs device=cpu"),
+        ("policy.noise=1", "algo=tabular has no noise to draw"),
+        ("algo.lr=0", "algo.lr=0"),
+        ("algo.lr_end=0", "algo.lr_end=0"),
+        ("algo.epsilon=0", "algo.epsilon=0.0; expected a number above 0, at most 1"),
+        ("algo.epsilon=2", "algo.epsilon=2.0; expected a number above 0, at most 1"),
+        ("algo.epsilon_end=0", "algo.epsilon_end=0.0; expected a number above 0, at most 1"),
+        ("algo.decay_episodes=0", "algo.decay_episodes=0; expected a number at least 1"),
+        ("algo.random_episodes=-1", "algo.random_episodes=-1; expected a number at least 0"),
+        ("algo.gradient=both", "algo.gradient=both; expected one of softmax, behaviour"),
+        ("levels.path=hoard", "make a table of 2,621,440 rows; algo=tabular is for up to 1,048,576"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_sentence_and_leaves_no_folder(tmp_path, override, sentence):
+    if override == "levels.path=hoard":
+        override = f"levels.path={hoard(tmp_path)}"
+    with pytest.raises(ConfigError) as error:
+        begun(tmp_path / "run", override)
+    assert sentence in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_clip_is_that_of_the_configuration(tmp_path):
+    assert begun(tmp_path / "one", "reward.clip=0.3").turn.rules.clip.tolist() == [0.3]
+    assert begun(tmp_path / "two").turn.rules.clip.tolist() == [math.inf]
+
+
+def test_mini_episodes_that_are_cut_off_are_counted_in_the_metrics(tmp_path):
+    run = begun(tmp_path / "run", "levels.clock=moves", "algo.episodes=3", "algo.epsilon=1e-12")
+    run.learner.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
+    before = run.learner.policy.logits.clone()
+    for _ in range(2):
+        taken = run.turn.take(run.learner)
+        assert (taken.steps, taken.episodes) == (3 * LONGEST, 3)
+        assert taken.metrics["train/cut_off"] == 3
+    assert torch.equal(run.learner.policy.logits, before)
+
+
+@pytest.mark.slow
+def test_the_default_settings_solve_the_running_example_on_its_own_clock(tmp_path):
+    cfg = configured(tmp_path / "run", "algo=tabular")
+    cfg.env_steps, cfg.evaluations, cfg.algo.episodes = 6_000_000, 1, 4096
+    summary = start(cfg).train()
+    train = summary["splits"]["train"]
+    assert train["usefulness"] > 0.99
+    assert train["neutrality"] > 0.99
