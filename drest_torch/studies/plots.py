@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from drest_torch import figures
 from drest_torch.pages import Plot, Style
 from drest_torch.tables import Tables
+from envs.levels import Level
+from envs.propagator import Reachable
 from envs.rendering import draw
 
 DRAWN = 10
@@ -85,11 +88,16 @@ def training_plot(
 
 
 def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, caption: str) -> Plot:
-    """The policy of the first agent on its level, before and after the button, as in the paper's Figure 4."""
-    level = tables.mdp.levels[0]
+    """The policy of the first agent on its level, as in the paper's Figure 4."""
     probabilities = tables.probabilities(logits)
-    visits = tables.reachable.visits(probabilities)
-    panels = figures.policy_panels(level, tables.reachable, probabilities, visits, 0)
+    return arrows_plot(tables.mdp.levels[0], tables.reachable, probabilities, title=title, alt=alt, caption=caption)
+
+
+def arrows_plot(
+    level: Level, reachable: Reachable, probabilities: Tensor, *, title: str, alt: str, caption: str
+) -> Plot:
+    """A policy on the first level of a set, before and after the button; its probabilities are [N, 4]."""
+    panels = figures.policy_panels(level, reachable, probabilities, reachable.visits(probabilities), 0)
 
     def drawn(figure: Figure, style: Style) -> None:
         figure.set_facecolor("white")  # the boards have colours of their own

@@ -1,0 +1,291 @@
+"""A training run as a run of a study: its values are Hydra's, and it goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigKeyError, ValidationError
+
+from drest_torch import figures
+from drest_torch.app import register
+from drest_torch.config import ConfigError, config_folder
+from drest_torch.evaluation import Evaluator
+from drest_torch.saved import Agent
+from drest_torch.studies import runs
+from drest_torch.studies.executors import Local, run_jobs
+from drest_torch.studies.jobs import Job, Result, Store
+from drest_torch.studies.runs import configured, train, training_jobs
+from drest_torch.training import Run
+from envs.levels import world
+from tests.job_runners import PATIENCE, ROOT
+from tests.test_config import GROUPS, OPTIONS
+
+TINY = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 128}}
+
+
+def composed(*overrides: str) -> Any:
+    register()
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return compose("config", ["run_dir=x", *overrides])
+
+
+def plain(cfg: Any) -> Any:
+    return OmegaConf.to_container(cfg, resolve=True)
+
+
+def tiny(seed: int = 0, values: Any = TINY, **options: str) -> Job:
+    (job,) = training_jobs("run", [seed], values, **{"algo": "ppo", "levels": "example"} | options)
+    return job
+
+
+@pytest.fixture(scope="module")
+def job() -> Job:
+    return tiny()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures() -> Iterator[None]:
+    """They take longer than all the rest."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(figures, "learning_curves", lambda metrics, picture: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(job: Job, no_pictures: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """The folder and the result of the run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, train(job.spec, folder)
+
+
+# ------------------------------------------------------------------------------------------ values
+
+
+def choices() -> list[dict[str, str]]:
+    """An option of every group at a time, until all have had their turn."""
+    groups = {group: [name for each, name in OPTIONS if each == group] for group in GROUPS}
+    most = max(map(len, groups.values()))
+    return [{group: names[i % len(names)] for group, names in groups.items()} for i in range(most)]
+
+
+@pytest.mark.parametrize("chosen", choices(), ids=lambda chosen: "-".join(chosen.values()))
+def test_the_values_of_every_option_are_those_that_hydra_composes(chosen: dict[str, str]) -> None:
+    found = configured({"run_dir": "x"}, **chosen)
+    expected = composed(*(f"{group}={name}" for group, name in chosen.items()))
+    assert plain(found) == plain(expected)
+    assert OmegaConf.get_type(found, "algo") is OmegaConf.get_type(expected, "algo")
+
+
+def test_the_options_that_are_not_chosen_are_those_that_hydra_composes() -> None:
+    assert plain(configured({"run_dir": "x"})) == plain(composed())
+
+
+def test_values_and_several_options_together_are_those_that_hydra_composes() -> None:
+    values = {
+        "run_dir": "x",
+        "env_steps": 1000,
+        "reward": {"gamma": 0.95, "clip": 5},
+        "algo": {"lr": 0.01},
+        "levels": {"clock": "moves", "entropy": 0.7},
+        "logger": {"tags": ["a", "b"]},
+    }
+    chosen = {"algo": "a2c", "levels": "spacious", "reward": "default", "logger": "none"}
+    said = ["env_steps=1000", "reward.gamma=0.95", "reward.clip=5", "algo.lr=0.01", "levels.clock=moves"]
+    said += ["levels.entropy=0.7", "logger.tags=[a,b]"]
+    expected = composed(*(f"{group}={name}" for group, name in chosen.items()), *said)
+    found = configured(values, **chosen)
+    assert plain(found) == plain(expected)
+    assert found.algo.entropy == 0.7  # taken from levels.entropy, whatever order they stand in
+    assert plain(configured(OmegaConf.create(values), **chosen)) == plain(expected)
+
+
+@pytest.mark.parametrize("wrong", [{"algo": {"lrr": 1}}, {"no_such": 1}, {"policy": {"heads": 2}}])
+def test_a_key_that_does_not_exist_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigKeyError):
+        configured(wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"env_steps": 1.5}, {"algo": {"lr": "much"}}, {"reward": {"lam": None}}])
+def test_a_value_of_another_type_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        configured(wrong)
+
+
+def test_an_option_or_a_group_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^algo=dqn; expected one of a2c, exact, ppo, reinforce, tabular$"):
+        configured(algo="dqn")
+    with pytest.raises(ConfigError, match=r"^optimiser: no such group"):
+        configured(optimiser="adam")
+
+
+def test_a_job_holds_every_value(job: Job) -> None:
+    said = ["algo=ppo", "levels=example", "logger=none", "env_steps=4000", "evaluations=4", "policy.width=16"]
+    said += ["policy.depth=1", "algo.episodes=128"]
+    kept = ["heldout.paper=false", "threads=1", "keep_last=1", "pictures=0", "progress=false"]
+    assert job.spec["config"] == plain(composed(*said, *kept)) | {"run_dir": ""}
+    assert tiny(values=dict(reversed(TINY.items()))).digest() == job.digest()
+    others = [tiny(algo="a2c"), tiny(1), tiny(values=TINY | {"seed": 1}, seed=2)]
+    assert len({each.digest() for each in [job, *others]}) == 4
+    assert [each.spec["config"]["seed"] for each in others] == [0, 1, 2]
+    assert [each.name for each in training_jobs("name", range(2), TINY)] == ["name-0", "name-1"]
+
+
+def test_a_changed_default_makes_another_run(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("same", "changed"):
+        shutil.copytree(config_folder(), tmp_path / name)
+    monkeypatch.setattr(runs, "config_folder", lambda: tmp_path / "same")
+    assert tiny().digest() == job.digest()
+    path = tmp_path / "changed" / "algo" / "ppo.yaml"
+    path.write_text(path.read_text("utf-8").replace("lr: 0.003", "lr: 0.002"), "utf-8")
+    monkeypatch.setattr(runs, "config_folder", lambda: tmp_path / "changed")
+    assert tiny().digest() != job.digest()
+
+
+def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run() -> None:
+    with pytest.raises(ConfigError, match=r"^algo.lr=-1.0; expected"):
+        training_jobs("one", range(3), {"algo": {"lr": -1}})
+
+
+# --------------------------------------------------------------------------------------------- run
+
+
+def same(one: Result, two: Result) -> None:
+    """Up to the clock on the wall."""
+    first, second = one.checked(), two.checked()
+    assert first.numbers | {"wall_seconds": 0} == second.numbers | {"wall_seconds": 0}
+    assert first.arrays.keys() == second.arrays.keys()
+    for name, array in first.arrays.items():
+        assert array.dtype == second.arrays[name].dtype
+        assert np.array_equal(array, second.arrays[name]), name
+
+
+def test_a_result_says_what_the_run_has_left_behind(whole: tuple[Path, Result]) -> None:
+    folder, result = whole
+    summary = json.loads((folder / "summary.json").read_text("utf-8"))
+    assert result.numbers == {name: summary[name] for name in result.numbers}
+    assert {"splits", "env_steps", "mini_episodes", "wall_seconds"} == result.numbers.keys()
+    arrays = result.arrays
+    assert len(arrays["steps"]) == 5  # before the first update, and four times
+    assert (arrays["steps"][0], arrays["steps"][-1]) == (0, result.numbers["env_steps"])
+    for name in ("usefulness", "neutrality", "p_length/4", "p_length/8"):
+        assert arrays[f"eval/train/{name}"].shape == (5,)
+    found = summary["splits"]["train"]
+    for name in ("usefulness", "neutrality"):
+        assert arrays[f"train/{name}"] == pytest.approx([found[name]])
+        assert arrays[f"eval/train/{name}"][-1] == pytest.approx(found[name])
+    assert arrays["train/lengths"].tolist() == [4, 8]
+    assert arrays["train/p_length"].sum() == pytest.approx(1)
+    assert arrays["train/p_length"] @ arrays["train/share_of_best"] == pytest.approx(found["usefulness"])
+    agent = Agent(folder)  # the same folder, read as a user does it
+    ready = Evaluator([world("example")], "centred", gamma=1.0, lam=0.9, episodes_per_meta=64)
+    assert arrays["train/policy"] == pytest.approx(ready.probabilities(agent.policy).numpy(), abs=1e-6)
+
+
+def test_a_run_on_several_levels_has_their_values(tmp_path: Path) -> None:
+    result = train(tiny(algo="reinforce", levels="paper").spec, tmp_path)
+    assert result.arrays["train/usefulness"].shape == result.arrays["train/neutrality"].shape == (9,)
+    assert "train/policy" not in result.arrays
+    assert result.arrays["train/usefulness"].mean() == pytest.approx(
+        result.numbers["splits"]["train"]["usefulness"], abs=1e-6
+    )
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, updates: int, what: Any) -> None:
+    """Let it happen in the update after so many."""
+    update = Run._update
+    count = 0
+
+    def counted(run: Run) -> Any:
+        nonlocal count
+        count += 1
+        if count == updates + 1:
+            what()
+        return update(run)
+
+    monkeypatch.setattr(Run, "_update", counted)
+
+
+def stop() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def power_cut() -> None:
+    raise SystemError
+
+
+@pytest.mark.parametrize(("what", "seen"), [(stop, KeyboardInterrupt), (power_cut, SystemError)])
+@pytest.mark.parametrize("updates", [0, 5])
+def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(
+    job: Job,
+    whole: tuple[Path, Result],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: Any,
+    seen: Any,
+    updates: int,
+) -> None:
+    with monkeypatch.context() as patched:
+        interrupted(patched, updates, what)
+        with pytest.raises(seen):
+            train(job.spec, tmp_path / "parts")
+    assert not (tmp_path / "parts" / "summary.json").exists()
+    moved = (tmp_path / "parts").rename(tmp_path / "moved")
+    same(train(job.spec, moved), whole[1])
+
+
+def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(
+    job: Job, whole: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, result = whole
+    monkeypatch.setattr(Run, "_update", power_cut)
+    again = train(job.spec, folder)
+    same(again, result)
+    assert again.numbers["wall_seconds"] == result.numbers["wall_seconds"]
+
+
+def test_what_cannot_be_resumed_is_a_failure_and_takes_no_other_run_with_it(job: Job, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    checkpoints = store.folder_of(job) / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "step-000000002000.safetensors").write_bytes(b"not a checkpoint")
+    other = tiny(1)
+    (failure,) = run_jobs([job, other], store, Local(0))
+    assert failure.job.name == job.name
+    assert "CheckpointError" in failure.reason
+    assert store.get(job) is None
+    assert store.get(other) is not None
+
+
+@pytest.mark.slow
+def test_a_process_that_was_killed_costs_the_run_nothing(tmp_path: Path) -> None:
+    job = tiny(values=TINY | {"env_steps": 40_000, "evaluations": 20}, algo="a2c")
+    whole = train(job.spec, tmp_path / "whole")
+    program = (
+        "import json, sys\nfrom pathlib import Path\nfrom drest_torch.studies.runs import train\n"
+        "train(json.loads(sys.argv[1]), Path(sys.argv[2]))\n"
+    )
+    command = [sys.executable, "-c", program, json.dumps(job.spec), str(tmp_path / "killed")]
+    lines = tmp_path / "killed" / "metrics.jsonl"
+    for most in (15, 30):
+        process = subprocess.Popen(command, cwd=ROOT)
+        until = time.monotonic() + PATIENCE
+        while process.poll() is None and (not lines.exists() or lines.read_bytes().count(b"\n") < most):
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+        assert not (tmp_path / "killed" / "summary.json").exists()
+    same(train(job.spec, tmp_path / "killed"), whole)
