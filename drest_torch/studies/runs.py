@@ -7,10 +7,9 @@ without Hydra, which belongs to the entry points.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -24,31 +23,27 @@ from drest_torch.metrics import share_of_best
 from drest_torch.studies.jobs import Job, Result
 from drest_torch.training import Run, resume
 
-Values = Mapping[str, Any]
-NOTHING: Values = MappingProxyType({})
-IN_A_STUDY: Values = MappingProxyType(
-    {
-        "heldout": {"paper": False},
-        "device": "cpu",
-        "threads": 1,
-        "keep_last": 1,
-        "pictures": 0,
-        "progress": False,
-    }
-)
+IN_A_STUDY: dict[str, Any] = {
+    "heldout": {"paper": False},
+    "device": "cpu",
+    "threads": 1,
+    "keep_last": 1,
+    "pictures": 0,
+    "progress": False,
+}
 """What the runs of studies have in place of the values in `configs/config.yaml`, unless a study says otherwise."""
 
 # ---------------------------------------------------------------------------------------- values
 
 
-def configured(values: Any = NOTHING, **options: str) -> Config:
+def configured(values: Any = None, **options: str) -> Config:
     """The configuration of ``python -m drest_torch.train`` with these options and values.
 
     ``options`` choose from the groups (``algo="ppo"``); ``values`` are nested as in the yaml files
     (``{"policy": {"width": 128}}``). A key that does not exist, or a value of another type, is refused.
     """
     chosen = tuple(sorted(options.items()))
-    return cast(Config, OmegaConf.merge(_composed(config_folder(), None, "config", chosen), values))
+    return cast(Config, OmegaConf.merge(_composed(config_folder(), None, "config", chosen), values or {}))
 
 
 @lru_cache
@@ -77,12 +72,12 @@ def _composed(folder: Path, group: str | None, name: str, options: tuple[tuple[s
     return OmegaConf.merge(*parts)
 
 
-def training_jobs(label: str, seeds: Iterable[int], values: Any = NOTHING, **options: str) -> list[Job]:
+def training_jobs(label: str, seeds: Iterable[int], values: Any = None, **options: str) -> list[Job]:
     """Training runs with these options and values (see `configured`), one for each seed.
 
     The spec of a run holds every value there is, so that a run with another default is another run.
     """
-    cfg: Any = configured(OmegaConf.merge(dict(IN_A_STUDY), values), **{"logger": "none"} | options)
+    cfg: Any = configured(OmegaConf.merge(IN_A_STUDY, values or {}), **{"logger": "none"} | options)
     cfg.run_dir = ""  # its folder is no part of what the run is
     check_values(cfg)
     config = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
