@@ -219,6 +219,8 @@ _NUMBER = re.compile(
 """Numbers, intervals and quantities: nothing but digits, signs and units."""
 _WORDS, _LONG = 14, 40
 """Characters; a cell of no more than the first stands on one line, one of more than the second is given much room."""
+_ROOM_OF_LONG = 30
+"""Characters in the room that a long cell is given at least, the 15rem of the style sheet."""
 _FITS = 84
 """Characters in a line of a table as wide as the text."""
 
@@ -249,7 +251,8 @@ def _room(cells: Sequence[str], numeric: bool) -> int:
     head, *body = map(_plain, cells)
     words = max(map(len, head.split()), default=0)
     longest = max(map(len, body), default=0)
-    return 3 + max(words, longest if numeric else min(longest, _WORDS))
+    wrapped = _ROOM_OF_LONG if longest > _LONG else min(longest, _WORDS)
+    return 3 + max(words, longest if numeric else wrapped)
 
 
 def _opening(tag: str, classes: str = "", **attributes: str) -> str:
