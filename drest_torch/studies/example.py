@@ -118,7 +118,7 @@ def _quotes(cfg: Any, main: dict[tuple[str, str], Result], finished: Finished) -
     for reward, words in REWARDS.items():
         if (result := main.get(("moves", reward))) is not None:
             reported = ", ".join(
-                f"{measure[0].upper()} {mean} ± {sd}" for measure, (mean, sd) in REPORTED[reward].items()
+                f"{measure[0].upper()} {_as_reported(value)}" for measure, value in REPORTED[reward].items()
             )
             what = f"example, {words}, trained on moves, evaluated on timesteps, {few} agents"
             quotes.append(Quote(what, reported, _brief(result, "steps", few)))
@@ -196,8 +196,7 @@ def _compared(
     words: str, reward: str, measure: str, result: Result, few: int, compared: list[dict[str, Any]]
 ) -> list[str]:
     reported = REPORTED[reward][measure]
-    digits = 3 if round(reported[0], 3) == reported[0] else 4
-    row = [words, measure, f"{reported[0]:.{digits}f} ± {reported[1]:.{digits}f}"]
+    row = [words, measure, _as_reported(reported)]
     for values in (last(result, "steps", measure)[:few], last(result, "steps", measure)):
         apart = _apart(values, reported)
         row += [mean_sd(values, 4), f"{'✓' if apart <= 2 else '✗'} {apart:.1f}"]
@@ -212,6 +211,11 @@ def _compared(
             }
         )
     return row
+
+
+def _as_reported(value: tuple[float, float]) -> str:
+    digits = 3 if round(value[0], 3) == value[0] else 4
+    return f"{value[0]:.{digits}f} ± {value[1]:.{digits}f}"
 
 
 def _apart(values: np.ndarray, reported: tuple[float, float]) -> float:
