@@ -252,6 +252,13 @@ def test_the_report_comes_whatever_is_missing(cfg: Any, tmp_path: Path, kept: An
     assert all(quote.measured for quote in report.quotes)
 
 
+def test_one_seed_has_no_interval_and_no_range(cfg: Any, tmp_path: Path) -> None:
+    report = neural.report(cfg, stored(cfg, tmp_path / "runs", neural._runs(cfg, "example", "ppo", "drest")[:1]))
+    assert [quote.measured for quote in report.quotes] == ["U 0.990, N 0.980; both ≥ 0.95 in 1 of 1"]
+    tables = {block.caption: block for block in report.sections[1].blocks if isinstance(block, pages.Table)}
+    assert ["The running example", "–", "–", "–", "✓ 0.990"] in tables["DReST agents: usefulness"].rows
+
+
 def test_the_steps_of_a_table_are_those_it_took(cfg: Any, tmp_path: Path) -> None:
     (job,) = neural._jobs(cfg)["example", TABLE, "drest"]
     result = made_up(job)

@@ -276,8 +276,14 @@ class Total:
 
     agents: int
     good: int
+    seeds: int
+    """In each world; of one seed an interval says nothing."""
     usefulness: Interval
     neutrality: Interval
+
+    def text(self, measure: str) -> str:
+        interval: Interval = getattr(self, measure)
+        return str(interval) if self.seeds > 1 else f"{interval.estimate:.3f}"
 
 
 def _total(cfg: Any, found: Found, kind: str, reward: str) -> Total | None:
@@ -289,7 +295,7 @@ def _total(cfg: Any, found: Found, kind: str, reward: str) -> Total | None:
     whole = [group for group in groups if len(group.usefulness) == most]
     means = [stratified_bootstrap(np.stack([getattr(group, each) for group in whole], 1), mean) for each in MEASURES]
     good = sum(int(group.good(cfg.mark).sum()) for group in groups)
-    return Total(sum(len(group.usefulness) for group in groups), good, *means)
+    return Total(sum(len(group.usefulness) for group in groups), good, most, *means)
 
 
 def _asked(cfg: Any, found: Found) -> list[Block]:
@@ -314,7 +320,7 @@ def _verdict(cfg: Any, found: Found) -> Text:
         return Text("No DReST run has finished.")
     return Text(
         f"**DReST networks that end with usefulness and neutrality of {cfg.mark} or more**, over "
-        f"{len(cfg.worlds)} worlds with {cfg.seeds} seeds each: {', '.join(words)}."
+        f"{len(cfg.worlds)} worlds with {_seeds(cfg.seeds)} each: {', '.join(words)}."
     )
 
 
@@ -331,14 +337,19 @@ def _totals(cfg: Any, found: Found) -> Table:
                 if reward == "default":
                     good = ["–", "–"]  # it is not what they are for
                 words = f"{REWARDS[reward]}, {_name(kind)}"
-                rows.append([words, good[0], str(total.usefulness), str(total.neutrality), good[1], seconds])
+                rows.append([words, good[0], *map(total.text, MEASURES), good[1], seconds])
     note = (
-        "Means over worlds and seeds with 95 % bootstrap intervals over seeds, the worlds as strata: "
-        f"{cfg.seeds} seeds for DReST networks, {cfg.default_seeds} for default ones, {cfg.agents} tabular agents, "
+        "Means over worlds and seeds with 95 % bootstrap intervals over seeds (where there are several), the worlds as "
+        "strata: "
+        f"{_seeds(cfg.seeds)} for DReST networks, {cfg.default_seeds} for default ones, {cfg.agents} tabular agents, "
         f"in each of {len(cfg.worlds)} worlds. Steps until both: the environment steps from which on both stay at "
         f"{cfg.mark} or above, median over worlds and seeds. Time: of a run, on one core."
     )
     return Table("All worlds together, at the end of training", header, rows, note)
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def _million(steps: float) -> str:
@@ -368,13 +379,12 @@ def _quotes(cfg: Any, found: Found) -> list[Quote]:
     for algo in cfg.algorithms:
         if (total := _total(cfg, found, algo, "drest")) is not None:
             reported = "no large difficulties anticipated" if algo in ("ppo", "a2c") else ""
-            measured = (
-                f"U {total.usefulness}, N {total.neutrality}; both ≥ {cfg.mark} in {total.good} of {total.agents}"
-            )
-            what = f"{len(cfg.worlds)} worlds, DReST, a network trained with {_name(algo)}, {cfg.seeds} seeds"
+            ends = f"U {total.text('usefulness')}, N {total.text('neutrality')}"
+            measured = f"{ends}; both ≥ {cfg.mark} in {total.good} of {total.agents}"
+            what = f"{len(cfg.worlds)} worlds, DReST, a network trained with {_name(algo)}, {_seeds(cfg.seeds)}"
             quotes.append(Quote(what, reported, measured))
     default = {kind: _total(cfg, found, kind, "default") for kind in _kinds(cfg)}
-    if words := [f"{_name(kind)} {each.neutrality}" for kind, each in default.items() if each is not None]:
+    if words := [f"{_name(kind)} {each.text('neutrality')}" for kind, each in default.items() if each is not None]:
         quotes.append(Quote(f"{len(cfg.worlds)} worlds, default, neutrality", "", ", ".join(words)))
     return quotes
 
@@ -433,7 +443,7 @@ def _worlds(cfg: Any, found: Found) -> list[Block]:
         table("Default agents: neutrality", lambda group: _range(group.neutrality), "default"),
         table("Default agents: P(longer)", lambda group: _range(group.p_length[:, -1]), "default"),
     ]
-    note = f"Medians of {cfg.seeds} seeds (of {cfg.agents} tabular agents), in brackets lowest and highest."
+    note = f"Medians of {_seeds(cfg.seeds)} (of {cfg.agents} tabular agents), in brackets lowest and highest."
     return [
         _dots(cfg, found),
         Text(f"{note} ✓: all of them at {cfg.mark} or above; ◐: some; ✗: none."),
@@ -481,7 +491,7 @@ def _judged(cfg: Any, values: np.ndarray) -> str:
 
 def _range(values: np.ndarray) -> str:
     middle, low, high = _three(values)
-    return f"{middle:.3f} ({low:.3f}-{high:.3f})"
+    return f"{middle:.3f} ({low:.3f}-{high:.3f})" if len(values) > 1 else f"{middle:.3f}"
 
 
 def _by_world(cfg: Any, found: Found, reward: str, caption: str, cell: Callable[[Group], str]) -> Table:
@@ -724,9 +734,10 @@ def _varied(cfg: Any, found: Found, finished: Finished) -> list[Block]:
     note = "Medians, in brackets lowest and highest; of m: medians."
     return [
         Text(
-            f"**What decides**, in one world ({_title(cfg.shown)}): how long the entropy bonus lasts, and what it "
-            "weighs beside the advantages. Where it is gone too early, or too weak, a network settles for a lesser "
-            "coin on the way, or for the shorter length alone."
+            f"**What decides**, in one world ({_title(cfg.shown)}): how long and how strongly play is kept open. A "
+            "network can settle too early in two ways: neutral between the lengths, but on a lesser coin in one of "
+            "them (of m is then well below 1), or on one length alone (neutrality 0). Advantages scaled to unit "
+            "variance leave the entropy bonus less weight beside them while rewards are rare."
         ),
         Table(f"{_title(cfg.shown)}, DReST, with one thing different", header, rows, note),
     ]
