@@ -1,0 +1,239 @@
+"""Lopsided rewards: the predicted balance is a root with the symmetries it must have; ranges of x are found."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from matplotlib.figure import Figure
+from omegaconf import OmegaConf
+
+from drest_torch.app import register
+from drest_torch.config import config_folder
+from drest_torch.metrics import neutrality
+from drest_torch.pages import LIGHT, Details, Gallery, Plot, write_page
+from drest_torch.pages import Page as PageOf
+from drest_torch.reward import expected_discount, expected_return, sequential_discount
+from drest_torch.studies import lopsided
+from drest_torch.studies.balance import balance, best_choice, mean_reward, value_for
+from drest_torch.studies.base import study_schemas
+from drest_torch.studies.jobs import Result
+from drest_torch.studies.lopsided import SMALLER, best, predicted, predicted_range, range_above
+
+LAMBDAS = (0.3, 0.5, 0.8, 0.9, 0.99)
+X = torch.logspace(-2, 2, 9, dtype=torch.float64)
+
+
+def doubles(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+# --------------------------------------------------------------------------------- reports, for others too
+
+
+class Pretended:
+    """Results of runs that nobody did; ``lost`` says which are missing."""
+
+    def __init__(self, agents=3, lost=lambda job: False):
+        self.agents, self.lost = agents, lost
+
+    def get(self, job):
+        if self.lost(job):
+            return None
+        rng = np.random.default_rng(int(job.digest(), 16))
+        arrays = {"episodes": np.array([0, 1])}
+        for clock in job.spec["evaluated_on"]:
+            p = rng.random((2, self.agents))
+            arrays[f"{clock}/p_length"] = np.stack((1 - p, p), -1)
+            arrays[f"{clock}/neutrality"] = neutrality(torch.from_numpy(np.stack((1 - p, p), -1))).numpy()
+            arrays[f"{clock}/usefulness"] = rng.random((2, self.agents))
+        return Result({"lengths": [4, 8]}, arrays)
+
+
+def composed(name):
+    register(study_schemas())
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        cfg = compose("study", [f"study={name}"]).study
+    return OmegaConf.merge(cfg, cfg.quick)
+
+
+def plots_of(blocks):
+    for block in blocks:
+        match block:
+            case Plot():
+                yield block
+            case Gallery(plots):
+                yield from plots
+            case Details(_, inside):
+                yield from plots_of(inside)
+
+
+def drawn(report):
+    """How many plots a report has; each of them can be drawn."""
+    plots = [plot for section in report.sections for plot in plots_of(section.blocks)]
+    for plot in plots:
+        assert "nan" not in plot.alt
+        plot.draw(Figure(), LIGHT)
+    return len(plots)
+
+
+def written(report, path, monkeypatch):
+    """The text of its page, whose pictures are not drawn."""
+    monkeypatch.setattr("drest_torch.pages._picture", lambda plot, style: ("data:,", 1, 1))
+    write_page(PageOf(report.title, report.question, report.sections), path)
+    return path.read_text("utf-8")
+
+
+# --------------------------------------------------------------------------------------- mean reward
+
+
+@pytest.mark.parametrize("lam", LAMBDAS)
+def test_a_clip_beyond_all_rewards_changes_nothing(lam):
+    p = torch.linspace(0, 1, 11, dtype=torch.float64)
+    closed = 2.5 * expected_discount(p, 2, 12, lam)
+    torch.testing.assert_close(mean_reward(p, 2.5, lam, 12), closed)
+    torch.testing.assert_close(mean_reward(p, 2.5, lam, 12, clip=1e9), closed)
+
+
+@pytest.mark.parametrize("clip", [0.5, 1.3, 5.0])
+@pytest.mark.parametrize("value", [0.2, 1.0, 30.0])
+def test_a_clipped_reward_is_that_of_all_sequences(value, clip):
+    p, lam, episodes = 0.3, 0.6, 6
+    total = 0.0
+    for before in range(episodes):
+        for sequence in itertools.product((0, 1), repeat=before):
+            chance = math.prod(p if chosen else 1 - p for chosen in sequence)
+            discount = sequential_discount(torch.tensor(float(sum(sequence))), before, 2, lam).item()
+            total += chance * min(value * discount, clip)
+    assert mean_reward(doubles(p), value, lam, episodes, clip).item() == pytest.approx(total)
+
+
+def test_a_clipped_reward_at_the_ends():
+    """Always chosen, and never: no 0 · log 0."""
+    never, always = mean_reward(doubles(0.0, 1.0), 1.0, 0.5, 8, clip=2.0).tolist()
+    assert never == pytest.approx(sum(min(0.5 ** (-i / 2), 2) for i in range(8)))
+    assert always == pytest.approx(sum(0.5 ** (i / 2) for i in range(8)))
+
+
+# ------------------------------------------------------------------------------------------- balance
+
+
+@pytest.mark.parametrize("clip", [None, 5.0])
+@pytest.mark.parametrize("lam", LAMBDAS)
+def test_the_balance_is_where_a_fine_grid_changes_its_sign(lam, clip):
+    p = torch.linspace(0, 1, 2001, dtype=torch.float64)
+    found = balance(1.0, X, lam, 16, clip)
+    for x, root in zip(X.tolist(), found.tolist(), strict=True):
+        pull = mean_reward(p, x, lam, 16, clip) - mean_reward(1 - p, 1.0, lam, 16, clip)
+        assert (pull[p < root - 1e-9] > 0).all()
+        assert (pull[p > root + 1e-9] < 0).all()
+
+
+@pytest.mark.parametrize("lam", LAMBDAS)
+def test_symmetries_of_the_balance(lam):
+    p = balance(1.0, X, lam, 64)
+    torch.testing.assert_close(p + balance(1.0, 1 / X, lam, 64), torch.ones_like(p))  # 1/x swaps the lengths
+    torch.testing.assert_close(p, balance(7.0, 7 * X, lam, 64))  # a unit of reward is nobody's concern
+    torch.testing.assert_close(1 - p, balance(X, torch.ones_like(X), lam, 64))
+    assert balance(1.0, 1.0, lam, 64).item() == pytest.approx(0.5)
+    assert balance(2.0, 2.0, lam, 16, clip=1.0).item() == pytest.approx(0.5)
+    assert (p.diff() >= 0).all()
+
+
+def test_a_smaller_lambda_brings_the_balance_nearer_to_one_half():
+    for x in (0.1, 3.0):
+        apart = [abs(balance(1.0, x, lam, 64).item() - 0.5) for lam in LAMBDAS]
+        assert apart == sorted(apart)
+
+
+def test_the_default_reward_is_a_step():
+    for lam in (0.99999, 1.0):
+        assert balance(1.0, doubles(0.9, 1.0, 1.1), lam, 64).tolist() == pytest.approx([0, 0.5, 1], abs=1e-9)
+
+
+@pytest.mark.parametrize("clip", [None, 5.0])
+def test_the_value_for_a_probability_is_the_inverse_of_the_balance(clip):
+    for lam in LAMBDAS:
+        for p in (0.2, 0.5, 0.6):
+            x = value_for(p, lam, 16, clip)
+            assert balance(1.0, x, lam, 16, clip).item() == pytest.approx(p, abs=1e-9)
+
+
+def test_where_all_rewards_are_clipped_there_is_no_pull():
+    assert balance(2.0, 3.0, 0.99, 16, clip=1.0).item() == pytest.approx(0.5)
+
+
+def test_the_balance_is_not_the_best_choice():
+    """The optimum of docs/theorem.md, at the paper's λ and E; for a small E the two are equal."""
+    assert best_choice(1.0, doubles(1.0), 0.9, 64).item() == pytest.approx(0.317, abs=2e-3)
+    assert best_choice(1.0, doubles(1.0), 0.9, 32).item() == pytest.approx(0.5, abs=1e-3)
+    for x in (0.2, 1.0, 4.0):
+        two = torch.stack((best_choice(1.0, doubles(x), 0.9, 64)[0], balance(1.0, x, 0.9, 64)))
+        whole, resting = expected_return(torch.stack((1 - two, two), -1), doubles(1.0, x), None, 2, 64, 0.9).tolist()
+        assert whole > resting
+
+
+# -------------------------------------------------------------------------------------------- ranges
+
+
+def test_the_ends_of_the_predicted_range_have_half_a_bit():
+    for lam in LAMBDAS:
+        low, high = predicted_range(lam, 64, None)
+        assert low * high == pytest.approx(1)
+        _, bits = predicted(np.array([low, high]), lam, 64, None)
+        assert bits == pytest.approx([0.5, 0.5], abs=1e-5)
+    assert neutrality(doubles(SMALLER, 1 - SMALLER)).item() == pytest.approx(0.5, abs=1e-5)
+
+
+def test_the_paper_s_statement_is_predicted():
+    """N > 0.5 for every x from 0.1 to 10 at λ = 0.9."""
+    _, bits = predicted(np.geomspace(0.1, 10, 51), 0.9, 64, None)
+    assert bits.min() > 0.5
+    assert bits.max() == pytest.approx(1)
+
+
+def test_the_best_choice_prefers_the_length_that_offers_less():
+    """To choose it often makes the other one's discount large."""
+    p, bits = best(np.array([0.01, 0.1, 10.0, 100.0]), 0.9, 64)
+    assert p[0] > p[1] > 0.7
+    assert p[3] < p[2] < 0.3
+    assert bits.min() > 0.7
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0, 0, 1, 0, 0], [10**-0.5, 10**0.5]),
+        ([0, 0.4, 0.8, 0.8, 0], [10**-0.75, 10 ** (1 + 0.375)]),
+        ([1, 1, 1, 1, 1], [0.01, 100]),
+        ([1, 0, 1, 1, 0], [10**-0.5, 10**1.5]),
+        ([0.5, 0.5, 0.5, 0.5, 0.5], None),
+        ([0, 0, 0, 0, 1], [10**1.5, 100]),
+    ],
+)
+def test_the_longest_stretch_above_the_mark(values, expected):
+    found = range_above(np.geomspace(0.01, 100, 5), np.array(values, float), 0.5)
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+# -------------------------------------------------------------------------------------------- report
+
+
+def test_the_report_says_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(lopsided, "FINE", 5)
+    cfg = composed("lopsided")
+    report = lopsided.report(cfg, Pretended(cfg.agents))
+    assert drawn(report) == 14
+    assert len(report.quotes) == 4
+    assert set(report.numbers) == {"agents", "moves / moves", "moves / steps", "steps / steps"}
+    assert "nan" not in written(report, tmp_path / "page.html", monkeypatch)
+
+
+@pytest.mark.parametrize("lost", ["lambda=0.9", "default", "clip", "x=1", "moves", ""])
+def test_missing_runs_do_not_break_the_report(lost, tmp_path, monkeypatch):
+    monkeypatch.setattr(lopsided, "FINE", 5)
+    report = lopsided.report(composed("lopsided"), Pretended(lost=lambda job: lost in job.name))
+    drawn(report)
+    assert "nan" not in written(report, tmp_path / "page.html", monkeypatch)
