@@ -56,7 +56,7 @@ def threads(count: int) -> Iterator[None]:
         numba.set_num_threads(before)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def as_many_threads_as_torch() -> Iterator[None]:
     with threads(torch.get_num_threads()):
         yield
@@ -453,10 +453,23 @@ def test_mini_episodes_that_are_cut_off_teach_nothing_and_are_not_counted():
     assert (state.logits[0] == logits.numpy()).all()
 
 
-def test_splitmix64_by_its_published_numbers():
-    stream = Stream(1234567)
+def test_only_differences_of_logits_count_however_large_they_are():
+    worlds, optima, _ = ready(SMALL)
+    logits = random_logits(14, worlds.target.shape[1])
+    states = [begun(worlds, range(4), logits + shift) for shift in (0.0, 800.0, -800.0)]
+    for state in states:
+        play(worlds, rules_of(Told(), optima, agents=4), state, 100)
+    for state, shift in zip(states, (0.0, 800.0, -800.0), strict=True):
+        assert state.logits - shift == pytest.approx(states[0].logits, abs=1e-9)
+
+
+def test_random_numbers_are_those_of_splitmix64():
+    stream = Stream(1234567)  # published numbers
     assert [stream.next() for _ in range(3)] == [6457827717110365317, 3203168211198807973, 9817491932198370423]
-    assert Stream(0).next() == 0xE220A8397B1DCDAF
+    for state in (0, 1, -1, 1 << 62):
+        stream, drawn = Stream(state), np.array([7, state])
+        assert [table._uniform(drawn, 1) for _ in range(20)] == [stream.uniform() for _ in range(20)]
+        assert drawn[0] == 7
 
 
 # ------------------------------------------------------------------------------------------ in expectation

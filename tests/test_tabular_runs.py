@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from algos.table import State
 from drest_torch.config import ConfigError
 from drest_torch.loggers import read_metrics
 from drest_torch.saved import Agent
@@ -25,7 +26,7 @@ from tests.test_table import (
     ready,
     reference_agent,
 )
-from tests.test_training import configured, same_run, stop_after, weights
+from tests.test_training import configured, metrics, same_run, stop_after, weights
 
 __all__ = ["as_many_threads_as_torch"]  # a fixture, and meant for every test here as well
 
@@ -139,6 +140,9 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch):
     assert parts.train() is None
     resume(tmp_path / "parts").train()
     same_run(tmp_path / "whole", tmp_path / "parts")
+    saved = weights(tmp_path / "parts")
+    assert {f"learner.{name}" for name in State._fields if name != "logits"} <= saved.keys()
+    assert saved["learner.steps"] == metrics(tmp_path / "parts")[-1]["step"]
 
 
 def test_the_same_seed_is_the_same_run_and_another_is_another(tmp_path):
