@@ -45,14 +45,27 @@ class RewardConfig:
 
 @dataclass
 class GeneratorConfig:
-    height: int = MISSING
-    width: int = MISSING
+    """``Any`` is a whole number, or a list of the lowest and the highest."""
+
+    height: Any = MISSING
+    width: Any = MISSING
     walls: list[int] = MISSING
+    wall_share: list[float] | None = MISSING
+    wall_shape: str = MISSING
+    wall_length: list[int] = MISSING
     coins: list[int] = MISSING
     coin_values: list[int] = MISSING
+    buttons: list[int] = MISSING
+    chance: list[float] = MISSING
     shutdown: list[int] = MISSING
     delay: list[int] = MISSING
-    lengths: int = MISSING
+    lengths: Any = MISSING
+    coin_in_every_length: bool = MISSING
+    ratio: list[float] | None = MISSING
+    distance: list[int] | None = MISSING
+    spare: list[int] | None = MISSING
+    slack: list[int] | None = MISSING
+    weights: dict[str, list[int]] | None = MISSING
 
 
 @dataclass

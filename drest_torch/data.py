@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import MISSING, OmegaConf
 
 from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values, learns_from
 from envs import generator, splits
@@ -20,6 +20,8 @@ class Levels:
     """For choosing the best checkpoint; never reported."""
     reported: dict[str, list[Level]]
     """Level sets that the summary reports on, by the name of the split; the training levels are one."""
+    split: splits.Split | None = None
+    """Where the generated ones come from, if any are."""
 
 
 def load(cfg: Config) -> Levels:
@@ -32,7 +34,10 @@ def load(cfg: Config) -> Levels:
         slots_and_group(cfg)
     if learns_from(cfg) == "world":
         _check_table(cfg)
-    train, selection, heldout = _train(cfg)
+    split = _split(cfg.levels)
+    train, selection, heldout = (
+        (named(cfg.levels), [], []) if split is None else (split.train, split.selection, split.test)
+    )
     if cfg.heldout.path is not None:
         heldout = _on_clock(read_levels(cfg.heldout.path), cfg.levels.clock)
     if cfg.heldout.selection_path is not None:
@@ -47,35 +52,47 @@ def load(cfg: Config) -> Levels:
     trains_on_paper = cfg.levels.path is None and cfg.levels.name in (*WORLDS, "paper")
     if cfg.heldout.paper and not trains_on_paper and cfg.policy.observation != "vector":
         reported["paper"] = [world(name) for name in PAPER_WORLDS]
-    return Levels(train, selection, reported)
+    return Levels(train, selection, reported, split)
 
 
-def _train(cfg: Config) -> tuple[list[Level], list[Level], list[Level]]:
-    levels = cfg.levels
+def _split(levels: LevelsConfig) -> splits.Split | None:
+    """The generated levels, where it is these that are asked for."""
     if levels.path is not None or levels.generator is None:
-        return named(levels), [], []
+        return None
     if levels.train == 0:
         raise ConfigError("levels.train=0 generated levels to train on; expected at least 1")
-    split = splits.make_split(
+    return splits.make_split(
         generator_config(levels.generator, levels.clock),
         train=levels.train,
         selection=levels.selection,
         test=levels.heldout,
         seed=levels.split_seed,
     )
-    return split.train, split.selection, split.test
+
+
+def write_split(levels: Levels, cfg: Config, folder: Path) -> None:
+    """Leave in the folder of a run what its generated levels can be made again from, and known by."""
+    if levels.split is not None:
+        splits.write_split(folder / "split.json", levels.split, preset=cfg.levels.name)
 
 
 def named(chosen: LevelsConfig) -> list[Level]:
-    """The levels of a file, or the paper's by name."""
-    levels = find_levels(chosen.name, x=chosen.x) if chosen.path is None else read_levels(chosen.path, x=chosen.x)
-    return _on_clock(levels, chosen.clock)
+    """The levels of a file, the paper's by name, or those that a generated set holds out."""
+    if chosen.path is not None:
+        return _on_clock(read_levels(chosen.path, x=chosen.x), chosen.clock)
+    if chosen.generator is None:
+        return _on_clock(find_levels(chosen.name, x=chosen.x), chosen.clock)
+    if chosen.heldout == 0:
+        raise ConfigError("levels.heldout=0 generated levels to evaluate on; expected at least 1")
+    config = generator_config(chosen.generator, chosen.clock)
+    return splits.make_split(config, train=0, selection=0, test=chosen.heldout, seed=chosen.split_seed).test
 
 
 def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.GeneratorConfig:
-    values: dict[str, Any] = {each.name: getattr(cfg, each.name) for each in fields(GeneratorConfig)}
-    ranges = {name: tuple(value) for name, value in values.items() if isinstance(value, Sequence)}
-    return generator.GeneratorConfig(**values | ranges, clock=clock or "steps")
+    """As the generator has it. What an older run does not say is as it was then, which are the defaults there."""
+    values: Any = OmegaConf.to_container(OmegaConf.structured(cfg))
+    stated = {name: value for name, value in values.items() if value != MISSING}
+    return generator.GeneratorConfig(**stated, clock=clock or "steps")
 
 
 def _on_clock(levels: list[Level], clock: str | None) -> list[Level]:

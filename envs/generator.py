@@ -1,87 +1,37 @@
-"""Random levels with one button, in any number, from a seed.
+"""Random levels from a seed, in any number: drafts of a stated distribution, filtered by exact properties.
 
-A *draft* is drawn as :class:`GeneratorConfig` says, each draft from the seed and its own number alone.
-Drafts are solved exactly, many at once, and those are levels in which
+A *draft* is drawn as :class:`GeneratorConfig` says, each draft from the seed and its own number alone. Drafts
+are searched exactly, many at once, and those are levels in which the agent is not walled in and which pass the
+filters of the configuration. By default these are that
 
-* the agent is not walled in,
 * the button can be pressed in time, so that there are two trajectory-lengths (``lengths=1``: it cannot), and
 * each of the lengths has a coin: m(l) > 0, so that usefulness is defined for each.
 
 What comes out is therefore the distribution of the drafts given that they are accepted: maps on which little
-can be reached are rarer than among the drafts, for example those of many walls, small shutdown times, or few coins.
+can be reached are rarer than among the drafts, for example those of many walls, small shutdown times, or few
+coins. `docs/levels.md` tells what the distributions of `configs/levels/` come to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from envs import streams
-from envs.levels import CLOCKS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, Button, Coin, Level, LevelError
-from envs.mdp import STEPS, compile_levels
-from envs.solver import solve
+from envs.distribution import THINNED, GeneratorConfig
+from envs.drafts import Drafts, compiled, draw, to_levels, walled_in
+from envs.levels import Level, LevelError
+from envs.properties import button_distance, properties
+from envs.symmetry import canonical_key
+
+__all__ = ["GeneratorConfig", "draft_number", "generate", "stream"]
 
 DRAFTS_AT_ONCE = 1024
 """Which levels come out does not depend on it."""
 MAX_REFUSED = 100_000
 """Drafts in a row that may be refused before the ranges are blamed."""
-
-Range = tuple[int, int]
-"""Lowest and highest, both included."""
-
-
-@dataclass(frozen=True)
-class GeneratorConfig:
-    """How drafts are drawn: every number uniformly from its range, one independent of the other.
-
-    The agent, the button, the coins and the walls then take distinct cells, each choice of cells as likely
-    as any other. Coin values are drawn for each coin alone.
-    """
-
-    height: int = 5
-    width: int = 5
-    walls: Range = (0, 10)
-    coins: Range = (1, 4)
-    coin_values: Range = (1, 7)
-    shutdown: Range = (1, 7)
-    delay: Range = (1, 8)
-    lengths: int = 2
-    """Trajectory-lengths that a level has."""
-    clock: str = "steps"
-
-    def __post_init__(self) -> None:
-        self._check("height", (self.height, self.height), 1, MAX_SIDE)
-        self._check("width", (self.width, self.width), 1, MAX_SIDE)
-        cells = self.height * self.width
-        self._check("walls", self.walls, 0, cells)
-        self._check("coins", self.coins, 1, MAX_OBJECTS - 1)
-        self._check("coin_values", self.coin_values, 1, 1_000_000)
-        self._check("shutdown", self.shutdown, 1, MAX_TIME - 1)
-        self._check("delay", self.delay, 1, MAX_TIME - self.shutdown[1])
-        self._check("lengths", (self.lengths, self.lengths), 1, 2)
-        if self.clock not in CLOCKS:
-            raise LevelError(f"generator: unknown clock {self.clock!r:.40}; expected 'steps' or 'moves'")
-        taken = 2 + self.coins[1] + self.walls[1]
-        if taken > cells:
-            raise LevelError(
-                f"generator: the agent, the button, {self.coins[1]} coins and {self.walls[1]} walls take {taken} "
-                f"cells; expected at most {cells}, those of a map of {self.height} by {self.width}"
-            )
-
-    @staticmethod
-    def _check(name: str, values: Range, least: int, most: int) -> None:
-        whole = len(values) == 2 and all(type(value) is int for value in values)
-        if not whole or not least <= values[0] <= values[1] <= most:
-            raise LevelError(
-                f"generator: {name} from {' to '.join(map(str, values))}; "
-                f"expected whole numbers from {least} to {most}, the lowest first"
-            )
 
 
 def generate(config: GeneratorConfig, count: int, *, seed: int) -> list[Level]:
@@ -89,119 +39,89 @@ def generate(config: GeneratorConfig, count: int, *, seed: int) -> list[Level]:
     return list(islice(stream(config, seed), count))
 
 
-def stream(config: GeneratorConfig, seed: int) -> Iterator[Level]:
+def stream(
+    config: GeneratorConfig, seed: int, *, first: int = 0, without: Collection[str] = frozenset()
+) -> Iterator[Level]:
     """Levels without end, always the same ones for a seed; a level may come twice.
 
-    The name of a level, such as ``gen-7-000123``, says the seed and which draft it was.
+    The name of a level, such as ``gen-7-000123``, says the seed and which draft it was. ``first`` is the draft
+    to begin with: a stream goes on where it stood from ``draft_number(level) + 1``. Levels whose canonical key
+    is among ``without`` are left out: fresh levels for training are then never held-out ones.
     """
     if not 0 <= seed < 1 << 62:
         raise LevelError(f"generator: seed {seed}; expected a whole number from 0 to 2^62 - 1")
-    first, last_accepted = 0, -1
+    if first < 0:
+        raise LevelError(f"generator: draft {first} to begin with; expected a whole number from 0")
+    last_accepted = first - 1
     while True:
-        drafts = _draft(config, seed, torch.arange(first, first + DRAFTS_AT_ONCE))
-        drafts = drafts.where(~_walled_in(drafts, config))
-        levels = _levels(drafts, config, seed)
-        for index in _accepted(levels, config).tolist():
-            yield levels[index]
-            last_accepted = int(drafts.number[index])
+        drafts = draw(config, seed, torch.arange(first, first + DRAFTS_AT_ONCE))
+        drafts = drafts.where(~walled_in(drafts, config))
+        drafts = drafts.where(passed(drafts, config))
+        for level in to_levels(drafts, config, seed):
+            if without and canonical_key(level) in without:
+                continue
+            last_accepted = draft_number(level)
+            yield level
         first += DRAFTS_AT_ONCE
         if first - last_accepted > MAX_REFUSED:
-            raise LevelError(
-                f"generator: none of the last {MAX_REFUSED:,} drafts has {config.lengths} lengths with a coin each; "
-                f"expected other ranges than those of {config}"
-            )
+            raise LevelError(_none_found(config))
 
 
-class _Drafts(NamedTuple):
-    """n drafts on maps of S cells. Cells are counted row by row."""
-
-    number: Tensor
-    """[n] which draft it is."""
-    shutdown: Tensor
-    """[n]"""
-    delay: Tensor
-    """[n]"""
-    start: Tensor
-    """[n] the agent's cell."""
-    button: Tensor
-    """[n] the button's cell."""
-    coins: Tensor
-    """[n, S] the value of the coin on each cell, 0 for none."""
-    walls: Tensor
-    """[n, S] whether the cell is wall."""
-
-    def where(self, chosen: Tensor) -> _Drafts:
-        """The chosen drafts of [n]."""
-        return _Drafts(*(values[chosen] for values in self))
+def draft_number(level: Level) -> int:
+    """Which draft of its seed a generated level was."""
+    return int(level.name.rpartition("-")[2])
 
 
-def _draft(config: GeneratorConfig, seed: int, number: Tensor) -> _Drafts:
-    """The drafts of the given numbers [n]."""
-    key = streams.mix(streams.mix(torch.tensor(seed), torch.tensor(0)), number).unsqueeze(-1)
-    cells = config.height * config.width
-    draws = iter(torch.arange(4 + 2 * cells).split((1, 1, 1, 1, cells, cells)))
+def passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
+    """[n] whether a draft passes the filters; none of them may be walled in."""
+    if not len(drafts.number):
+        return torch.zeros(0, dtype=torch.bool)
+    good = _button_passed(drafts, config)
+    # The way to the button is found much faster than all the rest, so only what is left is searched further.
+    index = good.nonzero().squeeze(-1)
+    return good if not len(index) else good.index_put((index,), _search_passed(drafts.where(good), config))
 
-    def between(bounds: Range) -> Tensor:
-        return bounds[0] + streams.integer(key, next(draws), bounds[1] - bounds[0] + 1)
 
-    shutdown, delay, coins, walls = map(between, (config.shutdown, config.delay, config.coins, config.walls))
-    value = between(config.coin_values)
-    # The order of random numbers is a random permutation. Read as the rank of each cell, it hands the cells out:
-    # the first to the agent, the second to the button, the next to the coins, and so on.
-    rank = streams.mix(key, next(draws)).argsort(dim=-1, stable=True)
-    return _Drafts(
-        number=number,
-        shutdown=shutdown.squeeze(-1),
-        delay=delay.squeeze(-1),
-        start=(rank == 0).int().argmax(-1),
-        button=(rank == 1).int().argmax(-1),
-        coins=value * ((rank >= 2) & (rank < 2 + coins)),
-        walls=(rank >= 2 + coins) & (rank < 2 + coins + walls),
+def _button_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
+    """[n] whether a draft passes the filters of the button's distance and of the time that is then left."""
+    distance = button_distance(compiled(drafts, config))
+    good = distance >= (1 if config.lengths[0] > 1 else 0)  # with no button in time there is but one length
+    spare = torch.where(distance > 0, drafts.shutdown - distance, -1)
+    for name, values, luck in zip(THINNED, (distance, spare), drafts.luck.unbind(-1), strict=True):
+        if (bounds := getattr(config, name)) is None:
+            continue
+        good &= _within(values, bounds)
+        if (weights := config.weights_of(name)) is not None:
+            chance = torch.tensor(weights, dtype=torch.float64) / max(weights)
+            good &= luck < chance[(values - bounds[0]).clamp(0, len(weights) - 1)]
+    return good
+
+
+def _search_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
+    """[n] whether a draft passes the filters of the lengths and of what can be collected in them."""
+    found = properties(compiled(drafts, config))
+    k = found.num_lengths
+    good = _within(k, config.lengths)
+    good &= found.with_coin >= (k if config.coin_in_every_length else 1)
+    if config.ratio is not None:
+        good &= _within(found.ratio, config.ratio)
+    if config.slack is not None:
+        padding = torch.arange(found.slack.shape[-1]) >= k.unsqueeze(-1)
+        good &= (_within(found.slack, config.slack) | padding).all(-1)
+    return good
+
+
+def _within(values: Tensor, bounds: tuple[float, float]) -> Tensor:
+    return (values >= bounds[0]) & (values <= bounds[1])
+
+
+def _none_found(config: GeneratorConfig) -> str:
+    least, most = config.lengths
+    lengths = f"{least} lengths" if least == most else f"{least} to {most} lengths"
+    coin = "with a coin each" if config.coin_in_every_length else "and a coin"
+    further = [name for name in ("ratio", "distance", "spare", "slack") if getattr(config, name) is not None]
+    passes = f" and passes {', '.join(further)}" if further else ""
+    return (
+        f"generator: none of the last {MAX_REFUSED:,} drafts has {lengths} {coin}{passes}; "
+        f"expected other ranges than those of {config}"
     )
-
-
-def _walled_in(drafts: _Drafts, config: GeneratorConfig) -> Tensor:
-    """[n] whether the agent has wall on all four sides, in which case `compile_levels` refuses the level."""
-    framed = pad(drafts.walls.reshape(-1, config.height, config.width), (1, 1, 1, 1), value=True)
-    row, column = drafts.start // config.width, drafts.start % config.width
-    draft = torch.arange(len(row))
-    return torch.stack([framed[draft, row + 1 + down, column + 1 + right] for down, right in STEPS]).all(0)
-
-
-def _levels(drafts: _Drafts, config: GeneratorConfig, seed: int) -> list[Level]:
-    """The drafts as levels: all that is done for each level alone."""
-
-    def place(cell: Tensor) -> tuple[Tensor, Tensor]:
-        return cell // config.width, cell % config.width
-
-    draft, cell = drafts.coins.nonzero(as_tuple=True)  # draft by draft, in reading order
-    coins = map(Coin, *_lists(*place(cell), drafts.coins[draft, cell].double()))
-    buttons = map(Button, *_lists(*place(drafts.button), drafts.delay))
-    starts = zip(*_lists(*place(drafts.start)), strict=True)
-    walls = drafts.walls.reshape(-1, config.height, config.width)
-    numbers = _lists(drafts.number, drafts.shutdown, (drafts.coins > 0).sum(-1), walls)
-    return [
-        Level(
-            name=f"gen-{seed}-{number:06}",
-            shutdown=shutdown,
-            walls=tuple(map(tuple, rows)),
-            start=start,
-            coins=tuple(islice(coins, num_coins)),
-            buttons=(button,),
-            clock=config.clock,
-        )
-        for number, shutdown, num_coins, rows, start, button in zip(*numbers, starts, buttons, strict=True)
-    ]
-
-
-def _lists(*tensors: Tensor) -> list[list[Any]]:
-    return [tensor.tolist() for tensor in tensors]
-
-
-def _accepted(levels: list[Level], config: GeneratorConfig) -> Tensor:
-    """The indices of the levels that have as many lengths as they should, each with a coin."""
-    if not levels:
-        return torch.zeros(0, dtype=torch.int64)
-    optima = solve(compile_levels(levels), allow_barren=True)
-    with_coin = (optima.best_return > 0).sum(-1)
-    return ((optima.num_lengths == config.lengths) & (with_coin == config.lengths)).nonzero().squeeze(-1)

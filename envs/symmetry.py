@@ -6,8 +6,10 @@ same optima. A held-out level that is a training level turned around would tell 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from operator import itemgetter
 from typing import TypeVar
 
 from envs.levels import Button, Coin, Level, LevelError
@@ -55,9 +57,26 @@ def canonical_key(level: Level) -> str:
     a map is wall. Walls, coins, buttons, shutdown and clock count; the name and the study do not. Cells
     that cannot be reached count too: an agent that is shown the whole map can tell them apart.
     """
-    cells = _cropped(_cells(level))
-    texts = ("/".join(" ".join(row) for row in _turned(cells, index)) for index in range(NUM_SYMMETRIES))
+    rows = _cropped(_cells(level))
+    cells = [cell for row in rows for cell in row]
+    cells += " /"
+    texts = ["".join(text(cells)) for text in _texts(len(rows), len(rows[0]))]
     return f"{level.shutdown} {level.clock} {min(texts)}"
+
+
+@lru_cache(1024)
+def _texts(height: int, width: int) -> list[Callable[[Sequence[str]], tuple[str, ...]]]:
+    """For each symmetry, what picks its text from the cells of a map row by row, followed by a blank and a slash.
+
+    In the text there is a blank between cells and a slash between rows.
+    """
+    blank, slash = height * width, height * width + 1
+    cells = [[row * width + column for column in range(width)] for row in range(height)]
+    picks: list[Callable[[Sequence[str]], tuple[str, ...]]] = []
+    for index in range(NUM_SYMMETRIES):
+        rows = [[each for cell in row for each in (cell, blank)][:-1] for row in _turned(cells, index)]
+        picks.append(itemgetter(*[each for row in rows for each in (*row, slash)][:-1]))
+    return picks
 
 
 def _turned(rows: Grid[Cell], index: int) -> Grid[Cell]:
@@ -88,9 +107,9 @@ def _cells(level: Level) -> list[list[str]]:
     return cells
 
 
-def _cropped(cells: Grid[str]) -> Grid[str]:
-    """The map without its outer rows and columns of wall; a quarter turn brings each side to the top once."""
-    for _ in range(4):
-        first = next(number for number, row in enumerate(cells) if any(cell != "#" for cell in row))
-        cells = _turned(cells[first:], 1)
-    return cells
+def _cropped(cells: list[list[str]]) -> list[list[str]]:
+    """The map without its outer rows and columns of wall."""
+    free = [row for row, line in enumerate(cells) if line.count("#") < len(line)]
+    cells = cells[free[0] : free[-1] + 1]
+    free = [column for column, line in enumerate(zip(*cells, strict=True)) if line.count("#") < len(line)]
+    return [line[free[0] : free[-1] + 1] for line in cells]

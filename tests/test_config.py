@@ -126,7 +126,7 @@ def test_a_wrong_key_or_type_is_refused(wrong: str) -> None:
 def test_every_algorithm_world_and_policy_is_an_option() -> None:
     offered = {group: {name for each, name in OPTIONS if each == group} for group in GROUPS}
     assert offered["algo"] == set(algorithms()) == {"a2c", "exact", "ppo", "reinforce", "tabular"}
-    assert offered["levels"] == {*WORLDS, "paper", "generated"}
+    assert offered["levels"] == {*WORLDS, "paper", "generated", "easy", "peer_like", "hard", "three_lengths", "large"}
 
 
 def test_the_generator_is_given_all_that_it_can_be() -> None:

@@ -1,13 +1,15 @@
 """Held-out levels are held out: on tiny maps, where the generator repeats itself all the time."""
 
+import json
+from dataclasses import replace
 from itertools import combinations, islice
 
 import pytest
 
 from envs import generator, splits
-from envs.generator import GeneratorConfig, generate
+from envs.generator import GeneratorConfig, generate, stream
 from envs.levels import LevelError, world
-from envs.splits import assert_disjoint, distinct, make_split
+from envs.splits import assert_disjoint, check_split, distinct, make_split, read_split, write_split
 from envs.symmetry import canonical_key, transform
 
 TINY = GeneratorConfig(height=3, width=3, walls=(3, 5), coins=(1, 1), coin_values=(1, 2), shutdown=(3, 4), delay=(1, 1))
@@ -82,3 +84,113 @@ def test_sets_that_share_a_level_are_refused_with_both_names():
     assert_disjoint(train, heldout[:1])
     assert_disjoint(train, [])
     assert_disjoint([], heldout)
+
+
+def test_fresh_levels_are_never_held_out_ones():
+    split = make_split(TINY, train=0, selection=100, test=200, seed=3)
+    fresh = list(islice(stream(TINY, 3, without=split.held_out()), 2000))
+    assert_disjoint(fresh, [*split.test, *split.selection])
+    # Without the keys, the stream of the same seed begins with the held-out levels themselves.
+    assert keys(islice(stream(TINY, 3), 100)) <= keys(split.test)
+    assert keys(islice(stream(TINY, 4), 2000)) & keys(split.test)
+
+
+# ------------------------------------------------------------------------------------------- as files
+
+SIZES = {"train": 40, "selection": 10, "test": 20}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("split") / "split.json"
+    config = replace(TINY, walls=(3, 4), distance=(1, 2), ratio=(0.5, 3.0), weights={"walls": (1, 2)})
+    split = make_split(config, **SIZES, seed=5)
+    write_split(path, split, preset="tiny")
+    return path, split
+
+
+def test_a_split_is_made_again_from_its_file(written):
+    path, split = written
+    assert read_split(path) == split
+    check_split(path, split)
+    assert [each.name for each in path.parent.iterdir()] == ["split.json"]
+
+
+def test_the_file_says_what_is_needed_and_no_level(written):
+    record = json.loads(written[0].read_text())
+    assert record.keys() == {"format", "preset", "seed", "levels", "sha256", "generator"}
+    assert (record["preset"], record["seed"], record["levels"]) == ("tiny", 5, SIZES)
+    assert record["generator"]["walls"] == [3, 4]
+    assert record["generator"].keys() == GeneratorConfig.__dataclass_fields__.keys()
+    assert len(written[0].read_bytes()) < 2500
+
+
+def tampered(written, tmp_path, change):
+    record = json.loads(written[0].read_text())
+    change(record)
+    path = tmp_path / "split.json"
+    path.write_text(json.dumps(record))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "which"),
+    [
+        (lambda record: record.update(seed=6), "train levels"),
+        (lambda record: record["generator"].update(delay=[1, 2]), "train levels"),
+        (lambda record: record["levels"].update(train=41), "train levels"),
+        (lambda record: record["levels"].update(selection=11), "train levels"),  # all that come after move up
+        (lambda record: record["sha256"].update(test="0" * 64), "test levels"),
+        (lambda record: record["sha256"].update(selection="0" * 64), "selection levels"),
+        (lambda record: record["sha256"].update(all="0" * 64), "levels"),
+    ],
+)
+def test_a_file_that_was_changed_is_refused_in_one_sentence(written, tmp_path, change, which):
+    path = tampered(written, tmp_path, change)
+    with pytest.raises(LevelError) as refused:
+        read_split(path)
+    message = str(refused.value)
+    assert message.startswith(f"{path}: the {which} of its generator and seed have SHA-256 ")
+    assert message.endswith("…; expected a file as it was written, by this version of the generator")
+    assert "\n" not in message
+
+
+def test_a_generator_that_draws_otherwise_is_noticed(written, monkeypatch):
+    path, split = written
+    monkeypatch.setattr(splits.generator, "stream", lambda config, seed: stream(config, seed, first=1000))
+    with pytest.raises(LevelError, match="the train levels of its generator and seed have SHA-256"):
+        read_split(path)
+    other = make_split(split.config, **SIZES, seed=5)
+    with pytest.raises(LevelError, match="by this version of the generator"):
+        check_split(path, other)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda record: record.pop("seed"), "no 'seed', or of the wrong kind"),
+        (lambda record: record.update(sha256=[]), "no 'sha256', or of the wrong kind"),
+        (lambda record: record.update(format=2), "format 2; expected 1"),
+        (lambda record: record["levels"].pop("test"), "expected how many there are for train, selection, test"),
+        (lambda record: record["levels"].update(test=-1), "expected how many there are"),
+        (lambda record: record["sha256"].pop("all"), "expected texts for train, selection, test, all"),
+        (lambda record: record["generator"].update(colour="red"), "the generator has no 'colour'; expected some of"),
+        (lambda record: record["generator"].update(coins=[3, 2]), "coins from 3 to 2; expected whole numbers"),
+    ],
+)
+def test_what_is_no_file_of_a_split_is_refused(written, tmp_path, change, message):
+    with pytest.raises(LevelError, match=message):
+        read_split(tampered(written, tmp_path, change))
+
+
+def test_files_that_cannot_be_read_or_written_are_refused(written, tmp_path):
+    with pytest.raises(LevelError, match=r"cannot be read \(No such file"):
+        read_split(tmp_path / "none.json")
+    (tmp_path / "broken.json").write_text("{")
+    with pytest.raises(LevelError, match=r"broken.json: no JSON"):
+        read_split(tmp_path / "broken.json")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(LevelError, match="no 'format'"):
+        read_split(tmp_path / "list.json")
+    with pytest.raises(LevelError, match=r"cannot be written \(No such file"):
+        write_split(tmp_path / "folder" / "split.json", written[1])

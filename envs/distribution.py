@@ -1,0 +1,176 @@
+"""What levels are drawn from: ranges, weights and filters, checked as a whole before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from envs.levels import CLOCKS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
+
+MAX_BUTTONS = 3
+PER_CENT = 100
+"""Chances of buttons are whole hundredths, so that levels can be read."""
+WALL_SHAPES = ("scattered", "lines", "blocks", "mixed")
+DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "shutdown", "delay")
+THINNED = ("distance", "spare")
+"""What can be given weights: drawn numbers, and filters."""
+
+Range = tuple[int, int]
+"""Lowest and highest, both included; where a range is asked for, one number stands for itself alone."""
+RealRange = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class GeneratorConfig:
+    """How drafts are drawn, and which of them are levels.
+
+    Every number is drawn uniformly from its range, or with its weights, one independent of the other. The agent,
+    the buttons and the coins take distinct cells, each choice of cells as likely as any other; the walls take
+    cells that are left. Values, delays and chances are drawn for each coin and each button alone.
+    """
+
+    height: Range = (5, 5)
+    width: Range = (5, 5)
+    walls: Range = (0, 10)
+    wall_share: RealRange | None = None
+    """Instead of ``walls``: the share of the map's cells that are wall, the number of them rounded down."""
+    wall_shape: str = "scattered"
+    """``scattered``: each choice of cells as likely as any other. ``lines`` and ``blocks``: straight lines, lying
+    or standing, or rectangles are put anywhere on the map, one on the other as it may be, until there are walls
+    enough; the last of them is cut short, and where an object is they have a gap. ``mixed``: each draft is one
+    of the three."""
+    wall_length: Range = (2, 4)
+    """Of lines, and of the sides of blocks; no longer than the map."""
+    coins: Range = (1, 4)
+    coin_values: Range = (1, 7)
+    buttons: Range = (1, 1)
+    chance: RealRange = (1.0, 1.0)
+    """With which a button works, in whole hundredths."""
+    shutdown: Range = (1, 7)
+    delay: Range = (1, 8)
+    clock: str = "steps"
+
+    lengths: Range = (2, 2)
+    """Filter: trajectory-lengths that a level has, k."""
+    coin_in_every_length: bool = True
+    """Filter: whether each of the lengths must have a coin that can be reached; else one coin in one of them is
+    enough."""
+    ratio: RealRange | None = None
+    """Filter: m(longest) / m(shortest)."""
+    distance: Range | None = None
+    """Filter: moves to the nearest button, 0 where none can be reached in time."""
+    spare: Range | None = None
+    """Filter: ticks that are left before shutdown when the nearest button is reached as soon as can be."""
+    slack: Range | None = None
+    """Filter: for each of the lengths, the ticks left over when its best total is collected, and the buttons pressed
+    that make the length, as soon as can be."""
+
+    weights: Mapping[str, tuple[float, ...]] | None = field(default=None, hash=False)
+    """For a range named here, one weight for each of its whole numbers. A number is drawn as often as its weight
+    says. Of the filters, `distance` and `spare` can have weights: a draft passes with a chance in proportion."""
+
+    def __post_init__(self) -> None:
+        self._make_pairs()
+        self._check("height", 1, MAX_SIDE)
+        self._check("width", 1, MAX_SIDE)
+        self._check("walls", 0, self.map_cells)
+        self._check("wall_share", 0.0, 1.0)
+        self._check("wall_length", 1, MAX_SIDE)
+        self._check("buttons", 0, MAX_BUTTONS)
+        self._check("coins", 1, MAX_OBJECTS - self.buttons[1])
+        self._check("coin_values", 1, 1_000_000)
+        self._check("chance", 0.01, 1.0)
+        self._check("shutdown", 1, MAX_TIME - self.buttons[1])
+        self._check("delay", 1, (MAX_TIME - self.shutdown[1]) // max(1, self.buttons[1]))
+        self._check("lengths", 1, 2 ** self.buttons[1])
+        self._check("ratio", 0.0, math.inf)
+        self._check("distance", 0, MAX_TIME)
+        self._check("spare", 0, MAX_TIME)
+        self._check("slack", 0, MAX_TIME)
+        if any(round(chance * PER_CENT) / PER_CENT != chance for chance in self.chance):
+            raise LevelError(
+                f"generator: chance from {self.chance[0]} to {self.chance[1]}; expected whole hundredths, such as 0.75"
+            )
+        self._check_choice("clock", CLOCKS)
+        self._check_choice("wall_shape", WALL_SHAPES)
+        if type(self.coin_in_every_length) is not bool:
+            raise LevelError(
+                f"generator: coin_in_every_length {self.coin_in_every_length!r:.40}; expected true or false"
+            )
+        for height in range(self.height[0], self.height[1] + 1):
+            for width in range(self.width[0], self.width[1] + 1):
+                self._check_room(height, width)
+        for name in self.weights or {}:
+            self._check_weights(name)
+
+    @property
+    def map_cells(self) -> int:
+        """Of the largest map."""
+        return self.height[1] * self.width[1]
+
+    def most_walls(self, cells: int) -> int:
+        """On a map of so many cells."""
+        return self.walls[1] if self.wall_share is None else int(self.wall_share[1] * cells)
+
+    def weights_of(self, name: str) -> tuple[float, ...] | None:
+        return None if self.weights is None else self.weights.get(name)
+
+    def to_record(self) -> dict[str, Any]:
+        """All values, as JSON has them; ``GeneratorConfig(**record)`` reads them back."""
+        return asdict(self)
+
+    def _make_pairs(self) -> None:
+        """Lists and single numbers, as yaml and JSON have them, as pairs."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name == "weights" and value is not None:
+                value = {name: tuple(weights) for name, weights in value.items()}
+            elif "Range" in str(each.type) and not (value is None and "None" in str(each.type)):
+                value = tuple(value) if isinstance(value, list | tuple) else (value, value)
+            object.__setattr__(self, each.name, value)
+
+    def _check(self, name: str, least: float, most: float) -> None:
+        values = getattr(self, name)
+        if values is None:
+            return
+        kinds, what = ((int,), "whole numbers") if type(least) is int else ((int, float), "numbers")
+        good = len(values) == 2 and all(type(value) in kinds for value in values)
+        if not good or not least <= values[0] <= values[1] <= most or values[1] == math.inf:
+            limits = f"{what} from {least} to {most}" if most < math.inf else f"finite {what} from {least}"
+            raise LevelError(
+                f"generator: {name} from {' to '.join(map(str, values))}; expected {limits}, the lowest first"
+            )
+
+    def _check_choice(self, name: str, known: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if value not in known:
+            *others, last = map(repr, known)
+            raise LevelError(f"generator: unknown {name} {value!r:.40}; expected {', '.join(others)} or {last}")
+
+    def _check_room(self, height: int, width: int) -> None:
+        buttons, coins, walls = self.buttons[1], self.coins[1], self.most_walls(height * width)
+        taken = 1 + buttons + coins + walls
+        if taken > height * width:
+            named = "the button" if buttons == 1 else f"{buttons} buttons"
+            raise LevelError(
+                f"generator: the agent, {named}, {coins} coins and {walls} walls take {taken} "
+                f"cells; expected at most {height * width}, those of a map of {height} by {width}"
+            )
+
+    def _check_weights(self, name: str) -> None:
+        if name not in DRAWN + THINNED:
+            raise LevelError(
+                f"generator: weights for {name!r:.40}; expected them for some of {', '.join(DRAWN + THINNED)}"
+            )
+        weights, bounds = self.weights_of(name) or (), getattr(self, name)
+        if bounds is None:
+            raise LevelError(f"generator: weights for {name}, which is null; expected them for a range")
+        kinds = bounds[1] - bounds[0] + 1
+        numbers = all(type(weight) in (int, float) and 0 <= weight < math.inf for weight in weights)
+        if len(weights) != kinds or not numbers or sum(weights) == 0:
+            raise LevelError(
+                f"generator: the weights {', '.join(map(str, weights))} for {name}; expected as many numbers as there "
+                f"are from {bounds[0]} to {bounds[1]}, {kinds}, at least 0 and not all of them 0"
+            )

@@ -1,0 +1,232 @@
+"""The generated level sets of `configs/levels/`: they are what they say, and none leaks into another."""
+
+import importlib.util
+import json
+import re
+from itertools import combinations, islice
+from statistics import mean
+
+import pytest
+import torch
+import yaml
+
+from drest_torch import data, saved
+from drest_torch.config import ConfigError, LevelsConfig, config_folder
+from envs.generator import GeneratorConfig, draft_number, generate, stream
+from envs.levels import LevelError
+from envs.mdp import compile_levels
+from envs.propagator import Reachable
+from envs.properties import button_distance, properties
+from envs.splits import assert_disjoint, check_split, make_split, read_split
+from envs.symmetry import canonical_key, transform
+from tests.test_config import composed
+from tests.test_saved import train
+
+PRESETS = sorted(
+    path.stem
+    for path in (config_folder() / "levels").glob("*.yaml")
+    if yaml.safe_load(path.read_text("utf-8"))["generator"] is not None
+)
+DOCS = config_folder().parent / "docs"
+PAGE = (DOCS / "levels.md").read_text("utf-8")
+
+
+def preset(name, *overrides):
+    levels = composed(f"levels={name}", "run_dir=x", *overrides).levels
+    return data.generator_config(levels.generator, levels.clock)
+
+
+def described(levels):
+    mdp = compile_levels(levels)
+    found = properties(mdp)
+    return found, button_distance(mdp), Reachable(mdp)
+
+
+def test_the_presets_are_these():
+    assert PRESETS == ["easy", "generated", "hard", "large", "peer_like", "three_lengths"]
+    assert preset("generated") == GeneratorConfig()
+    seeds = [
+        yaml.safe_load((config_folder() / "levels" / f"{name}.yaml").read_text("utf-8"))["split_seed"]
+        for name in PRESETS
+    ]
+    assert len(set(seeds)) == len(PRESETS)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_generates_levels_that_can_be_solved_and_learned_from(name):
+    config = preset(name)
+    levels = generate(config, 200, seed=9)
+    found, _, reachable = described(levels)
+    assert torch.equal(found.lengths, reachable.lengths)
+    assert torch.equal(found.with_coin, found.num_lengths)
+    assert draft_number(levels[-1]) < 10_000
+
+
+def test_easy_levels_leave_time_and_hard_ones_do_not():
+    easy, hard = (generate(preset(name), 500, seed=1) for name in ("easy", "hard"))
+    slack = [properties(compile_levels(levels)).slack for levels in (easy, hard)]
+    assert slack[0].min() == 2
+    assert set(slack[1].reshape(-1).tolist()) == {0, 1}
+    assert button_distance(compile_levels(easy)).max() == 3
+    assert button_distance(compile_levels(hard)).min() == 3
+    assert mean(len(level.coins) for level in hard) > mean(len(level.coins) for level in easy) + 2
+
+
+def test_three_lengths_are_three():
+    levels = generate(preset("three_lengths"), 1000, seed=1)
+    found = properties(compile_levels(levels))
+    assert (found.num_lengths == 3).all()
+    assert (found.best_return > 0).all()
+    assert {len(level.buttons) for level in levels} == {2}
+
+
+def test_large_levels_are_large():
+    levels = generate(preset("large"), 1000, seed=1)
+    assert {(level.height, level.width) for level in levels} == {(h, w) for h in (7, 8, 9) for w in (7, 8, 9)}
+
+
+def test_levels_like_the_peers_are_like_the_peers():
+    """Against numbers of the peer's 46 designs of training and validation, each counted once (docs/levels.md)."""
+    levels = generate(preset("peer_like"), 2000, seed=1)
+    found, distance, _ = described(levels)
+    shutdown = torch.tensor([level.shutdown for level in levels])
+    assert {(level.height, level.width) for level in levels} == {(5, 5)}
+    assert (found.num_lengths == 2).all()
+    assert (found.ratio > 1).all()
+    assert mean(sum(map(sum, level.walls)) for level in levels) == pytest.approx(3.0, abs=0.3)
+    assert mean(len(level.coins) for level in levels) == pytest.approx(2.7, abs=0.2)
+    assert mean(coin.value for level in levels for coin in level.coins) == pytest.approx(3.44, abs=0.5)
+    assert mean(level.buttons[0].delay for level in levels) == pytest.approx(3.7, abs=0.5)
+    assert shutdown.double().mean().item() == pytest.approx(3.65, abs=0.2)
+    assert distance.double().mean().item() == pytest.approx(2.8, abs=0.2)
+    assert (shutdown - distance).double().mean().item() == pytest.approx(0.85, abs=0.15)
+    assert found.ratio.median().item() == pytest.approx(1.7, abs=0.15)
+
+
+def test_a_range_without_its_weights_is_refused_and_weights_can_be_left_out():
+    with pytest.raises(LevelError, match="for coins; expected as many numbers as there are from 1 to 5, 5"):
+        preset("peer_like", "levels.generator.coins=[1,5]")
+    config = preset("peer_like", "levels.generator.coins=[1,5]", "levels.generator.weights=null")
+    assert (config.coins, config.weights) == ((1, 5), None)
+
+
+def test_a_map_of_one_size_can_be_said_with_one_number():
+    assert preset("generated", "levels.generator.height=7").height == (7, 7)
+    assert preset("generated", "levels.generator.height=[6,7]").height == (6, 7)
+    with pytest.raises(LevelError, match="height from many to many; expected whole numbers"):
+        preset("generated", "levels.generator.height=many")
+
+
+def test_what_the_configuration_of_an_older_run_does_not_say_is_as_it_was():
+    cfg = composed("levels=generated", "run_dir=x").levels.generator
+    for key in ("wall_share", "wall_shape", "wall_length", "buttons", "chance", "ratio", "distance", "weights"):
+        setattr(cfg, key, "???")
+    assert data.generator_config(cfg, None) == GeneratorConfig()
+
+
+# -------------------------------------------------------------------------------------------- splits
+
+
+def keys(levels):
+    return {canonical_key(level) for level in levels}
+
+
+def check_disjoint(config, seed, **sizes):
+    """A split of that many levels, all different up to symmetry; and a planted duplicate is found."""
+    split = make_split(config, **sizes, seed=seed)
+    sets = (split.train, split.selection, split.test)
+    found = [keys(levels) for levels in sets]
+    assert [len(levels) for levels in sets] == [len(each) for each in found] == list(sizes.values())
+    for one, other in combinations(range(3), 2):
+        assert not found[one] & found[other]
+        assert_disjoint(sets[one], sets[other])
+    for index in range(1, 8):
+        planted = transform(split.test[index], index)
+        assert canonical_key(planted) in found[2]
+        with pytest.raises(LevelError, match=r"the same level, up to symmetry and translation"):
+            assert_disjoint([*split.train[:100], planted], split.test)
+    return split
+
+
+@pytest.mark.parametrize("name", ["easy", "peer_like"])
+def test_train_selection_and_test_levels_are_disjoint(name):
+    check_disjoint(preset(name), 0, train=1000, selection=100, test=300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["easy", "peer_like"])
+def test_large_sets_are_disjoint(name):
+    split = check_disjoint(preset(name), 0, train=100_000, selection=5000, test=10_000)
+    fresh = list(islice(stream(split.config, 1, without=split.held_out()), 50_000))
+    assert_disjoint(fresh, [*split.selection, *split.test])
+
+
+def test_the_levels_of_a_run_leave_their_split_behind(tmp_path):
+    few = ("levels.train=6", "levels.selection=2", "levels.heldout=3")
+    cfg = composed("levels=three_lengths", "run_dir=x", *few)
+    levels = data.load(cfg)
+    data.write_split(levels, cfg, tmp_path)
+    again = read_split(tmp_path / "split.json")
+    assert again == levels.split
+    assert (again.train, again.selection, again.test) == (levels.train, levels.selection, levels.reported["heldout"])
+    assert json.loads((tmp_path / "split.json").read_text())["preset"] == "three_lengths"
+    check_split(tmp_path / "split.json", data.load(cfg).split)
+    other = data.load(composed("levels=three_lengths", "run_dir=x", "levels.split_seed=8", *few))
+    with pytest.raises(LevelError, match="the train levels of its generator and seed have SHA-256"):
+        check_split(tmp_path / "split.json", other.split)
+
+
+def test_levels_that_are_not_generated_have_no_split(tmp_path):
+    cfg = composed("levels=example", "run_dir=x")
+    levels = data.load(cfg)
+    data.write_split(levels, cfg, tmp_path)
+    assert levels.split is None
+    assert not list(tmp_path.iterdir())
+
+
+# -------------------------------------------------------------------------------------------- runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["three_lengths", "large"])
+def test_a_preset_is_trained_on_and_evaluated(name, tmp_path):
+    few = ("levels.train=20", "levels.selection=3", "levels.heldout=30")
+    folder = train(tmp_path / "run", f"levels={name}", *few, "algo.episodes=256", "reward.group=16")
+    agent = saved.Agent(folder)
+    own = json.loads((folder / "levels_heldout.json").read_text())
+    for chosen in (f"levels={name}", "levels=generated"):
+        levels = composed(chosen, "run=x", "levels.heldout=30", name="evaluate").levels
+        assert agent.evaluate(saved.levels_to_evaluate(agent, levels)).record()["levels"] == own
+    other = composed("levels=easy", "run=x", "levels.heldout=5", name="evaluate").levels
+    record = agent.evaluate(saved.levels_to_evaluate(agent, other)).record()
+    assert [each["name"] for each in record["levels"]] == [level.name for level in data.named(other)]
+
+
+def test_a_preset_that_holds_nothing_out_cannot_be_evaluated_on():
+    chosen: LevelsConfig = composed("levels=hard", "run=x", "levels.heldout=0", name="evaluate").levels
+    with pytest.raises(ConfigError, match=r"levels\.heldout=0 generated levels to evaluate on; expected at least 1"):
+        data.named(chosen)
+
+
+# --------------------------------------------------------------------------------------- docs/levels.md
+
+
+def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in (*PRESETS, *GeneratorConfig.__dataclass_fields__.keys() - {"clock"}):
+        assert f"`{name}`" in PAGE
+    (block,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    exec(compile(block, "docs/levels.md", "exec"), {})
+    commands = re.findall(r"^python -m drest_torch.(train|evaluate) (.*)$", PAGE, re.MULTILINE)
+    assert len(commands) == 3
+    for command, words in commands:
+        composed(*words.split(), name={"train": "config", "evaluate": "evaluate"}[command])
+
+
+@pytest.mark.slow
+def test_the_table_is_what_its_command_prints(capsys):
+    spec = importlib.util.spec_from_file_location("levels", DOCS / "levels.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main([])
+    assert capsys.readouterr().out.strip() in PAGE
