@@ -23,6 +23,10 @@ class Levels:
     split: splits.Split | None = None
     """Where the generated ones come from, if any are."""
 
+    def every(self) -> list[Level]:
+        """All of them; those that are reported on once more."""
+        return [*self.train, *self.selection, *(level for each in self.reported.values() for level in each)]
+
 
 def load(cfg: Config) -> Levels:
     """The levels of a run, whose values are checked first: to generate levels takes seconds.
@@ -74,6 +78,13 @@ def write_split(levels: Levels, cfg: Config, folder: Path) -> None:
     """Leave in the folder of a run what its generated levels can be made again from, and known by."""
     if levels.split is not None:
         splits.write_split(folder / "split.json", levels.split, preset=cfg.levels.name)
+
+
+def check_split(levels: Levels, folder: Path) -> None:
+    """Refuse to go on with a run whose generated levels have come out otherwise than when it was started."""
+    path = folder / "split.json"
+    if levels.split is not None and path.is_file():
+        splits.check_split(path, levels.split)
 
 
 def named(chosen: LevelsConfig) -> list[Level]:

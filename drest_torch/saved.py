@@ -41,7 +41,7 @@ class Agent:
             self.cfg.levels.train = 1
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
-        shown = next(filter(data.by_chance, self.levels.train), self.levels.train[0])
+        shown = next(filter(data.by_chance, self.levels.every()), self.levels.train[0])
         observe = make_observation(self.cfg.policy.observation, compile_levels([shown], at_least=self.map_size))
         self.shape = observe.shape
         self.policy, _ = networks(self.cfg, observe, 0, with_critic=False)

@@ -278,10 +278,12 @@ def evaluator(cfg: Config, levels: list[Any], size: tuple[int, int], device: tor
 
 def map_size(cfg: Config, levels: data.Levels) -> tuple[int, int]:
     """Rows and columns of the largest map of all: smaller ones are padded to it with wall."""
-    every = [*levels.train, *levels.selection, *(level for each in levels.reported.values() for level in each)]
     if cfg.policy.observation == "vector":
-        every = levels.train
-    return max(level.height for level in every), max(level.width for level in every)
+        return levels.train[0].height, levels.train[0].width
+    sizes = [(level.height, level.width) for level in levels.every()]
+    if levels.split is not None:  # however many levels of it are made
+        sizes.append((levels.split.config.height[1], levels.split.config.width[1]))
+    return max(height for height, _ in sizes), max(width for _, width in sizes)
 
 
 def split_summary(found: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:
@@ -386,6 +388,7 @@ def start(cfg: Config) -> Run:
     run = Run(cfg, folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
+    data.write_split(run.levels, cfg, folder)
     return run
 
 
@@ -406,5 +409,6 @@ def load_config(folder: Path) -> Config:
 
 def resume(folder: Path) -> Run:
     run = Run(load_config(folder), folder)
+    data.check_split(run.levels, folder)
     run.restore()
     return run

@@ -19,6 +19,7 @@ from drest_torch.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config import ConfigError, config_folder
 from drest_torch.loggers import read_metrics
 from drest_torch.training import load_config, resume, start
+from envs.levels import LevelError
 from tests.wandb_reader import finished_files, read_history, read_summary
 
 TINY = ["policy.width=16", "policy.depth=1", "logger=none", "progress=false", "pictures=1"]
@@ -244,3 +245,18 @@ def test_the_resolved_configuration_is_saved(tmp_path):
     saved = OmegaConf.load(tmp_path / "run" / "config.yaml")
     assert saved.algo.lr == 0.5
     assert saved.env_steps == 6000
+
+
+def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, monkeypatch):
+    sizes = ["levels.train=20", "levels.selection=4", "levels.heldout=4"]
+    sizes += ["levels.generator.height=[3,5]", "levels.generator.walls=[0,5]"]
+    cfg = configured(tmp_path / "run", "levels=generated", *sizes)
+    run = start(cfg)
+    assert run.map_size == (5, 5)  # of the ranges, whichever levels come out
+    path = tmp_path / "run" / "split.json"
+    record = json.loads(path.read_text("utf-8"))
+    assert record["counts"] == {"train": 20, "selection": 4, "test": 4}
+    resume(tmp_path / "run")
+    path.write_text(json.dumps(record | {"hashes": record["hashes"] | {"train": "0" * 64}}), "utf-8")
+    with pytest.raises(LevelError, match=r"split\.json"):
+        resume(tmp_path / "run")
