@@ -255,8 +255,8 @@ def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, mo
     assert run.map_size == (5, 5)  # of the ranges, whichever levels come out
     path = tmp_path / "run" / "split.json"
     record = json.loads(path.read_text("utf-8"))
-    assert record["counts"] == {"train": 20, "selection": 4, "test": 4}
+    assert record["levels"] == {"train": 20, "selection": 4, "test": 4}
     resume(tmp_path / "run")
-    path.write_text(json.dumps(record | {"hashes": record["hashes"] | {"train": "0" * 64}}), "utf-8")
+    path.write_text(json.dumps(record | {"sha256": record["sha256"] | {"train": "0" * 64}}), "utf-8")
     with pytest.raises(LevelError, match=r"split\.json"):
         resume(tmp_path / "run")
