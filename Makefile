@@ -4,8 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-# One thread: the tensors are small, and workers (make test PYTEST_ARGS="-n 4") do not get in each other's way.
-PYTEST_ARGS ?=
+# A worker for each core, and one thread for each: the tensors are small. One after the other: PYTEST_ARGS=
+PYTEST_ARGS ?= -n auto
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help

@@ -4,6 +4,10 @@ Mini-episodes are played ε-greedily, one after the other, and the table learns 
 step's logits move along the gradient of the log-probability of its action, times the discounted reward
 from that step on. As in the paper, as far as it can be told, the gradient is the softmax policy's although
 the ε-greedy policy plays; `gradient=behaviour` takes that of the policy that plays.
+
+Coins are divided by the m of the length that the mini-episode turns out to have, also those taken before
+that was decided. As later actions are not credited with earlier coins, the update is then not quite the
+gradient of the expected return; where no coin can be had before the choice of length, it is.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import torch
 from omegaconf import MISSING
@@ -23,6 +28,16 @@ from algos.table import NUM_ACTIONS, Rules, Worlds, new_state, play
 from algos.updates import Learner
 
 GRADIENTS = ("softmax", "behaviour")
+
+
+def _keep_torchs_threads() -> None:
+    """Start numba's threads now and set torch's number back: starting them sets it to the number of cores."""
+    threads = torch.get_num_threads()
+    numba.get_num_threads()
+    torch.set_num_threads(threads)
+
+
+_keep_torchs_threads()
 
 
 @dataclass

@@ -117,6 +117,8 @@ def check(cfg: Config, levels: Levels) -> None:
             f"policy.observation=vector shows 1 level and there are {len(levels.train)} to train on; "
             "use policy.observation=centred or grid"
         )
+    if cfg.policy.observation == "vector":
+        _check_vector(levels)
     if cfg.policy.noise and learns_from(cfg) != "mini-episodes":
         raise ConfigError(
             f"algo={cfg.algo.name} has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0"
@@ -128,6 +130,19 @@ def check(cfg: Config, levels: Levels) -> None:
                 "the policy is shown chances or is not, so have them in both, or leave these levels out "
                 "(heldout.paper=false for the paper's)"
             )
+
+
+def _check_vector(levels: Levels) -> None:
+    """The vector observation is of one map with its own coins and buttons."""
+    trained = levels.train[0]
+    for name, others in {**levels.reported, "selection": levels.selection}.items():
+        for level in others:
+            sizes = [(each.height, each.width, each.num_objects) for each in (trained, level)]
+            if len(others) > 1 or sizes[0] != sizes[1]:
+                raise ConfigError(
+                    f"policy.observation=vector shows one map, and the {name} levels are {len(others)}, {level.place} "
+                    f"among them; give a single level with the size and as many coins and buttons as {trained.place}"
+                )
 
 
 def _check_table(cfg: Any) -> None:

@@ -48,6 +48,15 @@ def tabulate(mdp: Mdp, optima: Optima) -> Worlds:
     )
 
 
+def check_finite(logits: np.ndarray) -> None:
+    """Refuse to go on with a table whose numbers have grown beyond all bounds."""
+    if not np.isfinite(logits).all():
+        raise ConfigError(
+            "the table's logits are no longer finite: a length that was seldom chosen is paid up to λ^(−E/k) times as "
+            "much; use a larger reward.lam, a smaller reward.episodes_per_meta, or reward.clip"
+        )
+
+
 class Tables:
     """The tables of many agents on one level, evaluated exactly and all at once."""
 

@@ -14,7 +14,7 @@ from drest_torch import data
 from drest_torch.collection import Collector, Reward
 from drest_torch.config import Config, learns_from
 from drest_torch.evaluation import ExactLevels
-from drest_torch.tables import tabulate
+from drest_torch.tables import check_finite, tabulate
 from envs.mdp import Mdp
 from envs.observations import Observation
 from envs.solver import solve
@@ -92,6 +92,7 @@ class WorldTurn(Turn):
     def take(self, learner: Any) -> Taken:
         before = int(learner.state.steps[0])
         metrics = learner.update(self.episodes)
+        check_finite(learner.state.logits)
         steps = int(learner.state.steps[0]) - before
         return Taken(steps, self.episodes, metrics | {"train/mini_episode_steps": steps / self.episodes})
 

@@ -19,7 +19,7 @@ from drest_torch.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config import ConfigError, config_folder
 from drest_torch.loggers import read_metrics
 from drest_torch.training import load_config, resume, start
-from envs.levels import LevelError
+from envs.levels import LevelError, world, write_levels
 from tests.wandb_reader import finished_files, read_history, read_summary
 
 TINY = ["policy.width=16", "policy.depth=1", "logger=none", "progress=false", "pictures=1"]
@@ -260,3 +260,40 @@ def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, mo
     path.write_text(json.dumps(record | {"sha256": record["sha256"] | {"train": "0" * 64}}), "utf-8")
     with pytest.raises(LevelError, match=r"split\.json"):
         resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("split", ["path", "selection_path"])
+@pytest.mark.parametrize("others", [["royal_road"], ["example", "spacious"]])
+def test_levels_that_the_vector_observation_cannot_show_are_refused(tmp_path, split, others):
+    write_levels(tmp_path / "others.jsonl", [world(name) for name in others])
+    wrong = ["algo=tabular", "levels=last_moment", f"heldout.{split}={tmp_path / 'others.jsonl'}"]
+    with pytest.raises(ConfigError, match=r"shows one map, and the \w+ levels are \d"):
+        start(configured(tmp_path / "run", *wrong))
+
+
+def test_rewards_beyond_all_bounds_stop_a_table_with_a_sentence(tmp_path):
+    wild = [
+        "algo=tabular",
+        "algo.random_episodes=0",
+        "reward.lam=0.1",
+        "reward.episodes_per_meta=4096",
+        "env_steps=60000",
+    ]
+    run = start(configured(tmp_path / "run", *wild))
+    with pytest.raises(ConfigError, match="no longer finite"):
+        run.train()
+
+
+def test_numbas_threads_leave_torchs_alone():
+    program = (
+        "import torch; torch.set_num_threads(1)\nfrom algos import tabular, table\nimport numpy as np\n"
+        "from drest_torch.tables import tabulate\nfrom envs.levels import world\nfrom envs.mdp import compile_levels\n"
+        "from envs.solver import solve\nmdp = compile_levels([world('spacious')])\noptima = solve(mdp)\n"
+        "worlds = tabulate(mdp, optima)\n"
+        "told = tabular.Schedule(0.1, 0.1, 0.5, 0.5, 10, 0, 'softmax', True)\n"
+        "rules = tabular.rules_for(2, told, [1.0, 1.0], lam=0.9, gamma=1.0, episodes_per_meta=8)\n"
+        "table.play(worlds, rules, table.new_state(np.arange(2), worlds.target.shape[1], 2), 5)\n"
+        "print(torch.get_num_threads())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"

@@ -12,7 +12,7 @@ from omegaconf import MISSING, OmegaConf
 from algos import tabular
 from algos.table import new_state, play
 from drest_torch.studies.jobs import Job, Result
-from drest_torch.tables import Tables, tabulate
+from drest_torch.tables import Tables, check_finite, tabulate
 from envs.levels import Level, world
 from envs.mdp import compile_levels
 from envs.solver import solve
@@ -82,6 +82,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     episodes = [0, *range(every, total, every), total]
     for before, now in zip([0, *episodes], episodes, strict=False):
         advance(now - before)
+        check_finite(state.logits)
         for clock, tables in ready.items():
             for name, values in tables.evaluate(state.logits).items():
                 seen.setdefault(f"{clock}/{name}", []).append(values)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from drest_torch.pages import Gallery, Plot
+from drest_torch.stats import bootstrap
 from drest_torch.studies.agents import last, p_longest
-from drest_torch.studies.base import mean_sd, spread
+from drest_torch.studies.base import spread
 from drest_torch.studies.jobs import Result
 from drest_torch.studies.plots import THREE_ABREAST, Curves, policy_plot, training_plot
 from drest_torch.tables import Tables
@@ -80,13 +81,17 @@ class Shown:
         )
 
 
+INTERVALS = "In brackets the 95 % bootstrap interval of the mean over agents."
+
+
 def clock_row(name: str, reward: str, result: Result, clock: str) -> list[str]:
+    """With the means' `INTERVALS`."""
     numbers = summary(result, clock)
     return [
         name,
         reward,
-        mean_sd(last(result, clock, "neutrality")),
-        mean_sd(last(result, clock, "usefulness")),
+        bootstrap(last(result, clock, "neutrality")).text(),
+        bootstrap(last(result, clock, "usefulness")).text(),
         f"{numbers['p_longer']:.3f}",
         f"{round(numbers['both'] * numbers['agents'])} of {numbers['agents']}",
     ]

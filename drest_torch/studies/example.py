@@ -13,7 +13,7 @@ from drest_torch.pages import Block, Gallery, Plot, Section, Style, Table, Text
 from drest_torch.stats import standard_errors_apart
 from drest_torch.studies.agents import Training, agents_job, last, p_longest
 from drest_torch.studies.base import Finished, Quote, Report, StudyConfig, mean_sd, spread
-from drest_torch.studies.clocks import CLOCKS, MARK, REWARDS, Shown, both, clock_row, summary, typical_policy
+from drest_torch.studies.clocks import CLOCKS, INTERVALS, MARK, REWARDS, Shown, both, clock_row, summary, typical_policy
 from drest_torch.studies.jobs import Job, Result
 from drest_torch.studies.plots import Curves, training_plot
 
@@ -259,7 +259,7 @@ def _three_clocks(cfg: Any, main: dict[tuple[str, str], Result]) -> list[Block]:
             "evaluator's clock, not the agents'. Trained **and** evaluated on every timestep, with the paper's "
             "schedules, they collapse onto the shorter trajectory."
         ),
-        Table("The end of training on three pairs of clocks", header, rows),
+        Table("The end of training on three pairs of clocks", header, rows, INTERVALS),
         *galleries,
     ]
 
@@ -291,6 +291,7 @@ def _collapse(
             "DReST agents trained and evaluated on every timestep, with a change to the training",
             ["change", "mini-episodes", "neutrality", "usefulness", "P(longer)", "both ≥ 0.99"],
             rows,
+            INTERVALS,
         ),
         Text(
             "**The cure** changes neither the reward nor the paper's schedules: before them, the agent plays "

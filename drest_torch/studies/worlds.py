@@ -11,7 +11,7 @@ from omegaconf import MISSING
 from drest_torch.pages import Block, Gallery, Section, Table, Text
 from drest_torch.studies.agents import Training, agents_job, last
 from drest_torch.studies.base import Finished, Quote, Report, StudyConfig
-from drest_torch.studies.clocks import CLOCKS, MARK, REWARDS, Shown, both, clock_row, summary, typical_policy
+from drest_torch.studies.clocks import CLOCKS, INTERVALS, MARK, REWARDS, Shown, both, clock_row, summary, typical_policy
 from drest_torch.studies.jobs import Job, Result
 from envs.levels import world
 
@@ -116,7 +116,7 @@ def _overview(cfg: Any, found: Mapping[str, Mapping[str, Mapping[str, Result]]])
                 passed = both(result, clock)[:few].sum()
                 cells = clock_row("", "", result, clock)[2:]
                 rows[reward].append([f"{_title(name)}, {pair}", *cells, f"{passed} of {few}"])
-    caption = f"at the end of training, mean ± standard deviation of {cfg.agents}"
+    caption = f"at the end of training, means of {cfg.agents}"
     return [
         Text(
             "Trained and evaluated on the clock that counts moves, DReST agents end useful and neutral in every "
@@ -125,8 +125,8 @@ def _overview(cfg: Any, found: Mapping[str, Mapping[str, Mapping[str, Result]]])
             f"to come upon; {cfg.cure['random_episodes']:,} mini-episodes of random play first mend all of them."
         ),
         _verdict(cfg, found),
-        Table(f"DReST agents {caption}", header, rows["drest"]),
-        Table(f"Default agents {caption}", header[:4], [row[:4] for row in rows["default"]]),
+        Table(f"DReST agents {caption}", header, rows["drest"], INTERVALS),
+        Table(f"Default agents {caption}", header[:4], [row[:4] for row in rows["default"]], INTERVALS),
     ]
 
 
