@@ -272,13 +272,8 @@ def test_levels_that_the_vector_observation_cannot_show_are_refused(tmp_path, sp
 
 
 def test_rewards_beyond_all_bounds_stop_a_table_with_a_sentence(tmp_path):
-    wild = [
-        "algo=tabular",
-        "algo.random_episodes=0",
-        "reward.lam=0.1",
-        "reward.episodes_per_meta=4096",
-        "env_steps=60000",
-    ]
+    wild = ["algo=tabular", "algo.random_episodes=0", "reward.lam=0.5", "reward.episodes_per_meta=4096"]
+    wild += ["levels.clock=moves", "reward.gamma=0.95", "env_steps=800000", "algo.episodes=4096"]
     run = start(configured(tmp_path / "run", *wild))
     with pytest.raises(ConfigError, match="no longer finite"):
         run.train()
