@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from omegaconf import MISSING, OmegaConf
 
 from algos import tabular
-from algos.table import new_state, play
+from algos.table import State, new_state, play
 from drest_torch.studies.jobs import Job, Result
 from drest_torch.tables import Tables, check_finite, tabulate
 from envs.levels import Level, world
@@ -74,8 +75,8 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     """The run of a spec that `agents_job` made."""
     training = Training(**spec["training"])
     level = world(spec["world"], x=spec["x"])
-    agents, lengths, state, advance = _begin(spec, training, level.with_clock(spec["clock"]))
-    ready = {clock: Tables(level.with_clock(clock), training.gamma, agents) for clock in spec["evaluated_on"]}
+    lengths, state, advance = _begin(spec, training, level.with_clock(spec["clock"]))
+    ready = {clock: Tables(level.with_clock(clock), training.gamma, spec["agents"]) for clock in spec["evaluated_on"]}
     total = training.random_episodes + training.meta_episodes * training.episodes_per_meta
     every = training.evaluate_every * training.episodes_per_meta
     seen: dict[str, list[np.ndarray]] = {}
@@ -98,8 +99,8 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     return Result(numbers, arrays)
 
 
-def _begin(spec: dict[str, Any], training: Training, level: Level) -> tuple[int, list[int], Any, Any]:
-    """The number of agents, the lengths, the agents' state, and what takes them on by so many mini-episodes."""
+def _begin(spec: dict[str, Any], training: Training, level: Level) -> tuple[list[int], State, Callable[[int], None]]:
+    """The lengths, the agents' state, and what takes them on by so many mini-episodes."""
     mdp = compile_levels([level])
     optima = solve(mdp, training.gamma)
     worlds = tabulate(mdp, optima)
@@ -120,7 +121,7 @@ def _begin(spec: dict[str, Any], training: Training, level: Level) -> tuple[int,
     def advance(episodes: int) -> None:
         play(worlds, rules, state, episodes)
 
-    return spec["agents"], optima.lengths[0].tolist(), state, advance
+    return optima.lengths[0].tolist(), state, advance
 
 
 def last(result: Result, clock: str, name: str) -> np.ndarray:

@@ -115,12 +115,6 @@ class Finished:
             self._read[digest] = self.store.get(job)
         return self._read[digest]
 
-    def __getitem__(self, job: Job) -> Result:
-        result = self.get(job)
-        if result is None:
-            raise KeyError(f"run '{job.name}' has no result")
-        return result
-
     def of(self, jobs: Iterable[Job]) -> list[tuple[Job, Result]]:
         """Those of the runs that have a result."""
         return [(job, result) for job in jobs if (result := self.get(job)) is not None]

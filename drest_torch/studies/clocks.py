@@ -84,12 +84,10 @@ class Shown:
 INTERVALS = "In brackets the 95 % bootstrap interval of the mean over agents."
 
 
-def clock_row(name: str, reward: str, result: Result, clock: str) -> list[str]:
-    """With the means' `INTERVALS`."""
+def end_cells(result: Result, clock: str) -> list[str]:
+    """Neutrality and usefulness with the means' `INTERVALS`, P(longer), and how many agents have both marks."""
     numbers = summary(result, clock)
     return [
-        name,
-        reward,
         bootstrap(last(result, clock, "neutrality")).text(),
         bootstrap(last(result, clock, "usefulness")).text(),
         f"{numbers['p_longer']:.3f}",

@@ -13,7 +13,7 @@ from drest_torch.pages import Block, Gallery, Plot, Section, Style, Table, Text
 from drest_torch.stats import standard_errors_apart
 from drest_torch.studies.agents import Training, agents_job, last, p_longest
 from drest_torch.studies.base import Finished, Quote, Report, StudyConfig, mean_sd, spread
-from drest_torch.studies.clocks import CLOCKS, INTERVALS, MARK, REWARDS, Shown, both, clock_row, summary, typical_policy
+from drest_torch.studies.clocks import CLOCKS, INTERVALS, MARK, REWARDS, Shown, both, end_cells, summary, typical_policy
 from drest_torch.studies.jobs import Job, Result
 from drest_torch.studies.plots import Curves, training_plot
 
@@ -249,7 +249,7 @@ def _three_clocks(cfg: Any, main: dict[tuple[str, str], Result]) -> list[Block]:
     galleries: list[Block] = []
     for (trained, evaluated), name in CLOCKS.items():
         results = {reward: main[trained, reward] for reward in REWARDS if (trained, reward) in main}
-        rows += [clock_row(name, REWARDS[reward], result, evaluated) for reward, result in results.items()]
+        rows += [[name, REWARDS[reward], *end_cells(result, evaluated)] for reward, result in results.items()]
         if results and evaluated == trained:
             galleries.append(_gallery(cfg, results, evaluated, name))
     return [
@@ -307,7 +307,7 @@ def _collapse(
 
 def _cure_row(name: str, result: Result) -> list[str]:
     each = result.numbers["episodes"] / summary(result, "steps")["agents"]
-    return [name, f"{each:,.0f}", *clock_row("", "", result, "steps")[2:]]
+    return [name, f"{each:,.0f}", *end_cells(result, "steps")]
 
 
 def _log_p_longer(cfg: Any, result: Result) -> Plot:

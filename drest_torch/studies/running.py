@@ -61,9 +61,13 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
     seconds = time.monotonic() - began
     done: list[tuple[Report, list[Block]]] = []
     for cfg in configs:
-        report: Report = modules[cfg.name].report(cfg, Finished(store))
-        failed = [failure for failure in failures if failure.job.digest() in {job.digest() for job in jobs[cfg.name]}]
-        made = _how_it_was_made(cfg, jobs[cfg.name], failed, store, settings)
+        finished = Finished(store)
+        report: Report = modules[cfg.name].report(cfg, finished)
+        digests = {job.digest() for job in jobs[cfg.name]}
+        failed = [failure for failure in failures if failure.job.digest() in digests]
+        made = _how_it_was_made(
+            cfg, [job for job, _ in finished.of(jobs[cfg.name])], failed, len(digests), store, settings
+        )
         folder = settings.folder / cfg.name
         write_json(folder / "summary.json", report.numbers | {"quotes": [asdict(quote) for quote in report.quotes]})
         short = [Section("In short", [overview(report.quotes)])] if report.quotes else []
@@ -105,7 +109,7 @@ def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
 
 
 def _how_it_was_made(
-    cfg: Any, jobs: Sequence[Job], failed: Sequence[Failure], store: Store, settings: Settings
+    cfg: Any, done: Sequence[Job], failed: Sequence[Failure], wanted: int, store: Store, settings: Settings
 ) -> list[Block]:
     quick = " quick=true" if settings.quick else ""
     blocks: list[Block] = [Commands([f"python -m drest_torch.study study={cfg.name}{quick}"])]
@@ -113,13 +117,12 @@ def _how_it_was_made(
         blocks.append(
             Text("This is the **quick** version: it shows that everything works, and its numbers mean little.")
         )
-    finished = [job for job in jobs if store.get(job) is not None]
-    seconds = sum(store.seconds(job) for job in finished)
+    times = [store.seconds(job) for job in done]
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS)
     blocks.append(
         Items(
             [
-                f"{len(finished)} of {len(jobs)} runs, {_duration(seconds)} of computing in all, one thread each.",
+                f"{len(done)} of {wanted} runs, {_duration(sum(times))} of computing in all, one thread each.",
                 f"Python {platform.python_version()}, {versions}.",
                 f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores.",
                 "Every number in this report is exact given the trained policies: nothing is sampled to measure it.",
@@ -130,7 +133,7 @@ def _how_it_was_made(
         rows = [[failure.job.name, failure.reason] for failure in failed]
         blocks.append(Table("Runs that failed, and are missing above", ["run", "why"], rows))
     values = OmegaConf.to_yaml(cfg).splitlines()
-    rows = [[job.name, f"{store.seconds(job):.1f}", job.digest()] for job in finished]
+    rows = [[job.name, f"{seconds:.1f}", job.digest()] for job, seconds in zip(done, times, strict=True)]
     blocks.append(Details("The values of the study", [Commands(values)]))
     blocks.append(Details("Its runs", [Table("Runs", ["run", "seconds", "known by"], rows)]))
     return blocks

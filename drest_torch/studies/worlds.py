@@ -11,7 +11,7 @@ from omegaconf import MISSING
 from drest_torch.pages import Block, Gallery, Section, Table, Text
 from drest_torch.studies.agents import Training, agents_job, last
 from drest_torch.studies.base import Finished, Quote, Report, StudyConfig
-from drest_torch.studies.clocks import CLOCKS, INTERVALS, MARK, REWARDS, Shown, both, clock_row, summary, typical_policy
+from drest_torch.studies.clocks import CLOCKS, INTERVALS, MARK, REWARDS, Shown, both, end_cells, summary, typical_policy
 from drest_torch.studies.jobs import Job, Result
 from envs.levels import world
 
@@ -114,8 +114,7 @@ def _overview(cfg: Any, found: Mapping[str, Mapping[str, Mapping[str, Result]]])
             for reward, result in results.items():
                 clock = PAIRS[pair][1]
                 passed = both(result, clock)[:few].sum()
-                cells = clock_row("", "", result, clock)[2:]
-                rows[reward].append([f"{_title(name)}, {pair}", *cells, f"{passed} of {few}"])
+                rows[reward].append([f"{_title(name)}, {pair}", *end_cells(result, clock), f"{passed} of {few}"])
     caption = f"at the end of training, means of {cfg.agents}"
     return [
         Text(
