@@ -468,6 +468,11 @@ def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
         text = format_level(levels[0])
     else:
         text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    write_file(path, text)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all; its lines end as they do in the text."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         partial.write_bytes(text.encode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -14,7 +13,7 @@ from typing import Any
 
 from envs import generator
 from envs.generator import GeneratorConfig
-from envs.levels import Level, LevelError
+from envs.levels import Level, LevelError, write_file
 from envs.symmetry import canonical_key
 
 MAX_KNOWN = 10_000
@@ -101,17 +100,7 @@ def write_split(path: str | os.PathLike[str], split: Split, *, preset: str | Non
         "sha256": _hashes(split),
         "generator": split.config.to_record(),
     }
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise LevelError(
-            f"{path}: cannot be written ({error.strerror}); expected a folder to write a file in"
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+    write_file(path, json.dumps(record, indent=2) + "\n")
 
 
 def read_split(path: str | os.PathLike[str]) -> Split:
