@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
 from time import monotonic
 from types import TracebackType
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -22,23 +23,20 @@ _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?P<measure>usefulness|neutrality)
 _TRAINING = {"train/return": "return", "policy/entropy": "entropy"}
 
 
-class Progress:
-    """Shows how far a run has come; a context manager.
+_Lines = TypeVar("_Lines", bound="LiveLines")
 
-    ``done`` are the environment steps of earlier sessions: they count as done, but not for the rate.
-    Nothing runs beside the training: the lines are drawn in :meth:`update`, or not at all.
+
+class LiveLines(ABC):
+    """Lines at the end of a terminal that tell how far something has come; a context manager.
+
+    Elsewhere than in a terminal that can move its cursor there are none, and notes alone are written.
     """
 
-    def __init__(self, total_steps: int, *, done: int = 0, title: str, stream: TextIO | None = None) -> None:
-        self.total_steps = total_steps
+    def __init__(self, title: str, stream: TextIO | None) -> None:
         self.title = title
-        self._done_before = self._done = done
-        self._metrics: dict[str, float] = {}
-        self._began = self._drawn = monotonic()
         self._console, self._live = screen(stream or sys.stderr)
 
-    def __enter__(self) -> Progress:
-        self._began = self._drawn = monotonic()
+    def __enter__(self: _Lines) -> _Lines:
         if self._live is not None:
             self._live.update(self._lines())
             self._live.start(refresh=True)
@@ -54,6 +52,41 @@ class Progress:
             finally:
                 self._live.stop()
 
+    def note(self, text: str) -> None:
+        """A line for the user, above the live lines."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    @abstractmethod
+    def _lines(self) -> Group:
+        """The lines as they are now."""
+
+    def _head(self, done: float, total: float) -> Table:
+        """The title, and a bar that shows how much is done."""
+        share = min(done / total, 1.0) if total else 1.0
+        head = Table.grid("", Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2))  # the title gives way
+        title = Text(self.title, style="bold", no_wrap=True, overflow="ellipsis")
+        head.add_row(title, ProgressBar(total=1, completed=share, width=30), f"{share:.0%}")
+        return head
+
+
+class Progress(LiveLines):
+    """Shows how far a run has come; a context manager.
+
+    ``done`` are the environment steps of earlier sessions: they count as done, but not for the rate.
+    Nothing runs beside the training: the lines are drawn in :meth:`update`, or not at all.
+    """
+
+    def __init__(self, total_steps: int, *, done: int = 0, title: str, stream: TextIO | None = None) -> None:
+        super().__init__(title, stream)
+        self.total_steps = total_steps
+        self._done_before = self._done = done
+        self._metrics: dict[str, float] = {}
+        self._began = self._drawn = monotonic()
+
+    def __enter__(self) -> Progress:
+        self._began = self._drawn = monotonic()
+        return super().__enter__()
+
     def update(self, steps: int, metrics: Mapping[str, float]) -> None:
         """The run has now done ``steps`` environment steps in all; of every metric the last value is shown."""
         self._done = steps
@@ -63,10 +96,6 @@ class Progress:
                 self._live.update(self._lines(), refresh=True)
                 self._drawn = monotonic()
 
-    def note(self, text: str) -> None:
-        """A line for the user, above the live lines."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
     @property
     def rate(self) -> float:
         """Environment steps per second of this session; 0 before the first."""
@@ -74,10 +103,7 @@ class Progress:
         return (self._done - self._done_before) / seconds if seconds > 0 else 0.0
 
     def _lines(self) -> Group:
-        share = min(self._done / self.total_steps, 1.0) if self.total_steps else 1.0
-        head = Table.grid("", Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2))  # the title gives way
-        title = Text(self.title, style="bold", no_wrap=True, overflow="ellipsis")
-        head.add_row(title, ProgressBar(total=1, completed=share, width=30), f"{share:.0%}")
+        head = self._head(self._done, self.total_steps)
         return Group(head, Text(self._steps(), no_wrap=True, overflow="ellipsis"), self._table())
 
     def _steps(self) -> str:

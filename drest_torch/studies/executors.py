@@ -26,15 +26,12 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from time import monotonic, perf_counter
-from types import TracebackType
 from typing import Any, Protocol, TextIO
 
 from rich.console import Group
-from rich.progress_bar import ProgressBar
-from rich.table import Column, Table
 from rich.text import Text
 
-from drest_torch.progress import screen
+from drest_torch.progress import LiveLines
 from drest_torch.studies.jobs import Failure, Job, JobError, Result, Store
 
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
@@ -512,36 +509,20 @@ def _fetched(ray: Any, reference: Any, task: Task) -> Done:
 # ----------------------------------------------------------------------------------------- progress
 
 
-class JobProgress:
+class JobProgress(LiveLines):
     """What a study is doing: live lines in a terminal, elsewhere a plain line for each tenth and each failure.
 
-    A context manager, and what :func:`run_jobs` reports to. Nothing runs beside the study: it is drawn when
+    What :func:`run_jobs` reports to. Nothing runs beside the study: it is drawn when
     a run begins or ends.
     """
 
     def __init__(self, total: int, *, title: str, stream: TextIO | None = None) -> None:
-        self.total, self.title = total, title
+        super().__init__(title, stream)
+        self.total = total
         self.done = self.existed = self.failed = 0
         self.running: dict[str, None] = {}  # a set that keeps its order
         self._began: float | None = None
         self._tenths = 0
-        self._console, self._live = screen(stream or sys.stderr)
-
-    def __enter__(self) -> JobProgress:
-        if self._live is not None:
-            self._live.update(self._lines())
-            self._live.start(refresh=True)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the last state of the lines in the terminal, its cursor below them."""
-        if self._live is not None:
-            try:
-                self._live.update(self._lines())
-            finally:
-                self._live.stop()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
@@ -551,10 +532,6 @@ class JobProgress:
         if self._live is not None:
             existed = isinstance(event, Done) and event.existed  # hundreds at once, perhaps
             self._live.update(self._lines(), refresh=not existed)
-
-    def note(self, text: str) -> None:
-        """A line for the user, above the live lines."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _start(self, job: Job) -> None:
         self.running[job.name] = None
@@ -597,11 +574,7 @@ class JobProgress:
         return "   ".join(parts)
 
     def _lines(self) -> Group:
-        share = min(self.done / self.total, 1.0) if self.total else 1.0
-        head = Table.grid("", Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2))  # the title gives way
-        title = Text(self.title, style="bold", no_wrap=True, overflow="ellipsis")
-        head.add_row(title, ProgressBar(total=1, completed=share, width=30), f"{share:.0%}")
         lines = [Text(self._state()), *([Text(f"running {', '.join(self.running)}")] if self.running else [])]
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
-        return Group(head, *lines)
+        return Group(self._head(self.done, self.total), *lines)
