@@ -154,11 +154,13 @@ class Details:
     blocks: Sequence[Block]
 
 
-Block: TypeAlias = "Text | Items | Commands | Table | Plot | Gallery | Details"
+Block: TypeAlias = "Text | Items | Commands | Table | Plot | Gallery | Details | Section"
 
 
 @dataclass(frozen=True)
 class Section:
+    """Part of a page, or of another section, which is then its block."""
+
     title: str
     blocks: Sequence[Block]
     lead: str = ""
@@ -344,10 +346,12 @@ class _Writer:
         )
 
     def _section(self, id: str, section: Section) -> str:
-        heading = f'<h2 id="{id}"><a href="#{id}">{escape(section.title)}</a></h2>'
+        return f'<section class="columns" aria-labelledby="{id}">\n{self._headed("h2", id, section)}\n</section>'
+
+    def _headed(self, tag: str, id: str, section: Section) -> str:
+        heading = f'<{tag} id="{id}"><a href="#{id}">{escape(section.title)}</a></{tag}>'
         lead = [f'<p class="lead">{_marked(section.lead)}</p>'] if section.lead else []
-        parts = [heading, *lead, *map(self._block, section.blocks)]
-        return f'<section class="columns" aria-labelledby="{id}">\n{_lines(parts)}\n</section>'
+        return _lines([heading, *lead, *map(self._block, section.blocks)])
 
     def _block(self, block: Block) -> str:
         match block:
@@ -373,6 +377,8 @@ class _Writer:
                 return (
                     f'<details><summary>{_marked(summary)}</summary>\n<div class="columns">\n{inside}\n</div></details>'
                 )
+            case Section(title):
+                return self._headed("h3", self._id(title), block)
         raise TypeError(f"a page has no block of this kind: {block!r}")
 
     def _table(self, table: Table) -> str:
@@ -508,12 +514,13 @@ body {
 .columns > :is(.wide, .gallery) { grid-column: wide; }
 .columns > details { grid-column: 1 / -1; }
 
-h1, h2 { font-family: var(--serif); font-weight: 600; line-height: 1.2; text-wrap: balance; }
+h1, h2, h3 { font-family: var(--serif); font-weight: 600; line-height: 1.2; text-wrap: balance; }
 .columns > h1 { margin: clamp(2.25rem, 7vw, 4.5rem) 0 .6rem; font-size: clamp(1.75rem, 1.3rem + 2.2vw, 2.6rem); }
 .columns > h2 { margin: 3rem 0 .8rem; font-size: 1.5rem; }
 h1 { letter-spacing: -.012em; }
-h2 a { color: inherit; text-decoration: none; }
-h2 a:is(:hover, :focus-visible)::after { content: " #"; color: var(--muted); font-weight: 400; }
+.columns > h3 { margin: 2rem 0 .6rem; font-size: 1.2rem; }
+:is(h2, h3) a { color: inherit; text-decoration: none; }
+:is(h2, h3) a:is(:hover, :focus-visible)::after { content: " #"; color: var(--muted); font-weight: 400; }
 .subtitle { color: var(--muted); font-size: 1.1875rem; line-height: 1.45; text-wrap: pretty; }
 .lead { font-size: 1.1875rem; line-height: 1.5; text-wrap: pretty; }
 p, li { text-wrap: pretty; }
@@ -610,7 +617,7 @@ footer > p { border-top: 1px solid var(--grid); padding-top: 1rem; }
   nav, .skip { display: none; }
   a { color: inherit; }
   section a[href^="https:"]::after { content: " (" attr(href) ")"; font-size: .85em; }
-  h2, caption, summary { break-after: avoid; }
+  h2, h3, caption, summary { break-after: avoid; }
   figure, tr, pre { break-inside: avoid; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--grid); }
   .scroll { overflow: visible; background: none; }

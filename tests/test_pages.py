@@ -641,3 +641,11 @@ def test_the_checker_complains_about_what_is_wrong(tmp_path, body, complaints):
     assert len(found) == len(complaints), found
     for sentence, pattern in zip(found, complaints, strict=True):
         assert re.fullmatch(pattern, sentence)
+
+
+def test_a_section_within_a_section_has_a_heading_below_its_own(tmp_path):
+    inner = Section("Inner", [Text("inside")], lead="what it is")
+    root = written(tmp_path, sections=[Section("Outer", [Text("before"), inner]), Section("Inner", [])])
+    assert [each.tag for each in root.all("h1", "h2", "h3")] == ["h1", "h2", "h3", "h2"]
+    ids = [each.attributes["id"] for each in root.all("h2", "h3")]
+    assert len(set(ids)) == len(ids) == 3

@@ -143,15 +143,10 @@ def _together(done: Sequence[tuple[Report, Sequence[Block]]], seconds: float) ->
     quotes = [quote for report, _ in done for quote in report.quotes]
     sections = [Section("At a glance", [overview(quotes)])]
     for report, made in done:
-        blocks = [block for section in report.sections for block in _under_heading(section)]
-        sections.append(Section(report.title, [*blocks, Details("How this was made", made)], lead=report.question))
+        blocks: list[Block] = [*report.sections, Details("How this was made", made)]
+        sections.append(Section(report.title, blocks, lead=report.question))
     subtitle = "Every experiment of “Towards shutdownable agents via stochastic choice”, and what we add to them."
     return Page("The paper, reproduced", subtitle, sections, f"This time the runs took {_duration(seconds)}.")
-
-
-def _under_heading(section: Section) -> list[Block]:
-    lead = [Text(section.lead)] if section.lead else []
-    return [Text(f"**{section.title}**"), *lead, *section.blocks]
 
 
 def _duration(seconds: float) -> str:
