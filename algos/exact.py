@@ -4,6 +4,9 @@ With ``credit=meta`` it climbs the expected return of the meta-episode itself. W
 climbs what mini-episode credit climbs on average: the discounts D(P(L=l)) are taken as given,
 
     ∇ Σ_l P(L=l) · E[C | L=l] / m(l) · D(P(L=l)),   D held fixed.
+
+The gradient with respect to the logits of every reachable state comes first; it says which states matter.
+Most have next to none, as the policy hardly ever comes there, so the network learns from the others alone.
 """
 
 from __future__ import annotations
@@ -11,18 +14,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from omegaconf import MISSING
 from torch import Tensor
 
 from algos.batch import ExactBatch
+from algos.networks import Policy
 from algos.updates import NetworkConfig, NetworkLearner
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import expected_discount
+
+STATES_AT_ONCE = 4096
+"""The network runs on so many states at a time, which fit into the caches of a processor."""
 
 
 @dataclass
 class Config(NetworkConfig):
     levels_at_once: int = MISSING
+    left_out: float = MISSING
     counted_as: int = MISSING
 
 
@@ -32,7 +41,8 @@ class Exact(NetworkLearner):
     """λ, E and whether coins are divided by m; set by whoever makes the run."""
 
     def update(self, batch: ExactBatch) -> dict[str, Tensor]:
-        log_probs = self.policy(batch.observation).log_softmax(-1)
+        logits = _logits(self.policy, batch.observation).requires_grad_()
+        log_probs = logits.log_softmax(-1)
         probabilities = log_probs.exp()
         there = probabilities[batch.seen]
         # As in a batch of played steps: each state counts as often as it is met, which is taken as given.
@@ -40,8 +50,15 @@ class Exact(NetworkLearner):
         entropy = (visits * -(probabilities * log_probs).sum(-1)[batch.seen]).sum() / visits.sum()
         probability, coins = batch.outcome(there)
         objective = self.objective(batch, probability, coins).mean()
-        norm = self.descend(-objective - self.entropy_coeff * entropy)
-        return {"loss/objective": objective.detach(), "policy/entropy": entropy.detach(), "optim/grad_norm": norm}
+        (gradient,) = torch.autograd.grad(-objective - self.entropy_coeff * entropy, logits)
+        states = mattering(gradient, self.config.left_out)
+        norm = self.descend((self.policy(batch.observation[states]) * gradient[states]).sum())
+        return {
+            "loss/objective": objective.detach(),
+            "policy/entropy": entropy.detach(),
+            "optim/grad_norm": norm,
+            "optim/states_learned_from": torch.tensor(len(states) / len(gradient)),
+        }
 
     def objective(self, batch: ExactBatch, probability: Tensor, coins: Tensor) -> Tensor:
         """[B] expected return of a mini-episode, averaged over its meta-episode."""
@@ -52,6 +69,17 @@ class Exact(NetworkLearner):
         if self.config.credit == "mini":
             discount = discount.detach()
         return (probability * preliminary * discount).sum(-1) / self.reward.episodes_per_meta
+
+
+@torch.no_grad()
+def _logits(policy: Policy, observation: Tensor) -> Tensor:
+    return torch.cat([policy(part) for part in observation.split(STATES_AT_ONCE)])
+
+
+def mattering(gradient: Tensor, left_out: float) -> Tensor:
+    """The largest rows of a gradient [N, A]: as few as leave out at most this share of its squared length."""
+    squared, order = gradient.double().square().sum(-1).sort()
+    return order[(squared.cumsum(0) > left_out * squared.sum()).nonzero().squeeze(-1)].sort().values
 
 
 Algorithm = Exact

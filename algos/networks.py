@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from algos.symmetric import SymmetricMLP, Symmetries
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
 
 
@@ -26,13 +28,17 @@ class Size:
 
 def mlp(inputs: int, outputs: int, size: Size, *, last_gain: float) -> nn.Sequential:
     """Orthogonal weights, the last ones scaled by ``last_gain``."""
-    if size.activation not in ACTIVATIONS:
-        raise ValueError(f"no activation '{size.activation}'; expected one of {', '.join(ACTIVATIONS)}")
     layers: list[nn.Module] = []
     for _ in range(size.depth):
-        layers += [_linear(inputs, size.width, 2**0.5), ACTIVATIONS[size.activation]()]
+        layers += [_linear(inputs, size.width, 2**0.5), _activation(size)]
         inputs = size.width
     return nn.Sequential(*layers, _linear(inputs, outputs, last_gain))
+
+
+def _activation(size: Size) -> nn.Module:
+    if size.activation not in ACTIVATIONS:
+        raise ValueError(f"no activation '{size.activation}'; expected one of {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[size.activation]()
 
 
 def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
@@ -43,16 +49,30 @@ def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
 
 
 class _Head(nn.Module):
-    """An MLP on a flattened, scaled observation and some further numbers."""
+    """An MLP on a flattened, scaled observation and some further numbers, with symmetries built in or not."""
 
     scale: Tensor
 
     def __init__(
-        self, shape: Sequence[int], scale: Tensor, further: int, outputs: int, size: Size, last_gain: float
+        self,
+        shape: Sequence[int],
+        scale: Tensor,
+        further: int,
+        outputs: int,
+        size: Size,
+        symmetries: Symmetries | None,
+        *,
+        last_gain: float,
     ) -> None:
         super().__init__()
         self.register_buffer("scale", scale.expand(*shape).reshape(-1).clone(), persistent=False)
-        self.body = mlp(len(self.scale) + further, outputs, size, last_gain=last_gain)
+        self.body: nn.Module
+        if symmetries is None:
+            self.body = mlp(len(self.scale) + further, outputs, size, last_gain=last_gain)
+        else:
+            self.body = SymmetricMLP(
+                symmetries, further, size.width, size.depth, _activation(size), last_gain=last_gain
+            )
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
         seen = observation.flatten(1) * self.scale
@@ -66,10 +86,19 @@ class Policy(nn.Module):
     as likely as any other.
     """
 
-    def __init__(self, shape: Sequence[int], num_actions: int, size: Size, *, scale: Tensor, noise: int = 0) -> None:
+    def __init__(
+        self,
+        shape: Sequence[int],
+        num_actions: int,
+        size: Size,
+        *,
+        scale: Tensor,
+        noise: int = 0,
+        symmetries: Symmetries | None = None,
+    ) -> None:
         super().__init__()
         self.noise = noise
-        self.net = _Head(shape, scale, noise, num_actions, size, 0.01)
+        self.net = _Head(shape, scale, noise, num_actions, size, symmetries, last_gain=0.01)
 
     def forward(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
         return self.net(observation, noise)
@@ -78,9 +107,19 @@ class Policy(nn.Module):
 class Critic(nn.Module):
     """Values [n] from observations, the policy's noise, and what is known of the meta-episode [n, context]."""
 
-    def __init__(self, shape: Sequence[int], size: Size, *, scale: Tensor, noise: int = 0, context: int = 0) -> None:
+    def __init__(
+        self,
+        shape: Sequence[int],
+        size: Size,
+        *,
+        scale: Tensor,
+        noise: int = 0,
+        context: int = 0,
+        symmetries: Symmetries | None = None,
+    ) -> None:
         super().__init__()
-        self.net = _Head(shape, scale, noise + context, 1, size, 1.0)
+        turned = None if symmetries is None else symmetries.of_a_value()
+        self.net = _Head(shape, scale, noise + context, 1, size, turned, last_gain=1.0)
 
     def forward(self, observation: Tensor, noise: Tensor | None = None, context: Tensor | None = None) -> Tensor:
         given = [each for each in (noise, context) if each is not None]

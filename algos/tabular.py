@@ -24,6 +24,7 @@ from omegaconf import MISSING
 from torch import Tensor, nn
 
 from algos.networks import Size
+from algos.symmetric import Symmetries
 from algos.table import NUM_ACTIONS, Rules, Worlds, new_state, play
 from algos.updates import Learner
 
@@ -95,7 +96,9 @@ class Tabular(Learner):
     policy: TablePolicy
 
     @classmethod
-    def new_policy(cls, observation: Any, num_actions: int, size: Size, noise: int) -> TablePolicy:
+    def new_policy(
+        cls, observation: Any, num_actions: int, size: Size, noise: int, symmetries: Symmetries | None
+    ) -> TablePolicy:
         return TablePolicy(observation.width, observation.height, observation.num_objects)
 
     def begin(self, worlds: Worlds, rules: Rules) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from algos.advantages import estimate
 from algos.batch import Batch
 from algos.networks import Critic, Policy, Size
+from algos.symmetric import Symmetries
 
 
 @dataclass
@@ -67,9 +68,12 @@ class Learner(ABC):
         self.policy, self.critic, self.config, self.generator = policy, critic, config, generator
 
     @classmethod
-    def new_policy(cls, observation: Any, num_actions: int, size: Size, noise: int) -> nn.Module:
+    def new_policy(
+        cls, observation: Any, num_actions: int, size: Size, noise: int, symmetries: Symmetries | None
+    ) -> nn.Module:
         """A policy that knows nothing, for what it is shown."""
-        return Policy(observation.shape, num_actions, size, scale=observation.scale.cpu(), noise=noise)
+        scale = observation.scale.cpu()
+        return Policy(observation.shape, num_actions, size, scale=scale, noise=noise, symmetries=symmetries)
 
     def set_progress(self, progress: float) -> None:  # noqa: B027 (most have schedules, none has to)
         """Where in the run we are, from 0 to 1."""

@@ -60,7 +60,10 @@ class _Round:
 
 
 class Collector:
-    """Collects batches on a level set; all that it draws comes from ``generator``."""
+    """Collects batches on a level set; all that it draws comes from ``generator``.
+
+    ``most_lengths`` is the k of levels that are still to come, where it is larger.
+    """
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class Collector:
         group: int,
         generator: torch.Generator,
         noise_bits: bool = True,
+        most_lengths: int | None = None,
     ) -> None:
         if reward.counting not in COUNTINGS:
             raise ValueError(f"no counting '{reward.counting}'; expected one of {', '.join(COUNTINGS)}")
@@ -80,14 +84,21 @@ class Collector:
             raise ValueError(f"{slots} slots cannot be grouped by {group}; expected a group size that divides them")
         if reward.counting == "averaged" and group < 2:
             raise ValueError(f"averaged counting with groups of {group}; expected at least 2 slots on a level")
-        self.mdp = mdp.to(dtype=torch.float32)
-        self.optima, self.observe, self.reward = optima, observe, reward
+        self.reward = reward
         self.slots, self.group, self.generator = slots, group, generator
         self.noise_bits = noise_bits
+        self.most_lengths = most_lengths or optima.lengths.shape[1]
+        self.context_size = self.most_lengths if reward.counting == "sequential" else 0
+        self._discounts = _discount_tables(reward, group, self.most_lengths).to(mdp.device)
+        self.play_on(mdp, optima, observe)
+
+    def play_on(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
+        """The level set of the batches from now on."""
+        self.mdp = mdp.to(dtype=torch.float32)
+        self.optima, self.observe = optima, observe
         self.num_lengths = optima.num_lengths
-        self.context_size = optima.lengths.shape[1] if reward.counting == "sequential" else 0
-        self._best = optima.best_return.float()
-        self._discounts = _discount_tables(reward, group, int(optima.num_lengths.max())).to(mdp.device)
+        missing = self.most_lengths - optima.lengths.shape[1]
+        self._best = torch.nn.functional.pad(optima.best_return.float(), (0, missing))
 
     def collect(self, policy: Policy) -> Batch:
         """Play one batch with the policy as it is."""

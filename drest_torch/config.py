@@ -78,6 +78,8 @@ class LevelsConfig:
     train: int = MISSING
     selection: int = MISSING
     heldout: int = MISSING
+    fresh: bool = MISSING
+    symmetries: bool = MISSING
     split_seed: int = MISSING
     env_steps: int = MISSING
     entropy: float = MISSING
@@ -96,6 +98,7 @@ class PolicyConfig:
     width: int = MISSING
     depth: int = MISSING
     activation: str = MISSING
+    symmetric: bool = MISSING
     noise: int = MISSING
     noise_kind: str = MISSING
     noise_draws: int = MISSING
@@ -152,7 +155,7 @@ LIMITS: Limits = {
     "at least 0": (
         lambda value: 0 <= value < math.inf,
         "algo.lr algo.lr_end algo.entropy algo.entropy_end algo.critic_coeff policy.depth policy.noise "
-        "levels.train levels.selection levels.heldout levels.entropy pictures algo.random_episodes",
+        "levels.train levels.selection levels.heldout levels.entropy pictures algo.random_episodes algo.left_out",
     ),
     "at least 1": (
         lambda value: value >= 1,

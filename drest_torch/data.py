@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import MISSING, OmegaConf
 
 from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values, learns_from
 from envs import generator, splits
 from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
+from envs.symmetry import NUM_SYMMETRIES
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ def load(cfg: Config) -> Levels:
     if learns_from(cfg) == "world":
         _check_table(cfg)
     split = _split(cfg.levels)
+    if cfg.levels.fresh and split is None:
+        raise ConfigError("levels.fresh=true, but there is no generator for these levels; use levels=generated, say")
     train, selection, heldout = (
         (named(cfg.levels), [], []) if split is None else (split.train, split.selection, split.test)
     )
@@ -119,6 +122,17 @@ def check(cfg: Config, levels: Levels) -> None:
         )
     if cfg.policy.observation == "vector":
         _check_vector(levels)
+        for key in ("policy.symmetric", "levels.symmetries", "levels.fresh"):
+            if OmegaConf.select(cast(Any, cfg), key):
+                raise ConfigError(
+                    f"{key}=true, but the vector observation shows one level, and no map; "
+                    "use policy.observation=centred"
+                )
+    if cfg.policy.symmetric and (cfg.policy.width % NUM_SYMMETRIES or cfg.policy.depth == 0):
+        raise ConfigError(
+            f"policy.symmetric=true with policy.width={cfg.policy.width} and policy.depth={cfg.policy.depth}; "
+            f"expected at least one hidden layer of a multiple of {NUM_SYMMETRIES} units"
+        )
     if cfg.policy.noise and learns_from(cfg) != "mini-episodes":
         raise ConfigError(
             f"algo={cfg.algo.name} has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0"

@@ -13,6 +13,7 @@ from algos.batch import ExactBatch
 from algos.networks import Policy
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import expected_return
+from drest_torch.source import Source
 from envs.levels import Level
 from envs.mdp import compile_levels
 from envs.observations import make_observation
@@ -168,11 +169,11 @@ def observe(observation: Callable[[Tensor, Tensor, Tensor], Tensor], states: Sta
 
 
 class ExactLevels:
-    """Level sets as exact batches: what the `exact` algorithm climbs on, so many levels at once."""
+    """Levels as exact batches: what the `exact` algorithm climbs on, so many at once."""
 
     def __init__(
         self,
-        levels: Sequence[Level],
+        source: Source,
         observation: str,
         *,
         gamma: float,
@@ -180,17 +181,14 @@ class ExactLevels:
         at_least: tuple[int, int],
         device: torch.device | str = "cpu",
     ) -> None:
-        self.levels, self.observation, self.gamma = list(levels), observation, gamma
+        self.source, self.observation, self.gamma = source, observation, gamma
         self.at_least, self.device = at_least, device
-        self.at_once = min(at_once, len(levels))
-        self._whole = self._batch(self.levels) if self.at_once == len(levels) else None
+        self.at_once = at_once
+        is_whole = not source.changes and at_once >= len(source.levels)
+        self._whole = self._batch(source.levels) if is_whole else None
 
-    def draw(self, generator: torch.Generator) -> ExactBatch:
-        """A batch of levels, drawn without replacement."""
-        if self._whole is not None:
-            return self._whole
-        chosen = torch.randperm(len(self.levels), generator=generator, device=generator.device)[: self.at_once]
-        return self._batch([self.levels[i] for i in chosen.tolist()])
+    def draw(self) -> ExactBatch:
+        return self._whole or self._batch(self.source.draw(self.at_once))
 
     def _batch(self, levels: Sequence[Level]) -> ExactBatch:
         mdp = compile_levels(levels, self.device, at_least=self.at_least)

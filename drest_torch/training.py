@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from algos.networks import Critic, Policy, Size
+from algos.symmetric import Symmetries
 from algos.updates import Learner
 from drest_torch import data, figures
 from drest_torch.checkpoints import (
@@ -45,6 +46,7 @@ from drest_torch.report import Row, Score
 from drest_torch.turns import Turn, reward_of, turn_of
 from envs.mdp import NUM_ACTIONS, compile_levels
 from envs.observations import Observation, make_observation
+from envs.symmetry import turned_actions
 
 TRAINED_LEVELS_REPORTED = 1000
 """Of a larger training set the final evaluation takes so many levels; held-out sets it takes whole."""
@@ -224,6 +226,7 @@ class Run:
         if learner.optimizer is not None:
             tensors |= optimizer_tensors(learner.optimizer)
         tensors |= {f"learner.{name}": value for name, value in learner.tensors().items()}
+        tensors |= {f"turn.{name}": value for name, value in self.turn.tensors().items()}
         tensors["generator"] = self.generator.get_state()
         save_checkpoint(path, tensors, asdict(self.state))
 
@@ -241,6 +244,9 @@ class Run:
             load_optimizer(learner.optimizer, tensors)
         for name, value in learner.tensors().items():
             value.copy_(tensors[f"learner.{name}"])
+        for name, value in self.turn.tensors().items():
+            value.copy_(tensors[f"turn.{name}"])
+        self.turn.restored()
         self.generator.set_state(tensors["generator"])
         self.state = State(**meta)
 
@@ -252,13 +258,22 @@ def networks(cfg: Config, observe: Observation, context: int, *, with_critic: bo
     """A policy and, where the algorithm has one, a critic; their weights follow from the seed alone."""
     size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation)
     noise = cfg.policy.noise
-    critic = None
+    symmetries, critic = _symmetries(cfg, observe), None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(cfg.seed)
-        policy = algorithms()[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, noise)
+        policy = algorithms()[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, noise, symmetries)
         if with_critic:
-            critic = Critic(observe.shape, size, scale=observe.scale.cpu(), noise=noise, context=context)
+            scale = observe.scale.cpu()
+            critic = Critic(observe.shape, size, scale=scale, noise=noise, context=context, symmetries=symmetries)
     return policy, critic
+
+
+def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
+    """What turning a level does to what a network sees and says, if that is to be built into it."""
+    if not cfg.policy.symmetric:
+        return None
+    assert observe.turned is not None  # `data.check` has seen to it
+    return Symmetries(observe.turned.cpu(), turned_actions())
 
 
 def evaluator(cfg: Config, levels: list[Any], size: tuple[int, int], device: torch.device) -> Evaluator:
@@ -283,7 +298,10 @@ def map_size(cfg: Config, levels: data.Levels) -> tuple[int, int]:
     sizes = [(level.height, level.width) for level in levels.every()]
     if levels.split is not None:  # however many levels of it are made
         sizes.append((levels.split.config.height[1], levels.split.config.width[1]))
-    return max(height for height, _ in sizes), max(width for _, width in sizes)
+    height, width = max(height for height, _ in sizes), max(width for _, width in sizes)
+    if cfg.policy.symmetric or cfg.levels.symmetries:  # a quarter turn puts rows for columns
+        return max(height, width), max(height, width)
+    return height, width
 
 
 def split_summary(found: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,15 @@ from drest_torch import data
 from drest_torch.collection import Collector, Reward
 from drest_torch.config import Config, learns_from
 from drest_torch.evaluation import ExactLevels
+from drest_torch.source import Source, Stream
 from drest_torch.tables import check_finite, tabulate
-from envs.mdp import Mdp
-from envs.observations import Observation
-from envs.solver import solve
+from envs.levels import Level
+from envs.mdp import Mdp, compile_levels
+from envs.observations import Observation, make_observation
+from envs.solver import Optima, solve
+
+Ready = tuple[Mdp, Optima, Observation]
+"""A level set that can be played on."""
 
 
 @dataclass(frozen=True)
@@ -43,29 +49,53 @@ class Turn(ABC):
     @abstractmethod
     def take(self, learner: Any) -> Taken: ...
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Its own state; writing to them and calling `restored` sets it."""
+        return {}
 
-class PlayedTurn(Turn):
+    def restored(self) -> None:  # noqa: B027 (most have no state)
+        """After its tensors were written to."""
+
+
+class SourceTurn(Turn):
+    """A turn on levels of a source."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.source.tensors()
+
+    def restored(self) -> None:
+        self.source.restored()
+
+
+class PlayedTurn(SourceTurn):
     """A batch of mini-episodes, played with the policy as it is."""
 
-    def __init__(self, collector: Collector) -> None:
-        self.collector = collector
+    def __init__(self, source: Source, collector: Collector, ready: Callable[[list[Level]], Ready]) -> None:
+        super().__init__(source)
+        self.collector, self.ready = collector, ready
         self.context_size = collector.context_size
 
     def take(self, learner: Any) -> Taken:
+        if self.source.changes:
+            self.collector.play_on(*self.ready(self.source.draw(self.collector.slots // self.collector.group)))
         batch = self.collector.collect(learner.policy)
         metrics = learner.update(batch)
         played = {"train/return": batch.reward.mean(), "train/mini_episode_steps": batch.steps / batch.episodes}
         return Taken(batch.steps, batch.episodes, metrics | played)
 
 
-class ExactTurn(Turn):
+class ExactTurn(SourceTurn):
     """Levels with their outcome in closed form."""
 
-    def __init__(self, levels: ExactLevels, counted_as: int, generator: torch.Generator) -> None:
-        self.levels, self.counted_as, self.generator = levels, counted_as, generator
+    def __init__(self, levels: ExactLevels, counted_as: int) -> None:
+        super().__init__(levels.source)
+        self.levels, self.counted_as = levels, counted_as
 
     def take(self, learner: Any) -> Taken:
-        return Taken(self.counted_as, 0, learner.update(self.levels.draw(self.generator)))
+        return Taken(self.counted_as, 0, learner.update(self.levels.draw()))
 
 
 class WorldTurn(Turn):
@@ -102,22 +132,42 @@ def turn_of(cfg: Config, levels: data.Levels, mdp: Mdp, observe: Observation, ge
     reward = reward_of(cfg)
     if learns_from(cfg) == "world":
         return WorldTurn(mdp, reward, cfg.algo)
+    source = _source(cfg, levels, generator)
     if learns_from(cfg) == "levels":
         exact = ExactLevels(
-            levels.train,
+            source,
             cfg.policy.observation,
             gamma=reward.gamma,
             at_once=cfg.algo.levels_at_once,
             at_least=(mdp.height, mdp.width),
             device=mdp.device,
         )
-        return ExactTurn(exact, cfg.algo.counted_as, generator)
+        return ExactTurn(exact, cfg.algo.counted_as)
+
+    def ready(drawn: list[Level]) -> Ready:
+        compiled = compile_levels(drawn, mdp.device, at_least=(mdp.height, mdp.width))
+        return compiled, solve(compiled, reward.gamma), make_observation(cfg.policy.observation, compiled)
+
     slots, group = data.slots_and_group(cfg)
-    noise_bits = cfg.policy.noise_kind == "bits"
-    optima = solve(mdp, reward.gamma)
-    return PlayedTurn(
-        Collector(mdp, optima, observe, reward, slots=slots, group=group, generator=generator, noise_bits=noise_bits)
+    collector = Collector(
+        mdp,
+        solve(mdp, reward.gamma),
+        observe,
+        reward,
+        slots=slots,
+        group=group,
+        generator=generator,
+        noise_bits=cfg.policy.noise_kind == "bits",
+        most_lengths=levels.split.config.lengths[1] if levels.split is not None else None,
     )
+    return PlayedTurn(source, collector, ready)
+
+
+def _source(cfg: Config, levels: data.Levels, draws: torch.Generator) -> Source:
+    if cfg.levels.fresh:
+        assert levels.split is not None  # `data.load` has seen to it
+        return Stream(levels.split, draws, symmetries=cfg.levels.symmetries)
+    return Source(levels.train, draws, symmetries=cfg.levels.symmetries)
 
 
 def reward_of(cfg: Config) -> Reward:

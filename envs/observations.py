@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from envs.mdp import Mdp
+from envs.symmetry import NUM_SYMMETRIES, turned_cells
 
 
 class Observation(Protocol):
@@ -21,6 +22,10 @@ class Observation(Protocol):
     """Whether the time that is left can be told from it."""
     scale: Tensor
     """Broadcasts to ``shape``: what a network multiplies an observation by to bring it to about 1."""
+    turned: Tensor | None
+    """[8, F] which number of a flat observation stands at each place when the level is turned as
+    `symmetry.transform` does; None where turned levels do not look like turned ones: maps that are not square, or
+    the vector observation."""
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         """[n, *shape] float observations of n states."""
@@ -35,6 +40,7 @@ class VectorObservation:
     """
 
     see_time = False
+    turned: Tensor | None = None
     TABLE_BITS = 12
     """Up to so many coins and buttons every observation is computed once and looked up."""
 
@@ -79,6 +85,7 @@ class GridObservation:
         self.planes = ("wall", "coin", "delay", "agent", "time") + (("chance",) if mdp.any_chance else ())
         self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
         self.scale = torch.tensor([1, 1 / 4, 1 / 4, 1, 1 / 8, 1][: self.shape[0]], device=mdp.device).reshape(-1, 1, 1)
+        self.turned = _turned(mdp, mdp.height, len(self.planes), 0)
         self._cells = mdp.num_cells
         per_level = (mdp.num_levels, mdp.num_cells)
         self._found = mdp.found.reshape(per_level)
@@ -132,6 +139,7 @@ class CentredObservation:
         self._planes = [_with_outside(plane.float(), 0.0) for plane in planes]
         self._steps = torch.arange(self.TIME_STEPS, device=mdp.device)
         self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + self.TIME_STEPS + 1,)
+        self.turned = _turned(mdp, 2 * mdp.height - 1, 1 + len(planes), self.TIME_STEPS + 1)
         self.scale = torch.ones(self.shape, device=mdp.device)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
@@ -152,6 +160,17 @@ def _window(height: int, width: int) -> Tensor:
     columns = column.reshape(-1, 1) + right.reshape(1, -1)
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     return torch.where(inside, rows * width + columns, height * width)
+
+
+def _turned(mdp: Mdp, size: int, planes: int, further: int) -> Tensor | None:
+    """`Observation.turned` of square planes, followed by numbers that stay as they are."""
+    if mdp.height != mdp.width:
+        return None
+    cells = turned_cells(size)
+    first = torch.arange(planes).reshape(-1, 1) * size * size
+    places = (cells.unsqueeze(1) + first).flatten(1)
+    rest = torch.arange(further).expand(NUM_SYMMETRIES, -1) + planes * size * size
+    return torch.cat((places, rest), dim=-1).to(mdp.device)
 
 
 def _with_outside(plane: Tensor, value: float) -> Tensor:

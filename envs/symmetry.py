@@ -12,7 +12,11 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TypeVar
 
+import torch
+from torch import Tensor
+
 from envs.levels import Button, Coin, Level, LevelError
+from envs.mdp import STEPS
 
 NUM_SYMMETRIES = 8
 
@@ -48,6 +52,21 @@ def transform(level: Level, index: int) -> Level:
         coins=_placed(level.coins, place),
         buttons=_placed(level.buttons, place),
     )
+
+
+def turned_cells(size: int) -> Tensor:
+    """[8, size · size] which cell of a square map stands at each cell of the map turned as `transform` does."""
+    cells = [[row * size + column for column in range(size)] for row in range(size)]
+    turned = [_turned(cells, index) for index in range(NUM_SYMMETRIES)]
+    return torch.tensor([[cell for row in rows for cell in row] for rows in turned])
+
+
+def turned_actions() -> Tensor:
+    """[8, 4] which action in the turned level is each of the level itself."""
+    # The cells beside the middle one, on a map of three rows and columns, are the four actions.
+    beside = torch.tensor([3 * (1 + down) + 1 + right for down, right in STEPS])
+    place_of = turned_cells(3).argsort(-1)[:, beside]
+    return (place_of.unsqueeze(-1) == beside).int().argmax(-1)
 
 
 def canonical_key(level: Level) -> str:

@@ -36,6 +36,7 @@ SETTINGS = SimpleNamespace(
     gae_lambda=0.95,
     critic_coeff=0.5,
     baseline=True,
+    left_out=0.0,
 )
 
 
@@ -141,6 +142,31 @@ def test_exact_with_meta_credit_is_the_expected_return():
     probability, coins = batch.outcome(policy(batch.observation).softmax(-1)[batch.seen])
     expected = expected_return(probability, coins, batch.best_return, batch.num_lengths, 12, 0.8) / 12
     assert objective.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("left_out", [0.0, 0.3])
+def test_exact_learns_from_the_states_that_matter(left_out):
+    """One step of plain gradient descent: the whole gradient, or all of it but its smallest rows."""
+    policy, batch = table_problem()
+    settings = {**vars(SETTINGS), "left_out": left_out, "max_grad_norm": 1e9, "entropy": 0.0}
+    learner = exact.Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
+    learner.reward = Reward(0.8, 1.0, 12)
+    learner.optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
+    before = policy.logits.detach().clone()
+    gradient, _ = exact_gradient(policy, batch, "mini", learner.reward)
+    metrics = learner.update(batch)
+    moved = policy.logits.detach() - before
+    learned_from = (moved != 0).any(-1)
+    assert torch.allclose(moved[learned_from], gradient[learned_from], atol=1e-6)
+    missing = gradient[~learned_from].square().sum() / gradient.square().sum()
+    assert missing <= left_out
+    assert learned_from.float().mean().item() == pytest.approx(metrics["optim/states_learned_from"].item())
+    if left_out:
+        # One row more would have been too much.
+        rows = gradient.square().sum(-1)
+        smallest = rows[learned_from].min()
+        assert rows[~learned_from].max() <= smallest
+        assert missing + smallest / gradient.square().sum() > left_out
 
 
 @pytest.mark.parametrize(

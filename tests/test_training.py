@@ -24,6 +24,7 @@ from tests.wandb_reader import finished_files, read_history, read_summary
 
 TINY = ["policy.width=16", "policy.depth=1", "logger=none", "progress=false", "pictures=1"]
 WORLD = ["levels=example", "heldout.paper=false", "env_steps=6000", "evaluations=4", *TINY]
+FEW = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.heldout=10"]
 
 
 def configured(folder, *overrides):
@@ -100,7 +101,9 @@ def test_another_seed_is_another_run(tmp_path):
         ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
         ["algo=reinforce", "policy.noise=2"],
         ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
-        ["algo=ppo", "levels=generated", "levels.train=40", "levels.selection=10", "levels.heldout=10"],
+        ["algo=ppo", *FEW, "levels.symmetries=true"],
+        ["algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric"],
+        ["algo=exact", *FEW, "levels.fresh=true", "levels.symmetries=true", "algo.levels_at_once=5", "env_steps=40000"],
     ],
 )
 def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monkeypatch):

@@ -1,0 +1,94 @@
+"""An MLP in which the symmetries of its input are built in: turn what it sees, and what it says turns as well.
+
+A hidden layer has a block of units for each element g of the group, and the block of g sees the input as g⁻¹
+turns it. The weights from block h to block g depend on g⁻¹h alone (Cohen and Welling 2016), so a layer costs as
+much as one of an MLP of the same width and has |G| times fewer weights to learn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Symmetries:
+    """A group of |G| elements, by what each does to inputs and to outputs."""
+
+    inputs: Tensor
+    """[|G|, F] turned by g, an input x is ``x[..., inputs[g]]``; no two elements are alike"""
+    outputs: Tensor
+    """[|G|, O] turned by g, output o is output ``outputs[g, o]``; each can be turned into any other"""
+
+    def of_a_value(self) -> Symmetries:
+        """The same inputs, and a single output that does not change when they are turned."""
+        return Symmetries(self.inputs, torch.zeros_like(self.outputs[:, :1]))
+
+    def between(self) -> Tensor:
+        """[|G|, |G|] which element g⁻¹h is: turned by h and then by g⁻¹, x is ``x[inputs[h]][inputs[g⁻¹]]``."""
+        back = self.inputs.argsort(-1)
+        both = torch.stack([self.inputs[:, each] for each in back])
+        return (both.unsqueeze(2) == self.inputs).all(-1).int().argmax(-1)
+
+
+class SymmetricMLP(nn.Module):
+    """Outputs [n, O] from inputs [n, F], of which the last ``further`` are no part of what is turned."""
+
+    inputs: Tensor
+    between: Tensor
+    towards: Tensor
+
+    def __init__(
+        self,
+        symmetries: Symmetries,
+        further: int,
+        width: int,
+        depth: int,
+        activation: nn.Module,
+        *,
+        last_gain: float,
+    ) -> None:
+        super().__init__()
+        order, turned = symmetries.inputs.shape
+        if depth < 1 or width % order:
+            raise ValueError(
+                f"depth {depth} and width {width}; expected at least one hidden layer of a multiple of {order} units"
+            )
+        same = torch.arange(turned, turned + further).expand(order, -1).to(symmetries.inputs)
+        outputs = symmetries.outputs
+        self.register_buffer("inputs", torch.cat((symmetries.inputs, same), dim=-1), persistent=False)
+        self.register_buffer("between", symmetries.between(), persistent=False)
+        # An output is the mean of the blocks that turn the first output into it.
+        towards = nn.functional.one_hot(outputs[:, 0], outputs.shape[1]).float().T
+        self.register_buffer("towards", towards / towards.sum(-1, keepdim=True), persistent=False)
+        units = width // order
+        self.activation = activation
+        self.first = nn.Parameter(_orthogonal(units, turned + further, 2**0.5))
+        self.hidden = nn.ParameterList([nn.Parameter(_blocks(order, units, units, 2**0.5)) for _ in range(depth - 1)])
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(units)) for _ in range(depth)])
+        self.last = nn.Parameter(_blocks(order, 1, units, last_gain))
+        self.last_bias = nn.Parameter(torch.zeros(1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        order = len(self.between)
+        first = self.first[:, self.inputs].movedim(1, 0).flatten(0, 1)
+        hidden = self.activation(nn.functional.linear(inputs, first, self.biases[0].repeat(order)))
+        for blocks, bias in zip(self.hidden, list(self.biases)[1:], strict=True):
+            hidden = self.activation(nn.functional.linear(hidden, self._full(blocks), bias.repeat(order)))
+        last = self.towards @ self._full(self.last)
+        return nn.functional.linear(hidden, last, self.last_bias.expand(len(last)))
+
+    def _full(self, blocks: Tensor) -> Tensor:
+        """[|G| · out, |G| · in] the weights of a layer from those of its block for each g⁻¹h [|G|, out, in]."""
+        return blocks[self.between].movedim(2, 1).flatten(2).flatten(0, 1)
+
+
+def _orthogonal(outputs: int, inputs: int, gain: float) -> Tensor:
+    return nn.init.orthogonal_(torch.empty(outputs, inputs), gain)
+
+
+def _blocks(order: int, outputs: int, inputs: int, gain: float) -> Tensor:
+    """[|G|, out, in], orthogonal from the inputs of all blocks together to the outputs of one."""
+    return _orthogonal(outputs, order * inputs, gain).reshape(outputs, order, inputs).movedim(1, 0).clone()

@@ -1,0 +1,131 @@
+"""The network with symmetries built in: on a level turned around it does the same, turned around."""
+
+import pytest
+import torch
+
+from algos.networks import Critic, Policy, Size
+from algos.symmetric import Symmetries
+from envs.levels import parse_level, world
+from envs.mdp import ACTIONS, NUM_ACTIONS, compile_levels
+from envs.observations import make_observation
+from envs.propagator import Reachable
+from envs.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
+
+LEVEL = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . .\n. . . C3", name="skew")
+SEEN = ["centred", "grid"]
+
+
+def prepared(level, seen):
+    mdp = compile_levels([level])
+    return mdp, make_observation(seen, mdp)
+
+
+def counterpart(states, turn, size):
+    """The states of a level in the level turned around: cells move, what is taken keeps its thing."""
+    place = turned_cells(size).argsort(-1)[turn]
+    return place[states.spot]
+
+
+def renumbered(taken, level, turned):
+    """Bits of coins and buttons in the order of the turned level, whose things stand in reading order again."""
+    names = [(c.value, "coin") for c in level.coins] + [(b.delay, "button") for b in level.buttons]
+    then = [(c.value, "coin") for c in turned.coins] + [(b.delay, "button") for b in turned.buttons]
+    after = torch.zeros_like(taken)
+    for bit, name in enumerate(names):
+        after |= ((taken >> bit) & 1) << then.index(name)
+    return after
+
+
+def test_actions_turn_with_the_map():
+    by_name = [dict(zip(ACTIONS, (ACTIONS[i] for i in row), strict=True)) for row in turned_actions().tolist()]
+    assert by_name[0] == {name: name for name in ACTIONS}
+    assert by_name[1] == {"up": "right", "right": "down", "down": "left", "left": "up"}
+    assert by_name[4] == {"up": "up", "down": "down", "left": "right", "right": "left"}
+    assert len({tuple(row) for row in turned_actions().tolist()}) == NUM_SYMMETRIES
+
+
+@pytest.mark.parametrize("seen", SEEN)
+@pytest.mark.parametrize("turn", range(NUM_SYMMETRIES))
+def test_a_turned_level_looks_turned(seen, turn):
+    mdp, observe = prepared(LEVEL, seen)
+    turned = transform(LEVEL, turn)
+    _, observe_turned = prepared(turned, seen)
+    states = Reachable(mdp).states
+    there = counterpart(states, turn, 4), renumbered(states.taken, LEVEL, turned), states.time_left
+    expected = observe(states.spot, states.taken, states.time_left).flatten(1)[:, observe.turned[turn]]
+    assert torch.equal(observe_turned(*there).flatten(1), expected)
+    assert torch.equal(observe.scale.expand(observe.shape).flatten()[observe.turned[turn]], _flat_scale(observe))
+
+
+def _flat_scale(observe):
+    return observe.scale.expand(observe.shape).flatten()
+
+
+def symmetric(observe, **kwargs):
+    return Symmetries(observe.turned, turned_actions()), {"scale": observe.scale, **kwargs}
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("noise", [0, 2])
+@pytest.mark.parametrize("seen", SEEN)
+def test_turned_inputs_give_turned_outputs(seen, noise, depth):
+    torch.manual_seed(0)
+    _, observe = prepared(LEVEL, seen)
+    group, kwargs = symmetric(observe, noise=noise)
+    policy = Policy(observe.shape, NUM_ACTIONS, Size(48, depth, "silu"), symmetries=group, **kwargs)
+    critic = Critic(observe.shape, Size(48, depth, "tanh"), context=1, symmetries=group, **kwargs)
+    for parameter in [*policy.parameters(), *critic.parameters()]:
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    inputs = torch.randn(20, observe.turned.shape[1])
+    bits, context = torch.rand(20, noise) if noise else None, torch.randn(20, 1)
+    logits, value = policy(inputs, bits), critic(inputs, bits, context)
+    for turned, action in zip(group.inputs, group.outputs, strict=True):
+        assert torch.allclose(policy(inputs[:, turned], bits)[:, action], logits, atol=1e-4)
+        assert torch.allclose(critic(inputs[:, turned], bits, context), value, atol=1e-4)
+    assert (logits - logits.mean(-1, keepdim=True)).abs().max() > 0.1  # which actions are better it can say
+    assert value.std() > 0.1
+
+
+def test_every_weight_is_used():
+    _, observe = prepared(LEVEL, "centred")
+    group, kwargs = symmetric(observe)
+    policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 2, "silu"), symmetries=group, **kwargs)
+    inputs = torch.randn(50, observe.turned.shape[1], generator=torch.Generator().manual_seed(0))
+    (policy(inputs) * torch.tensor([1.0, -2.0, 3.0, 0.5])).sum().backward()
+    for name, parameter in policy.named_parameters():
+        assert (parameter.grad != 0).any(), name
+
+
+def test_an_eighth_of_the_weights():
+    _, observe = prepared(LEVEL, "centred")
+    group, kwargs = symmetric(observe)
+    size = Size(64, 3, "silu")
+    tied, free = (Policy(observe.shape, NUM_ACTIONS, size, symmetries=each, **kwargs) for each in (group, None))
+    weights = [sum(p.numel() for n, p in each.named_parameters() if p.dim() > 1) for each in (tied, free)]
+    # The last layer has a weight for each block and not for each action: 64 in place of 256.
+    assert 8 * (weights[0] - 64) == weights[1] - 4 * 64
+
+
+def test_the_group_is_that_of_the_square():
+    group = Symmetries(turned_cells(3), turned_actions())
+    between = group.between()
+    assert between.diagonal().tolist() == [0] * NUM_SYMMETRIES
+    for row in between.tolist() + between.T.tolist():
+        assert sorted(row) == list(range(NUM_SYMMETRIES))
+    # Two quarters are a half; mirrored twice is not mirrored at all.
+    assert between[1, 2] == 1
+    assert between[4, 0] == 4
+
+
+def test_a_width_that_does_not_fit_is_refused_with_the_numbers():
+    _, observe = prepared(LEVEL, "centred")
+    group, kwargs = symmetric(observe)
+    with pytest.raises(ValueError, match="width 20; expected at least one hidden layer of a multiple of 8"):
+        Policy(observe.shape, NUM_ACTIONS, Size(20, 2, "silu"), symmetries=group, **kwargs)
+
+
+def test_maps_that_are_not_square_do_not_say_how_they_turn():
+    level = parse_level("shutdown: 2\nA C1 .", name="flat")
+    assert make_observation("centred", compile_levels([level])).turned is None
+    assert make_observation("centred", compile_levels([level], at_least=(3, 3))).turned is not None
+    assert make_observation("vector", compile_levels([world("example")])).turned is None
