@@ -155,18 +155,15 @@ def test_exact_learns_from_the_states_that_matter(left_out):
     before = policy.logits.detach().clone()
     gradient, _ = exact_gradient(policy, batch, "mini", learner.reward)
     metrics = learner.update(batch)
-    moved = policy.logits.detach() - before
-    learned_from = (moved != 0).any(-1)
-    assert torch.allclose(moved[learned_from], gradient[learned_from], atol=1e-6)
-    missing = gradient[~learned_from].square().sum() / gradient.square().sum()
-    assert missing <= left_out
-    assert learned_from.float().mean().item() == pytest.approx(metrics["optim/states_learned_from"].item())
-    if left_out:
-        # One row more would have been too much.
-        rows = gradient.square().sum(-1)
-        smallest = rows[learned_from].min()
-        assert rows[~learned_from].max() <= smallest
-        assert missing + smallest / gradient.square().sum() > left_out
+    matters = torch.zeros(len(gradient), dtype=torch.bool)
+    matters[exact.mattering(gradient, left_out)] = True
+    assert torch.allclose(policy.logits.detach(), before + gradient * matters.unsqueeze(-1), atol=1e-6)
+    assert metrics["optim/states_learned_from"].item() == pytest.approx(matters.float().mean().item())
+    rows = gradient.square().sum(-1) / gradient.square().sum()
+    assert rows[~matters].sum() <= left_out
+    if left_out:  # one more would have been too much
+        assert rows[~matters].max() <= rows[matters].min()
+        assert rows[~matters].sum() + rows[matters].min() > left_out
 
 
 @pytest.mark.parametrize(
