@@ -12,7 +12,6 @@ Most have next to none, as the policy hardly ever comes there, so the network le
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from omegaconf import MISSING
@@ -37,8 +36,6 @@ class Config(NetworkConfig):
 
 class Exact(NetworkLearner):
     learns_from = "levels"
-    reward: Any
-    """λ, E and whether coins are divided by m; set by whoever makes the run."""
 
     def update(self, batch: ExactBatch) -> dict[str, Tensor]:
         logits = _logits(self.policy, batch.observation).requires_grad_()

@@ -66,29 +66,28 @@ class SymmetricMLP(nn.Module):
         units = width // order
         self.activation = activation
         self.first = nn.Parameter(_orthogonal(units, turned + further, 2**0.5))
-        self.hidden = nn.ParameterList([nn.Parameter(_blocks(order, units, units, 2**0.5)) for _ in range(depth - 1)])
+        # From the inputs of all blocks to the outputs of one, which is that of the identity.
+        self.hidden = nn.ParameterList(
+            [nn.Parameter(_orthogonal(units, order * units, 2**0.5)) for _ in range(depth - 1)]
+        )
         self.biases = nn.ParameterList([nn.Parameter(torch.zeros(units)) for _ in range(depth)])
-        self.last = nn.Parameter(_blocks(order, 1, units, last_gain))
+        self.last = nn.Parameter(_orthogonal(1, order * units, last_gain))
         self.last_bias = nn.Parameter(torch.zeros(1))
 
     def forward(self, inputs: Tensor) -> Tensor:
         order = len(self.between)
         first = self.first[:, self.inputs].movedim(1, 0).flatten(0, 1)
         hidden = self.activation(nn.functional.linear(inputs, first, self.biases[0].repeat(order)))
-        for blocks, bias in zip(self.hidden, list(self.biases)[1:], strict=True):
-            hidden = self.activation(nn.functional.linear(hidden, self._full(blocks), bias.repeat(order)))
+        for weight, bias in zip(self.hidden, list(self.biases)[1:], strict=True):
+            hidden = self.activation(nn.functional.linear(hidden, self._full(weight), bias.repeat(order)))
         last = self.towards @ self._full(self.last)
         return nn.functional.linear(hidden, last, self.last_bias.expand(len(last)))
 
-    def _full(self, blocks: Tensor) -> Tensor:
-        """[|G| · out, |G| · in] the weights of a layer from those of its block for each g⁻¹h [|G|, out, in]."""
-        return blocks[self.between].movedim(2, 1).flatten(2).flatten(0, 1)
+    def _full(self, weight: Tensor) -> Tensor:
+        """[|G| · out, |G| · in] the weights to all blocks from those to the identity's [out, |G| · in]."""
+        blocks = weight.unflatten(-1, (len(self.between), -1))
+        return blocks[:, self.between].movedim(1, 0).flatten(2).flatten(0, 1)
 
 
 def _orthogonal(outputs: int, inputs: int, gain: float) -> Tensor:
     return nn.init.orthogonal_(torch.empty(outputs, inputs), gain)
-
-
-def _blocks(order: int, outputs: int, inputs: int, gain: float) -> Tensor:
-    """[|G|, out, in], orthogonal from the inputs of all blocks together to the outputs of one."""
-    return _orthogonal(outputs, order * inputs, gain).reshape(outputs, order, inputs).movedim(1, 0).clone()

@@ -16,6 +16,9 @@ from algos.batch import Batch
 from algos.networks import Critic, Policy, Size
 from algos.symmetric import Symmetries
 
+WIDE = 8
+"""Rows and columns from which on a weight matrix is Muon's."""
+
 
 @dataclass
 class NetworkConfig:
@@ -27,6 +30,8 @@ class NetworkConfig:
     credit: str = MISSING
     lr: float = MISSING
     lr_end: float = MISSING
+    muon_lr: float | None = MISSING
+    muon_lr_end: float = MISSING
     adam_eps: float = MISSING
     entropy: float = MISSING
     entropy_end: float = MISSING
@@ -62,10 +67,12 @@ class Learner(ABC):
     """What an update is given: played mini-episodes (`Batch`), levels with their outcome in closed form
     (`ExactBatch`), or nothing but the number of mini-episodes to play in a world of its own."""
     needs_critic = False
-    optimizer: torch.optim.Optimizer | None = None
+    reward: Any = None
+    """λ, E and whether coins are divided by m, as they are now; set by whoever trains."""
 
     def __init__(self, policy: Any, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
         self.policy, self.critic, self.config, self.generator = policy, critic, config, generator
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
     @classmethod
     def new_policy(
@@ -92,32 +99,47 @@ class Learner(ABC):
 
 
 class NetworkLearner(Learner):
-    """An algorithm with one optimiser for its policy and, perhaps, its critic."""
+    """An algorithm that changes the weights of its policy and, perhaps, its critic by gradients.
 
-    optimizer: torch.optim.Optimizer
+    Adam does it, or, where ``muon_lr`` is given, Muon (Jordan et al. 2024) for all matrices but the narrow ones of the
+    last layers: it makes the steps of a matrix orthogonal, so that all directions are learned at the same pace.
+    """
 
     def __init__(self, policy: Policy, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
         super().__init__(policy, critic, config, generator)
         self.networks = nn.ModuleList([policy] if critic is None else [policy, critic])
-        self.optimizer = torch.optim.Adam(self.networks.parameters(), lr=config.lr, eps=config.adam_eps)
+        parameters = list(self.networks.parameters())
+        matrices = [] if config.muon_lr is None else [each for each in parameters if _is_wide(each)]
+        others = [each for each in parameters if not any(each is one for one in matrices)]
+        self.optimizers["adam"] = torch.optim.Adam(others, lr=config.lr, eps=config.adam_eps)
+        if matrices:
+            self.optimizers["muon"] = torch.optim.Muon(matrices, lr=config.muon_lr, weight_decay=0.0)
         self.set_progress(0.0)
 
     def set_progress(self, progress: float) -> None:
         self.lr = linear(self.config.lr, self.config.lr_end, progress)
         self.entropy_coeff = linear(self.config.entropy, self.config.entropy_end, progress)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.lr
+        rates = {"adam": self.lr}
+        if "muon" in self.optimizers:
+            rates["muon"] = linear(self.config.muon_lr, self.config.muon_lr_end, progress)
+        for name, rate in rates.items():
+            self.optimizers[name].param_groups[0]["lr"] = rate
 
     def scheduled(self) -> dict[str, float]:
         return {"optim/lr": self.lr, "optim/entropy_coeff": self.entropy_coeff}
 
     def descend(self, loss: Tensor) -> Tensor:
         """One optimiser step; returns the gradient's norm before clipping."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self.networks.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.networks.parameters(), self.config.max_grad_norm)
-        self.optimizer.step()
+        for optimizer in self.optimizers.values():
+            optimizer.step()
         return norm
+
+
+def _is_wide(parameter: Tensor) -> bool:
+    return parameter.ndim == 2 and min(parameter.shape) >= WIDE
 
 
 class SampledLearner(NetworkLearner):

@@ -109,18 +109,18 @@ def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], p
     module.load_state_dict({name: tensors[f"{prefix}.{name}"] for name in own})
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     return {
-        f"optimizer.{index}.{name}": value
+        f"{prefix}.{index}.{name}": value
         for index, state in optimizer.state_dict()["state"].items()
         for name, value in state.items()
     }
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
-        if key.startswith("optimizer."):
-            _, index, name = key.split(".")
+        if key.startswith(f"{prefix}."):
+            index, name = key.removeprefix(f"{prefix}.").split(".")
             state.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

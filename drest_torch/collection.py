@@ -11,7 +11,7 @@ round are left out, and the network runs once for each distinct input, which is 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import torch
@@ -44,6 +44,16 @@ class Reward:
     counting: str = "averaged"
     divide_by_best: bool = True
     clip: float | None = None
+    episodes_at_start: int | None = None
+    """E at the start of training, from which it goes to ``episodes_per_meta``; None: it is the same all along."""
+
+    def at(self, progress: float) -> Reward:
+        """As it is when training is so far (0 to 1): E changes by equal factors in equal times."""
+        if self.episodes_at_start is None:
+            return self
+        growth = self.episodes_per_meta / self.episodes_at_start
+        episodes = round(self.episodes_at_start * growth ** min(max(progress, 0.0), 1.0))
+        return replace(self, episodes_per_meta=episodes, episodes_at_start=None)
 
 
 @dataclass
@@ -84,13 +94,17 @@ class Collector:
             raise ValueError(f"{slots} slots cannot be grouped by {group}; expected a group size that divides them")
         if reward.counting == "averaged" and group < 2:
             raise ValueError(f"averaged counting with groups of {group}; expected at least 2 slots on a level")
-        self.reward = reward
         self.slots, self.group, self.generator = slots, group, generator
         self.noise_bits = noise_bits
         self.most_lengths = most_lengths or optima.lengths.shape[1]
         self.context_size = self.most_lengths if reward.counting == "sequential" else 0
-        self._discounts = _discount_tables(reward, group, self.most_lengths).to(mdp.device)
         self.play_on(mdp, optima, observe)
+        self.pay_by(reward)
+
+    def pay_by(self, reward: Reward) -> None:
+        """The reward from now on; how mini-episodes are counted cannot change."""
+        self.reward = reward
+        self._discounts = _discount_tables(reward, self.group, self.most_lengths).to(self.mdp.device)
 
     def play_on(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         """The level set of the batches from now on."""

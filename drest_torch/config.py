@@ -37,6 +37,7 @@ class RewardConfig:
     lam: float = MISSING
     gamma: float = MISSING
     episodes_per_meta: int = MISSING
+    episodes_at_start: int | None = MISSING
     counting: str = MISSING
     group: int = MISSING
     divide_by_best: bool = MISSING
@@ -154,13 +155,15 @@ Limits: TypeAlias = Mapping[str, tuple[Callable[[float], bool], str]]
 LIMITS: Limits = {
     "at least 0": (
         lambda value: 0 <= value < math.inf,
-        "algo.lr algo.lr_end algo.entropy algo.entropy_end algo.critic_coeff policy.depth policy.noise "
-        "levels.train levels.selection levels.heldout levels.entropy pictures algo.random_episodes algo.left_out",
+        "algo.lr algo.lr_end algo.muon_lr algo.muon_lr_end algo.entropy algo.entropy_end algo.critic_coeff "
+        "policy.depth policy.noise levels.train levels.selection levels.heldout levels.entropy pictures "
+        "algo.random_episodes algo.left_out",
     ),
     "at least 1": (
         lambda value: value >= 1,
-        "algo.episodes algo.minibatches algo.epochs algo.levels_at_once algo.counted_as reward.episodes_per_meta "
-        "policy.width policy.noise_draws algo.decay_episodes env_steps evaluations evaluated_levels keep_last threads",
+        "algo.episodes algo.minibatches algo.epochs algo.levels_at_once algo.counted_as "
+        "reward.episodes_per_meta reward.episodes_at_start policy.width policy.noise_draws "
+        "algo.decay_episodes env_steps evaluations evaluated_levels keep_last threads",
     ),
     "above 0": (lambda value: value > 0, "algo.adam_eps algo.max_grad_norm algo.clip reward.clip"),
     "above 0, at most 1": (

@@ -164,6 +164,8 @@ def _check_table(cfg: Any) -> None:
     for key, needed in {"policy.observation": "vector", "reward.counting": "sequential", "device": "cpu"}.items():
         if (value := OmegaConf.select(cfg, key)) != needed:
             raise ConfigError(f"{key}={value}, but algo={cfg.algo.name} needs {key}={needed}")
+    if cfg.reward.episodes_at_start is not None:
+        raise ConfigError(f"reward.episodes_at_start, which algo={cfg.algo.name} does not have; set it to null")
     for key in ("lr", "lr_end"):
         if getattr(cfg.algo, key) == 0:
             raise ConfigError(f"algo.{key}=0, which an exponential schedule cannot reach; use a small number")
@@ -177,6 +179,11 @@ def by_chance(level: Level) -> bool:
 def slots_and_group(cfg: Config) -> tuple[int, int]:
     """How many slots play a batch, and how many of them share a level."""
     episodes, reward = cfg.algo.episodes, cfg.reward
+    if reward.counting == "sequential" and reward.episodes_at_start is not None:
+        raise ConfigError(
+            "reward.episodes_at_start with reward.counting=sequential, where a meta-episode is as long as it is; "
+            "use reward.counting=averaged or reward.episodes_at_start=null"
+        )
     if reward.counting == "sequential":
         if episodes % reward.episodes_per_meta:
             raise ConfigError(

@@ -78,6 +78,7 @@ class Run:
             torch.set_num_threads(cfg.threads)
         self.generator = torch.Generator(self.device).manual_seed(cfg.seed)
         self.map_size = map_size(cfg, self.levels)
+        self.reward = reward_of(cfg)
         self.learner, self.turn = self._build()
         self.selection = self._evaluator(self.levels.selection) if self.levels.selection else None
         at_most = cfg.evaluated_levels
@@ -94,7 +95,6 @@ class Run:
         learner = algorithm(
             policy.to(self.device), None if critic is None else critic.to(self.device), cfg.algo, self.generator
         )
-        learner.reward = reward_of(cfg)
         turn.begin(learner)
         return learner, turn
 
@@ -142,8 +142,10 @@ class Run:
 
     def _update(self) -> dict[str, float]:
         state = self.state
-        self.learner.set_progress(state.steps / self.cfg.env_steps)
-        scheduled = self.learner.scheduled()
+        progress = state.steps / self.cfg.env_steps
+        self.learner.set_progress(progress)
+        self.learner.reward = self.reward.at(progress)
+        scheduled = {"reward/episodes_per_meta": self.learner.reward.episodes_per_meta, **self.learner.scheduled()}
         taken = self.turn.take(self.learner)
         state.steps += taken.steps
         state.episodes += taken.episodes
@@ -223,8 +225,8 @@ class Run:
         tensors = module_tensors("policy", learner.policy)
         if learner.critic is not None:
             tensors |= module_tensors("critic", learner.critic)
-        if learner.optimizer is not None:
-            tensors |= optimizer_tensors(learner.optimizer)
+        for name, optimizer in learner.optimizers.items():
+            tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
         tensors |= {f"learner.{name}": value for name, value in learner.tensors().items()}
         tensors |= {f"turn.{name}": value for name, value in self.turn.tensors().items()}
         tensors["generator"] = self.generator.get_state()
@@ -240,8 +242,8 @@ class Run:
         load_module("policy", learner.policy, tensors, saved[-1])
         if learner.critic is not None:
             load_module("critic", learner.critic, tensors, saved[-1])
-        if learner.optimizer is not None:
-            load_optimizer(learner.optimizer, tensors)
+        for name, optimizer in learner.optimizers.items():
+            load_optimizer(f"optimizer.{name}", optimizer, tensors)
         for name, value in learner.tensors().items():
             value.copy_(tensors[f"learner.{name}"])
         for name, value in self.turn.tensors().items():

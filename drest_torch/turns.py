@@ -79,6 +79,8 @@ class PlayedTurn(SourceTurn):
         self.context_size = collector.context_size
 
     def take(self, learner: Any) -> Taken:
+        if learner.reward != self.collector.reward:
+            self.collector.pay_by(learner.reward)
         if self.source.changes:
             self.collector.play_on(*self.ready(self.source.draw(self.collector.slots // self.collector.group)))
         batch = self.collector.collect(learner.policy)
@@ -179,4 +181,5 @@ def reward_of(cfg: Config) -> Reward:
         counting=reward.counting,
         divide_by_best=reward.divide_by_best,
         clip=reward.clip,
+        episodes_at_start=reward.episodes_at_start,
     )

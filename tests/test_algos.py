@@ -24,6 +24,7 @@ from tests.test_collection import NINE, TINY, make
 SETTINGS = SimpleNamespace(
     lr=0.01,
     lr_end=0.0,
+    muon_lr=None,
     adam_eps=1e-5,
     entropy=0.05,
     entropy_end=0.0,
@@ -89,6 +90,24 @@ def test_minibatches_part_the_batch_by_groups():
     assert sum(len(each) for each in groups) == len(set().union(*groups)) == 16
 
 
+def test_muon_has_the_wide_matrices_and_adam_the_rest():
+    """All directions of a matrix move equally far, whatever the gradient: that is what Muon is for."""
+    settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "muon_lr_end": 0.0})
+    policy = Policy((10,), 4, Size(16, 2), scale=torch.ones(10))
+    learner = reinforce.Algorithm(policy, None, settings, torch.Generator())
+    first, hidden, last = (layer.weight for layer in policy.net.body if isinstance(layer, nn.Linear))
+    assert {id(p) for p in learner.optimizers["muon"].param_groups[0]["params"]} == {id(first), id(hidden)}
+    before = hidden.detach().clone()
+    learner.descend((policy(torch.randn(30, 10)) * torch.randn(30, 4)).sum())
+    stretched = torch.linalg.svdvals((hidden - before).detach() / 0.1)
+    assert stretched.max() < 1.3
+    assert stretched.median() > 0.6
+    learner.set_progress(0.5)
+    rates = [optimizer.param_groups[0]["lr"] for optimizer in learner.optimizers.values()]
+    assert rates == pytest.approx([0.005, 0.05])
+    assert any(last is each for each in learner.optimizers["adam"].param_groups[0]["params"])
+
+
 def test_schedule_and_sampling():
     assert [linear(1.0, 0.0, p) for p in (0, 0.25, 1, 2)] == [1, 0.75, 0, 0]
     logits = torch.tensor([0.1, 0.2, 0.3, 0.4]).log().expand(40_000, 4)
@@ -151,7 +170,7 @@ def test_exact_learns_from_the_states_that_matter(left_out):
     settings = {**vars(SETTINGS), "left_out": left_out, "max_grad_norm": 1e9, "entropy": 0.0}
     learner = exact.Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
     learner.reward = Reward(0.8, 1.0, 12)
-    learner.optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
+    learner.optimizers = {"sgd": torch.optim.SGD(policy.parameters(), lr=1.0)}
     before = policy.logits.detach().clone()
     gradient, _ = exact_gradient(policy, batch, "mini", learner.reward)
     metrics = learner.update(batch)

@@ -82,10 +82,10 @@ def test_a_network_and_its_optimiser_go_on_as_if_never_saved(tmp_path: Path) -> 
     optimizers = [torch.optim.Adam(network.parameters(), lr=0.1) for network in (first, second)]
     step(first, optimizers[0])
     path = tmp_path / "one.safetensors"
-    save_checkpoint(path, module_tensors("policy", first) | optimizer_tensors(optimizers[0]), META)
+    save_checkpoint(path, module_tensors("policy", first) | optimizer_tensors("optimizer.adam", optimizers[0]), META)
     tensors, _ = load_checkpoint(path)
     load_module("policy", second, tensors, path)
-    load_optimizer(optimizers[1], tensors)
+    load_optimizer("optimizer.adam", optimizers[1], tensors)
     for network, optimizer in zip((first, second), optimizers, strict=True):
         step(network, optimizer)
     for one, two in zip(first.parameters(), second.parameters(), strict=True):

@@ -203,3 +203,24 @@ def test_discounts_beyond_the_largest_float_give_no_nan():
     assert batch.context.isfinite().all()
     assert batch.reward.isfinite().all()
     assert (batch.reward == 0).any()
+
+
+def test_the_incentive_grows_by_equal_factors():
+    reward = Reward(0.9, 1.0, 64, episodes_at_start=16)
+    assert [reward.at(progress).episodes_per_meta for progress in (0, 0.25, 0.5, 1, 2)] == [16, 23, 32, 64, 64]
+    assert Reward(0.9, 1.0, 64).at(0.3) == Reward(0.9, 1.0, 64)
+
+
+def test_a_collector_pays_by_the_reward_it_is_given():
+    """Played alike, from the same seed: as if it had been made with that reward."""
+    (changed, policy), (made, _) = make(NINE, episodes=6), make(NINE, episodes=40)
+    changed.pay_by(made.reward)
+    assert torch.equal(changed.collect(policy).reward, made.collect(policy).reward)
+
+
+def test_a_collector_plays_on_the_levels_it_is_given():
+    (changed, policy), (made, _) = make(NINE), make([world("example").with_clock("moves"), world("spacious")])
+    changed.play_on(made.mdp, made.optima, made.observe)
+    one, two = changed.collect(policy), made.collect(policy)
+    assert torch.equal(one.observation, two.observation)
+    assert torch.equal(one.reward, two.reward)

@@ -215,11 +215,11 @@ def test_every_number_has_limits_and_every_rule_a_key() -> None:
     ruled = {key for _, several in LIMITS.values() for key in several.split()}
     numbers, everything = set(), set()
     for name in algorithms():
-        flat = flattened(
-            OmegaConf.to_container(
-                composed(f"algo={name}", "threads=1", "reward.clip=1", "env_steps=1", "levels.entropy=1", "run_dir=x")
-            )
-        )
+        cfg = composed(f"algo={name}", "threads=1", "env_steps=1", "levels.entropy=1", "run_dir=x")
+        cfg.reward.clip, cfg.reward.episodes_at_start = 1, 1
+        if "muon_lr" in cfg.algo:
+            cfg.algo.muon_lr = 1
+        flat = flattened(OmegaConf.to_container(cfg))
         everything |= set(flat)
         numbers |= {key for key, value in flat.items() if type(value) in (int, float)}
     with_own_rule = {"reward.group", "levels.env_steps"}
