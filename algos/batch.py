@@ -68,10 +68,13 @@ class Batch:
 class ExactBatch:
     """Levels whose outcome is a function of the action probabilities at their N reachable states."""
 
-    observation: Tensor
-    """[U, *shape] observations that a policy tells apart"""
-    seen: Tensor
-    """[N] index of each reachable state among them"""
+    states: int
+    """N"""
+    explore: Callable[[Callable[[Tensor], Tensor], float], tuple[Tensor, Tensor]]
+    """a policy (observations → logits) and a probability → indices [V] of the states that the policy comes to with
+    more than this probability, and its logits there [V, A]"""
+    observe: Callable[[Tensor], Tensor]
+    """indices of states [n] → their observations [n, *shape]"""
     outcome: Callable[[Tensor], tuple[Tensor, Tensor]]
     """action probabilities [N, A] → P(L = l) and E[C | L = l], each [B, K]"""
     visits: Callable[[Tensor], Tensor]

@@ -5,8 +5,8 @@ climbs what mini-episode credit climbs on average: the discounts D(P(L=l)) are t
 
     ∇ Σ_l P(L=l) · E[C | L=l] / m(l) · D(P(L=l)),   D held fixed.
 
-The gradient with respect to the logits of every reachable state comes first; it says which states matter.
-Most have next to none, as the policy hardly ever comes there, so the network learns from the others alone.
+The network runs in the states that the policy comes to, not in all that can be reached. The gradient with respect
+to its logits there comes next; it says which of these states matter, and the network learns from those alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from omegaconf import MISSING
 from torch import Tensor
 
 from algos.batch import ExactBatch
-from algos.networks import Policy
 from algos.updates import NetworkConfig, NetworkLearner
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import expected_discount
@@ -30,6 +29,7 @@ STATES_AT_ONCE = 4096
 @dataclass
 class Config(NetworkConfig):
     levels_at_once: int = MISSING
+    rarely: float = MISSING
     left_out: float = MISSING
     counted_as: int = MISSING
 
@@ -38,24 +38,28 @@ class Exact(NetworkLearner):
     learns_from = "levels"
 
     def update(self, batch: ExactBatch) -> dict[str, Tensor]:
-        logits = _logits(self.policy, batch.observation).requires_grad_()
-        log_probs = logits.log_softmax(-1)
+        visited, logits = batch.explore(self._logits, self.config.rarely)
+        log_probs = logits.requires_grad_().log_softmax(-1)
         probabilities = log_probs.exp()
-        there = probabilities[batch.seen]
+        uniform = probabilities.new_full((batch.states, logits.shape[-1]), 1 / logits.shape[-1])
+        everywhere = uniform.index_put((visited,), probabilities)
         # As in a batch of played steps: each state counts as often as it is met, which is taken as given.
-        visits = batch.visits(there.detach())
-        entropy = (visits * -(probabilities * log_probs).sum(-1)[batch.seen]).sum() / visits.sum()
-        probability, coins = batch.outcome(there)
-        objective = self.objective(batch, probability, coins).mean()
+        visits = batch.visits(everywhere.detach())[visited]
+        entropy = (visits * -(probabilities * log_probs).sum(-1)).sum() / visits.sum()
+        objective = self.objective(batch, *batch.outcome(everywhere)).mean()
         (gradient,) = torch.autograd.grad(-objective - self.entropy_coeff * entropy, logits)
         states = mattering(gradient, self.config.left_out)
-        norm = self.descend((self.policy(batch.observation[states]) * gradient[states]).sum())
+        norm = self.descend((self.policy(batch.observe(visited[states])) * gradient[states]).sum())
         return {
             "loss/objective": objective.detach(),
             "policy/entropy": entropy.detach(),
             "optim/grad_norm": norm,
-            "optim/states_learned_from": torch.tensor(len(states) / len(gradient)),
+            "optim/states_visited": torch.tensor(len(visited) / batch.states),
+            "optim/states_learned_from": torch.tensor(len(states) / batch.states),
         }
+
+    def _logits(self, observation: Tensor) -> Tensor:
+        return torch.cat([self.policy(part) for part in observation.split(STATES_AT_ONCE)])
 
     def objective(self, batch: ExactBatch, probability: Tensor, coins: Tensor) -> Tensor:
         """[B] expected return of a mini-episode, averaged over its meta-episode."""
@@ -66,11 +70,6 @@ class Exact(NetworkLearner):
         if self.config.credit == "mini":
             discount = discount.detach()
         return (probability * preliminary * discount).sum(-1) / self.reward.episodes_per_meta
-
-
-@torch.no_grad()
-def _logits(policy: Policy, observation: Tensor) -> Tensor:
-    return torch.cat([policy(part) for part in observation.split(STATES_AT_ONCE)])
 
 
 def mattering(gradient: Tensor, left_out: float) -> Tensor:

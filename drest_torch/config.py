@@ -157,7 +157,7 @@ LIMITS: Limits = {
         lambda value: 0 <= value < math.inf,
         "algo.lr algo.lr_end algo.muon_lr algo.muon_lr_end algo.entropy algo.entropy_end algo.critic_coeff "
         "policy.depth policy.noise levels.train levels.selection levels.heldout levels.entropy pictures "
-        "algo.random_episodes algo.left_out",
+        "algo.random_episodes algo.rarely algo.left_out",
     ),
     "at least 1": (
         lambda value: value >= 1,

@@ -194,10 +194,20 @@ class ExactLevels:
         mdp = compile_levels(levels, self.device, at_least=self.at_least)
         reachable, optima = Reachable(mdp), solve(mdp, self.gamma)
         see = make_observation(self.observation, mdp)
-        states, seen = reachable.distinct(see_time=see.see_time)
+
+        def explore(policy: Callable[[Tensor], Tensor], rarely: float) -> tuple[Tensor, Tensor]:
+            return reachable.explore(lambda states: policy(observe(see, states)), rarely)
 
         def outcome(probabilities: Tensor) -> tuple[Tensor, Tensor]:
             found = reachable.propagate(probabilities, self.gamma)
             return found.probability, found.coins
 
-        return ExactBatch(observe(see, states), seen, outcome, reachable.visits, optima.best_return, optima.num_lengths)
+        return ExactBatch(
+            states=len(reachable),
+            explore=explore,
+            observe=lambda index: observe(see, reachable.states[index]),
+            outcome=outcome,
+            visits=reachable.visits,
+            best_return=optima.best_return,
+            num_lengths=optima.num_lengths,
+        )

@@ -122,6 +122,25 @@ class Reachable:
         """[N] the probability that a mini-episode comes to each of ``states``, for [N, 4] as in `propagate`."""
         return torch.cat([arrived for _, arrived, *_ in self._flow(probabilities)])
 
+    @torch.no_grad()
+    def explore(self, policy: Callable[[States], Tensor], rarely: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Where a policy comes to with more than this probability: [V] indices into ``states``, and [V, 4] its logits.
+
+        It is asked in these states alone; what it does elsewhere is taken to be uniform.
+        """
+        arrived = torch.ones(self.mdp.num_levels, device=self.mdp.device)
+        first, visited, asked = 0, [], []
+        for layer in self.layers:
+            there = (arrived > rarely).nonzero().squeeze(-1)
+            logits = policy(self.states[first + there])
+            visited.append(first + there)
+            asked.append(logits)
+            uniform = logits.new_full((len(layer.spot), logits.shape[-1]), 1 / logits.shape[-1])
+            chosen = _among_moves(uniform.index_put((there,), logits.softmax(-1)), layer.moving)
+            arrived = _arrive(layer, arrived.to(chosen.dtype).unsqueeze(-1) * chosen)[: layer.next_states]
+            first += len(layer.spot)
+        return torch.cat(visited), torch.cat(asked)
+
     def _flow(self, probabilities: Tensor) -> Iterator[_Flow]:
         """The probability on its way forward, layer by layer."""
         if probabilities.shape != (len(self), 4):

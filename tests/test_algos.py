@@ -8,12 +8,14 @@ from torch import nn
 
 from algos import a2c, exact, ppo, reinforce
 from algos.advantages import estimate
-from algos.batch import ExactBatch, sample
+from algos.batch import sample
 from algos.networks import Critic, Policy, Size
 from algos.updates import linear, minibatches
 from drest_torch.collection import Collector, Reward
+from drest_torch.evaluation import ExactLevels
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import expected_return
+from drest_torch.source import Source
 from envs.levels import world
 from envs.mdp import NUM_ACTIONS, compile_levels
 from envs.observations import make_observation
@@ -37,6 +39,7 @@ SETTINGS = SimpleNamespace(
     gae_lambda=0.95,
     critic_coeff=0.5,
     baseline=True,
+    rarely=0.0,
     left_out=0.0,
 )
 
@@ -130,27 +133,22 @@ class Table(nn.Module):
         return self.logits[match.int().argmax(1)]
 
 
+def exact_batch(level, seen):
+    source = Source([level], torch.Generator())
+    return ExactLevels(source, seen, gamma=1.0, at_once=1, at_least=(1, 1)).draw()
+
+
 def table_problem(seed=0):
-    mdp = compile_levels([TINY])
-    reachable, optima, observe = Reachable(mdp), solve(mdp), make_observation("grid", mdp)
-    states, seen = reachable.distinct(see_time=True)
-    observation = observe(states.spot, states.taken, states.time_left)
-    logits = torch.randn(len(states), 4, generator=torch.Generator().manual_seed(seed))
-
-    def outcome(probabilities):
-        found = reachable.propagate(probabilities)
-        return found.probability, found.coins
-
-    return Table(observation, logits), ExactBatch(
-        observation, seen, outcome, reachable.visits, optima.best_return, optima.num_lengths
-    )
+    batch = exact_batch(TINY, "grid")
+    logits = torch.randn(batch.states, 4, generator=torch.Generator().manual_seed(seed))
+    return Table(batch.observe(torch.arange(batch.states)), logits), batch
 
 
 def exact_gradient(policy, batch, credit, reward):
     learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), "credit": credit}), torch.Generator())
     learner.reward = reward
-    probabilities = policy(batch.observation).softmax(-1)
-    objective = learner.objective(batch, *batch.outcome(probabilities[batch.seen])).mean()
+    probabilities = policy.logits.softmax(-1)
+    objective = learner.objective(batch, *batch.outcome(probabilities)).mean()
     return torch.autograd.grad(objective, policy.logits)[0], objective
 
 
@@ -158,7 +156,7 @@ def test_exact_with_meta_credit_is_the_expected_return():
     policy, batch = table_problem()
     reward = Reward(0.8, 1.0, 12)
     _, objective = exact_gradient(policy, batch, "meta", reward)
-    probability, coins = batch.outcome(policy(batch.observation).softmax(-1)[batch.seen])
+    probability, coins = batch.outcome(policy.logits.softmax(-1))
     expected = expected_return(probability, coins, batch.best_return, batch.num_lengths, 12, 0.8) / 12
     assert objective.item() == pytest.approx(expected.item(), rel=1e-5)
 
@@ -219,20 +217,7 @@ def train(module, lam, updates, *, divide=True, noise=0, counting="averaged"):
     generator = torch.Generator().manual_seed(0)
     policy = Policy(observe.shape, NUM_ACTIONS, Size(32, 1), scale=observe.scale, noise=noise)
     if module is exact:
-        states, seen = reachable.distinct(see_time=True)
-
-        def outcome(probabilities):
-            found = reachable.propagate(probabilities)
-            return found.probability, found.coins
-
-        batch = ExactBatch(
-            observe(states.spot, states.taken, states.time_left),
-            seen,
-            outcome,
-            reachable.visits,
-            optima.best_return,
-            optima.num_lengths,
-        )
+        batch = exact_batch(TINY, "centred")
         critic, collector = None, SimpleNamespace(collect=lambda policy: batch)
     else:
         slots, group = (512, 32) if counting == "averaged" else (16, 1)

@@ -177,3 +177,31 @@ def test_wrong_shape_is_refused():
         reachable.propagate(torch.ones(3, 4))
     with pytest.raises(ValueError, match="expected"):
         reachable.visits(torch.ones(3, 4))
+
+
+@pytest.mark.parametrize("rarely", [0.0, 0.02, 0.2])
+def test_a_policy_is_asked_where_it_comes_to(rarely):
+    """What it visits, and with which probability, follows from its logits there and uniform play elsewhere."""
+    rng = random.Random(0)
+    levels = [random_level(rng, max_ticks=6, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(40)]
+    reachable = Reachable(compile_levels(levels))
+    place = {row: i for i, row in enumerate(rows(reachable.states))}
+    alike = torch.tensor([place[row] for row in rows(reachable.states)])  # at different ticks, the same state
+    logits = 2 * torch.randn(len(reachable), 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)[alike]
+    asked = []
+
+    def policy(states):
+        asked.extend(place[row] for row in rows(states))
+        return logits[asked[len(asked) - len(states) :]]
+
+    visited, found = reachable.explore(policy, rarely)
+    assert alike[visited].tolist() == asked
+    assert torch.equal(found, logits[visited])
+    played = torch.full_like(logits, 0.25)
+    played[visited] = logits[visited].softmax(-1)
+    assert torch.equal(visited, (reachable.visits(played) > rarely).nonzero().squeeze(-1))
+    assert (len(visited) < len(reachable)) == (rarely > 0)
+
+
+def rows(states):
+    return list(zip(states.spot.tolist(), states.taken.tolist(), states.time_left.tolist(), strict=True))
