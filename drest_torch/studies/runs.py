@@ -99,6 +99,11 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     split with one level also, for each length, ``<split>/lengths``, ``<split>/p_length`` and
     ``<split>/share_of_best`` [K], and the action probabilities ``<split>/policy`` [N, 4] in the reachable states.
     """
+    return trained(spec, folder)[1]
+
+
+def trained(spec: dict[str, Any], folder: Path) -> tuple[Run, Result]:
+    """The same, with the run itself, for a study that looks at more of what it has learned."""
     values = OmegaConf.create(spec["config"] | {"run_dir": str(folder)})
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(values).encode())
     run = resume(folder)  # one that has saved nothing yet begins
@@ -113,7 +118,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
             arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
         if len(levels) == 1:
             arrays |= {f"{split}/{name}": value for name, value in _one_level(run, run.watched[split]).items()}
-    return Result(numbers, arrays)
+    return run, Result(numbers, arrays)
 
 
 def _curves(metrics: Path) -> dict[str, np.ndarray]:
