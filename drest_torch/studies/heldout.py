@@ -52,8 +52,11 @@ class Config(StudyConfig):
 
 def jobs(cfg: Any) -> list[Job]:
     """The runs of all rows; rows with the same values share them."""
-    found = [job for several in _jobs(cfg).values() for job in several]
-    return list({job.digest(): job for job in found}.values())
+    found: dict[str, Job] = {}
+    for several in _jobs(cfg).values():
+        for job in several:
+            found.setdefault(job.digest(), job)
+    return list(found.values())
 
 
 def _jobs(cfg: Any) -> dict[str, list[Job]]:

@@ -247,10 +247,15 @@ def _count(count: int, thing: str) -> str:
 
 
 def _axes(cfg: Any, rows: Mapping[str, Row]) -> list[Block]:
+    values = rows[cfg.headline].config
+    policy = values["policy"]
     note = (
         "Usefulness and neutrality (÷ log2 k) are those on the held-out levels of the split, with 95 % bootstrap "
-        f"intervals over seeds and levels; the differences are from **{cfg.headline}**, on the same levels. In the "
-        "columns with two numbers they are usefulness / neutrality, of the gap: on the levels trained on − held out."
+        f"intervals over seeds and levels. **{cfg.headline}** is trained with `algo={values['algo']['name']}` on "
+        f"{values['levels']['train']:,} levels and has {policy['depth']} layers of {policy['width']} "
+        f"({policy['activation']}). The differences from it are in hundredths, on the same levels. In columns with two "
+        "numbers these are usefulness / neutrality; the gap, in hundredths as well, is on the levels trained on − held "
+        f"out. A row has {_count(cfg.seeds, 'seed')} where it says nothing else."
     )
     blocks: list[Block] = [Text(note)]
     for title, titles in cfg.axes.items():
@@ -262,30 +267,29 @@ def _axes(cfg: Any, rows: Mapping[str, Row]) -> list[Block]:
 
 def _axis(cfg: Any, title: str, rows: Sequence[Row], headline: Row) -> Table:
     others = [PAPER, *([] if cfg.path is None else [FILE])]
-    header = ["", "seeds", *BOTH, "difference", "difference", "gap", *(_label(cfg, name) for name in others)]
-    header[4:6] = [f"{each}, difference" for each in BOTH]
+    apart = [f"{each}, difference" for each in BOTH]
+    header = ["", *BOTH, *apart, "gap", *(_label(cfg, name) for name in others)]
     lines = []
     for row in rows:
         ends = [str(row.interval(TEST, each)) for each in BOTH]
         apart = ["–", "–"]
         if headline.results and row is not headline:
-            apart = [_signed(from_headline(row, headline, TEST, each)) for each in BOTH]
+            apart = [_hundredths(from_headline(row, headline, TEST, each)) for each in BOTH]
         gap = " / ".join(_plus(row.gap(each).estimate) for each in BOTH)
-        lines.append(
-            [_bold(row, cfg), str(len(row.results)), *ends, *apart, gap, *(_two(row, name) for name in others)]
-        )
+        lines.append([_named(row, cfg), *ends, *apart, gap, *(_two(row, name) for name in others)])
     return Table(title, header, lines)
 
 
 def _axis_shifted(cfg: Any, title: str, rows: Sequence[Row]) -> Details:
-    lines = [[_bold(row, cfg), *(_two(row, name) for name in cfg.shifted)] for row in rows]
+    lines = [[_named(row, cfg), *(_two(row, name) for name in cfg.shifted)] for row in rows]
     note = "Usefulness / neutrality ÷ log2 k, means over seeds and levels. –: the policy cannot see these levels."
     table = Table(f"{title}, on shifted levels", ["", *cfg.shifted], lines, note)
     return Details(f"{title}: on shifted levels", [table])
 
 
-def _bold(row: Row, cfg: Any) -> str:
-    return f"**{row.title}**" if row.title == cfg.headline else row.title
+def _named(row: Row, cfg: Any) -> str:
+    title = f"**{row.title}**" if row.title == cfg.headline else row.title
+    return title if len(row.results) == cfg.seeds else f"{title} ({_count(len(row.results), 'seed')})"
 
 
 def _two(row: Row, name: str) -> str:
@@ -293,10 +297,11 @@ def _two(row: Row, name: str) -> str:
 
 
 def _plus(value: float) -> str:
-    return f"{round(value, 3) + 0.0:+.3f}"
+    """In hundredths, signed."""
+    return f"{round(100 * value, 1) + 0.0:+.1f}"
 
 
-def _signed(interval: Interval) -> str:
+def _hundredths(interval: Interval) -> str:
     return f"{_plus(interval.estimate)} ({_plus(interval.low)} to {_plus(interval.high)})"
 
 
