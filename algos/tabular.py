@@ -60,6 +60,7 @@ class Config(Schedule):
     name: str = MISSING
     observation: str = MISSING
     counting: str = MISSING
+    episodes_at_start: int | None = MISSING
     episodes: int = MISSING
 
 

@@ -27,6 +27,7 @@ class NetworkConfig:
     name: str = MISSING
     observation: str = MISSING
     counting: str = MISSING
+    episodes_at_start: int | None = MISSING
     credit: str = MISSING
     lr: float = MISSING
     lr_end: float = MISSING

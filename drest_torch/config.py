@@ -128,7 +128,7 @@ class Config:
 
 @dataclass
 class EvaluateConfig:
-    run: str = MISSING
+    run: str | None = MISSING
     levels: LevelsConfig = field(default_factory=LevelsConfig)
     checkpoint: str = MISSING
     greedy: bool = MISSING

@@ -18,7 +18,8 @@ register()
 @hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="evaluate")
 @stop_on_mistakes
 def main(cfg: Any) -> None:
-    agent = saved.Agent(Path(cfg.run), checkpoint=cfg.checkpoint)
+    folder = saved.SHIPPED if cfg.run is None else Path(cfg.run)
+    agent = saved.Agent(folder, checkpoint=cfg.checkpoint)
     results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), greedy=cfg.greedy)
     print_table(results.rows())
     if cfg.out is not None:

@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 
 from algos.networks import Policy
 from drest_torch import data
-from drest_torch.checkpoints import CheckpointError, load_checkpoint, load_module, step_checkpoints
+from drest_torch.checkpoints import (
+    CheckpointError,
+    load_checkpoint,
+    load_module,
+    save_checkpoint,
+    step_checkpoints,
+    step_path,
+    write_whole,
+)
 from drest_torch.config import ConfigError, LevelsConfig
 from drest_torch.evaluation import Evaluation, Evaluator
 from drest_torch.report import Row
@@ -28,6 +37,9 @@ from drest_torch.training import (
 from envs.levels import Level
 from envs.mdp import compile_levels
 from envs.observations import make_observation
+
+SHIPPED = Path(__file__).resolve().parent / "agents" / "generalist"
+"""The folder of the agent that comes with the project, as `ship` has written it."""
 
 
 class Agent:
@@ -113,3 +125,16 @@ def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
             raise ConfigError(f"{agent.folder} holds out no levels; choose levels=paper or levels.path=FILE")
         return agent.levels.reported["heldout"]
     return data.named(chosen)
+
+
+def ship(run: Path, folder: Path) -> None:
+    """Put what is needed to use a run's agent into a folder: its configuration and its policy, no more."""
+    tensors, meta = load_checkpoint(Agent(run).checkpoint)
+    cfg: Any = load_config(run)
+    cfg.run_dir, cfg.threads = "runs/shipped", None
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "config.yaml", OmegaConf.to_yaml(cfg).encode())
+    policy = {name: value for name, value in tensors.items() if name.startswith("policy.")}
+    for old in step_checkpoints(folder / "checkpoints"):
+        old.unlink()
+    save_checkpoint(step_path(folder / "checkpoints", meta["steps"]), policy, meta)

@@ -275,7 +275,6 @@ def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "run has no value; give it one: run=VALUE"),
         (["run=nowhere"], "nowhere: no run in it"),
         (["run=RUN", "checkpoint=best"], "only a run with selection levels"),
         (["run=RUN", "checkpoint=none.safetensors"], "none.safetensors: no such checkpoint"),

@@ -217,12 +217,13 @@ def test_every_number_has_limits_and_every_rule_a_key() -> None:
     for name in algorithms():
         cfg = composed(f"algo={name}", "threads=1", "env_steps=1", "levels.entropy=1", "run_dir=x")
         cfg.reward.clip, cfg.reward.episodes_at_start = 1, 1
+        cfg.algo.episodes_at_start = 1
         if "muon_lr" in cfg.algo:
             cfg.algo.muon_lr = 1
         flat = flattened(OmegaConf.to_container(cfg))
         everything |= set(flat)
         numbers |= {key for key, value in flat.items() if type(value) in (int, float)}
-    with_own_rule = {"reward.group", "levels.env_steps"}
+    with_own_rule = {"reward.group", "levels.env_steps", "algo.episodes_at_start"}
     assert {key for key in numbers if not key.startswith("levels.generator.")} - with_own_rule == ruled
     assert set(CHOICES) <= everything
 

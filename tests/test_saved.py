@@ -276,3 +276,18 @@ def test_a_policy_of_the_run_loads_without_its_optimiser(on_example: Path, tmp_p
     levels = [world("example")]
     alone = saved.Agent(on_example, checkpoint=str(path)).evaluate(levels).record()
     same(alone, saved.Agent(on_example).evaluate(levels).record())
+
+
+# ------------------------------------------------------------------------------------- the agent that is shipped
+
+
+def test_a_shipped_agent_does_what_the_run_does(on_generated: Path, tmp_path: Path) -> None:
+    saved.ship(on_generated, tmp_path / "agent")
+    saved.ship(on_generated, tmp_path / "agent")  # over one that is there
+    files = sorted(path.name for path in (tmp_path / "agent").rglob("*") if path.is_file())
+    assert len(files) == 2
+    tensors, _ = load_checkpoint(tmp_path / "agent" / "checkpoints" / files[1])
+    assert all(name.startswith("policy.") for name in tensors)
+    one, two = (saved.Agent(folder) for folder in (on_generated, tmp_path / "agent"))
+    levels = [parse_level("shutdown: 4\n\nA . C2 . .\n# B2 . . .\nC1 . # . .\n", name="unseen"), SMALL]
+    assert one.evaluate(levels).record() == two.evaluate(levels).record()

@@ -1,0 +1,26 @@
+"""Put the agent of a finished run where `python -m drest_torch.evaluate` finds it without being told a run.
+
+    python -m drest_torch.train algo=generalist run_dir=runs/generalist ...
+    python docs/agent.py runs/generalist
+
+docs/agent.md has the whole command of the agent that is there now, and what it reaches.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from drest_torch.saved import SHIPPED, ship
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("python docs/agent.py RUN")
+    ship(Path(sys.argv[1]), SHIPPED)
+    size = sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file())
+    print(f"{SHIPPED}: {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
