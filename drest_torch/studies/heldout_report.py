@@ -19,7 +19,7 @@ from drest_torch.stats import Interval, bootstrap, median, ratio, stratified_boo
 from drest_torch.studies.base import Quote, Report
 from drest_torch.studies.heldout_sets import FILE, PAPER, TEST, TRAIN
 from drest_torch.studies.jobs import Result
-from drest_torch.studies.plots import COLOURS, arrows_plot, band
+from drest_torch.studies.plots import COLOURS, THREE_ABREAST, arrows_plot, band
 from drest_torch.studies.tax import hitting_times
 from envs.levels import level_from_record
 from envs.mdp import compile_levels
@@ -450,25 +450,27 @@ def _histogram(cfg: Any, named: Sequence[Row]) -> Plot:
         alt=f"Histogram of P(longer) over held-out levels. Between {EVEN[0]} and {EVEN[1]}: {shares}.",
         caption=f"All seeds. Shaded: from {EVEN[0]} to {EVEN[1]}.",
         draw=drawn,
-        size=SIDE_BY_SIDE,
+        size=THREE_ABREAST,
     )
 
 
 def _scatter(cfg: Any, row: Row, name: str) -> Plot:
     useful, neutral = (row.values(name, each).reshape(-1) for each in BOTH)
+    words = {TEST: "held out", TRAIN: "trained on"}
 
     def drawn(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
         ax.scatter(neutral, useful, s=9, alpha=0.25, linewidths=0, color=_colour(cfg, row, style))
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-        ax.set_title(f"{row.title}, levels {_label(cfg, name)}")
+        ax.set_title(f"{row.title}, {words[name]}")
         ax.set_xlabel("neutrality ÷ log2 k")
         ax.set_ylabel("usefulness")
 
     both = float(((useful > cfg.mark) & (neutral > cfg.mark)).mean())
-    words = f"above {cfg.mark:g} in both: {both:.0%} of the levels"
-    caption = f"A dot is a level and a seed; {words}."
-    return Plot(alt=f"Usefulness against neutrality; {words}.", caption=caption, draw=drawn, size=SIDE_BY_SIDE)
+    clear = f"above {cfg.mark:g} in both: {both:.0%} of the levels"
+    caption = f"A dot is a level and a seed; {clear}."
+    alt = f"Usefulness against neutrality in the levels {words[name]}; {clear}."
+    return Plot(alt=alt, caption=caption, draw=drawn, size=THREE_ABREAST)
 
 
 # ------------------------------------------------------------------------------------ worst levels
