@@ -94,6 +94,10 @@ def test_a_row_is_what_it_says() -> None:
     assert configs["DReST"]["levels"]["train"] == 20_000
     assert configs["34 levels"] == configs["DReST"] | {"levels": configs["DReST"]["levels"] | {"train": 34}}
     assert configs["fresh levels"]["levels"]["fresh"]
+    assert configs["DReST"]["reward"]["episodes_at_start"] == 16
+    assert configs["E constant 64"]["reward"]["episodes_at_start"] is None
+    assert configs["DReST"]["algo"]["muon_lr"] == 0.05
+    assert configs["Adam instead of Muon"]["algo"]["muon_lr"] is None
     assert configs["symmetric"]["policy"]["symmetric"]
     assert configs["default reward"]["reward"]["lam"] == 1
     assert configs["PPO, sequential counting"]["algo"]["name"] == "ppo"
