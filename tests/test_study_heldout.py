@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -306,7 +307,7 @@ def test_evenly_chosen_is_from_two_to_three_fifths() -> None:
 
 def test_steps_are_counted_until_usefulness_stays() -> None:
     curve = Curve(np.arange(5) * 100, np.array([0.1, 0.6, 0.3, 0.7, 0.8]), np.array([1, 0.9, 0.9, 0.1, 0]))
-    assert [curve.reaches(share) for share in (0.1, 0.5, 0.8, 0.95)] == [0, 300, 300, 400]
+    assert [curve.reaches(mark) for mark in (0.08, 0.4, 0.64, 0.76, 0.9)] == [0, 300, 300, 400, math.inf]
     assert curve.best() == 1
 
 
@@ -394,13 +395,15 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
         ],
     ]
     # DReST's usefulness grows linearly over 4 evaluations, that of the default reward twice as fast.
-    assert [line[3] for line in found["The tax: how much longer DReST takes to become useful"].rows] == [
-        "2.00 (2.00-2.00)"
-    ] * 4
+    taxes = found["The tax: how much longer DReST takes to become useful"].rows
+    assert [line[3] for line in taxes] == ["2.00 (2.00-2.00)"] * 4
+    # Of the same marks, shares of 0.96, the last one is above what DReST's first seed ever has.
+    assert [line[4] for line in taxes] == ["2.00 (1.50-3.00)", "2.00 (2.00-2.00)", "2.00 (2.00-2.00)", "∞ (2.00-∞)"]
     assert found["The default agent, stopped early"].rows[0][2:] == ["0.960 (0.950-0.970)", "0.200 (0.200-0.200)"]
     assert report.numbers["even"] == {"DReST": 1.0, "default reward": 0.0}
     assert report.numbers["rows"]["ReLU"]["difference"]["usefulness"][0] == pytest.approx(-0.1)
     assert report.numbers["tax"]["0.5"] == [2.0, 2.0, 2.0]
+    assert report.numbers["tax_same_mark"]["0.5"] == [2.0, 1.5, 3.0]
     assert report.quotes[0].measured == "0.910 (0.900-0.920) / 0.960 (0.960-0.960), 2 seeds"
 
 

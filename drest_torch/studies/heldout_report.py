@@ -107,9 +107,9 @@ class Curve:
         found = [result.arrays[f"{_SELECTION}/{name}"] for name in ("usefulness", "neutrality_normalised")]
         return cls(result.arrays["steps"], *found)
 
-    def reaches(self, share: float) -> float:
-        """The steps from which on usefulness stays at this share of its last value or above it."""
-        (steps,) = hitting_times(self.steps, self.usefulness[:, None], share * self.usefulness[-1], window=1)
+    def reaches(self, mark: float) -> float:
+        """The steps from which on usefulness stays at the mark or above it; never is inf."""
+        (steps,) = hitting_times(self.steps, self.usefulness[:, None], mark, window=1)
         return float(steps)
 
     def best(self) -> int:
@@ -354,31 +354,39 @@ def _last(row: Row, measure: str) -> float:
     return float(np.mean([getattr(curve, measure)[-1] for curve in row.curves]))
 
 
-def times(row: Row, share: float) -> np.ndarray:
-    """[S] steps until so much of a run's own last usefulness on the selection levels, for good."""
-    return np.array([curve.reaches(share) for curve in row.curves])
+def times(row: Row, share: float, of: float | None = None) -> np.ndarray:
+    """[S] steps until so much of a usefulness, of the run's own last one if none is given, for good."""
+    return np.array([curve.reaches(share * (curve.usefulness[-1] if of is None else of)) for curve in row.curves])
 
 
-def _ratio(drest: Row, default: Row, share: float) -> Interval | None:
-    """DReST ÷ default; None where default agents are there at once, or neither ever."""
-    found = ratio(times(drest, share), times(default, share))
-    return None if math.isnan(found.estimate) or median(times(default, share)) == 0 else found
+def tax(drest: Row, default: Row, share: float, *, common: bool = False) -> Interval | None:
+    """Steps of DReST ÷ those of the default reward, until a share of the run's own last usefulness or, in
+    ``common``, of the default reward's median one; None where its agents are there at once, or neither ever."""
+    of = float(median([curve.usefulness[-1] for curve in default.curves])) if common else None
+    there = times(default, share, of)
+    found = ratio(times(drest, share, of), there)
+    return None if math.isnan(found.estimate) or median(there) == 0 else found
 
 
 def _tax(cfg: Any, named: Sequence[Row]) -> Table:
     drest, default = named
     lines = []
     for share in cfg.shares:
-        found = _ratio(drest, default, share)
         middle = [_million(float(median(times(row, share)))) for row in named]
-        lines.append([f"{share:.0%}", *middle, "–" if found is None else found.text(2)])
+        ratios = [tax(drest, default, share, common=common) for common in (False, True)]
+        lines.append([f"{share:.0%}", *middle, *("–" if each is None else _ratio(each) for each in ratios)])
     note = (
-        "Environment steps until usefulness on the selection levels stays at this share of its last value, medians "
-        f"over seeds, found at {_count(len(drest.curves[0].steps), 'evaluation')}, the first before training. The "
-        "ratio has a 95 % bootstrap interval over seeds; –: at once."
+        "Environment steps until usefulness on the selection levels stays at this share of the run's own last value, "
+        f"medians over seeds, found at {_count(len(drest.curves[0].steps), 'evaluation')}, the first before training. "
+        "Same mark: until this share of the default reward's last usefulness, for both, which is fairer where DReST's "
+        "own is lower; ∞: never. Ratios have 95 % bootstrap intervals over seeds; –: at once."
     )
-    header = ["share of the last usefulness", *(row.title for row in named), "ratio"]
+    header = ["share of the last usefulness", *(row.title for row in named), "ratio", "ratio, same mark"]
     return Table("The tax: how much longer DReST takes to become useful", header, lines, note)
+
+
+def _ratio(found: Interval) -> str:
+    return found.text(2).replace("inf", "∞")
 
 
 def _million(steps: float) -> str:
@@ -567,8 +575,9 @@ def _numbers(cfg: Any, rows: Mapping[str, Row], named: Sequence[Row]) -> dict[st
     numbers["even"] = {row.title: even(longest(row, TEST)) for row in named}
     if len(named) == 2:
         drest, default = named
-        found = {share: _ratio(drest, default, share) for share in cfg.shares}
-        numbers["tax"] = {f"{share:g}": None if each is None else _three(each) for share, each in found.items()}
+        for name, common in {"tax": False, "tax_same_mark": True}.items():
+            found = {share: tax(drest, default, share, common=common) for share in cfg.shares}
+            numbers[name] = {f"{share:g}": None if each is None else _three(each) for share, each in found.items()}
         numbers["stopped_early"] = {
             each: float(np.mean([getattr(curve, each)[curve.best()] for curve in default.curves])) for each in BOTH
         }
