@@ -102,7 +102,7 @@ def test_another_seed_is_another_run(tmp_path):
         ["algo=reinforce", "policy.noise=2"],
         ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
         ["algo=ppo", *FEW, "levels.symmetries=true"],
-        ["algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "algo.muon_lr=0.02"],
+        ["algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "policy.width=64", "algo.muon_lr=0.02"],
         ["algo=a2c", *FEW, "reward.episodes_at_start=8"],
         ["algo=exact", *FEW, "levels.fresh=true", "levels.symmetries=true", "algo.levels_at_once=5", "env_steps=40000"],
     ],
