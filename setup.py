@@ -14,5 +14,9 @@ CONFIGS = ["drest_torch.configs"] if Path("configs").is_dir() else []
 setup(
     packages=[*find_packages(include=["drest_torch*", "envs*", "algos*"]), *CONFIGS],
     package_dir={"drest_torch.configs": "configs"},
-    package_data={"drest_torch.configs": ["**/*.yaml"], "drest_torch": ["agents/**/*"], "envs.worlds": ["*.txt", "*.jsonl"]},
+    package_data={
+        "drest_torch.configs": ["**/*.yaml"],
+        "drest_torch": ["agents/**/*"],
+        "envs.worlds": ["*.txt", "*.jsonl"],
+    },
 )

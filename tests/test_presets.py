@@ -43,7 +43,7 @@ def described(levels):
 
 
 def test_the_presets_are_these():
-    assert PRESETS == ["easy", "generated", "hard", "large", "peer_like", "three_lengths"]
+    assert PRESETS == ["easy", "generated", "hard", "large", "paper_like", "peer_like", "three_lengths"]
     assert preset("generated") == GeneratorConfig()
     seeds = [
         yaml.safe_load((config_folder() / "levels" / f"{name}.yaml").read_text("utf-8"))["split_seed"]
@@ -218,7 +218,7 @@ def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatc
     (block,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     exec(compile(block, "docs/levels.md", "exec"), {})
     commands = re.findall(r"^python -m drest_torch.(train|evaluate) (.*)$", PAGE, re.MULTILINE)
-    assert len(commands) == 3
+    assert len(commands) == 5
     for command, words in commands:
         composed(*words.split(), name={"train": "config", "evaluate": "evaluate"}[command])
 

@@ -58,6 +58,8 @@ def small(*overrides: str) -> Any:
     cfg = composed(*SMALL)
     OmegaConf.set_struct(cfg, False)
     cfg.axes = {"Reward": ["DReST", "default reward"], "Network": ["DReST", "ReLU"]}
+    for row in cfg.rows.values():
+        row.pop("seeds", None)
     return OmegaConf.merge(cfg, OmegaConf.from_dotlist(list(overrides)))
 
 
@@ -91,7 +93,10 @@ def test_a_row_is_what_it_says() -> None:
     cfg = composed()
     jobs = heldout._jobs(cfg)
     configs = {title: several[0].spec["config"] for title, several in jobs.items()}
-    assert {len(several) for several in jobs.values()} == {cfg.seeds}
+    assert {title: len(several) for title, several in jobs.items()} == {
+        title: cfg.rows[title].get("seeds", cfg.seeds) for title in jobs
+    }
+    assert len(jobs["DReST"]) == len(jobs["default reward"]) == 5
     assert configs["DReST"]["levels"]["train"] == 20_000
     assert configs["34 levels"] == configs["DReST"] | {"levels": configs["DReST"]["levels"] | {"train": 34}}
     assert configs["fresh levels"]["levels"]["fresh"]
@@ -103,8 +108,10 @@ def test_a_row_is_what_it_says() -> None:
     assert configs["default reward"]["reward"]["lam"] == 1
     assert configs["PPO, sequential counting"]["algo"]["name"] == "ppo"
     assert configs["PPO, sequential counting"]["reward"]["counting"] == "sequential"
-    assert configs["PPO, credit over the meta-episode"]["algo"]["credit"] == "meta"
-    assert all(each["levels"]["symmetries"] for each in configs.values())
+    assert configs["credit over the meta-episode"]["algo"]["credit"] == "meta"
+    assert configs["symmetric, on three_lengths"]["levels"]["generator"]["lengths"] == 3
+    turned = {title for title, each in configs.items() if each["levels"]["symmetries"]}
+    assert turned == configs.keys() - {"levels not turned"}
 
 
 @pytest.mark.parametrize(
