@@ -179,10 +179,11 @@ class ExactLevels:
         gamma: float,
         at_once: int,
         at_least: tuple[int, int],
+        by_chance: bool = False,
         device: torch.device | str = "cpu",
     ) -> None:
         self.source, self.observation, self.gamma = source, observation, gamma
-        self.at_least, self.device = at_least, device
+        self.at_least, self.by_chance, self.device = at_least, by_chance, device
         self.at_once = at_once
         is_whole = not source.changes and at_once >= len(source.levels)
         self._whole = self._batch(source.levels) if is_whole else None
@@ -191,7 +192,7 @@ class ExactLevels:
         return self._whole or self._batch(self.source.draw(self.at_once))
 
     def _batch(self, levels: Sequence[Level]) -> ExactBatch:
-        mdp = compile_levels(levels, self.device, at_least=self.at_least)
+        mdp = compile_levels(levels, self.device, at_least=self.at_least, by_chance=self.by_chance)
         reachable, optima = Reachable(mdp), solve(mdp, self.gamma)
         see = make_observation(self.observation, mdp)
 

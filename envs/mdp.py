@@ -129,11 +129,16 @@ def _look_up(table: Tensor, index: Tensor) -> Tensor:
 
 
 def compile_levels(
-    levels: Sequence[Level], device: torch.device | str = "cpu", *, at_least: tuple[int, int] = (1, 1)
+    levels: Sequence[Level],
+    device: torch.device | str = "cpu",
+    *,
+    at_least: tuple[int, int] = (1, 1),
+    by_chance: bool = False,
 ) -> Mdp:
     """Compile a level set to tensors; the only loop over levels and objects is this one.
 
-    Maps are padded with wall to the largest of the set, or to ``at_least`` so many rows and columns.
+    Maps are padded with wall to the largest of the set, or to ``at_least`` so many rows and columns. With ``by_chance``
+    the set counts as one with buttons that work by chance, as the larger set that it is drawn from may have some.
     """
     if not levels:
         raise LevelError("no levels; expected at least one")
@@ -177,7 +182,7 @@ def compile_levels(
         start=start,
         shutdown=torch.tensor([level.shutdown for level in levels]),
         free_bumps=torch.tensor([level.clock == "moves" for level in levels]),
-        any_chance=bool((chance < 1).any()),
+        any_chance=by_chance or bool((chance < 1).any()),
         any_free_bumps=any(level.clock == "moves" for level in levels),
     ).to(device)
 
