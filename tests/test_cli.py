@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -115,7 +116,7 @@ def test_the_help_is_ours(call: Call) -> None:
     done = call(train.main, "--help", "algo=a2c")
     assert done.code == 0
     assert done.out.startswith("Train an agent")
-    assert "  reinforce  REINFORCE." in done.out
+    assert re.search(r"\n  reinforce +REINFORCE\.", done.out)
     assert "gae_lambda: " in done.out
     assert "epochs: " not in done.out  # which a2c has not
     assert call(evaluate.main, "--help").out.startswith("Evaluate a saved run")

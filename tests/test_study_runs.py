@@ -127,7 +127,9 @@ def test_a_value_of_another_type_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_an_option_or_a_group_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^algo=dqn; expected one of a2c, exact, ppo, reinforce, tabular$"):
+    with pytest.raises(
+        ConfigError, match=r"^algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular$"
+    ):
         configured(algo="dqn")
     with pytest.raises(ConfigError, match=r"^optimiser: no such group"):
         configured(optimiser="adam")

@@ -30,6 +30,7 @@ SHAPE = (7,)
 CONFIG = SimpleNamespace(
     lr=1e-3,
     lr_end=0.0,
+    muon_lr=None,
     adam_eps=1e-5,
     entropy=0.03,
     entropy_end=0.03,
