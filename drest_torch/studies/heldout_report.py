@@ -528,10 +528,12 @@ def _setting(cfg: Any, rows: Mapping[str, Row]) -> list[str]:
     turned = ", turned and mirrored at random" if levels["symmetries"] else ""
     at_start = reward["episodes_at_start"]
     growing = "" if at_start is None else f" (from {at_start} at the start)"
+    counted_as = values["algo"].get("counted_as")
+    counted = "" if counted_as is None else f" An exact update, which plays none, counts as {counted_as:,} of them."
     items = [
         f"**{row.title}** is trained on {levels['train']:,} levels of `{levels['name']}`{turned}, with "
         f"`algo={values['algo']['name']}` over {_million(values['env_steps'])} environment steps, as the other rows "
-        "are but for what their titles say. The step size falls linearly to 0 over them.",
+        f"are but for what their titles say.{counted} The step size falls linearly to 0 over them.",
         f"The reward: λ = {reward['lam']}, E = {reward['episodes_per_meta']}{growing}, γ = {reward['gamma']}. The "
         f"network: {policy['depth']} layers of {policy['width']} ({policy['activation']}).",
         f"The split has the seed {levels['split_seed']}: {levels['heldout']:,} held-out levels and "
