@@ -1,4 +1,4 @@
-"""What the algorithms share: networks, one optimiser, schedules, and the loop over minibatches."""
+"""What the algorithms share: networks, optimisers, schedules, and the loop over minibatches."""
 
 from __future__ import annotations
 

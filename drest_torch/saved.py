@@ -135,6 +135,8 @@ def ship(run: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(cfg).encode())
     policy = {name: value for name, value in tensors.items() if name.startswith("policy.")}
-    for old in step_checkpoints(folder / "checkpoints"):
-        old.unlink()
-    save_checkpoint(step_path(folder / "checkpoints", meta["steps"]), policy, meta)
+    checkpoint = step_path(folder / "checkpoints", meta["steps"])
+    save_checkpoint(checkpoint, policy, meta)
+    for other in step_checkpoints(checkpoint.parent):
+        if other != checkpoint:
+            other.unlink()

@@ -107,7 +107,7 @@ class Reachable:
         gathered = probabilities.new_zeros(self.mdp.num_levels)
         ends: list[Tensor] = []
         end_coins: list[Tensor] = []
-        for layer, _, chosen, along, arriving in self._flow(probabilities):
+        for layer, _, chosen, along, arriving in self._flow_of(probabilities):
             gain = gathered.unsqueeze(-1) * chosen + along * (gamma**layer.tick * layer.coin).to(along.dtype)
             gathered = _arrive(layer, gain)
             ends.append(arriving[layer.next_states :])
@@ -120,7 +120,7 @@ class Reachable:
 
     def visits(self, probabilities: Tensor) -> Tensor:
         """[N] the probability that a mini-episode comes to each of ``states``, for [N, 4] as in `propagate`."""
-        return torch.cat([arrived for _, arrived, *_ in self._flow(probabilities)])
+        return torch.cat([arrived for _, arrived, *_ in self._flow_of(probabilities)])
 
     @torch.no_grad()
     def explore(self, policy: Callable[[States], Tensor], rarely: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -128,27 +128,36 @@ class Reachable:
 
         It is asked in these states alone; what it does elsewhere is taken to be uniform.
         """
-        arrived = torch.ones(self.mdp.num_levels, device=self.mdp.device)
-        first, visited, asked = 0, [], []
-        for layer in self.layers:
+        visited, asked = [], []
+
+        def act(first: int, arrived: Tensor) -> Tensor:
             there = (arrived > rarely).nonzero().squeeze(-1)
             logits = policy(self.states[first + there])
             visited.append(first + there)
             asked.append(logits)
-            uniform = logits.new_full((len(layer.spot), logits.shape[-1]), 1 / logits.shape[-1])
-            chosen = _among_moves(uniform.index_put((there,), logits.softmax(-1)), layer.moving)
-            arrived = _arrive(layer, arrived.to(chosen.dtype).unsqueeze(-1) * chosen)[: layer.next_states]
-            first += len(layer.spot)
+            uniform = logits.new_full((len(arrived), logits.shape[-1]), 1 / logits.shape[-1])
+            return uniform.index_put((there,), logits.softmax(-1))
+
+        for _ in self._flow(torch.ones(self.mdp.num_levels, device=self.mdp.device), act):
+            pass
         return torch.cat(visited), torch.cat(asked)
 
-    def _flow(self, probabilities: Tensor) -> Iterator[_Flow]:
-        """The probability on its way forward, layer by layer."""
+    def _flow_of(self, probabilities: Tensor) -> Iterator[_Flow]:
+        """The flow of a policy with these action probabilities [N, 4]."""
         if probabilities.shape != (len(self), 4):
             raise ValueError(f"probabilities of shape {tuple(probabilities.shape)}; expected ({len(self)}, 4)")
-        arrived = probabilities.new_ones(self.mdp.num_levels)
+        start = probabilities.new_ones(self.mdp.num_levels)
+        return self._flow(start, lambda first, arrived: probabilities[first : first + len(arrived)])
+
+    def _flow(self, arrived: Tensor, act: Callable[[int, Tensor], Tensor]) -> Iterator[_Flow]:
+        """The probability on its way forward, layer by layer.
+
+        ``act`` is given the first state of a layer and the probability of being in each of its n states, and returns
+        the action probabilities there [n, 4].
+        """
         first = 0
         for layer in self.layers:
-            chosen = _among_moves(probabilities[first : first + len(layer.spot)], layer.moving)
+            chosen = _among_moves(act(first, arrived), layer.moving)
             first += len(layer.spot)
             along = arrived.unsqueeze(-1) * chosen
             arriving = _arrive(layer, along)
