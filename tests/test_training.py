@@ -309,3 +309,9 @@ def test_numbas_threads_leave_torchs_alone():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
+
+
+@pytest.mark.parametrize("overrides", [["algo=ppo", "reward.counting=sequential"], ["algo=tabular"]])
+def test_an_incentive_that_grows_is_refused_where_meta_episodes_are_played_in_order(tmp_path, overrides):
+    with pytest.raises(ConfigError, match=r"^reward\.episodes_at_start"):
+        start(configured(tmp_path / "run", *overrides, "reward.episodes_at_start=8"))
