@@ -22,7 +22,7 @@ CREDITS = ("mini", "meta")
 def estimate(batch: Batch, value: Tensor, lmbda: float, credit: str = "mini") -> tuple[Tensor, Tensor]:
     """Advantages and value targets [N], given the critic's value of each step's state [N].
 
-    With λ = 1 and values 0 the advantage is the reward-to-go.
+    With λ = 1 and values 0 the advantage is the reward-to-go. What stands at steps that were not taken means nothing.
     """
     if credit not in CREDITS:
         raise ValueError(f"no credit horizon '{credit}'; expected one of {', '.join(CREDITS)}")
@@ -32,7 +32,7 @@ def estimate(batch: Batch, value: Tensor, lmbda: float, credit: str = "mini") ->
     next_advantage = value.new_zeros(batch.slots)
     reward = batch.step_reward()
     slot = batch.episode % batch.slots
-    last = batch.steps
+    last = len(batch)
     for count in reversed(batch.blocks):
         here = slice(last - count, last)
         who = slot[here]
@@ -42,7 +42,11 @@ def estimate(batch: Batch, value: Tensor, lmbda: float, credit: str = "mini") ->
             after_value, after_advantage = after_value * goes_on, after_advantage * goes_on
         delta = reward[here] + after_value - value[here]
         advantage[here] = delta + lmbda * after_advantage
-        next_value[who] = value[here]
-        next_advantage[who] = advantage[here]
+        if batch.played is None:
+            next_value[who], next_advantage[who] = value[here], advantage[here]
+        else:  # the slot's next step is further on
+            played = batch.played[here]
+            next_value[who] = torch.where(played, value[here], next_value[who])
+            next_advantage[who] = torch.where(played, advantage[here], next_advantage[who])
         last -= count
     return advantage, advantage + value

@@ -28,8 +28,8 @@ class PPO(SampledLearner):
         log_ratio = log_prob - log_prob_then
         change = (log_ratio.exp() - 1).detach()
         metrics = {
-            "policy/kl": (change - log_ratio.detach()).mean(),
-            "policy/clip_fraction": (change.abs() > self.config.clip).float().mean(),
+            "policy/kl": change - log_ratio.detach(),
+            "policy/clip_fraction": (change.abs() > self.config.clip).float(),
         }
         return clipped_objective(log_ratio, advantage, self.config.clip), metrics
 

@@ -9,7 +9,7 @@ from omegaconf import MISSING
 from torch import Tensor
 
 from algos.advantages import estimate
-from algos.batch import Batch
+from algos.batch import Batch, Part
 from algos.updates import SampledConfig, SampledLearner
 
 
@@ -19,19 +19,27 @@ class Config(SampledConfig):
 
 
 class Reinforce(SampledLearner):
-    def advantages(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    def advantages(self, batch: Batch, whole: Part) -> tuple[Tensor, Tensor | None]:
         to_go, _ = estimate(batch, torch.zeros_like(batch.log_prob), 1.0, self.config.credit)
         return to_go - mean_of_other_groups(batch, to_go) if self.config.baseline else to_go, None
 
 
 def mean_of_other_groups(batch: Batch, to_go: Tensor) -> Tensor:
-    """[N] the mean return of the steps of all other groups: a baseline that no action of one's own can move."""
-    if batch.num_groups < 2:
+    """[N] the mean return of the steps of all other groups of the same agent: a baseline that no action of one's own
+    can move."""
+    if batch.num_groups == batch.agents:
         return torch.zeros_like(to_go)
     group = batch.step_group()
-    total = to_go.new_zeros(batch.num_groups).index_add(0, group, to_go)
-    count = to_go.new_zeros(batch.num_groups).index_add(0, group, torch.ones_like(to_go))
-    return ((total.sum() - total) / (count.sum() - count))[group]
+    taken = torch.ones_like(to_go) if batch.played is None else batch.played.to(to_go.dtype)
+    total = to_go.new_zeros(batch.num_groups).index_add(0, group, to_go * taken)
+    count = to_go.new_zeros(batch.num_groups).index_add(0, group, taken)
+    return (_of_others(total, batch.agents) / _of_others(count, batch.agents))[group]
+
+
+def _of_others(value: Tensor, agents: int) -> Tensor:
+    """[groups] the sum over an agent's other groups."""
+    value = value.reshape(agents, -1)
+    return (value.sum(-1, keepdim=True) - value).flatten()
 
 
 Algorithm = Reinforce

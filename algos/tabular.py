@@ -104,7 +104,8 @@ class Tabular(Learner):
 
     def begin(self, worlds: Worlds, rules: Rules) -> None:
         """The world to play in, and the rules to play by."""
-        seed = torch.randint(1 << 62, (1,), generator=self.generator).numpy()
+        (generator,) = self.draws.generators
+        seed = torch.randint(1 << 62, (1,), generator=generator).numpy()
         self._worlds, self._rules = worlds, rules
         state = new_state(seed, len(self.policy.logits), rules.divisor.shape[1])
         self.state = state._replace(logits=self.policy.logits.unsqueeze(0).numpy())

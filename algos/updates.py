@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,8 +11,9 @@ from omegaconf import MISSING
 from torch import Tensor, nn
 
 from algos.advantages import estimate
-from algos.batch import Batch
-from algos.networks import Critic, Policy, Size
+from algos.batch import Batch, Part
+from algos.draws import Draws
+from algos.networks import Policy, Size
 from algos.symmetric import Symmetries
 
 WIDE = 8
@@ -71,8 +71,8 @@ class Learner(ABC):
     reward: Any = None
     """λ, E and whether coins are divided by m, as they are now; set by whoever trains."""
 
-    def __init__(self, policy: Any, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
-        self.policy, self.critic, self.config, self.generator = policy, critic, config, generator
+    def __init__(self, policy: Any, critic: Any, config: Any, draws: Draws | torch.Generator) -> None:
+        self.policy, self.critic, self.config, self.draws = policy, critic, config, Draws.of(draws)
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
     @classmethod
@@ -106,8 +106,8 @@ class NetworkLearner(Learner):
     last layers: it makes the steps of a matrix orthogonal, so that all directions are learned at the same pace.
     """
 
-    def __init__(self, policy: Policy, critic: Critic | None, config: Any, generator: torch.Generator) -> None:
-        super().__init__(policy, critic, config, generator)
+    def __init__(self, policy: Any, critic: Any, config: Any, draws: Draws | torch.Generator) -> None:
+        super().__init__(policy, critic, config, draws)
         self.networks = nn.ModuleList([policy] if critic is None else [policy, critic])
         parameters = list(self.networks.parameters())
         matrices = [] if config.muon_lr is None else [each for each in parameters if _is_wide(each)]
@@ -130,13 +130,25 @@ class NetworkLearner(Learner):
         return {"optim/lr": self.lr, "optim/entropy_coeff": self.entropy_coeff}
 
     def descend(self, loss: Tensor) -> Tensor:
-        """One optimiser step; returns the gradient's norm before clipping."""
+        """One optimiser step; returns the gradient's norm before clipping, of each agent if there are several."""
         self.networks.zero_grad()
         loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.networks.parameters(), self.config.max_grad_norm)
+        norm = _clip(list(self.networks.parameters()), self.config.max_grad_norm, self.draws.agents)
         for optimizer in self.optimizers.values():
             optimizer.step()
         return norm
+
+
+def _clip(parameters: list[nn.Parameter], most: float, agents: int) -> Tensor:
+    """Make the gradient of each agent at most so long, and return how long it was."""
+    if agents == 1:
+        return nn.utils.clip_grad_norm_(parameters, most)
+    gradients = [each.grad for each in parameters if each.grad is not None]
+    norm = torch.stack([each.flatten(1).square().sum(-1) for each in gradients]).sum(0).sqrt()
+    share = (most / (norm + 1e-6)).clamp_max(1.0)
+    for each in gradients:
+        each.mul_(share.reshape(-1, *[1] * (each.ndim - 1)))
+    return norm
 
 
 def _is_wide(parameter: Tensor) -> bool:
@@ -148,89 +160,60 @@ class SampledLearner(NetworkLearner):
 
     epochs = 1
 
-    def advantages(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    def advantages(self, batch: Batch, whole: Part) -> tuple[Tensor, Tensor | None]:
         """[N] advantages, and the values [N] that the critic is to learn, if there is one."""
         assert self.critic is not None
         with torch.no_grad():
-            value = Part.whole(batch).value(self.critic)
+            value = torch.empty_like(batch.log_prob).index_copy(0, whole.steps, whole.value(self.critic))
         return estimate(batch, value, self.config.gae_lambda, self.config.credit)
 
     def objective(self, log_prob: Tensor, log_prob_then: Tensor, advantage: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """[n] what each step adds to the objective, and metrics."""
+        """[n] what each step adds to the objective, and metrics [n]."""
         return log_prob * advantage, {}
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
-        advantage, target = self.advantages(batch)
-        metrics = {} if target is None else {"critic/explained_variance": _explained(target - advantage, target)}
+        """Metrics are [A], one for each agent."""
+        whole = batch.whole()
+        advantage, target = self.advantages(batch, whole)
+        metrics = {}
+        if target is not None:
+            left, learnt = (whole.spread(each[whole.steps]) for each in (advantage, target))
+            metrics["critic/explained_variance"] = 1 - left.square() / learnt.square().clamp_min(1e-8)
         if self.config.normalise_advantage:
-            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+            advantage = _normalised(advantage, whole)
+        entropy_coeff = torch.tensor(self.entropy_coeff, device=advantage.device)
         seen = [
-            self._step(part, batch, advantage, target)
+            self._step(part, batch.log_prob[part.steps], advantage[part.steps], _at(target, part), entropy_coeff)
             for _ in range(self.epochs)
-            for part in minibatches(batch, self.config.minibatches, self.generator)
+            for part in batch.parts(self.config.minibatches, self.draws)
         ]
-        return metrics | {name: torch.stack([each[name] for each in seen]).mean() for name in seen[0]}
+        return metrics | {name: torch.stack([each[name] for each in seen]).mean(0) for name in seen[0]}
 
-    def _step(self, part: Part, batch: Batch, advantage: Tensor, target: Tensor | None) -> dict[str, Tensor]:
+    def _step(self, *learnt_from: Any) -> dict[str, Tensor]:
+        loss, metrics = self.loss(*learnt_from)
+        return {name: value.detach() for name, value in metrics.items()} | {"optim/grad_norm": self.descend(loss.sum())}
+
+    def loss(
+        self, part: Part, log_prob_then: Tensor, advantage: Tensor, target: Tensor | None, entropy_coeff: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """[A] what the optimiser is to lower, and metrics [A]."""
         log_prob, entropy = part.evaluate(self.policy)
-        gained, metrics = self.objective(log_prob, batch.log_prob[part.steps], advantage[part.steps])
-        objective, entropy = gained.mean(), entropy.mean()
-        loss = -objective - self.entropy_coeff * entropy
+        gained, further = self.objective(log_prob, log_prob_then, advantage)
+        metrics = {name: part.mean(value) for name, value in further.items()}
+        metrics["loss/objective"], metrics["policy/entropy"] = part.mean(gained), part.mean(entropy)
+        loss = -metrics["loss/objective"] - entropy_coeff * metrics["policy/entropy"]
         if self.critic is not None and target is not None:
-            critic_loss = 0.5 * (part.value(self.critic) - target[part.steps]).square().mean()
-            loss = loss + self.config.critic_coeff * critic_loss
-            metrics["loss/critic"] = critic_loss.detach()
-        norm = self.descend(loss)
-        return metrics | {
-            "loss/objective": objective.detach(),
-            "policy/entropy": entropy.detach(),
-            "optim/grad_norm": norm,
-        }
+            metrics["loss/critic"] = 0.5 * part.mean((part.value(self.critic) - target).square())
+            loss = loss + self.config.critic_coeff * metrics["loss/critic"]
+        return loss, metrics
 
 
-class Part:
-    """Some of the steps of a batch, with the distinct observations they were taken at."""
-
-    def __init__(self, batch: Batch, steps: Tensor) -> None:
-        self.steps = steps
-        met = torch.zeros(len(batch.observation), dtype=torch.bool, device=steps.device)
-        met[batch.seen[steps]] = True
-        self.observation = batch.observation[met]
-        self.noise = None if batch.noise is None else batch.noise[met]
-        self.seen = (met.cumsum(0) - 1)[batch.seen[steps]]
-        self.action = batch.action[steps]
-        self.context = None if batch.context.shape[1] == 0 else batch.context[batch.episode[steps]]
-
-    @classmethod
-    def whole(cls, batch: Batch) -> Part:
-        return cls(batch, torch.arange(batch.steps, device=batch.seen.device))
-
-    def evaluate(self, policy: Policy) -> tuple[Tensor, Tensor]:
-        """Log-probability of each step's action, and the policy's entropy there, both [n]."""
-        log_probs = policy(self.observation, self.noise).log_softmax(-1)
-        entropy = -(log_probs.exp() * log_probs).sum(-1)
-        flat = self.seen * log_probs.shape[-1] + self.action
-        return log_probs.reshape(-1)[flat], entropy[self.seen]
-
-    def value(self, critic: Critic) -> Tensor:
-        """The critic's value of each step's state [n]."""
-        if self.context is None:
-            return critic(self.observation, self.noise)[self.seen]
-        noise = None if self.noise is None else self.noise[self.seen]
-        return critic(self.observation[self.seen], noise, self.context)
+def _at(value: Tensor | None, part: Part) -> Tensor | None:
+    return None if value is None else value[part.steps]
 
 
-def minibatches(batch: Batch, count: int, generator: torch.Generator) -> Iterator[Part]:
-    """Split a batch by its groups into ``count`` random parts."""
-    order = torch.randperm(batch.num_groups, generator=generator, device=generator.device)
-    part_of_group = torch.empty_like(order)
-    part_of_group[order] = torch.arange(batch.num_groups, device=order.device) * count // batch.num_groups
-    part = part_of_group[batch.step_group()]
-    for index in range(count):
-        if len(steps := (part == index).nonzero().squeeze(-1)):
-            yield Part(batch, steps)
-
-
-def _explained(value: Tensor, target: Tensor) -> Tensor:
-    """1 − Var(target − value) / Var(target)."""
-    return 1 - (target - value).var() / target.var().clamp_min(1e-8)
+def _normalised(advantage: Tensor, whole: Part) -> Tensor:
+    """[N] with mean 0 and spread 1 for each agent."""
+    mine = advantage[whole.steps]
+    scaled = (mine - whole.each(whole.mean(mine))) / whole.each(whole.spread(mine) + 1e-8)
+    return torch.empty_like(advantage).index_copy(0, whole.steps, scaled)

@@ -4,8 +4,9 @@ A batch is whole mini-episodes, so no trajectory is cut off, and the longer ones
 ``sequential``: every slot plays one meta-episode, E mini-episodes one after the other on one level.
 ``averaged``: a group of slots plays one mini-episode each, side by side on one level.
 
-Movement and observations are the environment's own (`envs.slots.play`); slots that have finished a
-round are left out, and the network runs once for each distinct input, which is what makes it fast.
+Movement and observations are the environment's own (`envs.slots.play`). A `Collector` leaves out slots that have
+finished a round and runs the network once for each distinct input, which is what makes it fast on a processor. A
+`LockstepCollector` (drest_torch/lockstep.py) plays all slots in every tick, which is what a GPU wants.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from algos.batch import Batch, sample
-from algos.networks import Policy
+from algos.draws import Draws
 from drest_torch.reward import (
     averaged_discount,
     expected_discount,
@@ -70,7 +72,7 @@ class _Round:
 
 
 class Collector:
-    """Collects batches on a level set; all that it draws comes from ``generator``.
+    """Collects batches on a level set; all that it draws comes from ``draws``.
 
     ``most_lengths`` is the k of levels that are still to come, where it is larger.
     """
@@ -84,7 +86,7 @@ class Collector:
         *,
         slots: int,
         group: int,
-        generator: torch.Generator,
+        draws: Draws | torch.Generator,
         noise_bits: bool = True,
         most_lengths: int | None = None,
     ) -> None:
@@ -94,7 +96,7 @@ class Collector:
             raise ValueError(f"{slots} slots cannot be grouped by {group}; expected a group size that divides them")
         if reward.counting == "averaged" and group < 2:
             raise ValueError(f"averaged counting with groups of {group}; expected at least 2 slots on a level")
-        self.slots, self.group, self.generator = slots, group, generator
+        self.slots, self.group, self.draws = slots, group, Draws.of(draws)
         self.noise_bits = noise_bits
         self.most_lengths = most_lengths or optima.lengths.shape[1]
         self.context_size = self.most_lengths if reward.counting == "sequential" else 0
@@ -114,12 +116,13 @@ class Collector:
         missing = self.most_lengths - optima.lengths.shape[1]
         self._best = torch.nn.functional.pad(optima.best_return.float(), (0, missing))
 
-    def collect(self, policy: Policy) -> Batch:
+    def collect(self, policy: Any) -> Batch:
         """Play one batch with the policy as it is."""
         level = self._draw_levels()
         rounds = self.reward.episodes_per_meta if self.reward.counting == "sequential" else 1
         counts = torch.zeros(self.slots, self._best.shape[1], device=self.mdp.device)
-        played, rewards, contexts = [], [], []
+        played: list[Any] = []
+        rewards, contexts = [], []
         for index in range(rounds):
             one, column, coins = self._play_round(policy, level)
             contexts.append(self._context(counts, index, level))
@@ -129,15 +132,16 @@ class Collector:
         return self._batch(played, torch.cat(rewards), torch.cat(contexts))
 
     def _draw_levels(self) -> Tensor:
-        """A level for each group, spread evenly over the set."""
+        """A level for each group, spread evenly over the set for each agent."""
         groups = self.slots // self.group
-        u = torch.rand(groups, generator=self.generator, device=self.mdp.device, dtype=torch.float64)
-        spread = (torch.arange(groups, device=self.mdp.device) + u) / groups
+        each = groups // self.draws.agents
+        place = torch.arange(groups, device=self.mdp.device) % each
+        spread = (place + self.draws.uniform(groups, dtype=torch.float64)) / each
         level = (spread * self.mdp.num_levels).long().clamp_max(self.mdp.num_levels - 1)
-        return level.repeat_interleave(self.group)
+        return level.repeat_interleave(self.group, output_size=self.slots)
 
     @torch.no_grad()
-    def _play_round(self, policy: Policy, level: Tensor) -> tuple[_Round, Tensor, Tensor]:
+    def _play_round(self, policy: Any, level: Tensor) -> tuple[_Round, Tensor, Tensor]:
         """One mini-episode of every slot: its steps, the column of its length, its discounted coins."""
         one = _Round([], [], [], [], [], [], [])
         slots = begin(self.mdp, level)
@@ -150,10 +154,8 @@ class Collector:
             observation = self.observe(slots.spot[kept], slots.taken[kept], slots.time_left[kept])
             given = None if noise is None else noise[live[kept]]
             log_probs = policy(observation, given).log_softmax(-1)[seen]
-            action = sample(log_probs, self.generator)
-            luck = None
-            if self.mdp.any_chance:
-                luck = torch.rand(len(live), generator=self.generator, device=self.mdp.device)
+            action = sample(log_probs, self.draws.uniform(*log_probs.shape))
+            luck = self.draws.uniform(len(live)) if self.mdp.any_chance else None
             after, step = play(self.mdp, slots, action, luck)
             coins[live] += step.coin * self.reward.gamma**slots.ticks
             length[live] = step.length
@@ -167,13 +169,15 @@ class Collector:
             one.ended.append(step.mini_done)
             on = (~step.mini_done).nonzero().squeeze(-1)
             slots, live = Slots(*(value[on] for value in after)), live[on]
-        column = (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
-        return one, column, coins
+        return one, self._column(level, length), coins
+
+    def _column(self, level: Tensor, length: Tensor) -> Tensor:
+        return (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
 
     def _draw_noise(self, count: int) -> Tensor | None:
         if count == 0:
             return None
-        drawn = torch.rand(self.slots, count, generator=self.generator, device=self.mdp.device)
+        drawn = self.draws.uniform(self.slots, count)
         return (drawn < 0.5).float() if self.noise_bits else drawn
 
     def _distinct(self, slots: Slots, live: Tensor, noise: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -203,7 +207,8 @@ class Collector:
             before = counts.gather(1, column.unsqueeze(-1)).squeeze(-1)
             discount = sequential_discount(before, index, k, self.reward.lam)
         else:
-            same = torch.nn.functional.one_hot(column, self._best.shape[1]).reshape(-1, self.group, self._best.shape[1])
+            columns = torch.arange(self._best.shape[1], device=column.device)
+            same = (column.unsqueeze(-1) == columns).reshape(-1, self.group, len(columns))
             others = same.sum(1, keepdim=True).expand_as(same).reshape(self.slots, -1)
             discount = self._discounts[k, others.gather(1, column.unsqueeze(-1)).squeeze(-1) - 1]
         best = self._best[level, column] if self.reward.divide_by_best else None

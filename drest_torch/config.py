@@ -114,7 +114,11 @@ class Config:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     seed: int = MISSING
+    agents: int = MISSING
     device: str = MISSING
+    lockstep: bool | None = MISSING
+    compile: bool = MISSING
+    graphs: bool = MISSING
     threads: int | None = MISSING
     env_steps: int = MISSING
     evaluations: int = MISSING
@@ -163,7 +167,7 @@ LIMITS: Limits = {
         lambda value: value >= 1,
         "algo.episodes algo.minibatches algo.epochs algo.levels_at_once algo.counted_as "
         "reward.episodes_per_meta reward.episodes_at_start policy.width policy.noise_draws "
-        "algo.decay_episodes env_steps evaluations evaluated_levels keep_last threads",
+        "algo.decay_episodes agents env_steps evaluations evaluated_levels keep_last threads",
     ),
     "above 0": (lambda value: value > 0, "algo.adam_eps algo.max_grad_norm algo.clip reward.clip"),
     "above 0, at most 1": (

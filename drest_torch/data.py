@@ -137,6 +137,7 @@ def check(cfg: Config, levels: Levels) -> None:
         raise ConfigError(
             f"algo={cfg.algo.name} has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0"
         )
+    _check_lockstep(cfg, levels)
     for name, others in {**levels.reported, "selection": levels.selection}.items():
         if others and len({any(map(by_chance, each)) for each in (levels.train, others)}) == 2:
             raise ConfigError(
@@ -144,6 +145,42 @@ def check(cfg: Config, levels: Levels) -> None:
                 "the policy is shown chances or is not, so have them in both, or leave these levels out "
                 "(heldout.paper=false for the paper's)"
             )
+
+
+def in_lockstep(cfg: Config) -> bool:
+    """Whether all slots are played in every tick."""
+    return cfg.device != "cpu" or cfg.agents > 1 if cfg.lockstep is None else cfg.lockstep
+
+
+def _check_lockstep(cfg: Config, levels: Levels) -> None:
+    """Shapes that never change: where there are none, and what needs them."""
+    asked = {
+        f"agents={cfg.agents}": cfg.agents > 1,
+        "compile=true": cfg.compile,
+        "lockstep=true": bool(cfg.lockstep),
+    }
+    needs = next((words for words, is_asked in asked.items() if is_asked), None)
+    if needs and learns_from(cfg) != "mini-episodes":
+        raise ConfigError(
+            f"{needs} is for algorithms that learn from batches of mini-episodes; algo={cfg.algo.name} does not"
+        )
+    if needs and not in_lockstep(cfg):
+        raise ConfigError(f"{needs} needs shapes that never change; set lockstep=true")
+    if cfg.graphs and not (cfg.compile and cfg.device != "cpu"):
+        raise ConfigError("graphs=true is for compile=true with device=cuda; set graphs=false")
+    moves = next((level for level in levels.train if level.clock == "moves"), None)
+    if moves is not None and learns_from(cfg) == "mini-episodes" and in_lockstep(cfg):
+        raise ConfigError(
+            f"{moves.place} is on the clock of moves, where a mini-episode has no last tick, and all slots are to be "
+            "played in lockstep; use lockstep=false with agents=1, or levels.clock=steps"
+        )
+    if cfg.agents == 1:
+        return
+    if getattr(cfg.algo, "muon_lr", None) is not None:
+        raise ConfigError(f"agents={cfg.agents} with algo.muon_lr, which is for one agent; set algo.muon_lr=null")
+    for key in ("levels.fresh", "levels.symmetries"):
+        if OmegaConf.select(cast(Any, cfg), key):
+            raise ConfigError(f"agents={cfg.agents} train on one set of levels; set {key}=false")
 
 
 def _check_vector(levels: Levels) -> None:

@@ -56,7 +56,7 @@ class Agent:
         shown = next(filter(data.by_chance, self.levels.every()), self.levels.train[0])
         observe = make_observation(self.cfg.policy.observation, compile_levels([shown], at_least=self.map_size))
         self.shape = observe.shape
-        self.policy, _ = networks(self.cfg, observe, 0, with_critic=False)
+        self.policy, _ = networks(self.cfg, observe, 0, with_critic=False, seed=self.cfg.seed)
         self.checkpoint = self._find(checkpoint)
         tensors, _ = load_checkpoint(self.checkpoint)
         load_module("policy", self.policy, tensors, self.checkpoint)

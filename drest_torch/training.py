@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO, cast
@@ -19,8 +19,10 @@ from typing import Any, TextIO, cast
 import torch
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
 from yaml import YAMLError
 
+from algos.draws import Draws
 from algos.networks import Critic, Policy, Size
 from algos.symmetric import Symmetries
 from algos.updates import Learner
@@ -43,11 +45,14 @@ from drest_torch.evaluation import Evaluation, Evaluator
 from drest_torch.loggers import Loggers
 from drest_torch.progress import Progress
 from drest_torch.report import Row, Score
-from drest_torch.turns import Turn, reward_of, turn_of
+from drest_torch.together import Together, joined, mean
+from drest_torch.turns import Turn, compiled, reward_of, turn_of
 from envs.mdp import NUM_ACTIONS, compile_levels
 from envs.observations import Observation, make_observation
 from envs.symmetry import turned_actions
 
+CHECKPOINTS = "checkpoints"
+"""In a run's folder, that of its checkpoints."""
 TRAINED_LEVELS_REPORTED = 1000
 """Of a larger training set the final evaluation takes so many levels; held-out sets it takes whole."""
 
@@ -76,9 +81,12 @@ class Run:
         self.device = _device(cfg.device)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
-        self.generator = torch.Generator(self.device).manual_seed(cfg.seed)
+        self.seeds = range(cfg.seed, cfg.seed + cfg.agents)
+        self.draws = Draws([torch.Generator(self.device).manual_seed(seed) for seed in self.seeds])
         self.map_size = map_size(cfg, self.levels)
         self.reward = reward_of(cfg)
+        self.agents = [Together(folder, cfg, index) for index in range(cfg.agents)] if cfg.agents > 1 else []
+        """Of one agent, the folder is the run's."""
         self.learner, self.turn = self._build()
         self.selection = self._evaluator(self.levels.selection) if self.levels.selection else None
         at_most = cfg.evaluated_levels
@@ -90,11 +98,15 @@ class Run:
         mdp = compile_levels(self.levels.train, self.device, at_least=self.map_size)
         observe = make_observation(cfg.policy.observation, mdp)
         algorithm = algorithms()[cfg.algo.name].Algorithm
-        turn = turn_of(cfg, self.levels, mdp, observe, self.generator)
-        policy, critic = networks(cfg, observe, turn.context_size, with_critic=algorithm.needs_critic)
-        learner = algorithm(
-            policy.to(self.device), None if critic is None else critic.to(self.device), cfg.algo, self.generator
-        )
+        turn = turn_of(cfg, self.levels, mdp, observe, self.draws)
+        made = [
+            networks(cfg, observe, turn.context_size, with_critic=algorithm.needs_critic, seed=seed)
+            for seed in self.seeds
+        ]
+        policy, critic = (joined(each, self.device) for each in zip(*made, strict=True))
+        learner = algorithm(policy, critic, cfg.algo, self.draws)
+        if cfg.compile:
+            learner.loss = compiled(cfg, learner.loss)
         turn.begin(learner)
         return learner, turn
 
@@ -114,6 +126,9 @@ class Run:
             _interruptible() as interrupted,
         ):
             state.wandb_id = loggers.run_id
+            for agent in self.agents:
+                agent.begin(state.steps)
+                data.write_split(self.levels, agent.cfg, agent.folder)
             if state.steps == 0:
                 loggers.log(0, self._watch())
             while state.steps < cfg.env_steps:
@@ -150,37 +165,46 @@ class Run:
         state.steps += taken.steps
         state.episodes += taken.episodes
         state.updates += 1
-        return scheduled | {name: float(value) for name, value in taken.metrics.items()}
+        return scheduled | _numbers(taken.metrics)
+
+    def _policies(self) -> list[Any]:
+        """The policy of each agent as it is."""
+        policy = self.learner.policy
+        return [policy] if self.cfg.agents == 1 else [policy.agent(index) for index in range(self.cfg.agents)]
 
     def _watch(self) -> dict[str, float]:
-        """The metrics of the policy as it is, on the levels that are looked at during training."""
+        """The metrics of the policy as it is, on the levels that are looked at during training.
+
+        Of several agents they are the means; each agent's own stand in its folder.
+        """
         watched = self.watched if self.selection is None else {**self.watched, "selection": self.selection}
-        return {
-            f"eval/{split}/{name}": value
-            for split, each in watched.items()
-            for name, value in each.evaluate(self.learner.policy).means().items()
-        }
+        found = [
+            {
+                f"eval/{split}/{name}": value
+                for split, each in watched.items()
+                for name, value in each.evaluate(policy).means().items()
+            }
+            for policy in self._policies()
+        ]
+        for agent, metrics in zip(self.agents, found, strict=False):
+            agent.log(self.state.steps, metrics)
+        return mean(found)
 
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
         cfg = self.cfg
-        summary: dict[str, Any] = {
-            "algo": cfg.algo.name,
-            "reward": cfg.reward.name,
-            "seed": cfg.seed,
-            "env_steps": self.state.steps,
-            "mini_episodes": self.state.episodes,
-            "wall_seconds": round(self.state.wall_seconds, 3),
-            "splits": {},
-        }
-        for split, levels in self.levels.reported.items():
-            shown = levels[:TRAINED_LEVELS_REPORTED] if split == "train" else levels
-            each = self._evaluator(shown)
-            found = each.evaluate(self.learner.policy)
-            file = f"levels_{split}.json"
-            write_json(self.folder / file, found.records())
-            summary["splits"][split] = split_summary(found, each.evaluate_uniform(), len(shown)) | {"file": file}
-            self._draw(split, each, found, loggers)
+        splits = [
+            self._splits(policy, folder, loggers)
+            for policy, folder in zip(
+                self._policies(), [each.folder for each in self.agents] or [self.folder], strict=True
+            )
+        ]
+        summary = self._summary(cfg.seed) | {"splits": mean(splits)}
+        if self.agents:
+            summary["agents"] = {}
+            for agent, found in zip(self.agents, splits, strict=True):
+                write_json(agent.folder / "summary.json", self._summary(agent.seed) | {"splits": found})
+                summary["agents"][str(agent.seed)] = found
         write_json(self.folder / "summary.json", summary)
         curves = self.folder / "pictures" / "learning.png"
         figures.learning_curves(self.folder / "metrics.jsonl", curves)
@@ -195,19 +219,44 @@ class Run:
         )
         return summary
 
-    def _draw(self, split: str, each: Evaluator, found: Evaluation, loggers: Loggers) -> None:
-        folder = self.folder / "pictures" / split
-        pictures = draw_policies(each, self.learner.policy, found, folder, most=self.cfg.pictures)
-        for path in pictures:
-            loggers.picture(f"{split}/{path.stem}", path)
+    def _summary(self, seed: int) -> dict[str, Any]:
+        return {
+            "algo": self.cfg.algo.name,
+            "reward": self.cfg.reward.name,
+            "seed": seed,
+            "env_steps": self.state.steps,
+            "mini_episodes": self.state.episodes,
+            "wall_seconds": round(self.state.wall_seconds, 3),
+        }
+
+    def _splits(self, policy: Any, folder: Path, loggers: Loggers) -> dict[str, Any]:
+        """The numbers of each split; every level's, and pictures, go to a folder."""
+        splits = {}
+        for split, levels in self.levels.reported.items():
+            shown = levels[:TRAINED_LEVELS_REPORTED] if split == "train" else levels
+            each = self._evaluator(shown)
+            found = each.evaluate(policy)
+            file = f"levels_{split}.json"
+            write_json(folder / file, found.records())
+            splits[split] = split_summary(found, each.evaluate_uniform(), len(shown)) | {"file": file}
+            pictures = folder / "pictures" / split
+            for path in draw_policies(each, policy, found, pictures, most=self.cfg.pictures):
+                if not self.agents:
+                    loggers.picture(f"{split}/{path.stem}", path)
+        return splits
 
     # --------------------------------------------------------------------------------- saved and resumed
 
     @property
     def checkpoints(self) -> Path:
-        return self.folder / "checkpoints"
+        return self.folder / CHECKPOINTS
 
     def save(self) -> None:
+        for agent in self.agents:
+            folder = agent.folder / CHECKPOINTS
+            meta = asdict(replace(self.state, wandb_id=None))
+            save_checkpoint(step_path(folder, self.state.steps), agent.tensors(self.learner), meta)
+            prune(folder, self.cfg.keep_last)
         self._write(step_path(self.checkpoints, self.state.steps))
         prune(self.checkpoints, self.cfg.keep_last)
 
@@ -221,6 +270,9 @@ class Run:
             self._write(self.checkpoints / "best.safetensors")
 
     def _write(self, path: Path) -> None:
+        save_checkpoint(path, self._tensors() | self.draws.tensors(), asdict(self.state))
+
+    def _tensors(self) -> dict[str, Tensor]:
         learner = self.learner
         tensors = module_tensors("policy", learner.policy)
         if learner.critic is not None:
@@ -228,9 +280,7 @@ class Run:
         for name, optimizer in learner.optimizers.items():
             tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
         tensors |= {f"learner.{name}": value for name, value in learner.tensors().items()}
-        tensors |= {f"turn.{name}": value for name, value in self.turn.tensors().items()}
-        tensors["generator"] = self.generator.get_state()
-        save_checkpoint(path, tensors, asdict(self.state))
+        return tensors | {f"turn.{name}": value for name, value in self.turn.tensors().items()}
 
     def restore(self) -> None:
         """Take up the run where its last checkpoint left it; a run killed before its first one starts anew."""
@@ -249,20 +299,22 @@ class Run:
         for name, value in self.turn.tensors().items():
             value.copy_(tensors[f"turn.{name}"])
         self.turn.restored()
-        self.generator.set_state(tensors["generator"])
+        self.draws.restore(tensors)
         self.state = State(**meta)
 
 
 # --------------------------------------------------------------------------------------- building blocks
 
 
-def networks(cfg: Config, observe: Observation, context: int, *, with_critic: bool) -> tuple[Policy, Critic | None]:
+def networks(
+    cfg: Config, observe: Observation, context: int, *, with_critic: bool, seed: int
+) -> tuple[Policy, Critic | None]:
     """A policy and, where the algorithm has one, a critic; their weights follow from the seed alone."""
     size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation)
     noise = cfg.policy.noise
     symmetries, critic = _symmetries(cfg, observe), None
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(cfg.seed)
+        torch.manual_seed(seed)
         policy = algorithms()[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, noise, symmetries)
         if with_critic:
             scale = observe.scale.cpu()
@@ -304,6 +356,13 @@ def map_size(cfg: Config, levels: data.Levels) -> tuple[int, int]:
     if cfg.policy.symmetric or cfg.levels.symmetries:  # a quarter turn puts rows for columns
         return max(height, width), max(height, width)
     return height, width
+
+
+def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
+    """Metrics as numbers, of several agents their means: all are got from the device at once."""
+    tensors = {name: value for name, value in metrics.items() if isinstance(value, Tensor)}
+    found = torch.stack([value.double().mean() for value in tensors.values()]).tolist() if tensors else []
+    return metrics | dict(zip(tensors, found, strict=True))
 
 
 def split_summary(found: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
+from algos.draws import Draws
 from algos.tabular import rules_for
 from drest_torch import data
 from drest_torch.collection import Collector, Reward
 from drest_torch.config import Config, learns_from
 from drest_torch.evaluation import ExactLevels
+from drest_torch.lockstep import LockstepCollector
 from drest_torch.source import Source, Stream
 from drest_torch.tables import check_finite, tabulate
 from envs.levels import Level
@@ -31,9 +35,9 @@ class Taken:
     """What a turn came to."""
 
     steps: int
-    """Environment steps."""
+    """Environment steps of each agent."""
     episodes: int
-    """Mini-episodes."""
+    """Mini-episodes of each agent."""
     metrics: dict[str, float | Tensor]
 
 
@@ -85,8 +89,9 @@ class PlayedTurn(SourceTurn):
             self.collector.play_on(*self.ready(self.source.draw(self.collector.slots // self.collector.group)))
         batch = self.collector.collect(learner.policy)
         metrics = learner.update(batch)
-        played = {"train/return": batch.reward.mean(), "train/mini_episode_steps": batch.steps / batch.episodes}
-        return Taken(batch.steps, batch.episodes, metrics | played)
+        steps = batch.steps
+        played = {"train/return": batch.reward.mean(), "train/mini_episode_steps": steps / batch.episodes}
+        return Taken(steps // batch.agents, batch.episodes // batch.agents, metrics | played)
 
 
 class ExactTurn(SourceTurn):
@@ -129,12 +134,12 @@ class WorldTurn(Turn):
         return Taken(steps, self.episodes, metrics | {"train/mini_episode_steps": steps / self.episodes})
 
 
-def turn_of(cfg: Config, levels: data.Levels, mdp: Mdp, observe: Observation, generator: torch.Generator) -> Turn:
+def turn_of(cfg: Config, levels: data.Levels, mdp: Mdp, observe: Observation, draws: Draws) -> Turn:
     """The turns of a run's algorithm."""
     reward = reward_of(cfg)
     if learns_from(cfg) == "world":
         return WorldTurn(mdp, reward, cfg.algo)
-    source = _source(cfg, levels, generator)
+    source = _source(cfg, levels, draws.generators[0])
     if learns_from(cfg) == "levels":
         exact = ExactLevels(
             source,
@@ -153,18 +158,35 @@ def turn_of(cfg: Config, levels: data.Levels, mdp: Mdp, observe: Observation, ge
         return compiled, solve(compiled, reward.gamma), make_observation(cfg.policy.observation, compiled)
 
     slots, group = data.slots_and_group(cfg)
-    collector = Collector(
+    options: dict[str, Any] = {"compiled": partial(compiled, cfg)} if cfg.compile else {}
+    collector = (LockstepCollector if data.in_lockstep(cfg) else Collector)(
         mdp,
         solve(mdp, reward.gamma),
         observe,
         reward,
-        slots=slots,
+        slots=slots * cfg.agents,
         group=group,
-        generator=generator,
+        draws=draws,
+        **options,
         noise_bits=cfg.policy.noise_kind == "bits",
         most_lengths=levels.split.config.lengths[1] if levels.split is not None else None,
     )
     return PlayedTurn(source, collector, ready)
+
+
+def compiled(cfg: Config, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function compiled for shapes that never change."""
+    if not cfg.graphs:
+        made: Callable[..., Any] = torch.compile(function, dynamic=False)
+        return made
+    replayed = torch.compile(function, dynamic=False, mode="reduce-overhead")
+
+    def replay(*args: Any) -> Any:
+        """The next replay writes over what the last one gave."""
+        torch.compiler.cudagraph_mark_step_begin()
+        return tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, replayed(*args))
+
+    return replay
 
 
 def _source(cfg: Config, levels: data.Levels, draws: torch.Generator) -> Source:

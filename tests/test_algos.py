@@ -9,8 +9,9 @@ from torch import nn
 from algos import a2c, exact, ppo, reinforce
 from algos.advantages import estimate
 from algos.batch import sample
+from algos.draws import Draws
 from algos.networks import Critic, Policy, Size
-from algos.updates import linear, minibatches
+from algos.updates import linear
 from drest_torch.collection import Collector, Reward
 from drest_torch.evaluation import ExactLevels
 from drest_torch.metrics import neutrality, usefulness
@@ -81,7 +82,7 @@ def test_without_a_critic_the_advantage_is_the_reward_to_go():
 def test_minibatches_part_the_batch_by_groups():
     collector, policy = make(NINE, slots=64, noise=1)
     batch = collector.collect(policy)
-    parts = list(minibatches(batch, 5, torch.Generator().manual_seed(0)))
+    parts = list(batch.parts(5, Draws.of(torch.Generator().manual_seed(0))))
     steps = torch.cat([part.steps for part in parts])
     assert torch.equal(steps.sort().values, torch.arange(batch.steps))
     for part in parts:
@@ -114,7 +115,8 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
 def test_schedule_and_sampling():
     assert [linear(1.0, 0.0, p) for p in (0, 0.25, 1, 2)] == [1, 0.75, 0, 0]
     logits = torch.tensor([0.1, 0.2, 0.3, 0.4]).log().expand(40_000, 4)
-    counts = sample(logits, torch.Generator().manual_seed(0)).bincount(minlength=4) / 40_000
+    uniform = torch.rand(logits.shape, generator=torch.Generator().manual_seed(0))
+    counts = sample(logits, uniform).bincount(minlength=4) / 40_000
     assert torch.allclose(counts, torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.01)
 
 
@@ -195,7 +197,7 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, group, credi
     mdp = compile_levels([TINY])
     collector = Collector(
         mdp, solve(mdp), make_observation("grid", mdp), reward, slots=4096, group=group,
-        generator=torch.Generator().manual_seed(0),
+        draws=torch.Generator().manual_seed(0),
     )  # fmt: skip
     gradients = []
     for _ in range(12 if counting == "averaged" else 4):
@@ -221,7 +223,7 @@ def train(module, lam, updates, *, divide=True, noise=0, counting="averaged"):
         critic, collector = None, SimpleNamespace(collect=lambda policy: batch)
     else:
         slots, group = (512, 32) if counting == "averaged" else (16, 1)
-        collector = Collector(mdp, optima, observe, reward, slots=slots, group=group, generator=generator)
+        collector = Collector(mdp, optima, observe, reward, slots=slots, group=group, draws=generator)
         context = collector.context_size
         critic = Critic(observe.shape, Size(32, 1), scale=observe.scale, context=context, noise=noise)
     learner = module.Algorithm(policy, critic if module.Algorithm.needs_critic else None, SETTINGS, generator)

@@ -25,7 +25,7 @@ def make(levels, *, slots=32, group=4, counting="averaged", episodes=6, lam=0.8,
     reward = Reward(lam, gamma, episodes, counting, **kwargs)
     group = group if counting == "averaged" else 1
     generator = torch.Generator().manual_seed(seed)
-    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=slots, group=group, generator=generator)
+    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=slots, group=group, draws=generator)
     torch.manual_seed(1)
     policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 1), scale=observe.scale, noise=noise)
     for parameter in policy.parameters():

@@ -115,7 +115,7 @@ def test_loss_and_gradient_equal_torchrls(batch, networks, ours, theirs):
     learner.update(batch)
     (mine,) = losses
 
-    advantage, target = learner.advantages(batch)
+    advantage, target = learner.advantages(batch, batch.whole())
     data = TensorDict(
         {
             "observation": batch.observation[batch.seen],
@@ -162,7 +162,7 @@ def test_sequential_rewards_equal_those_of_the_transform(gamma, divide_by_best):
     observe = make_observation("grid", mdp)
     reward = Reward(0.9, gamma, episodes, counting="sequential", divide_by_best=divide_by_best)
     generator = torch.Generator().manual_seed(0)
-    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=len(LEVELS), group=1, generator=generator)
+    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=len(LEVELS), group=1, draws=generator)
     policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 1), scale=observe.scale)
     batch = collector.collect(policy)  # as many slots as levels: the draw is spread evenly, slot i plays level i
     played = [batch.action[batch.episode % batch.slots == slot].tolist() for slot in range(batch.slots)]
