@@ -48,7 +48,13 @@ GOALS = (
     Goal(
         "mlp",
         "MLP on `peer_like`",
-        (*GENERALIST, "levels=peer_like", "levels.symmetries=true", *LONG),
+        (
+            *GENERALIST,
+            "levels=peer_like",
+            "levels.symmetries=true",
+            "reward.episodes_per_meta=44",
+            "env_steps=160000000",
+        ),
         {OWN: (0.95, 0.95), PEER: (0.95, 0.95)},
     ),
     Goal(

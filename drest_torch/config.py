@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+import torch
 from omegaconf import MISSING, OmegaConf
 
 import algos
@@ -135,6 +137,7 @@ class EvaluateConfig:
     run: str | None = MISSING
     levels: LevelsConfig = field(default_factory=LevelsConfig)
     checkpoint: str = MISSING
+    device: str = MISSING
     greedy: bool = MISSING
     out: str | None = MISSING
     pictures: str | None = MISSING
@@ -187,6 +190,7 @@ def check_values(cfg: Any) -> None:
         if value is not None and value not in choices:
             raise ConfigError(f"{key}={value}; expected one of {', '.join(choices)}")
     check_limits(cfg, LIMITS)
+    device_of(cfg.device)
     noise = cfg.policy.noise
     if cfg.policy.noise_kind == "bits" and noise > MAX_NOISE_BITS:
         raise ConfigError(
@@ -202,6 +206,17 @@ def check_limits(cfg: Any, limits: Limits, prefix: str = "") -> None:
             value = OmegaConf.select(cfg, key)
             if value is not None and not good(value):
                 raise ConfigError(f"{prefix}{key}={value}; expected a number {words}")
+
+
+def device_of(name: str) -> torch.device:
+    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
+    if match is None:
+        raise ConfigError(f"device={name}; expected cpu, cuda or cuda:N")
+    if name != "cpu" and int(match[1] or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"device={name}, but torch finds {torch.cuda.device_count()} CUDA devices here; use device=cpu"
+        )
+    return torch.device(name)
 
 
 def algorithms() -> dict[str, ModuleType]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from omegaconf import MISSING, OmegaConf
 
-from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values, learns_from
+from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values, device_of, learns_from
 from envs import generator, splits
 from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
 from envs.symmetry import NUM_SYMMETRIES
@@ -39,7 +40,7 @@ def load(cfg: Config) -> Levels:
         slots_and_group(cfg)
     if learns_from(cfg) == "world":
         _check_table(cfg)
-    split = _split(cfg.levels)
+    split = _split(cfg.levels, device_of(cfg.device))
     if cfg.levels.fresh and split is None:
         raise ConfigError("levels.fresh=true, but there is no generator for these levels; use levels=generated, say")
     train, selection, heldout = (
@@ -62,7 +63,7 @@ def load(cfg: Config) -> Levels:
     return Levels(train, selection, reported, split)
 
 
-def _split(levels: LevelsConfig) -> splits.Split | None:
+def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
     """The generated levels, where it is these that are asked for."""
     if levels.path is not None or levels.generator is None:
         return None
@@ -74,6 +75,7 @@ def _split(levels: LevelsConfig) -> splits.Split | None:
         selection=levels.selection,
         test=levels.heldout,
         seed=levels.split_seed,
+        device=device,
     )
 
 

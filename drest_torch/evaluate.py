@@ -19,7 +19,7 @@ register()
 @stop_on_mistakes
 def main(cfg: Any) -> None:
     folder = saved.SHIPPED if cfg.run is None else Path(cfg.run)
-    agent = saved.Agent(folder, checkpoint=cfg.checkpoint)
+    agent = saved.Agent(folder, checkpoint=cfg.checkpoint, device=cfg.device)
     results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), greedy=cfg.greedy)
     print_table(results.rows())
     if cfg.out is not None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from omegaconf import OmegaConf
 
 from algos.networks import Policy
@@ -21,7 +20,7 @@ from drest_torch.checkpoints import (
     step_path,
     write_whole,
 )
-from drest_torch.config import ConfigError, LevelsConfig
+from drest_torch.config import ConfigError, LevelsConfig, device_of
 from drest_torch.evaluation import Evaluation, Evaluator
 from drest_torch.report import Row
 from drest_torch.training import (
@@ -45,9 +44,10 @@ SHIPPED = Path(__file__).resolve().parent / "agents" / "generalist"
 class Agent:
     """The policy of a run's checkpoint: ``last``, ``best`` or a file."""
 
-    def __init__(self, folder: Path, *, checkpoint: str = "last") -> None:
+    def __init__(self, folder: Path, *, checkpoint: str = "last", device: str = "cpu") -> None:
         self.folder = folder
         self.cfg = load_config(folder)
+        self.device, self.cfg.device = device_of(device), device
         if self.cfg.levels.generator is not None:
             # To make them takes seconds, and one tells what an observation looks like as well as all.
             self.cfg.levels.train = 1
@@ -60,6 +60,7 @@ class Agent:
         self.checkpoint = self._find(checkpoint)
         tensors, _ = load_checkpoint(self.checkpoint)
         load_module("policy", self.policy, tensors, self.checkpoint)
+        self.policy.to(self.device)
 
     def _find(self, checkpoint: str) -> Path:
         folder = self.folder / "checkpoints"
@@ -85,7 +86,7 @@ class Agent:
                 )
         if self.cfg.policy.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
-        ready = evaluator(self.cfg, list(levels), self.map_size, torch.device("cpu"))
+        ready = evaluator(self.cfg, list(levels), self.map_size, self.device)
         if ready.observe.shape != self.shape:
             raise ConfigError(
                 f"the levels' {self.cfg.policy.observation} observation has shape {ready.observe.shape} and the "

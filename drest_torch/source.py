@@ -75,5 +75,5 @@ class Stream(Source):
 
     def restored(self) -> None:
         self._coming: Iterator[Level] = generator.stream(
-            self.split.config, self.split.seed, first=int(self.first), without=self.without
+            self.split.config, self.split.seed, first=int(self.first), without=self.without, device=self.draws.device
         )

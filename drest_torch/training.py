@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 import signal
 import sys
 import time
@@ -40,7 +39,7 @@ from drest_torch.checkpoints import (
     step_path,
     write_whole,
 )
-from drest_torch.config import Config, ConfigError, algorithms
+from drest_torch.config import Config, ConfigError, algorithms, device_of
 from drest_torch.evaluation import Evaluation, Evaluator
 from drest_torch.loggers import Loggers
 from drest_torch.progress import Progress
@@ -78,7 +77,7 @@ class Run:
         self.state = State()
         self.levels = data.load(cfg)
         data.check(cfg, self.levels)
-        self.device = _device(cfg.device)
+        self.device = device_of(cfg.device)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
         self.seeds = range(cfg.seed, cfg.seed + cfg.agents)
@@ -418,17 +417,6 @@ def resume_command(folder: Path) -> str:
 
 def write_json(path: Path, value: Any) -> None:
     write_whole(path, (json.dumps(value, indent=2) + "\n").encode())
-
-
-def _device(name: str) -> torch.device:
-    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
-    if match is None:
-        raise ConfigError(f"device={name}; expected cpu, cuda or cuda:N")
-    if name != "cpu" and int(match[1] or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            f"device={name}, but torch finds {torch.cuda.device_count()} CUDA devices here; use device=cpu"
-        )
-    return torch.device(name)
 
 
 @contextmanager

@@ -44,6 +44,9 @@ class Drafts(NamedTuple):
     luck: Tensor
     """[n, len(THINNED)] a number from [0, 1) for each filter that may have weights."""
 
+    def to(self, device: torch.device | str) -> Drafts:
+        return Drafts(*(values.to(device) for values in self))
+
     def where(self, chosen: Tensor) -> Drafts:
         """The chosen drafts of [n]."""
         index = chosen.nonzero().squeeze(-1)
@@ -221,7 +224,7 @@ def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
     """The drafts as `compile_levels` makes a level set of them, which goes level by level; without the levels."""
     count, cells = drafts.walls.shape
     first_spot = (torch.arange(count) * cells).unsqueeze(-1)
-    ways = _open_ways(config.height[1], config.width[1])
+    ways = _open_ways(config.height[1], config.width[1]).to(drafts.walls.device)
     blocked = drafts.walls.index_select(1, ways).reshape(count, cells, NUM_ACTIONS)
     goto = torch.where(blocked, torch.arange(cells).unsqueeze(-1), ways.reshape(cells, NUM_ACTIONS))
     is_coin, is_button = drafts.coins > 0, drafts.delay > 0

@@ -28,41 +28,49 @@ from envs.symmetry import canonical_key
 
 __all__ = ["GeneratorConfig", "draft_number", "generate", "stream"]
 
-DRAFTS_AT_ONCE = 1024
-"""Which levels come out does not depend on it."""
+DRAFTS_AT_ONCE, DRAFTS_AT_ONCE_ON_GPU = 1024, 16_384
+"""Which levels come out does not depend on them."""
 MAX_REFUSED = 100_000
 """Drafts in a row that may be refused before the ranges are blamed."""
 
 
-def generate(config: GeneratorConfig, count: int, *, seed: int) -> list[Level]:
+def generate(config: GeneratorConfig, count: int, *, seed: int, device: torch.device | str = "cpu") -> list[Level]:
     """The first ``count`` levels of :func:`stream`."""
-    return list(islice(stream(config, seed), count))
+    return list(islice(stream(config, seed, device=device), count))
 
 
 def stream(
-    config: GeneratorConfig, seed: int, *, first: int = 0, without: Collection[str] = frozenset()
+    config: GeneratorConfig,
+    seed: int,
+    *,
+    first: int = 0,
+    without: Collection[str] = frozenset(),
+    device: torch.device | str = "cpu",
 ) -> Iterator[Level]:
     """Levels without end, always the same ones for a seed; a level may come twice.
 
     The name of a level, such as ``gen-7-000123``, says the seed and which draft it was. ``first`` is the draft
     to begin with: a stream goes on where it stood from ``draft_number(level) + 1``. Levels whose canonical key
-    is among ``without`` are left out: fresh levels for training are then never held-out ones.
+    is among ``without`` are left out: fresh levels for training are then never held-out ones. Drafts are drawn and
+    searched on the device.
     """
     if not 0 <= seed < 1 << 62:
         raise LevelError(f"generator: seed {seed}; expected a whole number from 0 to 2^62 - 1")
     if first < 0:
         raise LevelError(f"generator: draft {first} to begin with; expected a whole number from 0")
     last_accepted = first - 1
+    at_once = DRAFTS_AT_ONCE if torch.device(device).type == "cpu" else DRAFTS_AT_ONCE_ON_GPU
     while True:
-        drafts = draw(config, seed, torch.arange(first, first + DRAFTS_AT_ONCE))
-        drafts = drafts.where(~walled_in(drafts, config))
-        drafts = drafts.where(passed(drafts, config))
+        with torch.device(device):
+            drafts = draw(config, seed, torch.arange(first, first + at_once))
+            drafts = drafts.where(~walled_in(drafts, config))
+            drafts = drafts.where(passed(drafts, config)).to("cpu")
         for level in to_levels(drafts, config, seed):
             if without and canonical_key(level) in without:
                 continue
             last_accepted = draft_number(level)
             yield level
-        first += DRAFTS_AT_ONCE
+        first += at_once
         if first - last_accepted > MAX_REFUSED:
             raise LevelError(_none_found(config))
 

@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from envs import generator
 from envs.generator import GeneratorConfig
 from envs.levels import Level, LevelError, write_file
@@ -40,14 +42,22 @@ class Split:
         return frozenset(canonical_key(level) for level in (*self.selection, *self.test))
 
 
-def make_split(config: GeneratorConfig, *, train: int, selection: int, test: int, seed: int) -> Split:
+def make_split(
+    config: GeneratorConfig,
+    *,
+    train: int,
+    selection: int,
+    test: int,
+    seed: int,
+    device: torch.device | str = "cpu",
+) -> Split:
     """So many generated levels for each purpose, all different from each other.
 
     The test levels are the first different ones of the generator's stream, the selection levels the next, the
     training levels those after them. So what is held out does not change with the number of training levels,
     and of two such numbers the larger has all training levels of the smaller.
     """
-    levels = distinct(generator.stream(config, seed))
+    levels = distinct(generator.stream(config, seed, device=device))
     first, second, rest = (list(islice(levels, count)) for count in (test, selection, train))
     return Split(train=rest, selection=second, test=first, config=config, seed=seed)
 
