@@ -46,7 +46,7 @@ class Draws:
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         states = tensors["generator"].reshape(self.agents, -1)
         for generator, state in zip(self.generators, states, strict=True):
-            generator.set_state(state.contiguous())
+            generator.set_state(state.clone())  # it reads from the beginning of a tensor's storage
 
     def _joined(self, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
         drawn = [draw(generator) for generator in self.generators]
