@@ -39,7 +39,7 @@ from drest_torch.checkpoints import (
     step_path,
     write_whole,
 )
-from drest_torch.config import Config, ConfigError, algorithms, device_of
+from drest_torch.config import Config, ConfigError, algorithms, device_of, learns_from
 from drest_torch.evaluation import Evaluation, Evaluator
 from drest_torch.loggers import Loggers
 from drest_torch.progress import Progress
@@ -94,7 +94,17 @@ class Run:
     def _build(self) -> tuple[Learner, Turn]:
         """The algorithm with its networks, and where its turns come from."""
         cfg = self.cfg
-        mdp = compile_levels(self.levels.train, self.device, at_least=self.map_size)
+        train = self.levels.train
+        # Of levels that are compiled as they are drawn, one is enough to know what a network is shown.
+        drawn_first = learns_from(cfg) == "levels" or (
+            self.levels.split and (cfg.levels.fresh or cfg.levels.symmetries)
+        )
+        mdp = compile_levels(
+            train[:1] if drawn_first else train,
+            self.device,
+            at_least=self.map_size,
+            by_chance=any(map(data.by_chance, train)),
+        )
         observe = make_observation(cfg.policy.observation, mdp)
         algorithm = algorithms()[cfg.algo.name].Algorithm
         turn = turn_of(cfg, self.levels, mdp, observe, self.draws)

@@ -127,7 +127,9 @@ def test_a_compiled_run_learns_the_same(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("overrides", [[], ["agents=3"], ["compile=true"], ["compile=true", "graphs=true"], ["algo=exact"]])
+@pytest.mark.parametrize(
+    "overrides", [[], ["agents=3"], ["compile=true"], ["compile=true", "graphs=true"], ["algo=exact"]]
+)
 def test_a_gpu_learns_what_a_processor_learns(tmp_path, overrides):
     """To the same usefulness and neutrality; the weights differ, as the random numbers do."""
     found = []
