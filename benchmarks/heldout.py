@@ -72,7 +72,13 @@ GOALS = (
     Goal(
         "three",
         "symmetric on `three_lengths`",
-        (*GENERALIST, "levels=three_lengths", "policy=symmetric", "reward.episodes_at_start=32", *LONG),
+        (
+            "algo=generalist",
+            "levels=three_lengths",
+            "policy=symmetric",
+            "reward.episodes_at_start=null",
+            "env_steps=16000000",
+        ),
         {OWN: (0.85, 0.85)},
     ),
     Goal(
