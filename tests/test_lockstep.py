@@ -6,14 +6,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torchrl.envs import TransformedEnv
 
 from algos import a2c, ppo, reinforce
 from algos.batch import Batch
 from algos.draws import Draws
 from algos.networks import Critic, Policy, Size
 from algos.stacked import Stacked
+from drest_torch import DReSTReward
 from drest_torch.collection import Reward
 from drest_torch.lockstep import LockstepCollector
+from envs.gridworld import GridworldEnv
 from envs.levels import parse_level, world
 from envs.mdp import NUM_ACTIONS, compile_levels
 from envs.observations import make_observation
@@ -187,6 +190,16 @@ def test_nothing_in_a_turn_waits_for_the_device(counting, seeds):
     needed, policy = make_needed([TINY])
     with NothingIsWaitedFor(), pytest.raises(AssertionError, match="waits for the device"):
         needed.collect(policy)
+
+
+@pytest.mark.parametrize("levels", [NINE, [LUCKY]])
+def test_a_step_of_the_environment_waits_for_nothing(levels):
+    env = TransformedEnv(GridworldEnv(levels, 32, episodes_per_meta=2, observation="centred"), DReSTReward())
+    td = env.reset()
+    for _ in range(10):
+        td.set("action", torch.randint(NUM_ACTIONS, (32,)))
+        with NothingIsWaitedFor():
+            td = env.step(td)["next"]
 
 
 def test_a_stacked_network_is_each_network_on_its_rows():
