@@ -17,7 +17,7 @@ help:
 	@echo "make test-all  the fast and the slow tests"
 	@echo "make check     formatting, lint, types and the fast tests"
 	@echo "make format    format the code and repair what ruff can repair"
-	@echo "make bench     the speed measurements in benchmarks/"
+	@echo "make bench     measure speed and write docs/benchmarks.md (a quarter of an hour)"
 	@echo "make clean     remove what builds, tests and tools left behind (not .venv, not runs/)"
 
 install: $(INSTALLED)
@@ -54,13 +54,8 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Each script in benchmarks/ is one benchmark; a name that begins with _ is a helper.
 bench: $(INSTALLED)
-	@set -e; found=; for script in benchmarks/[!_]*.py; do \
-	  test -e "$$script" || continue; found=1; \
-	  module=$${script%.py}; echo "== $$script"; $(BIN)/python -m "benchmarks.$${module##*/}"; \
-	done; \
-	test -n "$$found" || echo "There is no benchmark yet."
+	$(BIN)/python -m benchmarks.run
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

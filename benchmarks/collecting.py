@@ -1,0 +1,161 @@
+"""Collection with a policy, beside the network's own forward passes on the same number of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchrl.collectors import Collector
+from torchrl.envs import TransformedEnv
+
+from algos.batch import Batch
+from benchmarks.machine import product
+from benchmarks.measuring import GIGAFLOPS, STEPS, TIMES, Bench, Work
+from benchmarks.pipelines import Ours, Setting, actor_of, setting_of
+from drest_torch import DReSTReward
+from envs.generator import GeneratorConfig, generate
+from envs.gridworld import GridworldEnv
+from envs.levels import Level
+from envs.mdp import Mdp, compile_levels
+
+TITLE = "Collection with a policy"
+WANTED = 2.0
+"""Times the forward passes with one input for each step."""
+TORCHRL = "TorchRL's Collector, default settings"
+STEPS_AT_ONCE = 16
+"""Of every environment, for collectors that are told a number of steps and not of mini-episodes."""
+
+
+@contextmanager
+def recorded(network: nn.Module) -> Iterator[list[Tensor]]:
+    """The observations that a network is given within it, call by call."""
+    inputs: list[Tensor] = []
+    hook = network.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+    try:
+        yield inputs
+    finally:
+        hook.remove()
+
+
+@torch.no_grad()
+def passes(policy: Callable[[Tensor], Tensor], inputs: Sequence[Tensor]) -> None:
+    for each in inputs:
+        policy(each)
+
+
+def forward(policy: Callable[[Tensor], Tensor], inputs: Sequence[Tensor], steps: int) -> Work:
+    def work() -> float:
+        passes(policy, inputs)
+        return steps
+
+    return work
+
+
+def inputs_by_step(batch: Batch) -> list[Tensor]:
+    """What the network would be given if each step had its own input, tick by tick."""
+    return list(batch.observation[batch.seen].split(batch.blocks))
+
+
+def operations(network: nn.Module) -> float:
+    """Floating-point operations of its matrix products for one input."""
+    return 2.0 * sum(each.numel() for each in network.parameters() if each.ndim == 2)
+
+
+def torchrl_collector(mdp: Mdp, setting: Setting, policy: Any) -> Work:
+    env = GridworldEnv(mdp, setting.envs, episodes_per_meta=setting.reward.episodes_per_meta, observation="centred")
+    paying = DReSTReward(setting.reward.lam, num_lengths=env.optima.lengths.shape[1])
+    # Its defaults; only the warning that one of them will change is spared.
+    batches = iter(
+        Collector(
+            TransformedEnv(env, paying),
+            actor_of(policy),
+            frames_per_batch=setting.envs * STEPS_AT_ONCE,
+            total_frames=-1,
+            auto_register_policy_transforms=False,
+        )
+    )
+    return lambda: next(batches).numel()
+
+
+SB3 = ("SB3's collect_rollouts, 64 plain environments", "SB3's collect_rollouts, our vector environment")
+
+
+def sb3_collectors(levels: Sequence[Level], setting: Setting) -> dict[str, Work]:
+    from benchmarks.plain import PlainLevels, meta_reward
+    from benchmarks.sb3 import StableBaselines, TensorVecEnv, plain_vec_env
+    from envs.gym import GridworldVectorEnv
+
+    vector = GridworldVectorEnv(levels, setting.envs, observation="centred", reward=meta_reward(setting.reward))
+    plain = plain_vec_env(PlainLevels(levels), setting.reward, 64)
+    setting = replace(setting, steps=STEPS_AT_ONCE)
+    envs = {SB3[0]: (plain, 64), SB3[1]: (TensorVecEnv(vector), setting.envs)}
+    return {
+        name: StableBaselines(env, replace(setting, envs=count)).collector(STEPS_AT_ONCE)
+        for name, (env, count) in envs.items()
+    }
+
+
+def run(bench: Bench) -> None:
+    levels = generate(GeneratorConfig(), bench.size(2_000, 20), seed=0)
+    mdp = compile_levels(levels, bench.device)
+    slots = bench.size(4_096, 64)
+    averaged = replace(setting_of("ppo"), envs=slots)
+    _beside_others(bench, levels, mdp, averaged)
+    one_by_one = replace(averaged.reward, counting="sequential", episodes_per_meta=2)
+    _beside_passes(bench, "sequential counting, E = 2", mdp, replace(averaged, reward=one_by_one, group=1))
+
+
+def _beside_others(bench: Bench, levels: Sequence[Level], mdp: Mdp, setting: Setting) -> None:
+    ours = _beside_passes(bench, f"averaged counting in groups of {setting.group}", mdp, setting)
+    bench.table(
+        f"Collection of others, {setting.envs:,} slots",
+        f"The same network, {STEPS_AT_ONCE} steps of every environment at a time.",
+    )
+    collector = ours.collector
+    works = {
+        "ours": lambda: collector.collect(ours.learner.policy).steps,
+        TORCHRL: torchrl_collector(mdp, setting, ours.learner.policy),
+    }
+    if bench.on_cpu:
+        with bench.optional(SB3, STEPS):
+            works |= sb3_collectors(levels, setting)
+    bench.compare(bench.measure(works), STEPS, baselines=(TORCHRL, *SB3))
+
+
+def _beside_passes(bench: Bench, how: str, mdp: Mdp, setting: Setting) -> Ours:
+    ours = Ours(mdp, setting)
+    policy, collector = ours.learner.policy, ours.collector
+    with recorded(policy) as distinct:
+        batch = collector.collect(policy)
+    every = inputs_by_step(batch)
+    share = sum(map(len, distinct)) / batch.steps
+    size = setting.size
+    bench.table(
+        f"{setting.envs:,} slots, {how}, {size.depth} × {size.width} MLP, `centred` observation",
+        f"{batch.steps:,} steps a batch, whose inputs are to {share:.0%} distinct: the collector asks the network for "
+        "these alone. The forward passes are its own, tick by tick, on these inputs, and on one input for each step; "
+        "the last is what a collector cannot do without unless it finds what is equal, and what is held against "
+        f"“at most {WANTED:g} times”.",
+    )
+    names = ("our collector", "forward passes, distinct inputs", "forward passes, one input for each step")
+    peak = "largest matrix product"
+    times = bench.measure(
+        {
+            names[0]: lambda: collector.collect(policy).steps,
+            names[1]: forward(policy, distinct, batch.steps),
+            names[2]: forward(policy, every, batch.steps),
+            peak: product(bench.size(2_048, 256), bench.device),
+        }
+    )
+    bench.compare({name: times[name] for name in names}, STEPS, baselines=names[1:])
+    collected, on_distinct, on_every = (times[name] for name in names)
+    bench.figure("collection ÷ forward passes, distinct inputs", TIMES, collected.over(on_distinct))
+    ratio = "collection ÷ forward passes, one input for each step"
+    bench.figure(ratio, TIMES, collected.over(on_every), wanted=WANTED)
+    found = {names[2]: on_every.times(operations(policy)), peak: times[peak]}
+    bench.compare({f"{name}: operations": each for name, each in found.items()}, GIGAFLOPS, limit=f"{peak}: operations")
+    return ours

@@ -1,0 +1,89 @@
+"""Exact evaluation of a policy on a level set, beside the passes of its network alone and beside sampling."""
+
+from __future__ import annotations
+
+import torch
+
+from algos.networks import Policy, Size
+from benchmarks.collecting import passes
+from benchmarks.measuring import SECONDS, TIMES, Bench, Work, once
+from drest_torch.collection import Collector, Reward
+from drest_torch.evaluation import Evaluator, observe
+from envs.generator import GeneratorConfig, generate
+from envs.mdp import NUM_ACTIONS
+from envs.propagator import Reachable, uniform_policy
+
+TITLE = "Exact evaluation"
+WANTED, WANTED_UNIFORM = 2.0, 0.05
+AT_ONCE = 8_192
+"""Inputs of a pass: so many fit into a processor's caches."""
+PRECISION, GROUP = 0.01, 16
+
+
+def evaluator_of(bench: Bench) -> Evaluator:
+    levels = generate(GeneratorConfig(coins=(2, 4)), bench.size(200, 8), seed=0)
+    return Evaluator(levels, "centred", gamma=0.95, lam=0.9, episodes_per_meta=64, device=bench.device)
+
+
+def sampling(evaluator: Evaluator, policy: Policy, device: torch.device) -> tuple[Work, int]:
+    """As much of the sampling as one batch is: what amounts to 1 finds P(L = l) = 1/2 to within ``PRECISION``."""
+    needed = round(0.25 / PRECISION**2)
+    collector = Collector(
+        evaluator.mdp,
+        evaluator.optima,
+        evaluator.observe,
+        Reward(lam=0.9, gamma=0.95, episodes_per_meta=64),
+        slots=GROUP * len(evaluator.levels),
+        group=GROUP,
+        generator=torch.Generator(device).manual_seed(0),
+    )
+
+    def work() -> float:
+        collector.collect(policy)
+        return GROUP / needed
+
+    return work, needed
+
+
+def run(bench: Bench) -> None:
+    evaluator = evaluator_of(bench)
+    reachable = evaluator.reachable
+    bench.table(
+        f"{len(evaluator.levels)} random levels, {len(reachable):,} reachable states, uniform policy",
+        "Beside it the states are unrolled from the levels anew, which an evaluator does once.",
+    )
+    times = bench.measure(
+        {
+            "states known": once(lambda: reachable.evaluate(uniform_policy, 0.95)),
+            "states unrolled anew": once(lambda: Reachable(evaluator.mdp).evaluate(uniform_policy, 0.95)),
+        }
+    )
+    bench.compare(times, SECONDS, wanted=dict.fromkeys(times, WANTED_UNIFORM))
+    for width in (256, 512):
+        _network(bench, evaluator, Size(bench.size(width, 16), activation="silu"))
+
+
+def _network(bench: Bench, evaluator: Evaluator, size: Size) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        see = evaluator.observe
+        policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale.cpu()).to(bench.device)
+    states, _ = evaluator.reachable.distinct(see_time=see.see_time)
+    inputs = observe(see, states).split(AT_ONCE)
+    sample, needed = sampling(evaluator, policy, bench.device)
+    bench.table(
+        f"The same, a {size.depth} × {size.width} MLP",
+        f"The passes alone are on observations that are there already, {AT_ONCE:,} at a time. Sampling is "
+        f"reckoned from one batch: {needed:,} mini-episodes a level tell a probability of 1/2 with a standard error of "
+        f"{PRECISION}.",
+    )
+    alone, sampled = "the network's passes alone", "sampling"
+    times = bench.measure(
+        {
+            "exact evaluation": once(lambda: evaluator.evaluate(policy)),
+            alone: once(lambda: passes(policy, inputs)),
+            sampled: sample,
+        }
+    )
+    bench.compare(times, SECONDS, baselines=[alone, sampled])
+    bench.figure("evaluation ÷ passes alone", TIMES, times["exact evaluation"].over(times[alone]), wanted=WANTED)

@@ -1,0 +1,164 @@
+"""Complete training as ours has it and as TorchRL's own parts make it, with the same networks and values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from tensordict.nn import TensorDictModule
+from torch import nn
+from torchrl.collectors import Collector
+from torchrl.envs import TransformedEnv
+from torchrl.modules import ProbabilisticActor, ValueOperator
+from torchrl.objectives import A2CLoss, ClipPPOLoss
+from torchrl.objectives.value import GAE
+
+from algos.networks import Critic, Policy, Size
+from algos.updates import linear
+from drest_torch import DReSTReward, collection
+from drest_torch.app import register
+from drest_torch.config import algorithms, config_folder
+from envs.gridworld import GridworldEnv
+from envs.mdp import NUM_ACTIONS, Mdp
+from envs.observations import make_observation
+from envs.solver import solve
+
+
+def composed(overrides: Sequence[str]) -> Any:
+    """The configuration of ``python -m drest_torch.train`` with these arguments."""
+    register()
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return compose("config", list(overrides))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all sides are told; ``config`` holds the values of `configs/algo/*.yaml`."""
+
+    algo: str
+    size: Size
+    config: Any
+    reward: collection.Reward
+    envs: int
+    steps: int
+    """of each environment for one update"""
+    group: int = 1
+
+    @property
+    def batch(self) -> int:
+        return self.envs * self.steps // self.config.minibatches
+
+    @property
+    def epochs(self) -> int:
+        return self.config.epochs if self.algo == "ppo" else 1
+
+
+def setting_of(algo: str, *, envs: int = 0, steps: int = 0, **changes: Any) -> Setting:
+    """Our defaults, with these changes to the algorithm's values."""
+    cfg = composed([f"algo={algo}"])
+    values: Any = OmegaConf.to_container(cfg.algo, resolve=True)
+    given, policy = cfg.reward, cfg.policy
+    return Setting(
+        algo,
+        Size(policy.width, policy.depth, policy.activation),
+        SimpleNamespace(**(values | changes)),
+        collection.Reward(given.lam, given.gamma, given.episodes_per_meta, given.counting),
+        envs=envs or values["episodes"],
+        steps=steps,
+        group=given.group,
+    )
+
+
+class Ours:
+    """The parts of a run of this project, without its logging."""
+
+    def __init__(self, mdp: Mdp, setting: Setting) -> None:
+        observe, device = make_observation("centred", mdp), mdp.device
+        generator = torch.Generator(device).manual_seed(0)
+        self.collector = collection.Collector(
+            mdp, solve(mdp), observe, setting.reward, slots=setting.envs, group=setting.group, generator=generator
+        )
+        scale = observe.scale.cpu()
+        policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=scale).to(device)
+        critic = Critic(observe.shape, setting.size, scale=scale, context=self.collector.context_size).to(device)
+        self.learner = algorithms()[setting.algo].Algorithm(policy, critic, setting.config, generator)
+
+    def iterate(self, progress: float) -> int:
+        """One batch collected and learnt from, ``progress`` (0 to 1) into the schedules; steps played."""
+        self.learner.set_progress(progress)
+        batch = self.collector.collect(self.learner.policy)
+        self.learner.update(batch)
+        return batch.steps
+
+
+def actor_of(policy: Policy) -> ProbabilisticActor:
+    """The same network as TorchRL's actor. The scale of the centred observation is 1, so its body is the network."""
+    return ProbabilisticActor(
+        TensorDictModule(policy.net.body, ["observation"], ["logits"]),
+        in_keys=["logits"],
+        distribution_class=torch.distributions.Categorical,
+        return_log_prob=True,
+    )
+
+
+class TorchRL:
+    """The library's own parts on our environment: Collector, DReSTReward, GAE, loss module, Adam."""
+
+    def __init__(self, mdp: Mdp, setting: Setting) -> None:
+        self.setting, cfg, reward = setting, setting.config, setting.reward
+        device = mdp.device
+        observe = make_observation("centred", mdp)
+        policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=observe.scale.cpu()).to(device)
+        actor = actor_of(policy)
+        critic = ValueOperator(Critic(observe.shape, setting.size, scale=observe.scale.cpu()).to(device).net.body)
+        env = GridworldEnv(
+            mdp, setting.envs, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma, observation="centred"
+        )
+        paying = DReSTReward(reward.lam, gamma=reward.gamma, num_lengths=env.optima.lengths.shape[1])
+        self.frames = setting.envs * setting.steps
+        collector = Collector(
+            TransformedEnv(env, paying),
+            actor,
+            frames_per_batch=self.frames,
+            total_frames=-1,
+            track_traj_ids=False,
+            auto_register_policy_transforms=False,
+        )
+        self.batches = iter(collector)
+        self.gae = GAE(gamma=1.0, lmbda=cfg.gae_lambda, value_network=critic, deactivate_vmap=True)
+        self.gae.set_keys(done="mini_done", terminated="mini_done")
+        common = {"critic_coeff": cfg.critic_coeff / 2, "loss_critic_type": "l2", "functional": False}
+        if setting.algo == "ppo":
+            self.loss: nn.Module = ClipPPOLoss(
+                actor, critic, clip_epsilon=cfg.clip, entropy_coeff=cfg.entropy, **common
+            )
+        else:
+            self.loss = A2CLoss(actor, critic, entropy_coeff=cfg.entropy, **common)
+        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=cfg.lr, eps=cfg.adam_eps)
+
+    def iterate(self, progress: float) -> int:
+        cfg = self.setting.config
+        self.loss.entropy_coeff.fill_(linear(cfg.entropy, cfg.entropy_end, progress))
+        for group in self.optimizer.param_groups:
+            group["lr"] = linear(cfg.lr, cfg.lr_end, progress)
+        with torch.no_grad():
+            batch = self.gae(next(self.batches)).reshape(-1)
+        if cfg.normalise_advantage:
+            advantage = batch["advantage"]
+            batch["advantage"] = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        batch = batch.select("observation", "action", "action_log_prob", "advantage", "value_target")
+        for _ in range(self.setting.epochs):
+            for index in torch.randperm(self.frames, device=batch.device).split(self.setting.batch):
+                self._descend(self.loss(batch[index]))
+        return self.frames
+
+    def _descend(self, losses: Any) -> None:
+        self.optimizer.zero_grad()
+        sum(value for key, value in losses.items() if key.startswith("loss_")).backward()
+        nn.utils.clip_grad_norm_(self.loss.parameters(), self.setting.config.max_grad_norm)
+        self.optimizer.step()

@@ -1,0 +1,104 @@
+"""Tables trained with the paper's REINFORCE: its Figure 3, and all of its tabular experiments together."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from hydra import compose, initialize_config_dir
+
+from algos.table import new_state, play
+from algos.tabular import Schedule, rules_for
+from benchmarks.measuring import SECONDS, Bench, Times, rate
+from drest_torch.app import register
+from drest_torch.config import config_folder
+from drest_torch.studies.agents import train
+from drest_torch.studies.base import all_studies, study_schemas
+from drest_torch.tables import tabulate
+from envs.levels import world
+from envs.mdp import compile_levels
+from envs.solver import solve
+
+TITLE = "Training tables"
+WANTED_FIGURE_3, WANTED_ALL = 5.0, 120.0
+AGENTS, EPISODES = 20, 131_072
+FIGURE_3 = Schedule(lr=0.25, lr_end=0.01, epsilon=0.5, epsilon_end=0.001, decay_episodes=65536, random_episodes=0)
+FIGURE_3.gradient, FIGURE_3.discount_bumps = "softmax", True
+EXPERIMENTS: dict[str, tuple[list[str], Callable[[dict[str, Any]], bool]]] = {
+    "example": (["study.agents=10"], lambda spec: spec["factors"] is None and spec["training"]["discount_bumps"]),
+    "lopsided": ([], lambda spec: spec["training"]["lam"] in (0.9, 1.0) and spec["training"]["clip"] is None),
+    "lambda_meta": ([], lambda spec: spec["training"]["clip"] is not None),
+    "worlds": (["study.agents=10"], lambda spec: True),
+}
+"""The paper's tabular experiments: its own numbers of agents, and of the studies' runs those that it has."""
+THOUSAND_EPISODES = rate("thousand mini-episodes/s", 1e3)
+
+
+def train_tables(agents: int, episodes: int) -> float:
+    """Half of the agents with the default reward, half with DReST, in one call; the mini-episodes of all."""
+    mdp = compile_levels([world("example").with_clock("moves")])
+    optima = solve(mdp, 0.95)
+    worlds = tabulate(mdp, optima)
+    divisor = optima.best_return[0].tolist()
+    rules = rules_for(agents, FIGURE_3, divisor, lam=0.9, gamma=0.95, episodes_per_meta=64)
+    rules.lam[: agents // 2] = 1.0
+    rules.divisor[: agents // 2] = 1.0
+    play(worlds, rules, new_state(np.arange(agents), worlds.target.shape[1], len(divisor)), episodes)
+    return agents * episodes
+
+
+def not_compiled(repeats: int, episodes: int) -> Times:
+    """One agent without numba's compiler, in a process of its own, as the choice is made once for a process."""
+    program = (
+        "import json, time\nfrom benchmarks.tables import train_tables\ntrain_tables(1, 10)\nfound = []\n"
+        f"for _ in range({repeats}):\n    began = time.perf_counter()\n    train_tables(1, {episodes})\n"
+        "    found.append(time.perf_counter() - began)\nprint(json.dumps(found))"
+    )
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    return Times([float(episodes)] * repeats, json.loads(done.stdout), 0.0)
+
+
+def experiment(name: str) -> None:
+    """Those of a study's runs that the paper has, one after the other, without storing or drawing."""
+    overrides, in_paper = EXPERIMENTS[name]
+    register(study_schemas())
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        cfg = compose("study", [f"study={name}", *overrides]).study
+    for job in all_studies()[name].jobs(cfg):
+        if job.spec["clock"] == "moves" and in_paper(job.spec):
+            train(job.spec, Path())
+
+
+def run(bench: Bench) -> None:
+    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+    episodes = bench.size(EPISODES, 64)
+    bench.table(
+        f"The paper's Figure 3: {AGENTS} agents × {episodes:,} mini-episodes",
+        "The first call compiles, or loads what was compiled. Without the compiler one agent plays fewer.",
+    )
+    name = "compiled, all agents at once"
+    times = bench.measure({name: lambda: train_tables(AGENTS, episodes)})
+    plain = not_compiled(bench.repeats, bench.size(1_000, 10))
+    found = times | {"the same code not compiled": plain}
+    bench.compare(found, THOUSAND_EPISODES, baselines=["the same code not compiled"])
+    bench.figure("all of it", SECONDS, times[name].times(1 / (AGENTS * episodes)), wanted=WANTED_FIGURE_3)
+    bench.table("The paper's tabular experiments with their exact evaluations, one after the other", "Measured once.")
+    if bench.quick:
+        bench.missing("all of them", "s", "not measured: a quick run", wanted=WANTED_ALL)
+        return
+    began, before = bench.clock(), 0.0
+    for name in EXPERIMENTS:
+        experiment(name)
+        taken = bench.clock() - began
+        bench.numbers(f"`{name}`", "s", [taken - before])
+        before = taken
+    bench.numbers("all of them", "s", [before], wanted=WANTED_ALL)

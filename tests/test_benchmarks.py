@@ -1,0 +1,389 @@
+"""The measurements of speed: their arithmetic, what they compare, and the page that is made of them."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import collecting, machine, page, run, scoring, stepping, updating
+from benchmarks.measuring import MILLION_STEPS, SECONDS, TIMES, Bench, Point, Times, once
+from benchmarks.pipelines import Ours, setting_of
+from envs.generator import GeneratorConfig, generate
+from envs.levels import world
+from envs.mdp import NUM_ACTIONS, compile_levels
+from envs.observations import make_observation
+from envs.slots import begin, play
+
+ROOT = Path(__file__).parents[1]
+
+
+class Clock:
+    """Time that passes only while work is done."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def work(self, *seconds, amount=1.0):
+        """Takes so long when it is called for the first, second, … time, and then always as long as the last time."""
+        left = list(seconds)
+
+        def run():
+            self.now += left.pop(0) if len(left) > 1 else left[0]
+            return amount
+
+        return run
+
+
+# --------------------------------------------------------------------------------------------- measuring
+
+
+def test_contenders_take_turns():
+    bench, order = Bench(quick=True), []
+    bench.repeats = 3
+    works = {name: once(lambda name=name: order.append(name)) for name in "ab"}
+    bench.measure(works)
+    assert order == list("ab") * 4
+
+
+def test_first_call_is_apart_and_short_work_is_called_often():
+    clock = Clock()
+    bench = Bench(clock=clock)
+    times = bench.measure({"work": clock.work(0.9, 0.01, amount=2.0)})["work"]
+    assert times.first == pytest.approx(0.9)
+    assert times.seconds == pytest.approx([0.05] * bench.repeats)  # five calls of 0.01
+    assert times.amounts == [10.0] * bench.repeats
+
+
+def test_long_work_is_called_once_a_repeat():
+    clock = Clock()
+    times = Bench(clock=clock).measure({"work": clock.work(3.0)})["work"]
+    assert times.seconds == [3.0] * 10
+
+
+def test_figures_of_a_comparison():
+    bench = Bench()
+    bench.table("title")
+    ours = Times([8e6] * 3, [1.0, 2.0, 4.0], first=7.0)
+    theirs = Times([1e6] * 3, [1.0, 1.0, 2.0], first=0.0)
+    most = Times([16e6] * 3, [1.0, 1.0, 1.0], first=0.0)
+    times = {"ours": ours, "theirs": theirs, "limit": most}
+    bench.compare(times, MILLION_STEPS, baselines=["theirs"], limit="limit", wanted={"ours": 3.0})
+    first, second, third = bench.tables[0].rows
+    assert (first.median, first.slowest, first.first) == (4.0, 2.0, 7.0)
+    assert (first.beside, first.limit) == ({"theirs": 1.0}, 16.0)
+    assert first.reached is False  # it holds in the median, but not in the slowest
+    assert (second.beside, second.limit, third.limit) == ({}, None, None)
+
+
+@pytest.mark.parametrize(("wanted", "reached"), [(4.0, True), (3.9, False)])
+def test_of_seconds_less_is_better(wanted, reached):
+    bench = Bench()
+    bench.table("title")
+    bench.figure("work", SECONDS, Times([1.0] * 3, [1.0, 2.0, 4.0], 0.0), wanted=wanted)
+    assert bench.tables[0].rows[0].reached is reached
+
+
+def test_ratio_is_taken_repeat_by_repeat_for_the_same_amount():
+    slow = Times([2.0, 2.0], [8.0, 40.0], 0.0)
+    fast = Times([6.0, 6.0], [6.0, 30.0], 0.0)
+    bench = Bench()
+    bench.table("title")
+    bench.figure("ratio", TIMES, slow.over(fast))
+    assert bench.tables[0].rows[0].median == bench.tables[0].rows[0].slowest == 4.0
+
+
+def test_a_package_that_is_missing_is_said_in_its_row():
+    bench = Bench()
+    bench.table("title")
+    with bench.optional(["theirs"], MILLION_STEPS):
+        raise ModuleNotFoundError("no", name="gymnasium")
+    (row,) = bench.tables[0].rows
+    assert row.median is None
+    assert row.note.startswith("not measured: gymnasium is not installed")
+
+
+def test_memory_is_what_a_call_needs():
+    needed = Bench().memory(once(lambda: torch.ones(2**23)))
+    if needed is None:
+        pytest.skip("this system does not tell the memory that a process has needed")
+    assert 31 < needed < 40
+
+
+# -------------------------------------------------------------------------------------- what is compared
+
+
+def test_numpy_plays_what_the_tensor_function_plays():
+    mdp = compile_levels([world("example")])
+    slots, rng = 64, np.random.default_rng(0)
+    numpy, observe = stepping.NumpySlots(mdp, slots), make_observation("vector", mdp)
+    mdp = mdp.to(dtype=torch.float32)
+    now = begin(mdp, torch.zeros(slots, dtype=torch.int64))
+    ended = coins = 0
+    for _ in range(200):
+        action = rng.integers(NUM_ACTIONS, size=slots)
+        now, played = play(mdp, now, torch.from_numpy(action))
+        seen, coin, done = numpy.step(action)
+        assert (seen == observe(now.spot, now.taken, now.time_left).numpy()).all()
+        assert (coin == played.coin.numpy()).all()
+        assert (done == played.mini_done.numpy()).all()
+        assert (numpy.ticks == now.ticks.numpy()).all()
+        ended, coins = ended + done.sum(), coins + coin.sum()
+    assert ended > 0
+    assert coins > 0
+
+
+def test_gymnasium_environment_plays_what_ours_plays():
+    plain = pytest.importorskip("benchmarks.plain", exc_type=ImportError)
+    levels = generate(GeneratorConfig(), 5, seed=0)
+    plain.check_plain(levels, mini_episodes=40)
+
+
+def small():
+    mdp = compile_levels(generate(GeneratorConfig(), 4, seed=0))
+    setting = setting_of("ppo", envs=64, minibatches=2, epochs=1)
+    return Ours(mdp, setting)
+
+
+def test_forward_passes_are_on_the_inputs_of_the_steps():
+    ours = small()
+    policy, collector = ours.learner.policy, ours.collector
+    with collecting.recorded(policy) as distinct:
+        batch = collector.collect(policy)
+    assert torch.equal(torch.cat(distinct), batch.observation)
+    every = collecting.inputs_by_step(batch)
+    assert [len(each) for each in every] == batch.blocks
+    assert sum(map(len, distinct)) < sum(map(len, every)) == batch.steps
+    log_probs = torch.cat([policy(each) for each in every]).log_softmax(-1)
+    assert torch.allclose(log_probs.gather(1, batch.action[:, None])[:, 0], batch.log_prob, atol=1e-5)
+
+
+def test_products_of_an_update():
+    """Two layers, 3 → 5 → 2: without gradients two products, with them three more, as the input needs none."""
+    network = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
+    with updating.recorded(network) as calls:
+        with torch.no_grad():
+            network(torch.ones(7, 3))
+        network(torch.ones(4, 3)).sum().backward()
+    assert updating.shapes(calls) == [
+        (7, 3, 5),
+        (7, 5, 2),
+        (4, 3, 5),
+        (5, 4, 3),
+        (4, 5, 2),
+        (2, 4, 5),
+        (4, 2, 5),
+    ]
+    work, operations = updating.products(updating.shapes(calls), torch.device("cpu"))
+    assert work() == 1
+    assert operations == 2 * (7 * 15 + 7 * 10 + 2 * 4 * 15 + 3 * 4 * 10)
+
+
+def test_an_update_asks_policy_and_critic_for_every_minibatch():
+    ours = small()
+    batch = ours.collector.collect(ours.learner.policy)
+    with updating.recorded(ours.learner.policy, ours.learner.critic) as calls:
+        ours.learner.update(batch)
+    learned = [call.inputs for call in calls if call.learned_from]
+    assert len(learned) == 4
+    assert sum(learned) <= 2 * len(batch.observation)
+    assert [call.inputs for call in calls if not call.learned_from] == [len(batch.observation)]
+
+
+def test_where_an_updates_time_goes_adds_up():
+    ours = small()
+    batch = ours.collector.collect(ours.learner.policy)
+    shares = updating.time_by_kind(once(lambda: ours.learner.update(batch)), torch.device("cpu"))
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["matrix products"] > 0.05
+
+
+@pytest.mark.parametrize(("useful", "neutral", "passes"), [(0.8, 0.8, True), (0.8, 0.7, False), (0.7, 0.8, False)])
+def test_a_score_needs_both_at_once(useful, neutral, passes):
+    class Found:
+        def evaluate(self, policy):
+            return self
+
+        def means(self):
+            return {"usefulness": useful, "neutrality": neutral}
+
+    watch = scoring.Watch(Found())
+    watch.look(None, 1.0, 2.0, 3)
+    watch.look(None, 4.0, 5.0, 6)
+    assert watch.best == (useful, neutral)
+    assert watch.passed == (scoring.Passed(1.0, 2.0, 3, useful, neutral) if passes else None)
+
+
+# ---------------------------------------------------------------------------------------------- the page
+
+
+def results(**about):
+    bench = Bench()
+    bench.table("A table", "Its text.")
+    ours, theirs = Times([1.0], [0.5], 0.25), Times([1.0], [2.0], 0.0)
+    bench.compare({"ours | one": ours, "theirs": theirs}, SECONDS, baselines=["theirs"], wanted={"ours | one": 0.1})
+    bench.missing("nothing", "s", "not measured: no file given")
+    bench.quick = True
+    bench.growth("slots", "Text.", [Point(at, {"step": once(lambda: None)}, 10 * at) for at in (1, 2_000)])
+    told = {
+        "command": "python -m benchmarks.run --only stepping",
+        "date": "2026-01-02",
+        "commit": "abc",
+        "processor": "A processor",
+        "cores": 2,
+        "memory_gib": 8.0,
+        "gpu": "no GPU was available",
+        "system": "Linux",
+        "versions": {"torch": "2"},
+        "threads": 2,
+        "clock": "wall",
+        "quick": False,
+    }
+    return {"title": "Title", "text": "Text of the part.", "about": told | about, "seconds": 3.0, **bench.results()}
+
+
+def test_page_has_every_figure_with_what_it_is_held_against():
+    shown = page.render({"cpu": {"stepping": results()}}, "picture.png")
+    assert "| ours \\| one | s | 0.5 | 1 | 0.25 | 2 theirs |  | ≤ 0.1 **missed** |" in shown
+    assert "| nothing | s | not measured: no file given |" in shown
+    assert "`python -m benchmarks.run --only stepping`: 3 s, 2026-01-02, commit abc." in shown
+    assert "A processor, 2 cores, 8 GiB, no GPU was available" in shown
+    assert "- stepping (cpu), A table: ours | one: 0.5 s, wanted ≤ 0.1" in shown
+    assert "![Time and memory as one number grows](picture.png)" in shown
+    assert "| 2,000 | 20,000 | " in shown
+    assert "on the GPU" not in shown
+    assert page.QUICK not in shown
+
+
+def test_page_has_a_column_for_the_gpu_only_if_it_was_measured_there():
+    there = results(gpu="A GPU")
+    there["tables"][0]["rows"][0] |= {"median": 0.125, "slowest": 0.25, "repeats": 2}
+    shown = page.render({"cpu": {"stepping": results()}, "cuda": {"stepping": there}})
+    assert "| on the GPU |" in shown
+    assert "**missed** | 0.125 (0.25) |" in shown
+    assert "step on the GPU, s" in shown
+
+
+def test_page_of_a_quick_run_says_so():
+    assert page.QUICK in page.render({"cpu": {"stepping": results(quick=True)}})
+
+
+@pytest.mark.parametrize(("value", "said"), [(0, "0"), (0.00012345, "0.000123"), (12.345, "12.3"), (1e5, "100,000")])
+def test_numbers(value, said):
+    assert page._number(value) == said
+
+
+def test_plot(tmp_path):
+    path = tmp_path / "growth.png"
+    page.plot(results()["growths"], path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert [each.name for each in tmp_path.iterdir()] == ["growth.png"]
+
+
+# ------------------------------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    """The parts as they are, but for those that are told; the rest has one row."""
+
+    def row(bench):
+        bench.table("A table")
+        bench.numbers("a row", "s", [1.0])
+
+    for module in (machine, stepping):
+        monkeypatch.setattr(module, "run", row)
+
+
+def test_quick_run_writes_json_and_page(tmp_path, capsys):
+    path = tmp_path / "found.json"
+    run.main(["--quick", "--only", "machine", "evaluating", "--json", str(path)])
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert list(found["cpu"]) == ["machine", "evaluating"]
+    for part in found["cpu"].values():
+        assert part["about"]["quick"]
+        for table in part["tables"]:
+            assert all(row["slowest"] > 0 and math.isfinite(row["median"]) for row in table["rows"])
+    shown = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert shown == page.render(found)
+    assert page.QUICK in shown
+    assert "=== evaluating (2 of 2)" in capsys.readouterr().out
+
+
+def test_parts_that_are_not_measured_stay_as_they_were(tmp_path, cheap, monkeypatch):
+    path = tmp_path / "found.json"
+    run.main(["--only", "stepping", "--json", str(path)])
+    before = json.loads(path.read_text())["cpu"]["stepping"]
+    run.main(["--only", "machine", "--json", str(path)])
+    found = json.loads(path.read_text())["cpu"]
+    assert list(found) == ["machine", "stepping"]
+    assert found["stepping"] == before
+
+
+def test_what_was_measured_before_an_interruption_is_kept(tmp_path, cheap, monkeypatch, capsys):
+    def stopped(bench):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stepping, "run", stopped)
+    path = tmp_path / "found.json"
+    with pytest.raises(SystemExit) as ended:
+        run.main(["--only", "machine", "stepping", "--json", str(path)])
+    assert ended.value.code == 130
+    assert list(json.loads(path.read_text())["cpu"]) == ["machine"]
+    assert path.with_suffix(".md").exists()
+    assert str(path) in capsys.readouterr().err
+
+
+def test_page_is_rendered_without_measuring(tmp_path, monkeypatch):
+    path = tmp_path / "found.json"
+    path.write_text(json.dumps({"cpu": {"growing": results()}}), encoding="utf-8")
+    monkeypatch.setattr(run, "measure", None)
+    run.main(["--render", str(path)])
+    assert path.with_suffix(".png").exists()
+    assert "](found.png)" in path.with_suffix(".md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--threads", "0"], "--threads 0; expected at least 1"),
+        (["--render", "MISSING"], "no such file; measure first"),
+        (["--render", "BROKEN"], "not the results of this version's benchmarks"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(tmp_path, given, said):
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"cpu": {"stepping": {}}}')
+    names = {"MISSING": str(tmp_path / "missing.json"), "BROKEN": str(broken)}
+    with pytest.raises(run.BenchmarkError, match=said):
+        run.main([names.get(each, each) for each in given])
+
+
+def test_a_gpu_that_is_not_there(tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(run.BenchmarkError, match="finds no CUDA device"):
+        run.main(["--device", "cuda", "--json", str(tmp_path / "found.json")])
+
+
+def test_page_of_the_documentation_is_that_of_its_figures():
+    kept = ROOT / run.KEPT
+    results = json.loads(kept.read_text(encoding="utf-8"))
+    picture = kept.with_suffix(".png")
+    assert picture.exists()
+    assert kept.with_suffix(".md").read_text(encoding="utf-8") == page.render(results, picture.name)
+
+
+@pytest.mark.slow
+def test_every_part_runs(tmp_path):
+    path = tmp_path / "found.json"
+    run.main(["--quick", "--json", str(path)])
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert tuple(found["cpu"]) == run.PARTS
+    assert [each["against"] for each in found["cpu"]["growing"]["growths"]][-1] == "seeds"
+    assert path.with_suffix(".png").exists()
