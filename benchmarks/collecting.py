@@ -57,7 +57,10 @@ def forward(policy: Callable[[Tensor], Tensor], inputs: Sequence[Tensor], steps:
 
 def inputs_by_step(batch: Batch) -> list[Tensor]:
     """What the network would be given if each step had its own input, tick by tick."""
-    return list(batch.observation[batch.seen].split(batch.blocks))
+    blocks = batch.observation[batch.seen].split(batch.blocks)
+    if batch.played is None:
+        return list(blocks)
+    return [block[played] for block, played in zip(blocks, batch.played.split(batch.blocks), strict=True)]
 
 
 def operations(network: nn.Module) -> float:
@@ -129,31 +132,30 @@ def _beside_others(bench: Bench, levels: Sequence[Level], mdp: Mdp, setting: Set
 def _beside_passes(bench: Bench, how: str, mdp: Mdp, setting: Setting) -> Ours:
     ours = Ours(mdp, setting)
     policy, collector = ours.learner.policy, ours.collector
-    with recorded(policy) as distinct:
+    with recorded(policy) as asked:
         batch = collector.collect(policy)
     every = inputs_by_step(batch)
-    share = sum(map(len, distinct)) / batch.steps
     size = setting.size
     bench.table(
         f"{setting.envs:,} slots, {how}, {size.depth} × {size.width} MLP, `centred` observation",
-        f"{batch.steps:,} steps a batch, whose inputs are to {share:.0%} distinct: the collector asks the network for "
-        "these alone. The forward passes are its own, tick by tick, on these inputs, and on one input for each step; "
-        "the last is what a collector cannot do without unless it finds what is equal, and what is held against "
-        f"“at most {WANTED:g} times”.",
+        f"{batch.steps:,} steps a batch, for which our collector asks the network for {sum(map(len, asked)):,} inputs: "
+        "each distinct one once, or on a GPU one for every slot in every tick. The forward passes are the network's, "
+        "tick by tick, on these inputs, and on one input for each step. The last is what a collector has to do that "
+        f"does not find what is equal, and what “at most {WANTED:g} times” is about.",
     )
-    names = ("our collector", "forward passes, distinct inputs", "forward passes, one input for each step")
+    names = ("our collector", "forward passes, our collector's inputs", "forward passes, one input for each step")
     peak = "largest matrix product"
     times = bench.measure(
         {
             names[0]: lambda: collector.collect(policy).steps,
-            names[1]: forward(policy, distinct, batch.steps),
+            names[1]: forward(policy, asked, batch.steps),
             names[2]: forward(policy, every, batch.steps),
             peak: product(bench.size(2_048, 256), bench.device),
         }
     )
     bench.compare({name: times[name] for name in names}, STEPS, baselines=names[1:])
-    collected, on_distinct, on_every = (times[name] for name in names)
-    bench.figure("collection ÷ forward passes, distinct inputs", TIMES, collected.over(on_distinct))
+    collected, on_asked, on_every = (times[name] for name in names)
+    bench.figure("collection ÷ forward passes, our collector's inputs", TIMES, collected.over(on_asked))
     ratio = "collection ÷ forward passes, one input for each step"
     bench.figure(ratio, TIMES, collected.over(on_every), wanted=WANTED)
     found = {names[2]: on_every.times(operations(policy)), peak: times[peak]}

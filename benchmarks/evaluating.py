@@ -35,7 +35,7 @@ def sampling(evaluator: Evaluator, policy: Policy, device: torch.device) -> tupl
         Reward(lam=0.9, gamma=0.95, episodes_per_meta=64),
         slots=GROUP * len(evaluator.levels),
         group=GROUP,
-        generator=torch.Generator(device).manual_seed(0),
+        draws=torch.Generator(device).manual_seed(0),
     )
 
     def work() -> float:

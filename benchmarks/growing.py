@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from benchmarks.measuring import Bench, Point, Work, once
-from benchmarks.pipelines import Ours, setting_of
+from benchmarks.pipelines import Ours, composed, setting_of
 from benchmarks.solving import compile_and_solve
 from benchmarks.stepping import tensor_steps, torchrl_steps
 from benchmarks.tables import train_tables
+from drest_torch.training import Run
 from envs.generator import GeneratorConfig, generate
 from envs.levels import Level, world
 from envs.mdp import compile_levels
@@ -46,6 +48,13 @@ def collected(bench: Bench, episodes_per_meta: int) -> Work:
     mdp = compile_levels(generate(BASE, bench.size(LEVELS, 5), seed=SEED), bench.device)
     ours = Ours(mdp, replace(setting, envs=64, group=1, reward=reward))
     return once(lambda: ours.collector.collect(ours.learner.policy))
+
+
+def side_by_side(bench: Bench, agents: int) -> Work:
+    """A turn of a run with so many agents; nothing is written."""
+    overrides = [f"agents={agents}", "lockstep=true", "algo.episodes=128", "levels=example", f"device={bench.device}"]
+    trained = Run(composed(overrides), Path())
+    return once(trained._update)
 
 
 def run(bench: Bench) -> None:
@@ -98,10 +107,15 @@ def run(bench: Bench) -> None:
         "Seconds of collecting one meta-episode in each of 64 slots, one mini-episode after the other.",
         [Point(episodes, {"collect a batch": collected(bench, episodes)}) for episodes in (1, 4, 16, 64)[:few]],
     )
+    bench.growth(
+        "seeds, of networks",
+        "Agents with a network each as one program (`agents=N`): an update of PPO on `example`, collection included.",
+        [Point(agents, {"collect and learn": side_by_side(bench, agents)}) for agents in (1, 2, 4, 8)[:few]],
+    )
     if bench.on_cpu:
         episodes = bench.size(4_096, 16)
         bench.growth(
-            "seeds",
+            "seeds, of tables",
             f"Agents with tables, {episodes:,} mini-episodes each on `example`, in one call.",
             [
                 Point(agents, {"train tables": once(partial(train_tables, agents, episodes))})

@@ -18,11 +18,13 @@ from torchrl.modules import ProbabilisticActor, ValueOperator
 from torchrl.objectives import A2CLoss, ClipPPOLoss
 from torchrl.objectives.value import GAE
 
+from algos.draws import Draws
 from algos.networks import Critic, Policy, Size
 from algos.updates import linear
 from drest_torch import DReSTReward, collection
 from drest_torch.app import register
 from drest_torch.config import algorithms, config_folder
+from drest_torch.lockstep import LockstepCollector
 from envs.gridworld import GridworldEnv
 from envs.mdp import NUM_ACTIONS, Mdp
 from envs.observations import make_observation
@@ -79,14 +81,15 @@ class Ours:
 
     def __init__(self, mdp: Mdp, setting: Setting) -> None:
         observe, device = make_observation("centred", mdp), mdp.device
-        generator = torch.Generator(device).manual_seed(0)
-        self.collector = collection.Collector(
-            mdp, solve(mdp), observe, setting.reward, slots=setting.envs, group=setting.group, generator=generator
+        draws = Draws.of(torch.Generator(device).manual_seed(0))
+        kind = collection.Collector if device.type == "cpu" else LockstepCollector
+        self.collector = kind(
+            mdp, solve(mdp), observe, setting.reward, slots=setting.envs, group=setting.group, draws=draws
         )
         scale = observe.scale.cpu()
         policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=scale).to(device)
         critic = Critic(observe.shape, setting.size, scale=scale, context=self.collector.context_size).to(device)
-        self.learner = algorithms()[setting.algo].Algorithm(policy, critic, setting.config, generator)
+        self.learner = algorithms()[setting.algo].Algorithm(policy, critic, setting.config, draws)
 
     def iterate(self, progress: float) -> int:
         """One batch collected and learnt from, ``progress`` (0 to 1) into the schedules; steps played."""

@@ -23,6 +23,8 @@ from envs.solver import solve
 NOISE_KINDS = ("bits", "uniform")
 MAX_NOISE_BITS = 10
 """Evaluation goes through all 2^n settings of n bits."""
+STATES_AT_ONCE = 8192
+"""The network is asked for so many states at a time, which fit into the caches of a processor."""
 NOISE_SEED = 0
 """Noise that is averaged over by draws is the same in every evaluation."""
 
@@ -143,8 +145,8 @@ class Evaluator:
     def _probabilities(self, policy: Policy, noise: Tensor | None, greedy: bool) -> Tensor:
         states, index = self.reachable.distinct(see_time=self.observe.see_time)
         parts = []
-        for at in range(0, len(states), 65_536):
-            part = states[at : at + 65_536]
+        for at in range(0, len(states), STATES_AT_ONCE):
+            part = states[at : at + STATES_AT_ONCE]
             given = None if noise is None else noise.expand(len(part), -1)
             parts.append(policy(observe(self.observe, part), given))
         logits = torch.cat(parts).double()

@@ -385,5 +385,5 @@ def test_every_part_runs(tmp_path):
     run.main(["--quick", "--json", str(path)])
     found = json.loads(path.read_text(encoding="utf-8"))
     assert tuple(found["cpu"]) == run.PARTS
-    assert [each["against"] for each in found["cpu"]["growing"]["growths"]][-1] == "seeds"
+    assert [each["against"] for each in found["cpu"]["growing"]["growths"]][-1] == "seeds, of tables"
     assert path.with_suffix(".png").exists()
