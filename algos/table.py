@@ -111,7 +111,7 @@ def _mix(z: np.ndarray) -> np.ndarray:
     return z ^ (z >> np.uint64(33))
 
 
-@njit(parallel=True, cache=True)
+@njit(parallel=True, cache=True, nogil=True)  # without the GIL: a process that is to end need not wait for it
 def play(worlds: Worlds, rules: Rules, state: State, episodes: int) -> None:
     """Every agent plays so many mini-episodes and learns from each."""
     for agent in prange(len(rules.level)):

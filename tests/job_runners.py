@@ -12,15 +12,28 @@ from typing import Any
 
 import numpy as np
 
-from drest_torch.studies.jobs import Job, Result, Store
+from drest_torch.studies.jobs import Failure, Job, Result, Store
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 120.0
 """Seconds after which something that does not come is given up."""
 
 
-def job(name: str, runner: str = "squares", **spec: Any) -> Job:
+def job(name: str, runner: str = "sum_of_squares", **spec: Any) -> Job:
     return Job(name, f"tests.job_runners:{runner}", {"name": name} | spec)
+
+
+def squares(*sizes: int) -> list[Job]:
+    return [job(f"squares/{n}", n=n) for n in sizes]
+
+
+def sums(store: Store, jobs: list[Job]) -> list[Any]:
+    results = [store.get(job) for job in jobs]
+    return [result and result.numbers.get("sum") for result in results]
+
+
+def names(failures: list[Failure]) -> list[str]:
+    return [failure.job.name for failure in failures]
 
 
 def calls(store: Store, job: Job) -> list[int]:
@@ -65,7 +78,7 @@ def _begin(folder: Path) -> None:
 # ----------------------------------------------------------------------------------------- runners
 
 
-def squares(spec: dict[str, Any], folder: Path) -> Result:
+def sum_of_squares(spec: dict[str, Any], folder: Path) -> Result:
     _begin(folder)
     n = spec.get("n", 3)
     spec.clear()  # its own copy
@@ -103,7 +116,7 @@ def returns(spec: dict[str, Any], folder: Path) -> Any:
     return {
         "nothing": None,
         "a dict": {"sum": 1},
-        "a function": Result({"function": squares}),
+        "a function": Result({"function": sum_of_squares}),
         "an object array": Result({}, {"objects": np.array([{}, []], dtype=object)}),
         "a list as array": Result({}, {"list": [1, 2]}),  # type: ignore[dict-item]
     }[spec["what"]]
@@ -113,6 +126,12 @@ def waits(spec: dict[str, Any], folder: Path) -> Result:
     _begin(folder)
     wait_for(Path(spec["until"]).exists)
     return Result({"waited": True})
+
+
+def is_deaf(spec: dict[str, Any], folder: Path) -> Result:
+    """Waits too, and cannot be interrupted."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return waits(spec, folder)
 
 
 def saves(spec: dict[str, Any], folder: Path) -> Result:
@@ -141,3 +160,72 @@ def dies_once(spec: dict[str, Any], folder: Path) -> Result:
     if len((folder / "calls").read_text().split()) == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return Result({"done": True})
+
+
+def plays(spec: dict[str, Any], folder: Path) -> Result:
+    """Tabular agents, as good as for ever."""
+    from algos.table import new_state, play
+    from algos.tabular import Schedule, rules_for
+    from drest_torch.tables import tabulate
+    from envs.levels import world
+    from envs.mdp import compile_levels
+    from envs.solver import solve
+
+    mdp = compile_levels([world("example")])
+    worlds = tabulate(mdp, solve(mdp, 0.95))
+    schedule = Schedule(
+        lr=0.25,
+        lr_end=0.25,
+        epsilon=0.5,
+        epsilon_end=0.5,
+        decay_episodes=1,
+        random_episodes=0,
+        gradient="softmax",
+        discount_bumps=True,
+    )
+    rules = rules_for(
+        1, schedule, [1.0, 1.0], lam=0.9, gamma=0.95, episodes_per_meta=64, clip=None, learns_divisor=False
+    )
+    state = new_state(np.arange(1), worlds.target.shape[1], 2)
+    play(worlds, rules, state, 1)  # compiled
+    _begin(folder)
+    play(worlds, rules, state, 10**15)
+    raise AssertionError("it has ended")
+
+
+def trains(spec: dict[str, Any], folder: Path) -> Result:
+    """A training run. The first time it waits, so many updates after its beginning and at least one after its
+    last checkpoint, until there is a file of this name.
+    """
+    from drest_torch.checkpoints import step_path
+    from drest_torch.studies import runs
+    from drest_torch.training import Run
+
+    first = not (folder / "calls").exists()
+    _begin(folder)
+    update, count = Run._update, 0
+
+    def counted(run: Run) -> dict[str, float]:
+        nonlocal count
+        if count == 0:
+            with open(folder / "begun_at", "a") as file:
+                file.write(f"{run.state.steps}\n")
+        if first and count >= spec["updates"] and not step_path(run.checkpoints, run.state.steps).exists():
+            (folder / "waits").touch()
+            wait_for(Path(spec["until"]).exists)
+        count += 1
+        return update(run)
+
+    Run._update = counted  # type: ignore[method-assign]
+    try:
+        return runs.train(spec, folder)
+    finally:
+        Run._update = update  # type: ignore[method-assign]
+
+
+def meets(spec: dict[str, Any], folder: Path) -> Result:
+    """Ends when so many of its kind have been there at the same time."""
+    here = Path(spec["here"])
+    (here / spec["name"]).touch()
+    wait_for(lambda: len(list(here.iterdir())) >= spec["count"])
+    return Result({"devices": os.environ.get("CUDA_VISIBLE_DEVICES")})

@@ -10,10 +10,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,19 +19,17 @@ import pytest
 from drest_torch.checkpoints import CheckpointError
 from drest_torch.studies import executors
 from drest_torch.studies.executors import (
+    Again,
     Done,
     Event,
     ExecutorError,
     JobProgress,
     Local,
-    RayCluster,
     Started,
     run_jobs,
 )
 from drest_torch.studies.jobs import Failure, Job, JobError, Result, Store
-from tests.job_runners import ROOT, calls, is_alive, job, quick_path, wait_for
-
-NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
+from tests.job_runners import calls, is_alive, job, names, quick_path, squares, sums, wait_for
 
 
 @pytest.fixture
@@ -52,19 +48,6 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def later(tmp_path: Path) -> Path:
     """A file that runs wait for."""
     return tmp_path / "now"
-
-
-def squares(*sizes: int) -> list[Job]:
-    return [job(f"squares/{n}", n=n) for n in sizes]
-
-
-def sums(store: Store, jobs: list[Job]) -> list[Any]:
-    results = [store.get(job) for job in jobs]
-    return [result and result.numbers.get("sum") for result in results]
-
-
-def names(failures: list[Failure]) -> list[str]:
-    return [failure.job.name for failure in failures]
 
 
 # ----------------------------------------------------------------------------------------- the list
@@ -378,6 +361,32 @@ def test_a_stopped_study_keeps_what_it_has(
     assert [result and result.numbers for result in results] == [{"saved": True}] * 2
 
 
+def test_a_study_in_the_background_of_a_script_heeds_sigint(store: Store, later: Path, tmp_path: Path) -> None:
+    """A shell without job control has such a process ignore it, and the training command stops all the same."""
+    waits = job("waits", "waits", until=str(later))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = driver(tmp_path, store, [waits], "Local(1)")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        wait_for(lambda: calls(store, waits))
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: process.poll() is not None)
+    assert process.returncode == 130
+    assert not is_alive(*calls(store, waits))
+
+
+@pytest.mark.slow
+def test_a_killed_study_takes_compiled_runs_with_it(store: Store, tmp_path: Path) -> None:
+    """Also one that would go on for ever without a look at what else happens in its process."""
+    plays = job("plays", "plays")
+    with driver(tmp_path, store, [plays], "Local(1)") as process:
+        wait_for(lambda: calls(store, plays))
+        process.kill()
+    wait_for(lambda: not is_alive(*calls(store, plays)))
+
+
 # ----------------------------------------------------------------------------------------- progress
 
 
@@ -467,6 +476,17 @@ def test_a_study_that_is_finished_says_nothing(clock: Clock) -> None:
     assert stream.getvalue() == ""
 
 
+def test_a_run_that_begins_again_is_said(clock: Clock) -> None:
+    stream, one = io.StringIO(), job("one")
+    with JobProgress(1, title="a study", stream=stream) as progress:
+        progress(Started(one))
+        progress(Again(one, "its node died"))
+        assert progress.running == {}
+        progress(Started(one))
+        assert list(progress.running) == ["one"]
+    assert stream.getvalue().splitlines() == ["a study: 0 / 1 runs", "a study: one begins again: its node died"]
+
+
 def test_progress_of_a_real_list(store: Store) -> None:
     stream = io.StringIO()
     jobs = [*squares(2, 3), job("no", "exits")]
@@ -474,107 +494,3 @@ def test_progress_of_a_real_list(store: Store) -> None:
         run_jobs(jobs, store, Local(0), report=progress)
     assert (progress.done, progress.failed, progress.running) == (3, 1, {})
     assert "a study: no failed: SystemExit: no more\n" in stream.getvalue()
-
-
-# ------------------------------------------------------------------------------------ a Ray cluster
-
-
-def test_without_ray_it_is_said_how_to_get_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ExecutorError, match=re.escape("pip install 'drest_torch[ray]'")):
-        run_jobs(squares(2), store, RayCluster())
-    assert store.failures() == []
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    ray = pytest.importorskip("ray", reason=NO_RAY)
-    sigterm = signal.getsignal(signal.SIGTERM)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    signal.signal(signal.SIGTERM, sigterm)
-    yield ray
-    ray.shutdown()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("ray")
-def test_a_ray_cluster_finds_what_one_process_finds(store: Store, tmp_path: Path, later: Path) -> None:
-    alone = Store(tmp_path / "alone")
-    jobs = [job("raises", "fails", until=str(later)), *squares(*range(12), 10**6), job("exits", "exits")]
-    run_jobs(squares(3), store, Local(0))
-    assert names(run_jobs(jobs, alone, Local(0))) == ["raises", "exits"]
-    failures = run_jobs(jobs, store, RayCluster())
-    assert [(failure.job.name, failure.reason) for failure in failures] == [
-        ("raises", "ValueError: it cannot be done"),
-        ("exits", "SystemExit: no more"),
-    ]
-    assert sums(store, jobs) == sums(alone, jobs)
-    assert calls(store, *squares(3)) == [os.getpid()]
-    large = store.get(*squares(10**6))
-    assert large is not None
-    np.testing.assert_array_equal(large.arrays["squares"], np.arange(10**6) ** 2)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("ray")
-def test_a_process_that_dies_on_a_ray_cluster_is_begun_again(store: Store) -> None:
-    jobs = [job("dies", "dies", how=int(signal.SIGKILL)), job("dies once", "dies_once"), *squares(3)]
-    (failure,) = run_jobs(jobs, store, RayCluster(workers=1, retries=1))
-    assert failure.job == jobs[0]
-    assert "WorkerCrashedError" in failure.reason
-    assert "before the end" in failure.traceback
-    assert [len(calls(store, each)) for each in jobs] == [2, 2, 1]
-    assert sums(store, squares(3)) == [5]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("ray")
-def test_a_study_on_a_ray_cluster_can_be_stopped(store: Store, later: Path) -> None:
-    waits = job("waits", "waits", until=str(later))
-
-    def stop(event: Event) -> None:
-        if isinstance(event, Done):
-            wait_for(lambda: calls(store, waits))
-            signal.raise_signal(signal.SIGTERM)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_jobs([waits, *squares(2, 3)], store, RayCluster(), report=stop)
-    wait_for(lambda: not is_alive(*calls(store, waits)))
-    assert sums(store, squares(2)) == [1]
-    later.touch()
-    assert run_jobs([waits, *squares(2, 3)], store, RayCluster()) == []
-    assert [len(calls(store, each)) for each in [waits, *squares(2)]] == [2, 1]
-
-
-@pytest.mark.slow
-def test_a_ray_cluster_of_its_own(store: Store) -> None:
-    """In another process, as this one may have one already."""
-    pytest.importorskip("ray", reason=NO_RAY)
-    program = (
-        "import signal\n"
-        "from pathlib import Path\n"
-        "import ray\n"
-        "from drest_torch.studies.executors import RayCluster, run_jobs\n"
-        "from drest_torch.studies.jobs import Store\n"
-        "from tests.job_runners import job\n"
-        f"store = Store(Path({str(store.folder)!r}))\n"
-        "print(run_jobs([job('one', n=3), job('no', 'exits')], store, RayCluster(workers=1))[0].reason)\n"
-        "print(ray.is_initialized(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert done.stdout.splitlines() == ["SystemExit: no more", "False True"]
-    assert sums(store, [job("one", n=3)]) == [5]
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
-def test_a_ray_cluster_that_is_not_there(store: Store, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
-    with pytest.raises(ExecutorError) as caught:
-        run_jobs(squares(2), store, RayCluster(address))
-    assert str(caught.value).startswith(f"no Ray cluster at '{address}' (ConnectionRefusedError: ")
-    assert "ray start --head" in str(caught.value)
-
-
-def test_a_ray_cluster_without_workers() -> None:
-    with pytest.raises(ExecutorError, match="workers=0; on a Ray cluster expected 1 or more"):
-        RayCluster(workers=0)

@@ -77,6 +77,7 @@ class StudyCommand:
     executor: str = MISSING
     workers: int | None = MISSING
     address: str | None = MISSING
+    runs_per_gpu: int = MISSING
     out: str = MISSING
     progress: bool = MISSING
 

@@ -1,4 +1,4 @@
-"""Where the runs of a study are done: in this process, in a pool of processes, or on a Ray cluster.
+"""Where the runs of a study are done: in this process or in a pool of processes (on a Ray cluster: `clusters`).
 
 An executor only runs. The process that asked stores each result as it arrives, so a study that is killed
 has lost no finished run, and goes on with the others when it is started again.
@@ -9,11 +9,9 @@ from __future__ import annotations
 import copy
 import faulthandler
 import importlib
-import logging
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import threading
 import traceback
@@ -40,10 +38,9 @@ OUTPUT = "output.txt"
 """In a run's folder, what it printed in a worker, and where it was if it crashed."""
 _OUTPUT_SHOWN = 4000
 _REASON_LENGTH = 300
-_SECONDS_TO_SAVE = 5.0
+SECONDS_TO_SAVE = 5.0
 """Runs that are stopped have so long to save where they stand."""
-_SECONDS_BETWEEN_LOOKS = 1.0
-_SECONDS_TO_CONNECT = 10.0
+SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class ExecutorError(RuntimeError):
@@ -66,7 +63,15 @@ class Done:
     existed: bool = False
 
 
-Event = Started | Done
+@dataclass(frozen=True)
+class Again:
+    """A run that has begun will begin again, which is not its fault."""
+
+    job: Job
+    reason: str
+
+
+Event = Started | Again | Done
 Task = tuple[Job, Path]
 """A run and its folder."""
 
@@ -109,9 +114,9 @@ def run_jobs(
         else:
             end(Done(job, result, None, 0.0, existed=True))
     if missing:
-        with store.claimed(missing), _sigterm_is_ctrl_c(), closing(executor.run(_tasks(missing, store))) as events:
+        with store.claimed(missing), _stoppable(), closing(executor.run(_tasks(missing, store))) as events:
             for event in events:
-                if isinstance(event, Started):
+                if not isinstance(event, Done):
                     if report:
                         report(event)
                     continue
@@ -140,16 +145,17 @@ def _tasks(jobs: Sequence[Job], store: Store) -> list[Task]:
 
 
 @contextmanager
-def _sigterm_is_ctrl_c() -> Iterator[None]:
+def _stoppable() -> Iterator[None]:
+    """Within it SIGTERM is Ctrl-C, and so is SIGINT also for a study that a script has begun in the background."""
+    before: dict[signal.Signals, Any] = {}
     try:
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    except ValueError:  # not in the main thread, where signals are handled
-        yield
-        return
-    try:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            with suppress(ValueError):  # not in the main thread, where signals are handled
+                before[each] = signal.signal(each, signal.default_int_handler)
         yield
     finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        for each, handler in before.items():
+            signal.signal(each, handler or signal.SIG_DFL)
 
 
 # ------------------------------------------------------------------------------------------ one run
@@ -170,7 +176,7 @@ def run_job(job: Job, folder: Path, *, own_output: bool = False) -> Done:
                 raise JobError(f"{job.runner} returned a value of type {type(result).__name__}; expected a Result")
             return Done(job, result.checked(), None, perf_counter() - began)
     except (Exception, SystemExit) as error:
-        failure = Failure(job, _reason(error), traceback.format_exc())
+        failure = Failure(job, reason_of(error), traceback.format_exc())
         return Done(job, None, failure, perf_counter() - began)
 
 
@@ -180,7 +186,7 @@ def _load(runner: str) -> Callable[[dict[str, Any], Path], Any]:
     return function
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return text if len(text) <= _REASON_LENGTH else text[: _REASON_LENGTH - 1] + "…"
 
@@ -260,7 +266,7 @@ class _Pool:
         try:
             while self.waiting or any(worker.task for worker in self.workers):
                 self._fill()
-                ready = wait([worker.connection for worker in self.workers], timeout=_SECONDS_BETWEEN_LOOKS)
+                ready = wait([worker.connection for worker in self.workers], timeout=SECONDS_BETWEEN_LOOKS)
                 for worker in list(self.workers):
                     # A process that leaves children behind can be dead without an end of its pipe.
                     if worker.connection in ready or not worker.process.is_alive():
@@ -337,14 +343,15 @@ class _Worker:
     def death(self) -> Done:
         assert self.task is not None
         job, folder = self.task
-        self.process.join(_SECONDS_TO_SAVE)
+        self.process.join(SECONDS_TO_SAVE)
         self.process.kill()
         self.process.join()
         reason = f"its process {_death(self.process.exitcode or 0)} before it had a result"
-        return Done(job, None, Failure(job, reason, _last_output(folder)), 0.0)
+        return Done(job, None, Failure(job, reason, last_output(folder)), 0.0)
 
 
-def _last_output(folder: Path) -> str:
+def last_output(folder: Path) -> str:
+    """The end of what a run has printed, for those who look for the reason of its death."""
     with suppress(OSError):
         output = (folder / OUTPUT).read_bytes()[-_OUTPUT_SHOWN:].decode(errors="replace")
         return f"The end of {folder / OUTPUT}:\n{output}"
@@ -364,7 +371,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
         for worker in workers:
             worker.connection.close()
             worker.process.terminate()
-        until = monotonic() + _SECONDS_TO_SAVE
+        until = monotonic() + SECONDS_TO_SAVE
         for worker in workers:
             worker.process.join(max(until - monotonic(), 0))
     finally:
@@ -422,90 +429,6 @@ def _end_with_the_driver() -> None:
         os._exit(1)
 
 
-# ------------------------------------------------------------------------------------ a Ray cluster
-
-
-class RayCluster:
-    """A Ray cluster: the one at ``address``, else the one that RAY_ADDRESS names, else one on this machine.
-
-    ``workers`` runs are done at once, on as many cores; by default as many as the cluster has at the time.
-    The project is installed on every node, and the store's folder is on a file system that all of them see
-    under the same absolute path: runs keep their checkpoints there. A run whose process or node dies is begun
-    again up to ``retries`` times, on whatever node, and goes on from what it finds in its folder.
-    """
-
-    def __init__(self, address: str | None = None, workers: int | None = None, retries: int = 3) -> None:
-        if workers is not None and workers < 1:
-            raise ExecutorError(f"workers={workers}; on a Ray cluster expected 1 or more, or None for all it has")
-        self.address, self.workers, self.retries = address, workers, retries
-
-    def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
-        ray = _import_ray()
-        connects = not ray.is_initialized()
-        if connects:
-            self._connect(ray)
-        running: dict[Any, Task] = {}
-        try:
-            remote = ray.remote(num_cpus=1, max_retries=self.retries)(run_job)
-            waiting = deque(tasks)
-            while waiting or running:
-                while waiting and len(running) < self._room(ray):
-                    task = waiting.popleft()
-                    running[remote.remote(*task, own_output=True)] = task
-                    yield Started(task[0])
-                for reference in ray.wait(list(running), timeout=_SECONDS_BETWEEN_LOOKS)[0]:
-                    yield _fetched(ray, reference, running.pop(reference))
-        finally:
-            for reference in running:
-                ray.cancel(reference, force=True)
-            if connects:
-                ray.shutdown()
-
-    def _connect(self, ray: Any) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # studies do not report home
-        address = self.address or os.environ.get("RAY_ADDRESS") or "local"
-        local = {"num_cpus": self.workers, "include_dashboard": False} if address == "local" else {}
-        sigterm = signal.getsignal(signal.SIGTERM)
-        try:
-            _call(address)
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise ExecutorError(
-                f"no Ray cluster at '{address}' ({_reason(error)}); start one with `ray start --head`, "
-                "or leave the address out for one on this machine"
-            ) from None
-        finally:
-            with suppress(ValueError):  # not in the main thread: nothing was changed
-                signal.signal(signal.SIGTERM, sigterm or signal.SIG_DFL)  # Ray sets its own
-
-    def _room(self, ray: Any) -> int:
-        return self.workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
-
-
-def _call(address: str) -> None:
-    """Find out whether anybody is there: Ray itself tries for many minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_CONNECT).close()
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise ExecutorError(f"executor=ray needs Ray ({error}); pip install 'drest_torch[ray]'") from None
-    return ray
-
-
-def _fetched(ray: Any, reference: Any, task: Task) -> Done:
-    job, folder = task
-    try:
-        done: Done = ray.get(reference)
-    except ray.exceptions.RayError as error:  # its process or its node died too often
-        return Done(job, None, Failure(job, _reason(error), f"{error}\n{_last_output(folder)}"), 0.0)
-    return done
-
-
 # ----------------------------------------------------------------------------------------- progress
 
 
@@ -527,6 +450,9 @@ class JobProgress(LiveLines):
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
             self._start(event.job)
+        elif isinstance(event, Again):
+            self.running.pop(event.job.name, None)
+            self.note(f"{self.title}: {event.job.name} begins again: {event.reason}")
         else:
             self._end(event)
         if self._live is not None:

@@ -17,7 +17,8 @@ from omegaconf import OmegaConf
 from drest_torch.config import ConfigError
 from drest_torch.pages import Block, Commands, Details, Items, Page, Section, Table, Text, write_page
 from drest_torch.studies.base import Finished, Report, all_studies, check_study, overview
-from drest_torch.studies.executors import Executor, JobProgress, Local, RayCluster, run_jobs
+from drest_torch.studies.clusters import RayCluster
+from drest_torch.studies.executors import Executor, JobProgress, Local, run_jobs
 from drest_torch.studies.jobs import Failure, Job, Store
 from drest_torch.training import write_json
 
@@ -33,6 +34,7 @@ class Settings:
     executor: str
     workers: int | None
     address: str | None
+    runs_per_gpu: int
     out: Path
     progress: bool
 
@@ -42,7 +44,9 @@ class Settings:
             raise ConfigError(f"executor={cfg.executor}; expected one of {', '.join(EXECUTORS)}")
         if cfg.workers is not None and cfg.workers < 1:
             raise ConfigError(f"workers={cfg.workers}; expected at least 1, or null for one for each core")
-        return cls(cfg.quick, cfg.executor, cfg.workers, cfg.address, Path(cfg.out), cfg.progress)
+        if cfg.runs_per_gpu < 1:
+            raise ConfigError(f"runs_per_gpu={cfg.runs_per_gpu}; expected at least 1")
+        return cls(cfg.quick, cfg.executor, cfg.workers, cfg.address, cfg.runs_per_gpu, Path(cfg.out), cfg.progress)
 
     @property
     def folder(self) -> Path:
@@ -101,7 +105,7 @@ def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
     workers = settings.workers or os.cpu_count() or 1
     executor: Executor = Local(workers)
     if settings.executor == "ray":
-        executor = RayCluster(settings.address, settings.workers)
+        executor = RayCluster(settings.address, settings.workers, runs_per_gpu=settings.runs_per_gpu)
     if not settings.progress:
         return run_jobs(jobs, store, executor)
     with JobProgress(len(jobs), title=f"{len(jobs)} runs") as progress:

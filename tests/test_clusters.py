@@ -1,0 +1,498 @@
+"""Runs on a Ray cluster: which of them begin again, and that a machine that dies costs the others nothing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drest_torch.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.loggers import read_metrics
+from drest_torch.studies import clusters
+from drest_torch.studies.clusters import RayCluster, run_on_a_node
+from drest_torch.studies.executors import Again, Done, Event, ExecutorError, Local, Started, run_jobs
+from drest_torch.studies.jobs import Job, Result, Store
+from drest_torch.studies.runs import train, training_jobs
+from tests.job_runners import ROOT, calls, is_alive, job, names, squares, sums, wait_for
+
+NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "studies")
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Path:
+    """A file that runs wait for."""
+    return tmp_path / "now"
+
+
+# ------------------------------------------------------------------------------------------ mistakes
+
+
+def test_without_ray_it_is_said_how_to_get_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ExecutorError, match=re.escape("pip install 'drest_torch[ray]'")):
+        run_jobs(squares(2), store, RayCluster())
+    assert store.failures() == []
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_a_ray_cluster_that_is_not_there(store: Store, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
+    with pytest.raises(ExecutorError) as caught:
+        run_jobs(squares(2), store, RayCluster(address))
+    assert str(caught.value).startswith(f"no Ray cluster at '{address}' (ConnectionRefusedError: ")
+    assert "ray start --head" in str(caught.value)
+
+
+def test_a_ray_cluster_without_workers() -> None:
+    with pytest.raises(ExecutorError, match="workers=0; on a Ray cluster expected 1 or more"):
+        RayCluster(workers=0)
+
+
+def test_runs_that_share_no_gpu() -> None:
+    with pytest.raises(ExecutorError, match="runs_per_gpu=0; expected 1 to 10000"):
+        RayCluster(runs_per_gpu=0)
+
+
+def test_a_node_that_does_not_see_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(ExecutorError, match=re.escape(f"{tmp_path / 'elsewhere'} is not there on ")):
+        run_on_a_node(job("one"), tmp_path / "elsewhere" / "one", clusters.project_checksum())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_node_with_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checksum = clusters.project_checksum()
+    clusters.project_checksum.cache_clear()
+    monkeypatch.setattr(clusters.importlib.util, "find_spec", lambda package: None)
+    try:
+        with pytest.raises(ExecutorError, match="has another version of the project"):
+            run_on_a_node(job("one"), tmp_path / "one", checksum)
+    finally:
+        clusters.project_checksum.cache_clear()
+    assert list(tmp_path.iterdir()) == []
+
+
+# --------------------------------------------------------------------- which begin again, with a stand-in
+
+
+class RayError(Exception):
+    pass
+
+
+class NodeDiedError(RayError):
+    pass
+
+
+class TaskCancelledError(RayError):
+    pass
+
+
+class ObjectLostError(RayError):
+    pass
+
+
+class WorkerCrashedError(RayError):
+    pass
+
+
+class OutOfMemoryError(RayError):
+    pass
+
+
+class RayTaskError(RayError):
+    def __init__(self, cause: Exception) -> None:
+        super().__init__("a long text")
+        self.cause = cause
+
+
+class StandIn:
+    """Answers as Ray does: for each run what becomes of it each time that it begins, and then a result."""
+
+    exceptions = sys.modules[__name__]
+
+    def __init__(self, fates: dict[str, list[Exception]] | None = None, **resources: float) -> None:
+        self.fates, self.resources = fates or {}, {"CPU": 2.0} | resources
+        self.begun: list[tuple[str, float]] = []
+        self.asked: dict[str, Any] = {}
+        self.numbers = itertools.count()
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def cluster_resources(self) -> dict[str, float]:
+        return self.resources
+
+    def remote(self, **asked: Any) -> Any:
+        self.asked = asked
+        return lambda function: self
+
+    def options(self, num_gpus: float) -> Any:
+        return SimpleNamespace(remote=lambda job, folder, checksum: self._begin(job, num_gpus))
+
+    def _begin(self, job: Job, num_gpus: float) -> Any:
+        self.begun.append((job.name, num_gpus))
+        return next(self.numbers), job
+
+    def wait(self, references: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+        return references[:1], references[1:]
+
+    def get(self, reference: Any) -> Done:
+        _, job = reference
+        fates = self.fates.get(job.name, [])
+        if fates:
+            raise fates.pop(0)
+        return Done(job, Result({}), None, 1.0)
+
+    def cancel(self, reference: Any, force: bool = False) -> None:
+        pass
+
+
+def on_stand_in(monkeypatch: pytest.MonkeyPatch, ray: StandIn, jobs: list[Job], store: Store, **how: Any) -> Any:
+    """The failures, and what was heard."""
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    heard: list[Event] = []
+    return run_jobs(jobs, store, RayCluster(**how), report=heard.append), heard
+
+
+@pytest.mark.parametrize("error", [NodeDiedError, TaskCancelledError, ObjectLostError])
+def test_what_befalls_its_node_is_not_counted_as_the_runs_own_fault(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    ray = StandIn({"one": [error() for _ in range(5)]})
+    failures, heard = on_stand_in(monkeypatch, ray, [job("one"), job("two")], store, crashes=0, losses=5)
+    assert failures == []
+    assert sorted(name for name, _ in ray.begun) == ["one"] * 6 + ["two"]
+    kinds = [type(event) for event in heard if event.job.name == "one"]
+    assert kinds == [Started, *[Again, Started] * 5, Done]
+    assert ray.asked["max_retries"] == 0  # by Ray itself
+
+
+def test_a_run_that_takes_its_nodes_with_it_fails_in_the_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = StandIn({"one": [NodeDiedError("the node is dead") for _ in range(9)]})
+    (failure,), _ = on_stand_in(monkeypatch, ray, [job("one"), job("two")], store, losses=2)
+    assert failure.reason == (
+        "the node it was on died or was shut down, the last of 3 times (NodeDiedError: the node is dead)"
+    )
+    assert sorted(name for name, _ in ray.begun) == ["one"] * 3 + ["two"]
+    assert names(store.failures()) == ["one"]
+
+
+@pytest.mark.parametrize("error", [WorkerCrashedError, OutOfMemoryError])
+def test_a_run_whose_own_process_dies_is_tried_a_few_times(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    fates = {"always": [error("it is dead") for _ in range(9)], "twice": [NodeDiedError(), error(), error()]}
+    ray = StandIn(fates)
+    (failure,), _ = on_stand_in(monkeypatch, ray, [job("always"), job("twice")], store, crashes=2)
+    assert failure.job.name == "always"
+    assert failure.reason == f"its process died, the last of 3 times ({error.__name__}: it is dead)"
+    assert sorted(name for name, _ in ray.begun) == ["always"] * 3 + ["twice"] * 4
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (ExecutorError("/shared is not there on node7"), "/shared is not there on node7"),
+        (ModuleNotFoundError("No module named 'drest_torch'"), "ModuleNotFoundError: No module named 'drest_torch'"),
+    ],
+)
+def test_a_node_that_can_do_no_runs_stops_the_study_and_fails_none(
+    store: Store, monkeypatch: pytest.MonkeyPatch, cause: Exception, words: str
+) -> None:
+    with pytest.raises(ExecutorError) as caught:
+        on_stand_in(monkeypatch, StandIn({"one": [RayTaskError(cause)]}), [job("one"), job("two")], store)
+    assert str(caught.value) == f"the Ray cluster cannot do these runs: {words}"
+    assert store.failures() == []
+
+
+def cuda(name: str, runner: str = "sum_of_squares", **spec: Any) -> Job:
+    return job(name, runner, config={"device": "cuda"}, **spec)
+
+
+@pytest.mark.parametrize(("per_gpu", "share"), [(1, 1.0), (2, 0.5), (6, 0.1666)])
+def test_runs_on_a_gpu_ask_for_their_share_of_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch, per_gpu: int, share: float
+) -> None:
+    ray = StandIn(CPU=64.0, GPU=2.0)
+    jobs = [*squares(2), *(cuda(f"cuda {i}") for i in range(20)), job("cpu", config={"device": "cpu"})]
+    failures, heard = on_stand_in(monkeypatch, ray, jobs, store, runs_per_gpu=per_gpu)
+    assert failures == []
+    assert dict(ray.begun) == {each.name: share if each.name.startswith("cuda") else 0 for each in jobs}
+    assert per_gpu * share <= 1
+    at_once = most = 0
+    for event in heard:
+        if event.job.name.startswith("cuda"):
+            at_once += 1 if isinstance(event, Started) else -1
+            most = max(most, at_once)
+    assert most == min(2 * per_gpu, 20)
+
+
+def test_a_cluster_without_a_gpu(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = StandIn()
+    with pytest.raises(ExecutorError, match="1 runs have device=cuda, and no node of the Ray cluster has a GPU"):
+        on_stand_in(monkeypatch, ray, [cuda("one"), job("two")], store)
+    assert ray.begun == []
+
+
+# ------------------------------------------------------------------------------------- a real cluster
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    ray = pytest.importorskip("ray", reason=NO_RAY)
+    sigterm = signal.getsignal(signal.SIGTERM)
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    signal.signal(signal.SIGTERM, sigterm)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray")
+def test_a_ray_cluster_finds_what_one_process_finds(store: Store, tmp_path: Path, later: Path) -> None:
+    alone = Store(tmp_path / "alone")
+    jobs = [job("raises", "fails", until=str(later)), *squares(*range(12), 10**6), job("exits", "exits")]
+    run_jobs(squares(3), store, Local(0))
+    assert names(run_jobs(jobs, alone, Local(0))) == ["raises", "exits"]
+    failures = run_jobs(jobs, store, RayCluster())
+    assert [(failure.job.name, failure.reason) for failure in failures] == [
+        ("raises", "ValueError: it cannot be done"),
+        ("exits", "SystemExit: no more"),
+    ]
+    assert sums(store, jobs) == sums(alone, jobs)
+    assert calls(store, *squares(3)) == [os.getpid()]
+    large = store.get(*squares(10**6))
+    assert large is not None
+    np.testing.assert_array_equal(large.arrays["squares"], np.arange(10**6) ** 2)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray")
+def test_a_process_that_dies_on_a_ray_cluster_is_begun_again(store: Store) -> None:
+    jobs = [job("dies", "dies", how=int(signal.SIGKILL)), job("dies once", "dies_once"), *squares(3)]
+    (failure,) = run_jobs(jobs, store, RayCluster(workers=1, crashes=1))
+    assert failure.job == jobs[0]
+    assert failure.reason.startswith("its process died, the last of 2 times (WorkerCrashedError: ")
+    assert "before the end" in failure.traceback
+    assert [len(calls(store, each)) for each in jobs] == [2, 2, 1]
+    assert sums(store, squares(3)) == [5]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray")
+def test_a_study_on_a_ray_cluster_can_be_stopped(store: Store, later: Path) -> None:
+    """Runs that can save do so, and one that does not listen is ended."""
+    saves, deaf = job("saves", "saves", until=str(later)), job("deaf", "is_deaf", until=str(later))
+    jobs = [*squares(2), saves, deaf, *squares(3)]
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Done):
+            wait_for(lambda: calls(store, saves) and calls(store, deaf))
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(jobs, store, RayCluster(workers=3), report=stop)
+    assert json.loads((store.folder_of(saves) / "saved").read_text()) == [int(signal.SIGINT)]
+    wait_for(lambda: not is_alive(*calls(store, deaf)))
+    assert [store.get(each) is not None for each in jobs] == [True, False, False, False]
+    later.touch()
+    assert run_jobs(jobs, store, RayCluster()) == []
+    assert [len(calls(store, each)) for each in jobs] == [1, 2, 2, 1]
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_of_its_own(store: Store) -> None:
+    """In another process, as this one may have one already."""
+    pytest.importorskip("ray", reason=NO_RAY)
+    program = (
+        "import signal\n"
+        "from pathlib import Path\n"
+        "import ray\n"
+        "from drest_torch.studies.clusters import RayCluster\n"
+        "from drest_torch.studies.executors import run_jobs\n"
+        "from drest_torch.studies.jobs import Store\n"
+        "from tests.job_runners import job\n"
+        f"store = Store(Path({str(store.folder)!r}))\n"
+        "print(run_jobs([job('one', n=3), job('no', 'exits')], store, RayCluster(workers=1))[0].reason)\n"
+        "print(ray.is_initialized(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.splitlines() == ["SystemExit: no more", "False True"]
+    assert sums(store, [job("one", n=3)]) == [5]
+
+
+# ---------------------------------------------------------------------------------- of several nodes
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A head with one core. Nothing connects to it from here: this process may have another cluster."""
+    pytest.importorskip("ray", reason=NO_RAY)
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    yield cluster
+    cluster.shutdown()
+
+
+def driver(cluster: Any, store: Store, jobs: list[Job], how: str = "") -> subprocess.Popen[str]:
+    """A study in another process, which no crash of a run is forgiven."""
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from drest_torch.studies.clusters import RayCluster\n"
+        "from drest_torch.studies.executors import JobProgress, run_jobs\n"
+        "from drest_torch.studies.jobs import Job, Store\n"
+        f"executor = RayCluster({cluster.address!r}, crashes=0, {how})\n"
+        f"jobs = {jobs!r}\n"
+        "with JobProgress(len(jobs), title='a study', stream=sys.stdout) as progress:\n"
+        f"    failures = run_jobs(jobs, Store(Path({str(store.folder)!r})), executor, report=progress)\n"
+        "sys.exit(len(failures))\n"
+    )
+    return subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def training(until: Path, seed: int = 0) -> Job:
+    """A run with four checkpoints, that waits between two of them the first time that it is begun."""
+    values = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 32}}
+    (run,) = training_jobs(f"training-{seed}", [seed], values, algo="ppo", levels="example")
+    return Job(run.name, "tests.job_runners:trains", run.spec | {"updates": 16, "until": str(until)})
+
+
+def waits(store: Store, job: Job) -> bool:
+    return (store.folder_of(job) / "waits").exists()
+
+
+def saved_at(store: Store, job: Job) -> int:
+    """The step of the last checkpoint; something has been done since."""
+    folder = store.folder_of(job)
+    saved = int(step_checkpoints(folder / "checkpoints")[-1].stem.removeprefix("step-"))
+    assert 0 < saved < read_metrics(folder / "metrics.jsonl")[-1]["step"]
+    return saved
+
+
+def begun_at(store: Store, job: Job) -> list[int]:
+    """The steps at which a run has begun, each time."""
+    return [int(line) for line in (store.folder_of(job) / "begun_at").read_text().split()]
+
+
+def assert_as_if_undisturbed(store: Store, job: Job, folder: Path) -> None:
+    """What it has found, logged and learned is what a run has that nothing disturbs, bit for bit."""
+    whole, found = train(job.spec, folder).checked(), store.get(job)
+    assert found is not None
+    assert found.numbers | {"wall_seconds": 0} == whole.numbers | {"wall_seconds": 0}
+    for name, array in whole.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], array, strict=True)
+    steps = [[row["step"] for row in read_metrics(each / "metrics.jsonl")] for each in (store.folder_of(job), folder)]
+    assert steps[0] == steps[1]
+    tensors = [
+        load_checkpoint(step_checkpoints(each / "checkpoints")[-1])[0] for each in (store.folder_of(job), folder)
+    ]
+    assert tensors[0].keys() == tensors[1].keys()
+    assert all(tensors[0][name].equal(tensors[1][name]) for name in tensors[1])
+
+
+def children(process: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == process:
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.slow
+def test_a_node_that_dies_costs_the_other_runs_nothing_and_its_own_the_time_since_the_last_checkpoint(
+    cluster: Any, store: Store, tmp_path: Path
+) -> None:
+    node = cluster.add_node(num_cpus=1)
+    ((raylet,),) = node.all_processes.values()
+    runs = [training(tmp_path / f"now-{seed}", seed) for seed in range(2)]  # one for each node
+    jobs = [*squares(2, 3), *runs, *squares(4)]
+    with driver(cluster, store, jobs) as process:
+        wait_for(lambda: all(waits(store, each) for each in runs))
+        assert sums(store, squares(2, 3)) == [1, 5]
+        workers = children(raylet.process.pid)
+        (lost,) = [each for each in runs if calls(store, each)[0] in workers]
+        (kept,) = [each for each in runs if each is not lost]
+        saved = saved_at(store, lost)
+        for each in (raylet.process.pid, *workers):  # as a machine goes down
+            os.kill(each, signal.SIGKILL)
+        Path(kept.spec["until"]).touch()
+        output, _ = process.communicate()
+    assert process.returncode == 0
+    assert f"a study: {lost.name} begins again: the node it was on died or was shut down\n" in output
+    assert all(store.get(each) for each in jobs)
+    assert [len(calls(store, each)) for each in [*squares(2, 3, 4), kept, lost]] == [1, 1, 1, 1, 2]
+    assert (begun_at(store, kept), begun_at(store, lost)) == ([0], [0, saved])
+    assert_as_if_undisturbed(store, lost, tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_study_that_is_killed_and_started_anew_on_the_same_cluster_goes_on(
+    cluster: Any, store: Store, tmp_path: Path, later: Path
+) -> None:
+    run = training(later)
+    jobs = [*squares(2, 3), run]
+    with driver(cluster, store, jobs) as process:
+        wait_for(lambda: waits(store, run))
+        process.kill()
+    wait_for(lambda: not is_alive(*calls(store, run)))  # Ray sees to it
+    saved = saved_at(store, run)
+    with driver(cluster, store, jobs) as process:
+        output, _ = process.communicate()
+    assert process.returncode == 0
+    assert "2 from before" in output
+    assert [len(calls(store, each)) for each in jobs] == [1, 1, 2]
+    assert begun_at(store, run) == [0, saved]
+    assert_as_if_undisturbed(store, run, tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_node_that_is_shut_down_has_its_runs_save_and_go_on_elsewhere(
+    cluster: Any, store: Store, later: Path
+) -> None:
+    """It sends SIGTERM to its processes, which is not a failure of the run."""
+    run = job("saves", "saves", until=str(later))
+    with driver(cluster, store, [run]) as process:
+        wait_for(lambda: calls(store, run))
+        os.kill(calls(store, run)[0], signal.SIGTERM)
+        wait_for((store.folder_of(run) / "saved").exists)
+        later.touch()
+        assert process.wait() == 0
+    assert json.loads((store.folder_of(run) / "saved").read_text()) == [int(signal.SIGTERM)]
+    assert len(calls(store, run)) == 2
+    result = store.get(run)
+    assert result is not None
+    assert result.numbers == {"saved": True}
+
+
+@pytest.mark.slow
+def test_runs_on_one_gpu_are_there_at_the_same_time(cluster: Any, store: Store, tmp_path: Path) -> None:
+    """Ray takes it on trust that the node has one."""
+    node = cluster.add_node(num_cpus=2, num_gpus=1)
+    (tmp_path / "here").mkdir()
+    jobs = [cuda(name, "meets", here=str(tmp_path / "here"), count=2) for name in "ab"]
+    with driver(cluster, store, jobs, "runs_per_gpu=2") as process:
+        assert process.wait() == 0
+    results = [store.get(each) for each in jobs]
+    assert [result and result.numbers for result in results] == [{"devices": "0"}] * 2
+    cluster.remove_node(node)
