@@ -30,7 +30,15 @@ def composed_study(name, *overrides):
 
 
 def settings(folder, **changes):
-    values = {"quick": True, "executor": "local", "workers": 1, "address": None, "out": folder, "progress": False}
+    values = {
+        "quick": True,
+        "executor": "local",
+        "workers": 1,
+        "address": None,
+        "runs_per_gpu": 1,
+        "out": folder,
+        "progress": False,
+    }
     return Settings(**values | changes)
 
 
@@ -71,7 +79,7 @@ def test_the_commands_own_values_are_explained():
     assert all(f"\n  {name} " in help_text("study") for name in STUDIES)
 
 
-@pytest.mark.parametrize(("key", "value"), [("executor", "slurm"), ("workers", 0)])
+@pytest.mark.parametrize(("key", "value"), [("executor", "slurm"), ("workers", 0), ("runs_per_gpu", 0)])
 def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path, key, value):
     cfg = OmegaConf.create(vars(settings(tmp_path)) | {"out": str(tmp_path), key: value})
     with pytest.raises(ConfigError, match=rf"^{key}={value}; expected"):
