@@ -2,7 +2,9 @@
 
 import importlib.util
 import itertools
+import os
 import re
+import subprocess
 from fractions import Fraction
 from pathlib import Path
 
@@ -147,6 +149,79 @@ def test_python_blocks_run_and_print_what_their_comments_say(page, capsys):
         exec(compile(block, page, "exec"), names)
         promised = re.findall(r"^\s*print\(.*\)  # (.*)$", block, re.MULTILINE)
         assert capsys.readouterr().out.splitlines() == promised
+
+
+# ------------------------------------------------------------------------------- the scripts for Slurm
+
+
+def slurm_script(tmp_path, title, **environment):
+    """The programs that a script of docs/clusters.md calls, the one with this line in it; here they do nothing."""
+    scripts = re.findall(r"^```bash\n(.*?)^```$", (ROOT / "docs" / "clusters.md").read_text("utf-8"), re.DOTALL | re.M)
+    (script,) = [each for each in scripts if title in each]
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, does in {
+        "scontrol": "printf 'a1\\na2\\na3\\n'",
+        "srun": "",
+        "python": "",
+        "ray": f"""[ "$1" != status ] || [ "$(grep -c '^ray status' {tmp_path / "called"})" -gt 2 ]""",
+        "sleep": "",
+    }.items():
+        (programs / name).write_text(f'#!/bin/bash\necho {name} "$@" >> {tmp_path / "called"}\n{does}\n')
+        (programs / name).chmod(0o755)
+    activate = tmp_path / "project" / ".venv" / "bin" / "activate"
+    activate.parent.mkdir(parents=True)
+    activate.touch()
+    environment = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "PROJECT": str(tmp_path / "project"),
+        "OUT": "/shared/results",
+        "SLURM_CPUS_PER_TASK": "16",
+        **environment,
+    }
+    subprocess.run(["bash", "-n", "-c", script], check=True)
+    done = subprocess.run(["bash", "-c", f"{script}\nwait"], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return (tmp_path / "called").read_text().splitlines()
+
+
+def test_slurm_script_with_ray(tmp_path):
+    called = slurm_script(
+        tmp_path,
+        "#SBATCH --nodes=3",
+        SLURM_JOB_ID="123456",
+        SLURM_JOB_NODELIST="a[1-3]",
+        STUDY="study=example quick=true",
+    )
+    assert called[0] == "ray get-auth-token --generate"
+    assert called.count("ray status --address=a1:23456") == 3  # until the head answers
+    assert called.count("sleep 2") == 2
+    step = "srun --no-kill --nodes=1 --ntasks=1 --cpus-per-task=16 --nodelist="
+    assert {each for each in called if each.startswith("srun")} == {
+        f"{step}a1 ray start --head --block --port=23456 --num-cpus=16 --include-dashboard=false",
+        f"{step}a2 ray start --block --address=a1:23456 --num-cpus=16",
+        f"{step}a3 ray start --block --address=a1:23456 --num-cpus=16",
+    }
+    assert [each for each in called if each.startswith("python")] == [
+        "python -m drest_torch.study study=example quick=true executor=ray address=a1:23456 out=/shared/results"
+    ]
+
+
+def test_slurm_script_for_one_machine(tmp_path):
+    called = slurm_script(tmp_path, "#SBATCH --cpus-per-task=32")
+    assert called == ["python -m drest_torch.study study=all workers=16 out=/shared/results"]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_slurm_script_for_seeds_goes_on_with_what_was_begun(tmp_path, begun):
+    run = tmp_path / "results" / "ppo-7"
+    if begun:
+        run.mkdir(parents=True)
+        (run / "config.yaml").touch()
+    called = slurm_script(tmp_path, "#SBATCH --array", OUT=str(run.parent), SLURM_ARRAY_TASK_ID="7")
+    fresh = f"python -m drest_torch.train algo=ppo seed=7 threads=16 run_dir={run}"
+    assert called == [f"python -m drest_torch.train resume={run}" if begun else fresh]
 
 
 def test_links_between_pages_lead_somewhere():
