@@ -256,7 +256,7 @@ def test_a_cluster_without_a_gpu(store: Store, monkeypatch: pytest.MonkeyPatch) 
 def ray() -> Iterator[Any]:
     ray = pytest.importorskip("ray", reason=NO_RAY)
     sigterm = signal.getsignal(signal.SIGTERM)
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
     signal.signal(signal.SIGTERM, sigterm)
     yield ray
     ray.shutdown()
