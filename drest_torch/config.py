@@ -190,7 +190,7 @@ def check_values(cfg: Any) -> None:
         if value is not None and value not in choices:
             raise ConfigError(f"{key}={value}; expected one of {', '.join(choices)}")
     check_limits(cfg, LIMITS)
-    device_of(cfg.device)
+    _device_number(cfg.device)  # whether there is such a device is known where the run is done
     noise = cfg.policy.noise
     if cfg.policy.noise_kind == "bits" and noise > MAX_NOISE_BITS:
         raise ConfigError(
@@ -209,14 +209,20 @@ def check_limits(cfg: Any, limits: Limits, prefix: str = "") -> None:
 
 
 def device_of(name: str) -> torch.device:
-    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
-    if match is None:
-        raise ConfigError(f"device={name}; expected cpu, cuda or cuda:N")
-    if name != "cpu" and int(match[1] or 0) >= torch.cuda.device_count():
+    number = _device_number(name)
+    if number is not None and number >= torch.cuda.device_count():
         raise ConfigError(
             f"device={name}, but torch finds {torch.cuda.device_count()} CUDA devices here; use device=cpu"
         )
     return torch.device(name)
+
+
+def _device_number(name: str) -> int | None:
+    """Of a CUDA device, None for the CPU."""
+    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
+    if match is None:
+        raise ConfigError(f"device={name}; expected cpu, cuda or cuda:N")
+    return None if name == "cpu" else int(match[1] or 0)
 
 
 def algorithms() -> dict[str, ModuleType]:

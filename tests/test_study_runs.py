@@ -163,6 +163,15 @@ def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run() -> No
         training_jobs("one", range(3), {"algo": {"lr": -1}})
 
 
+def test_a_run_for_a_device_that_only_other_machines_have_can_be_described(tmp_path: Path) -> None:
+    job = tiny(values=TINY | {"device": "cuda:99"})
+    assert job.spec["config"]["device"] == "cuda:99"
+    with pytest.raises(ConfigError, match=r"^device=cuda:99, but torch finds \d+ CUDA devices here"):
+        train(job.spec, tmp_path)
+    with pytest.raises(ConfigError, match=r"^device=gpu; expected"):
+        tiny(values=TINY | {"device": "gpu"})
+
+
 # --------------------------------------------------------------------------------------------- run
 
 
