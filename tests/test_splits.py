@@ -157,7 +157,9 @@ def test_a_file_that_was_changed_is_refused_in_one_sentence(written, tmp_path, c
 
 def test_a_generator_that_draws_otherwise_is_noticed(written, monkeypatch):
     path, split = written
-    monkeypatch.setattr(splits.generator, "stream", lambda config, seed: stream(config, seed, first=1000))
+    monkeypatch.setattr(
+        splits.generator, "stream", lambda config, seed, **kwargs: stream(config, seed, first=1000, **kwargs)
+    )
     with pytest.raises(LevelError, match="the train levels of its generator and seed have SHA-256"):
         read_split(path)
     other = make_split(split.config, **SIZES, seed=5)
