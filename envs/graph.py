@@ -157,10 +157,13 @@ def _unique(key: Tensor, space: int) -> tuple[Tensor, Tensor]:
 
 
 class Ends:
-    """The ends met on a walk, arranged level by level in the order of their length."""
+    """The ends met on a walk, arranged level by level in the order of their length.
 
-    def __init__(self, layers: Iterable[Layer], num_levels: int) -> None:
-        met = [(layer.next_ends, layer.tick + 1) for layer in layers]
+    ``met`` gives levels that can end, counted from the first one walked on, and the length of these ends.
+    """
+
+    def __init__(self, met: Iterable[tuple[Tensor, int]], num_levels: int) -> None:
+        met = list(met)
         level = torch.cat([levels for levels, _ in met])
         length = torch.cat([torch.full_like(levels, tick) for levels, tick in met])
         self.num_lengths = torch.bincount(level, minlength=num_levels)

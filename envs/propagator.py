@@ -60,15 +60,18 @@ class _Flow(NamedTuple):
 
 
 class Reachable:
-    """The reachable states of a level set, unrolled: what exact evaluation runs on.
+    """The reachable states of a level set, or of some levels of it, unrolled: what exact evaluation runs on.
 
     ``states`` are all of them, layer by layer. :meth:`distinct` gives those that a policy can tell apart.
     """
 
-    def __init__(self, mdp: Mdp) -> None:
-        self.mdp = mdp
-        self.layers: list[Layer] = list(walk(mdp))
-        self._ends = Ends(self.layers, mdp.num_levels)
+    def __init__(self, mdp: Mdp, levels: range | None = None) -> None:
+        levels = range(mdp.num_levels) if levels is None else levels
+        self.mdp, self.num_levels = mdp, len(levels)
+        self.layers: list[Layer] = list(walk(mdp, levels))
+        self._ends = Ends(
+            ((layer.next_ends - levels.start, layer.tick + 1) for layer in self.layers), self.num_levels
+        )
         self.lengths = self._ends.lengths
         """[B, K] trajectory-lengths, shortest first, padded with 0."""
         self.num_lengths = self._ends.num_lengths
@@ -104,7 +107,7 @@ class Reachable:
         policy that only bumps never ends: what it does so with is missing from P(L = l).
         """
         check_gamma(gamma)
-        gathered = probabilities.new_zeros(self.mdp.num_levels)
+        gathered = probabilities.new_zeros(self.num_levels)
         ends: list[Tensor] = []
         end_coins: list[Tensor] = []
         for layer, _, chosen, along, arriving in self._flow_of(probabilities):
@@ -138,7 +141,7 @@ class Reachable:
             uniform = logits.new_full((len(arrived), logits.shape[-1]), 1 / logits.shape[-1])
             return uniform.index_put((there,), logits.softmax(-1))
 
-        for _ in self._flow(torch.ones(self.mdp.num_levels, device=self.mdp.device), act):
+        for _ in self._flow(torch.ones(self.num_levels, device=self.mdp.device), act):
             pass
         return torch.cat(visited), torch.cat(asked)
 
@@ -146,7 +149,7 @@ class Reachable:
         """The flow of a policy with these action probabilities [N, 4]."""
         if probabilities.shape != (len(self), 4):
             raise ValueError(f"probabilities of shape {tuple(probabilities.shape)}; expected ({len(self)}, 4)")
-        start = probabilities.new_ones(self.mdp.num_levels)
+        start = probabilities.new_ones(self.num_levels)
         return self._flow(start, lambda first, arrived: probabilities[first : first + len(arrived)])
 
     def _flow(self, arrived: Tensor, act: Callable[[int, Tensor], Tensor]) -> Iterator[_Flow]:

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from envs.graph import Ends, Layer, walk
+from envs.graph import MAX_STATES, Ends, Layer, walk
 from envs.levels import LevelError
 from envs.mdp import NUM_ACTIONS, Mdp
+from envs.size import parts, size
 
 LEVELS_AT_ONCE = 1024
+STATES_AT_ONCE = 1 << 19
+"""States of one tick: more are held only where a single level has more."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,13 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False) -> Optima
     buttons turn out decides only how long it goes on.
     """
     check_gamma(gamma)
-    ends: list[Layer] = []
+    ends: list[tuple[Tensor, int]] = []
     totals: list[Tensor] = []
-    for first in range(0, mdp.num_levels, LEVELS_AT_ONCE):
-        for layer, best in _best_totals(mdp, gamma, range(first, min(first + LEVELS_AT_ONCE, mdp.num_levels))):
-            ends.append(layer)
-            totals.append(best[layer.next_states :])
+    for levels in _parts(mdp):
+        for layer, best in _best_totals(mdp, gamma, levels):
+            ends.append((layer.next_ends, layer.tick + 1))
+            # A copy, so that the totals of the layer's states need not be kept with them.
+            totals.append(best[layer.next_states :].clone())
     found = Ends(ends, mdp.num_levels)
     optima = Optima(gamma, found.lengths, found.num_lengths, found.table(torch.cat(totals)))
     if not allow_barren:
@@ -59,6 +63,30 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False) -> Optima
 def check_gamma(gamma: float) -> None:
     if not 0 < gamma <= 1:
         raise ValueError(f"gamma {gamma}; expected a discount above 0, at most 1")
+
+
+def _parts(mdp: Mdp) -> list[range]:
+    """Levels that are searched at once."""
+    most = mdp.num_cells << mdp.num_objects
+    if mdp.any_chance:  # each button can have worked or not
+        most <<= max(len(level.buttons) for level in mdp.levels)
+    at_once = min(LEVELS_AT_ONCE, STATES_AT_ONCE // most)
+    if at_once >= LEVELS_AT_ONCE // 16:
+        return [range(at, min(at + at_once, mdp.num_levels)) for at in range(0, mdp.num_levels, at_once)]
+    sizes = size(mdp)
+    check_searchable(mdp, sizes.states)
+    return parts(mdp, sizes.width, STATES_AT_ONCE, LEVELS_AT_ONCE)
+
+
+def check_searchable(mdp: Mdp, states: Tensor) -> None:
+    """Refuse levels with more states [B] than can be gone through to find m(l)."""
+    index = int(states.argmax())
+    if states[index] > MAX_STATES:
+        raise LevelError(
+            f"{mdp.levels[index].place} has more than {MAX_STATES:,} reachable states (estimated), too many to find "
+            "the most that can be collected in each trajectory-length, without which there is no usefulness; "
+            "expected fewer coins and buttons, an earlier shutdown, or a smaller map"
+        )
 
 
 def _best_totals(mdp: Mdp, gamma: float, levels: range | None = None) -> Iterator[tuple[Layer, Tensor]]:
