@@ -12,9 +12,10 @@ finished a round and runs the network once for each distinct input, which is wha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,7 +31,7 @@ from drest_torch.reward import (
 )
 from envs.mdp import Mdp
 from envs.observations import Observation
-from envs.slots import Slots, begin, play
+from envs.slots import Played, Slots, begin, play
 from envs.solver import Optima
 
 COUNTINGS = ("sequential", "averaged")
@@ -69,6 +70,72 @@ class _Round:
     log_prob: list[Tensor]
     slot: list[Tensor]
     ended: list[Tensor]
+
+
+class Tick(NamedTuple):
+    """One action of every slot whose mini-episode goes on; n of them."""
+
+    slot: Tensor
+    """[n]"""
+    observation: Tensor
+    """[u, *shape] the distinct ones, in which the policy was asked"""
+    noise: Tensor | None
+    """[u, noise]"""
+    seen: Tensor
+    """[n] index among them"""
+    log_probs: Tensor
+    """[n, 4]"""
+    action: Tensor
+    before: Slots
+    step: Played
+
+
+def ticks(
+    mdp: Mdp,
+    observe: Observation,
+    policy: Callable[[Tensor, Tensor | None], Tensor],
+    level: Tensor,
+    noise: Tensor | None,
+    draws: Draws,
+    *,
+    noise_bits: bool,
+) -> Iterator[Tick]:
+    """Play one mini-episode of every slot on its level [slots], with its private noise [slots, noise], to the end."""
+    slots = begin(mdp, level)
+    live = torch.arange(len(level), device=mdp.device)
+    while len(live):
+        kept, seen = _distinct(mdp, slots, None if noise is None else noise[live], noise_bits)
+        observation = observe(slots.spot[kept], slots.taken[kept], slots.time_left[kept])
+        given = None if noise is None else noise[live[kept]]
+        log_probs = policy(observation, given).log_softmax(-1)[seen]
+        action = sample(log_probs, draws.uniform(*log_probs.shape))
+        luck = draws.uniform(len(live)) if mdp.any_chance else None
+        after, step = play(mdp, slots, action, luck)
+        yield Tick(live, observation, given, seen, log_probs, action, slots, step)
+        on = (~step.mini_done).nonzero().squeeze(-1)
+        slots, live = Slots(*(value[on] for value in after)), live[on]
+
+
+def draw_noise(draws: Draws, slots: int, count: int, bits: bool) -> Tensor | None:
+    """[slots, count] private noise of a mini-episode."""
+    if count == 0:
+        return None
+    drawn = draws.uniform(slots, count)
+    return (drawn < 0.5).float() if bits else drawn
+
+
+def _distinct(mdp: Mdp, slots: Slots, noise: Tensor | None, noise_bits: bool) -> tuple[Tensor, Tensor]:
+    """One slot for each distinct input of the policy, and for each slot the index of its input."""
+    if noise is not None and not noise_bits:
+        every = torch.arange(len(slots.spot), device=mdp.device)
+        return every, every
+    key = slots.spot * (mdp.max_time + 1) + slots.time_left
+    if noise is not None:
+        weights = 1 << torch.arange(noise.shape[1], device=mdp.device)
+        key = (key << noise.shape[1]) + (noise.long() * weights).sum(-1)
+    unique, seen = torch.unique((key << mdp.num_objects) | slots.taken, return_inverse=True)
+    kept = torch.empty_like(unique).scatter_(0, seen, torch.arange(len(seen), device=seen.device))
+    return kept, seen
 
 
 class Collector:
@@ -144,54 +211,27 @@ class Collector:
     def _play_round(self, policy: Any, level: Tensor) -> tuple[_Round, Tensor, Tensor]:
         """One mini-episode of every slot: its steps, the column of its length, its discounted coins."""
         one = _Round([], [], [], [], [], [], [])
-        slots = begin(self.mdp, level)
-        live = torch.arange(self.slots, device=self.mdp.device)
         noise = self._draw_noise(policy.noise)
         coins = torch.zeros(self.slots, device=self.mdp.device)
-        length = torch.zeros_like(live)
-        while len(live):
-            kept, seen = self._distinct(slots, live, noise)
-            observation = self.observe(slots.spot[kept], slots.taken[kept], slots.time_left[kept])
-            given = None if noise is None else noise[live[kept]]
-            log_probs = policy(observation, given).log_softmax(-1)[seen]
-            action = sample(log_probs, self.draws.uniform(*log_probs.shape))
-            luck = self.draws.uniform(len(live)) if self.mdp.any_chance else None
-            after, step = play(self.mdp, slots, action, luck)
-            coins[live] += step.coin * self.reward.gamma**slots.ticks
-            length[live] = step.length
-            one.observation.append(observation)
-            if given is not None:
-                one.noise.append(given)
-            one.seen.append(seen)
-            one.action.append(action)
-            one.log_prob.append(log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1))
-            one.slot.append(live)
-            one.ended.append(step.mini_done)
-            on = (~step.mini_done).nonzero().squeeze(-1)
-            slots, live = Slots(*(value[on] for value in after)), live[on]
+        length = torch.zeros_like(level)
+        for tick in ticks(self.mdp, self.observe, policy, level, noise, self.draws, noise_bits=self.noise_bits):
+            coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
+            length[tick.slot] = tick.step.length
+            one.observation.append(tick.observation)
+            if tick.noise is not None:
+                one.noise.append(tick.noise)
+            one.seen.append(tick.seen)
+            one.action.append(tick.action)
+            one.log_prob.append(tick.log_probs.gather(-1, tick.action.unsqueeze(-1)).squeeze(-1))
+            one.slot.append(tick.slot)
+            one.ended.append(tick.step.mini_done)
         return one, self._column(level, length), coins
 
     def _column(self, level: Tensor, length: Tensor) -> Tensor:
         return (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
 
     def _draw_noise(self, count: int) -> Tensor | None:
-        if count == 0:
-            return None
-        drawn = self.draws.uniform(self.slots, count)
-        return (drawn < 0.5).float() if self.noise_bits else drawn
-
-    def _distinct(self, slots: Slots, live: Tensor, noise: Tensor | None) -> tuple[Tensor, Tensor]:
-        """One slot for each distinct input of the policy, and for each slot the index of its input."""
-        if noise is not None and not self.noise_bits:
-            every = torch.arange(len(live), device=live.device)
-            return every, every
-        key = slots.spot * (self.mdp.max_time + 1) + slots.time_left
-        if noise is not None:
-            weights = 1 << torch.arange(noise.shape[1], device=live.device)
-            key = (key << noise.shape[1]) + (noise[live].long() * weights).sum(-1)
-        unique, seen = torch.unique((key << self.mdp.num_objects) | slots.taken, return_inverse=True)
-        kept = torch.empty_like(unique).scatter_(0, seen, torch.arange(len(seen), device=seen.device))
-        return kept, seen
+        return draw_noise(self.draws, self.slots, count, self.noise_bits)
 
     def _context(self, counts: Tensor, index: int, level: Tensor) -> Tensor:
         """[slots, F] log of the discount that each length would get now; nothing where counts are not known."""

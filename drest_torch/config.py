@@ -125,6 +125,8 @@ class Config:
     env_steps: int = MISSING
     evaluations: int = MISSING
     evaluated_levels: int = MISSING
+    sampled: int | None = MISSING
+    memory_gib: float = MISSING
     keep_last: int = MISSING
     pictures: int = MISSING
     progress: bool = MISSING
@@ -139,6 +141,8 @@ class EvaluateConfig:
     checkpoint: str = MISSING
     device: str = MISSING
     greedy: bool = MISSING
+    sampled: int | None = MISSING
+    memory_gib: float = MISSING
     out: str | None = MISSING
     pictures: str | None = MISSING
 
@@ -170,9 +174,9 @@ LIMITS: Limits = {
         lambda value: value >= 1,
         "algo.episodes algo.minibatches algo.epochs algo.levels_at_once algo.counted_as "
         "reward.episodes_per_meta reward.episodes_at_start policy.width policy.noise_draws "
-        "algo.decay_episodes agents env_steps evaluations evaluated_levels keep_last threads",
+        "algo.decay_episodes agents env_steps evaluations evaluated_levels sampled keep_last threads",
     ),
-    "above 0": (lambda value: value > 0, "algo.adam_eps algo.max_grad_norm algo.clip reward.clip"),
+    "above 0": (lambda value: value > 0, "algo.adam_eps algo.max_grad_norm algo.clip reward.clip memory_gib"),
     "above 0, at most 1": (
         lambda value: 0 < value <= 1,
         "reward.lam reward.gamma algo.epsilon algo.epsilon_end",

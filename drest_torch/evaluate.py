@@ -9,7 +9,7 @@ import hydra
 
 from drest_torch import saved
 from drest_torch.app import register, stop_on_mistakes
-from drest_torch.config import config_folder
+from drest_torch.config import LIMITS, check_limits, config_folder
 from drest_torch.report import print_table
 
 register()
@@ -20,7 +20,9 @@ register()
 def main(cfg: Any) -> None:
     folder = saved.SHIPPED if cfg.run is None else Path(cfg.run)
     agent = saved.Agent(folder, checkpoint=cfg.checkpoint, device=cfg.device)
-    results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), greedy=cfg.greedy)
+    check_limits(cfg, LIMITS)
+    levels = saved.levels_to_evaluate(agent, cfg.levels)
+    results = agent.evaluate(levels, greedy=cfg.greedy, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
     print_table(results.rows())
     if cfg.out is not None:
         results.write(Path(cfg.out))

@@ -1,7 +1,12 @@
-"""What a policy does on a level set, exactly: every number that a run reports comes from here."""
+"""What a policy does on a level set, exactly: every number that a run reports comes from here.
+
+Or from `drest_torch.sampling`, where exact evaluation would take more memory than it may and the user has chosen so.
+"""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +19,13 @@ from algos.networks import Policy
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import expected_return
 from drest_torch.source import Source
-from envs.levels import Level
-from envs.mdp import compile_levels
+from envs.graph import MAX_STATES
+from envs.levels import Level, LevelError
+from envs.mdp import Mdp, compile_levels
 from envs.observations import make_observation
 from envs.propagator import Lengths, Reachable, States, uniform_policy
-from envs.solver import solve
+from envs.size import Size, estimate_size, parts
+from envs.solver import check_searchable, solve
 
 NOISE_KINDS = ("bits", "uniform")
 MAX_NOISE_BITS = 10
@@ -27,6 +34,10 @@ STATES_AT_ONCE = 8192
 """The network is asked for so many states at a time, which fit into the caches of a processor."""
 NOISE_SEED = 0
 """Noise that is averaged over by draws is the same in every evaluation."""
+NUMBERS_AT_ONCE = 1 << 25
+"""Observations of large maps are shown to a policy in parts that have no more numbers than this."""
+BYTES_PER_STATE = 640
+"""Memory that exact evaluation takes for each reachable state: 610 measured with 0.4 and 2.4 million of them."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +86,14 @@ class Evaluation:
         ]
 
 
-class Evaluator:
+class Prepared(ABC):
     """A level set made ready to evaluate policies on, as they see it in training.
 
-    ``at_least`` is the map size that the policy was built for: smaller maps are padded to it.
+    ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. Exact evaluation takes at
+    most ``memory_gib``: levels that cannot be evaluated so are refused before any of their states is unrolled.
     """
+
+    exact = True
 
     def __init__(
         self,
@@ -93,30 +107,41 @@ class Evaluator:
         at_least: tuple[int, int] = (1, 1),
         noise_kind: str = "bits",
         noise_draws: int = 16,
+        memory_gib: float = math.inf,
         device: torch.device | str = "cpu",
     ) -> None:
         self.levels = list(levels)
         self.mdp = compile_levels(levels, device, at_least=at_least)
+        self.sizes = estimate_size(self.mdp)
+        self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
+        check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
         self.observe = make_observation(observation, self.mdp)
         self.optima = solve(self.mdp, gamma)
-        self.reachable = Reachable(self.mdp)
         self.gamma, self.lam, self.episodes_per_meta = gamma, lam, episodes_per_meta
         self.divide_by_best, self.noise_kind, self.noise_draws = divide_by_best, noise_kind, noise_draws
 
+    @abstractmethod
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
-        """Exact metrics; with private noise, of what the policy does on average over it."""
-        noises = self._noises(policy.noise)
-        found = [self.reachable.propagate(self._probabilities(policy, noise, greedy), self.gamma) for noise in noises]
-        if len(found) == 1:
-            return self.metrics(found[0])
-        # Averaging is right for P(L = l) and for P(L = l) · E[C | L = l].
-        probability = torch.stack([each.probability for each in found]).mean(0)
-        there = torch.stack([each.probability * each.coins for each in found]).mean(0)
-        coins = torch.where(probability > 0, there / probability.clamp_min(torch.finfo(there.dtype).tiny), 0)
-        return self.metrics(Lengths(probability, coins))
+        """The metrics; with private noise, of what the policy does on average over it."""
 
-    def evaluate_uniform(self) -> Evaluation:
-        return self.metrics(self.reachable.evaluate(uniform_policy, self.gamma))
+    @abstractmethod
+    def evaluate_uniform(self) -> Evaluation: ...
+
+    def unrolled(self, levels: range) -> Reachable:
+        """The reachable states of some of the levels."""
+        return Reachable(self.mdp, levels)
+
+    def room_for(self, most: int) -> range:
+        """The first levels, so many at most, that can be unrolled at once."""
+        fit = (self.sizes.states[:most].cumsum(0) <= self.most_states).sum()
+        return range(int(fit))
+
+    @torch.no_grad()
+    def probabilities(self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False) -> Tensor:
+        """[N, 4] action probabilities in reachable states (all by default), averaged over the policy's noise."""
+        reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
+        noises = self._noises(policy.noise)
+        return torch.stack([self._probabilities(policy, reachable, noise, greedy) for noise in noises]).mean(0)
 
     def metrics(self, found: Lengths) -> Evaluation:
         best = self.optima.best_return
@@ -136,23 +161,22 @@ class Evaluator:
         )
 
     @torch.no_grad()
-    def probabilities(self, policy: Policy, *, greedy: bool = False) -> Tensor:
-        """[N, 4] action probabilities in the reachable states, averaged over the policy's noise."""
-        noises = self._noises(policy.noise)
-        return torch.stack([self._probabilities(policy, noise, greedy) for noise in noises]).mean(0)
-
-    @torch.no_grad()
-    def _probabilities(self, policy: Policy, noise: Tensor | None, greedy: bool) -> Tensor:
-        states, index = self.reachable.distinct(see_time=self.observe.see_time)
+    def _probabilities(self, policy: Policy, reachable: Reachable, noise: Tensor | None, greedy: bool) -> Tensor:
+        states, index = reachable.distinct(see_time=self.observe.see_time)
         parts = []
-        for at in range(0, len(states), STATES_AT_ONCE):
-            part = states[at : at + STATES_AT_ONCE]
+        at_once = self.at_once(STATES_AT_ONCE)
+        for at in range(0, len(states), at_once):
+            part = states[at : at + at_once]
             given = None if noise is None else noise.expand(len(part), -1)
             parts.append(policy(observe(self.observe, part), given))
         logits = torch.cat(parts).double()
         if greedy:
             return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()[index]
         return logits.softmax(-1)[index]
+
+    def at_once(self, most: int) -> int:
+        """How many observations, ``most`` at most, are made at once."""
+        return min(most, max(1, NUMBERS_AT_ONCE // math.prod(self.observe.shape)))
 
     def _noises(self, count: int) -> list[Tensor | None]:
         """Every setting of the noise bits, or so many draws of uniform noise."""
@@ -164,6 +188,97 @@ class Evaluator:
         generator = torch.Generator().manual_seed(NOISE_SEED)
         drawn = torch.rand(self.noise_draws, count, generator=generator)
         return [row.to(self.mdp.device) for row in drawn]
+
+
+class Evaluator(Prepared):
+    """Evaluates exactly: a set that needs more than ``memory_gib`` part after part, with the same result."""
+
+    def __init__(self, levels: Sequence[Level], observation: str, **values: Any) -> None:
+        super().__init__(levels, observation, **values)
+        self._parts = parts(self.mdp, self.sizes.states, self.most_states)
+        self._kept: Reachable | None = None
+        if len(self._parts) == 1:
+            self._kept = self.unrolled(self._parts[0])
+
+    def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
+        noises = self._noises(policy.noise)
+
+        def found_in(reachable: Reachable) -> Lengths:
+            return _mean(
+                [
+                    reachable.propagate(self._probabilities(policy, reachable, noise, greedy), self.gamma)
+                    for noise in noises
+                ]
+            )
+
+        return self.metrics(self._part_by_part(found_in))
+
+    def evaluate_uniform(self) -> Evaluation:
+        return self.metrics(self._part_by_part(lambda reachable: reachable.evaluate(uniform_policy, self.gamma)))
+
+    def unrolled(self, levels: range) -> Reachable:
+        if self._kept is not None and len(levels) == len(self.levels):
+            return self._kept
+        return super().unrolled(levels)
+
+    def _part_by_part(self, found_in: Callable[[Reachable], Lengths]) -> Lengths:
+        found = [found_in(self.unrolled(levels)) for levels in self._parts]
+
+        def joined(tables: Sequence[Tensor]) -> Tensor:
+            columns = self.optima.lengths.shape[1]
+            return torch.cat([torch.nn.functional.pad(each, (0, columns - each.shape[1])) for each in tables])
+
+        return Lengths(joined([each.probability for each in found]), joined([each.coins for each in found]))
+
+
+def _mean(found: Sequence[Lengths]) -> Lengths:
+    """What is done on average over these, all equally likely."""
+    if len(found) == 1:
+        return found[0]
+    # Averaging is right for P(L = l) and for P(L = l) · E[C | L = l].
+    probability = torch.stack([each.probability for each in found]).mean(0)
+    there = torch.stack([each.probability * each.coins for each in found]).mean(0)
+    coins = torch.where(probability > 0, there / probability.clamp_min(torch.finfo(there.dtype).tiny), 0)
+    return Lengths(probability, coins)
+
+
+def check_size(mdp: Mdp, sizes: Size, memory_gib: float | None) -> None:
+    """Refuse levels that cannot be evaluated, exactly within so much memory or (None) by sampling."""
+    if memory_gib is None:
+        check_searchable(mdp, sizes.states)
+        return
+    too_large = (sizes.states * BYTES_PER_STATE > memory_gib * 2**30).nonzero().squeeze(-1)
+    if not len(too_large):
+        return
+    index = int(sizes.states.argmax())
+    others = f" (the largest of {len(too_large):,} levels that are too large)" if len(too_large) > 1 else ""
+    raise LevelError(
+        f"{mdp.levels[index].place}{others} has {needed(int(sizes.states[index]))} and memory_gib={memory_gib:g}; "
+        "evaluate by sampling (sampled=4096 plays so many mini-episodes on each level), leave such levels out, or "
+        "raise memory_gib"
+    )
+
+
+def check_at_once(mdp: Mdp, at_once: int, memory_gib: float) -> None:
+    """Refuse a set of which so many levels at once are too large to be learned from exactly."""
+    most = memory_gib * 2**30 / BYTES_PER_STATE
+    if at_once * ((mdp.num_cells * mdp.max_time) << mdp.num_objects) <= most:
+        return
+    states, index = estimate_size(mdp).states.topk(min(at_once, mdp.num_levels))
+    if (total := int(states.sum())) > most:
+        raise LevelError(
+            f"{mdp.levels[int(index[0])].place} and what is learned from with it, {len(index):,} levels at most, has "
+            f"{needed(total)} and memory_gib={memory_gib:g}; exact gradients cannot be sampled, so learn from fewer "
+            "levels at once (algo.levels_at_once), from mini-episodes that are played (algo=ppo), or raise memory_gib"
+        )
+
+
+def needed(states: int) -> str:
+    """How large levels with so many states are, as a message puts it."""
+    gib = f"{states * BYTES_PER_STATE / 2**30:,.1f} GiB"
+    if states > MAX_STATES:
+        return f"more than {MAX_STATES:,} reachable states (estimated), for which exact evaluation takes over {gib},"
+    return f"up to {states:,} reachable states (estimated), for which exact evaluation takes {gib},"
 
 
 def observe(observation: Callable[[Tensor, Tensor, Tensor], Tensor], states: States) -> Tensor:

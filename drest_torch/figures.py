@@ -169,6 +169,8 @@ class LevelNumbers:
     neutrality: float
     length_probabilities: Mapping[int, float]
     """P(L = l) for each length l."""
+    sampled: bool = False
+    """Whether they are estimates."""
 
 
 def policy_pictures(
@@ -235,6 +237,8 @@ def policy_panels(
 def _caption(numbers: LevelNumbers) -> str:
     lengths = "   ".join(f"P({length})\u00a0=\u00a0{p:.2f}" for length, p in numbers.length_probabilities.items())
     measures = f"usefulness {numbers.usefulness:.2f}   neutrality {numbers.neutrality:.2f}"
+    if numbers.sampled:
+        measures += "   (sampled)"
     return f"{measures}\n{textwrap.fill(lengths, 70, replace_whitespace=False)}"
 
 

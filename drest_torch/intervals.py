@@ -6,6 +6,7 @@ They hold for few mini-episodes too, and where all of them came out alike: a sha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -71,22 +72,30 @@ def entropy_interval(counts: Tensor, num_choices: Tensor) -> tuple[Tensor, Tenso
     return _bits(shares(steepest)), _bits(shares(flattest))
 
 
-def mean_of(estimate: Tensor, low: Tensor, high: Tensor) -> tuple[float, float, float]:
-    """The mean of independent estimates [B], with the interval that follows from theirs.
+def entropy_spread(counts: Tensor, num_choices: Tensor) -> Tensor:
+    """[B] how far the estimate of the entropy may be off where all choices are equally likely.
 
-    The distances to their ends are added up as standard errors are, each side for itself (Zou and Donner 2008).
+    There it varies by the squares of what the shares are off, a χ² number with k − 1 degrees of freedom.
     """
-    down = (estimate - low).clamp_min(0).square().sum().sqrt().item() / len(estimate)
-    up = (high - estimate).clamp_min(0).square().sum().sqrt().item() / len(estimate)
-    mean = estimate.mean().item()
-    return mean, mean - down, mean + up
+    return NORMAL_95 * ((num_choices - 1) / 2).sqrt() / (math.log(2) * counts.sum(-1).clamp_min(1))
+
+
+def mean_range(estimate: Tensor, low: Tensor, high: Tensor) -> tuple[float, float]:
+    """The interval for the mean of independent estimates [B] that follows from theirs.
+
+    Their distances from its ends are added up as standard errors are, each side for itself (Zou and Donner 2008).
+    """
+    mean = estimate.mean()
+    down = (estimate - low).clamp_min(0).square().sum().sqrt() / len(estimate)
+    up = (high - estimate).clamp_min(0).square().sum().sqrt() / len(estimate)
+    return (mean - down).item(), (mean + up).item()
 
 
 def _bits(share: Tensor) -> Tensor:
     return -torch.special.xlogy(share, share).sum(-1) / math.log(2)
 
 
-def _edge(good, *, inside: Tensor, outside: Tensor) -> Tensor:
+def _edge(good: Callable[[Tensor], Tensor], *, inside: Tensor, outside: Tensor) -> Tensor:
     """Where ``good`` ends on the way from inside, by halving."""
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2

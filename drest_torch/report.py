@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from drest_torch.stats import Interval
 
 _WIDEST = 100
 """Columns of the table where it is not written to a terminal."""
@@ -34,6 +36,15 @@ class Row:
     agent: Score
     uniform: Score
     optimum: Score
+    sampled: int | None = None
+    """Mini-episodes that were played on each level, where the agent's scores are estimates."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Their 95 % intervals, by the name of the measure."""
+
+    def of_agent(self, measure: str) -> str:
+        """``0.873``, with its interval if there is one."""
+        estimate: float = getattr(self.agent, measure)
+        return str(Interval(estimate, *self.ranges[measure])) if measure in self.ranges else f"{estimate:.3f}"
 
 
 def optimum(num_lengths: Sequence[int]) -> Score:
@@ -43,24 +54,26 @@ def optimum(num_lengths: Sequence[int]) -> Score:
 
 def final_table(rows: Sequence[Row]) -> Table:
     """Usefulness and neutrality, a line a split."""
+    sampled = [row.sampled for row in rows if row.sampled is not None]
+    how = f"; sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals" if sampled else ""
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
         header_style="bold",
-        caption="neutrality in bits",
+        caption=f"neutrality in bits{how}",
         caption_justify="left",
     )
     table.add_column("\nsplit", overflow="fold")
     table.add_column("\nlevels", justify="right", no_wrap=True)
     for measure in ("usefulness", "neutrality"):
-        table.add_column(f"{measure}\nagent", style="bold", no_wrap=True)
+        table.add_column(f"{measure}\nagent", style="bold", no_wrap=not sampled)
         table.add_column("\nuniform", style="dim", no_wrap=True)
         table.add_column("\noptimum", style="dim", no_wrap=True)
     for row in rows:
-        scores = (row.agent, row.uniform, row.optimum)
-        usefulness = (f"{score.usefulness:.3f}" for score in scores)
-        neutrality = (f"{score.neutrality:.3f}" for score in scores)
+        scores = (row.uniform, row.optimum)
+        usefulness = (row.of_agent("usefulness"), *(f"{score.usefulness:.3f}" for score in scores))
+        neutrality = (row.of_agent("neutrality"), *(f"{score.neutrality:.3f}" for score in scores))
         table.add_row(row.split, f"{row.levels:,}", *usefulness, *neutrality)
     return table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from drest_torch.checkpoints import (
     write_whole,
 )
 from drest_torch.config import ConfigError, LevelsConfig, device_of
-from drest_torch.evaluation import Evaluation, Evaluator
+from drest_torch.evaluation import Evaluation, Prepared
 from drest_torch.report import Row
 from drest_torch.training import (
     draw_policies,
@@ -75,8 +76,18 @@ class Agent:
             raise CheckpointError(f"{folder}: no checkpoint in it yet; the run has to train a little longer")
         return saved[-1]
 
-    def evaluate(self, levels: Sequence[Level], *, greedy: bool = False) -> Results:
-        """Exact results on these levels; levels that the policy cannot see are refused with the reason."""
+    def evaluate(
+        self,
+        levels: Sequence[Level],
+        *,
+        greedy: bool = False,
+        sampled: int | None = None,
+        memory_gib: float = math.inf,
+    ) -> Results:
+        """Results on these levels, exact or from so many mini-episodes ``sampled`` on each.
+
+        Levels that the policy cannot see, or that are too large, are refused with the reason.
+        """
         rows, columns = self.map_size
         for level in levels:
             if level.height > rows or level.width > columns:
@@ -86,7 +97,9 @@ class Agent:
                 )
         if self.cfg.policy.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
-        ready = evaluator(self.cfg, list(levels), self.map_size, self.device)
+        ready = evaluator(
+            self.cfg, list(levels), self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
+        )
         if ready.observe.shape != self.shape:
             raise ConfigError(
                 f"the levels' {self.cfg.policy.observation} observation has shape {ready.observe.shape} and the "
@@ -99,7 +112,7 @@ class Agent:
 class Results:
     """What an agent does on a level set."""
 
-    evaluator: Evaluator
+    evaluator: Prepared
     policy: Policy
     evaluation: Evaluation
     greedy: bool

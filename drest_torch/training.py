@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO, cast
@@ -40,14 +41,16 @@ from drest_torch.checkpoints import (
     write_whole,
 )
 from drest_torch.config import Config, ConfigError, algorithms, device_of, learns_from
-from drest_torch.evaluation import Evaluation, Evaluator
+from drest_torch.evaluation import Evaluation, Evaluator, Prepared, check_size
 from drest_torch.loggers import Loggers
 from drest_torch.progress import Progress
 from drest_torch.report import Row, Score
+from drest_torch.sampling import Sampled, Sampler
 from drest_torch.together import Together, joined, mean
 from drest_torch.turns import Turn, compiled, reward_of, turn_of
 from envs.mdp import NUM_ACTIONS, compile_levels
 from envs.observations import Observation, make_observation
+from envs.size import estimate_size
 from envs.symmetry import turned_actions
 
 CHECKPOINTS = "checkpoints"
@@ -86,10 +89,11 @@ class Run:
         self.reward = reward_of(cfg)
         self.agents = [Together(folder, cfg, index) for index in range(cfg.agents)] if cfg.agents > 1 else []
         """Of one agent, the folder is the run's."""
+        self._check_sizes()
         self.learner, self.turn = self._build()
-        self.selection = self._evaluator(self.levels.selection) if self.levels.selection else None
+        self.selection = self.evaluator(self.levels.selection) if self.levels.selection else None
         at_most = cfg.evaluated_levels
-        self.watched = {name: self._evaluator(levels[:at_most]) for name, levels in self.levels.reported.items()}
+        self.watched = {name: self.evaluator(levels[:at_most]) for name, levels in self.levels.reported.items()}
 
     def _build(self) -> tuple[Learner, Turn]:
         """The algorithm with its networks, and where its turns come from."""
@@ -119,8 +123,22 @@ class Run:
         turn.begin(learner)
         return learner, turn
 
-    def _evaluator(self, levels: list[Any]) -> Evaluator:
-        return evaluator(self.cfg, levels, self.map_size, self.device)
+    def evaluator(self, levels: list[Any]) -> Prepared:
+        cfg = self.cfg
+        return evaluator(cfg, levels, self.map_size, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
+
+    def _check_sizes(self) -> None:
+        """Refuse at once what would be refused when the levels are evaluated, during training or at its end."""
+        for levels in filter(None, (*self._reported().values(), self.levels.selection)):
+            mdp = compile_levels(levels, self.device, at_least=self.map_size)
+            check_size(mdp, estimate_size(mdp), self.cfg.memory_gib if self.cfg.sampled is None else None)
+
+    def _reported(self) -> dict[str, list[Any]]:
+        """The levels of each split that the final evaluation takes."""
+        return {
+            split: levels[:TRAINED_LEVELS_REPORTED] if split == "train" else levels
+            for split, levels in self.levels.reported.items()
+        }
 
     # ------------------------------------------------------------------------------------- the loop
 
@@ -241,13 +259,12 @@ class Run:
     def _splits(self, policy: Any, folder: Path, loggers: Loggers) -> dict[str, Any]:
         """The numbers of each split; every level's, and pictures, go to a folder."""
         splits = {}
-        for split, levels in self.levels.reported.items():
-            shown = levels[:TRAINED_LEVELS_REPORTED] if split == "train" else levels
-            each = self._evaluator(shown)
+        for split, levels in self._reported().items():
+            each = self.evaluator(levels)
             found = each.evaluate(policy)
             file = f"levels_{split}.json"
             write_json(folder / file, found.records())
-            splits[split] = split_summary(found, each.evaluate_uniform(), len(shown)) | {"file": file}
+            splits[split] = split_summary(found, each.evaluate_uniform(), len(levels)) | {"file": file}
             pictures = folder / "pictures" / split
             for path in draw_policies(each, policy, found, pictures, most=self.cfg.pictures):
                 if not self.agents:
@@ -339,8 +356,18 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
     return Symmetries(observe.turned.cpu(), turned_actions())
 
 
-def evaluator(cfg: Config, levels: list[Any], size: tuple[int, int], device: torch.device) -> Evaluator:
-    return Evaluator(
+def evaluator(
+    cfg: Config,
+    levels: list[Any],
+    size: tuple[int, int],
+    device: torch.device,
+    *,
+    sampled: int | None,
+    memory_gib: float,
+) -> Prepared:
+    """A level set to evaluate on exactly or, with so many mini-episodes on each level, by sampling."""
+    kind = Evaluator if sampled is None else partial(Sampler, mini_episodes=sampled, seed=cfg.seed)
+    return kind(
         levels,
         cfg.policy.observation,
         gamma=cfg.reward.gamma,
@@ -350,6 +377,7 @@ def evaluator(cfg: Config, levels: list[Any], size: tuple[int, int], device: tor
         at_least=size,
         noise_kind=cfg.policy.noise_kind,
         noise_draws=cfg.policy.noise_draws,
+        memory_gib=memory_gib,
         device=device,
     )
 
@@ -378,6 +406,10 @@ def split_summary(found: Evaluation, uniform: Evaluation, levels: int) -> dict[s
     """The numbers of one split: the agent's, a uniform policy's, and what is best possible."""
     best = found.num_lengths.double().log2().mean().item()
     means, chance = found.means(), uniform.means()
+    sampled: dict[str, Any] = {}
+    if isinstance(found, Sampled):
+        ranges = {name: {"low": low, "high": high} for name, (low, high) in found.mean_ranges().items()}
+        sampled = {"sampled": found.mini_episodes, "ranges": ranges}
     return {
         "usefulness": means["usefulness"],
         "neutrality": means["neutrality"],
@@ -385,6 +417,7 @@ def split_summary(found: Evaluation, uniform: Evaluation, levels: int) -> dict[s
         "levels": levels,
         "uniform": {"usefulness": chance["usefulness"], "neutrality": chance["neutrality"]},
         "optimum": {"usefulness": 1.0, "neutrality": best},
+        **sampled,
     }
 
 
@@ -394,6 +427,8 @@ def table_rows(summary: dict[str, Any]) -> list[Row]:
             split,
             numbers["levels"],
             agent=Score(numbers["usefulness"], numbers["neutrality"]),
+            ranges={name: (ends["low"], ends["high"]) for name, ends in numbers.get("ranges", {}).items()},
+            sampled=numbers.get("sampled"),
             uniform=Score(**numbers["uniform"]),
             optimum=Score(**numbers["optimum"]),
         )
@@ -402,19 +437,25 @@ def table_rows(summary: dict[str, Any]) -> list[Row]:
 
 
 def draw_policies(
-    each: Evaluator, policy: Policy, found: Evaluation, folder: Path, *, most: int, greedy: bool = False
+    each: Prepared, policy: Policy, found: Evaluation, folder: Path, *, most: int, greedy: bool = False
 ) -> list[Path]:
     """Draw the policy on the first levels of a set, with what it was found to do there."""
-    drawn = range(min(most, len(each.levels)))
+    drawn = each.room_for(most)
     if not drawn:
         return []
-    probabilities = each.probabilities(policy, greedy=greedy)
+    reachable = each.unrolled(drawn)
+    probabilities = each.probabilities(policy, reachable, greedy=greedy)
     numbers = [
-        figures.LevelNumbers(found.usefulness[i].item(), found.neutrality[i].item(), found.length_probabilities(i))
+        figures.LevelNumbers(
+            found.usefulness[i].item(),
+            found.neutrality[i].item(),
+            found.length_probabilities(i),
+            sampled=isinstance(found, Sampled),
+        )
         for i in drawn
     ]
-    visits = each.reachable.visits(probabilities)
-    return figures.policy_pictures(each.reachable, probabilities, visits, drawn, folder, numbers=numbers)
+    visits = reachable.visits(probabilities)
+    return figures.policy_pictures(reachable, probabilities, visits, drawn, folder, numbers=numbers)
 
 
 def _stream(cfg: Config) -> TextIO:

@@ -17,7 +17,7 @@ from algos.tabular import rules_for
 from drest_torch import data
 from drest_torch.collection import Collector, Reward
 from drest_torch.config import Config, learns_from
-from drest_torch.evaluation import ExactLevels
+from drest_torch.evaluation import ExactLevels, check_at_once
 from drest_torch.lockstep import LockstepCollector
 from drest_torch.source import Source, Stream
 from drest_torch.tables import check_finite, tabulate
@@ -141,6 +141,7 @@ def turn_of(cfg: Config, levels: data.Levels, mdp: Mdp, observe: Observation, dr
         return WorldTurn(mdp, reward, cfg.algo)
     source = _source(cfg, levels, draws.generators[0])
     if learns_from(cfg) == "levels":
+        check_at_once(mdp, cfg.algo.levels_at_once, cfg.memory_gib)
         exact = ExactLevels(
             source,
             cfg.policy.observation,

@@ -20,7 +20,7 @@ FAR = 1 << 13
 """Ticks to what cannot be reached: more than any trajectory has, and twice as many are still a 16-bit number."""
 NUMBERS_AT_ONCE = 1 << 22
 MOST_NUMBERS = 1 << 27
-"""A level whose sets of one size need more than this is too large, without being counted further."""
+"""A level of which the sets of one size need more than this is taken to have more than MAX_STATES."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Size:
     """
 
     states: Tensor
-    """[B] reachable states that have time left; MAX_STATES + 1 where there are more than MAX_STATES."""
+    """[B] reachable states that have time left; MAX_STATES + 1 where more than MAX_STATES are to be expected."""
     width: Tensor
     """[B] those of one tick, at most."""
 
 
-def size(mdp: Mdp) -> Size:
+def estimate_size(mdp: Mdp) -> Size:
     """The size of each level of a set."""
     at_once = max(1, NUMBERS_AT_ONCE // (mdp.num_cells * (mdp.num_objects + 1)))
     parts = [
@@ -50,7 +50,7 @@ def size(mdp: Mdp) -> Size:
     return Size(states, width)
 
 
-def parts(mdp: Mdp, numbers: Tensor, at_most: int, levels_at_most: int | None = None) -> list[range]:
+def parts(mdp: Mdp, numbers: Tensor, at_most: float, levels_at_most: int | None = None) -> list[range]:
     """Consecutive levels that together have at most so much of ``numbers`` [B], or one level that has more alone."""
     keys = (mdp.num_cells * (mdp.max_time + 1)) << mdp.num_objects
     room = max(1, (1 << 61) // keys)  # `envs.graph` numbers the states of all levels together
@@ -111,14 +111,16 @@ class _Sets:
         start = self.between.new_full((self.num_levels, self.bits + 1), FAR)
         start[:, -1] = 0
         sets = _Taken(level, torch.zeros_like(level), start)
+        at_once = max(1, NUMBERS_AT_ONCE // self.mdp.num_cells)
         while len(sets):
-            numbers = torch.bincount(sets.level, minlength=self.num_levels) * self.mdp.num_cells
-            states[numbers > MOST_NUMBERS] = MAX_STATES + 1
-            sets = sets[states[sets.level] <= MAX_STATES]
-            at_once = max(1, NUMBERS_AT_ONCE // self.mdp.num_cells)
+            before = states.clone()
             for first in range(0, len(sets), at_once):
                 self._add(sets[first : first + at_once], states, changes)
-            sets = self._one_more(sets)
+            more = self._one_more(sets[states[sets.level] <= MAX_STATES])
+            number, next_number = (torch.bincount(each.level, minlength=self.num_levels) for each in (sets, more))
+            coming = next_number * (states - before) // number.clamp_min(1)
+            states[(coming > 4 * MAX_STATES) | (next_number * self.mdp.num_cells > MOST_NUMBERS)] = MAX_STATES + 1
+            sets = self._walked(more[states[more.level] <= MAX_STATES])
         return states, changes.cumsum(-1).amax(-1)
 
     def _distances(self) -> Tensor:
@@ -168,7 +170,7 @@ class _Sets:
         flat.index_add_(0, when + length, -outcomes * arrival.shape[1])
 
     def _one_more(self, sets: _Taken) -> _Taken:
-        """The sets with one more thing, taken in time for another tick."""
+        """The sets with one more thing, taken in time for another tick, and being where it was."""
         tick, length = self._earliest(sets, self.between), self._length(sets).unsqueeze(-1)
         good = self.exists[sets.level] & ~self._has(sets.bits)
         good &= (tick <= length) & (tick < length + self.delay[sets.level])
@@ -176,8 +178,7 @@ class _Sets:
         key = (sets.level[before] << self.bits) | sets.bits[before] | (1 << thing)
         unique, row = key.unique(return_inverse=True)
         earliest = tick.new_full((len(unique), self.bits + 1), FAR).index_put((row, thing), tick[before, thing])
-        more = _Taken(unique >> self.bits, unique & ((1 << self.bits) - 1), earliest)
-        return self._walked(more)
+        return _Taken(unique >> self.bits, unique & ((1 << self.bits) - 1), earliest)
 
     def _walked(self, sets: _Taken) -> _Taken:
         """With the ticks at which one can be back at the things that were taken earlier."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from envs.graph import MAX_STATES, Ends, Layer, walk
 from envs.levels import LevelError
 from envs.mdp import NUM_ACTIONS, Mdp
-from envs.size import parts, size
+from envs.size import estimate_size, parts
 
 LEVELS_AT_ONCE = 1024
 STATES_AT_ONCE = 1 << 19
@@ -73,7 +73,7 @@ def _parts(mdp: Mdp) -> list[range]:
     at_once = min(LEVELS_AT_ONCE, STATES_AT_ONCE // most)
     if at_once >= LEVELS_AT_ONCE // 16:
         return [range(at, min(at + at_once, mdp.num_levels)) for at in range(0, mdp.num_levels, at_once)]
-    sizes = size(mdp)
+    sizes = estimate_size(mdp)
     check_searchable(mdp, sizes.states)
     return parts(mdp, sizes.width, STATES_AT_ONCE, LEVELS_AT_ONCE)
 

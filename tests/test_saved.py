@@ -196,13 +196,14 @@ def test_private_bits_are_averaged_over(with_noise: Path) -> None:
         torch.nn.init.normal_(parameter, std=0.3)
     record = agent.evaluate([level]).record()["levels"][0]
     ready = Evaluator([level], "centred", gamma=1.0, lam=0.9, episodes_per_meta=64, at_least=agent.map_size)
-    states, index = ready.reachable.distinct(see_time=True)
+    reachable = ready.unrolled(range(1))
+    states, index = reachable.distinct(see_time=True)
     seen = observe(ready.observe, states)
     found = []
     with torch.no_grad():
         for bits in ([0, 0], [0, 1], [1, 0], [1, 1]):
             logits = agent.policy(seen, torch.tensor(bits).float().expand(len(seen), 2)).double()
-            found.append(ready.reachable.propagate(logits.softmax(-1)[index], 1.0))
+            found.append(reachable.propagate(logits.softmax(-1)[index], 1.0))
     probability = sum(each.probability[0] for each in found) / 4
     coins = sum(each.probability[0] * each.coins[0] for each in found) / 4
     assert list(record["length_probabilities"].values()) == pytest.approx(probability.tolist())

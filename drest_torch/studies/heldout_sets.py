@@ -13,9 +13,8 @@ from omegaconf import OmegaConf
 
 from drest_torch import data
 from drest_torch.config import Config, ConfigError
-from drest_torch.evaluation import Evaluator
 from drest_torch.metrics import share_of_best
-from drest_torch.training import TRAINED_LEVELS_REPORTED, Run, evaluator
+from drest_torch.training import TRAINED_LEVELS_REPORTED, Run
 from envs import generator, splits
 from envs.levels import PAPER_WORLDS, Level, level_to_record, read_levels, world
 from envs.mdp import compile_levels
@@ -102,7 +101,7 @@ def looked_at(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str, Any
     worst = _worst(arrays, shown)
     numbers["worst"] = [{"index": int(i), "level": level_to_record(kept[TEST][i])} for i in worst]
     for rank, index in enumerate(worst):
-        ready = _ready(run, [kept[TEST][index]])
+        ready = run.evaluator([kept[TEST][index]])
         arrays[f"worst/{rank}"] = ready.probabilities(run.learner.policy).cpu().numpy().astype(np.float32)
     return numbers, arrays
 
@@ -123,7 +122,7 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     """Of each level: ``usefulness``, ``neutrality`` (bits), ``neutrality_normalised``, how many lengths there are
     (``k``), ``coins`` E[C], and ``most``, the largest m(l) [n]; for each length ``p_length`` and ``share_of_best``
     [n, K], 0 where there is none."""
-    ready = _ready(run, levels)
+    ready = run.evaluator(list(levels))
     evaluation = ready.evaluate(run.learner.policy)
     found, best = evaluation.found, ready.optima.best_return
     tensors = {
@@ -137,10 +136,6 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
         "share_of_best": share_of_best(found.coins, best),
     }
     return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-
-
-def _ready(run: Run, levels: Sequence[Level]) -> Evaluator:
-    return evaluator(run.cfg, list(levels), run.map_size, run.device)
 
 
 def _worst(arrays: dict[str, np.ndarray], shown: int) -> np.ndarray:

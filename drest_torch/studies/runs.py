@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.checkpoints import write_whole
 from drest_torch.config import Config, ConfigError, check_values, config_folder, schemas
-from drest_torch.evaluation import Evaluator
+from drest_torch.evaluation import Prepared
 from drest_torch.loggers import read_metrics
 from drest_torch.metrics import share_of_best
 from drest_torch.studies.jobs import Job, Result
@@ -129,7 +129,7 @@ def _curves(metrics: Path) -> dict[str, np.ndarray]:
     return {"steps": steps} | {name: np.array([row[name] for row in rows]) for name in names}
 
 
-def _one_level(run: Run, ready: Evaluator) -> dict[str, np.ndarray]:
+def _one_level(run: Run, ready: Prepared) -> dict[str, np.ndarray]:
     """What becomes of a single level, length by length, and the policy that does it."""
     evaluation = ready.evaluate(run.learner.policy)
     found, count = evaluation.found, int(evaluation.num_lengths[0])

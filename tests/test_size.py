@@ -1,0 +1,100 @@
+"""The size of levels is told before they are unrolled: never too small, and seldom much too large."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from envs.generator import generate
+from envs.graph import MAX_STATES
+from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
+from envs.mdp import compile_levels
+from envs.propagator import Reachable
+from envs.size import estimate_size, parts
+from envs.solver import _parts, solve
+from tests.test_presets import preset
+
+PAPER = [world(name) for name in PAPER_WORLDS]
+
+
+def counted(mdp):
+    """By unrolling: the states of each level, and its largest number in one tick."""
+    reachable = Reachable(mdp)
+    states = torch.bincount(mdp.level_of(reachable.states.spot), minlength=mdp.num_levels)
+    ticks = [torch.bincount(mdp.level_of(layer.spot), minlength=mdp.num_levels) for layer in reachable.layers]
+    return states, torch.stack(ticks).amax(0)
+
+
+def made(name, *values, count):
+    return generate(preset(name, *(f"levels.generator.{value}" for value in values)), count, seed=3)
+
+
+@pytest.mark.parametrize("name", ["easy", "peer_like", "hard", "three_lengths", "large"])
+@pytest.mark.parametrize("coins", [None, 6, 10])
+def test_an_estimate_is_never_below_the_truth_and_close_to_it(name, coins):
+    others = () if coins is None else (f"coins=[{coins},{coins}]", "coin_in_every_length=false", "weights=null")
+    mdp = compile_levels(made(name, *others, count=5 if coins == 10 else 20))
+    (states, width), found = counted(mdp), estimate_size(mdp)
+    assert (found.states >= states).all()
+    assert (found.width >= width).all()
+    assert (found.states <= 1.35 * states).all()
+    assert found.states.sum() <= 1.05 * states.sum()
+    assert (found.width <= 1.6 * width).all()
+
+
+def test_the_papers_worlds_are_counted_and_on_the_clock_of_moves_exactly():
+    mdp = compile_levels(PAPER)
+    states, _ = counted(mdp)
+    found = estimate_size(mdp).states
+    assert (found >= states).all()
+    assert (found <= 1.25 * states).all()
+    on_moves = compile_levels([level.with_clock("moves") for level in PAPER])
+    assert torch.equal(estimate_size(on_moves).states, counted(on_moves)[0])
+
+
+def test_buttons_that_work_by_chance_make_it_no_larger_than_all_their_outcomes():
+    mdp = compile_levels(made("generated", "chance=[0.2,0.9]", "buttons=[1,3]", "lengths=[2,8]", count=40))
+    (states, width), found = counted(mdp), estimate_size(mdp)
+    outcomes = torch.tensor([2 ** len(level.buttons) for level in mdp.levels])
+    assert (found.states >= states).all()
+    assert (found.width >= width).all()
+    assert (found.states <= 1.35 * outcomes * states).all()
+
+
+def test_a_thing_that_has_to_be_passed_is_taken_on_the_way():
+    corridor = parse_level("shutdown: 4\nA C1 C2 C3", name="corridor")
+    # Nothing taken: at the start in ticks 0 to 3. C1: 2 cells from tick 1. C1, C2: 3 cells from tick 2, and so on.
+    assert estimate_size(compile_levels([corridor])).states.tolist() == [4 + (3 + 2) + (2 + 1) + 1]
+
+
+def test_a_level_of_many_things_is_too_large_without_being_counted_to_the_end():
+    mdp = compile_levels([PAPER[0], crowded()])
+    assert estimate_size(mdp).states[1] == MAX_STATES + 1
+    assert estimate_size(mdp).states[0] == estimate_size(compile_levels(PAPER[:1])).states[0]
+    with pytest.raises(LevelError, match=r"crowded\.txt \(crowded\) has more than 200,000,000 reachable states"):
+        solve(mdp)
+
+
+def crowded():
+    rows = [["C1" if (row + column) % 3 == 0 else "." for column in range(9)] for row in range(9)]
+    rows[4][5] = "A"
+    text = "\n".join(" ".join(row) for row in rows)
+    return parse_level(f"shutdown: 60\n{text}", name="crowded", source="crowded.txt")
+
+
+def test_parts_are_whole_consecutive_and_no_larger_than_they_may_be():
+    mdp = compile_levels([PAPER[0]] * 7)
+    numbers = torch.tensor([5, 5, 1, 30, 2, 2, 2])
+    found = parts(mdp, numbers, 10)
+    assert [list(each) for each in found] == [[0, 1], [2], [3], [4, 5, 6]]
+    assert [len(each) for each in parts(mdp, numbers, 1000, 3)] == [3, 3, 1]
+
+
+def test_the_solver_finds_the_same_in_parts(monkeypatch):
+    levels = [*PAPER, *made("large", count=20)]
+    whole = solve(compile_levels(levels), 0.9)
+    monkeypatch.setattr("envs.solver.STATES_AT_ONCE", 500)
+    assert len(_parts(compile_levels(levels))) > 5
+    some = solve(compile_levels(levels), 0.9)
+    assert torch.equal(whole.lengths, some.lengths)
+    assert torch.equal(whole.best_return, some.best_return)
