@@ -1,0 +1,223 @@
+"""Evaluation by playing: estimates and intervals against what exact evaluation finds, and levels that are too large."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from algos.networks import Policy, Size
+from drest_torch.evaluation import BYTES_PER_STATE, Evaluator
+from drest_torch.intervals import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
+from drest_torch.sampling import Sampler
+from envs.generator import generate
+from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
+from tests.test_presets import preset
+
+VALUES = {"gamma": 0.9, "lam": 0.9, "episodes_per_meta": 64}
+PAPER = [world(name) for name in PAPER_WORLDS]
+CHOICES = [[0.5, 0.5], [0.7, 0.3], [0.99, 0.01], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2], [0.9, 0.09, 0.01], [0.25] * 4]
+
+
+def bits(shares):
+    return -torch.special.xlogy(shares, shares).sum(-1) / math.log(2)
+
+
+def chosen(shares, times, trials):
+    """[trials, k] how often each was chosen."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.multinomial(
+        torch.tensor(shares, dtype=torch.float64).expand(trials, -1), times, replacement=True, generator=generator
+    )
+    return torch.nn.functional.one_hot(drawn, len(shares)).sum(1).double()
+
+
+def share_inside(truth, low, high):
+    return ((low <= truth + 1e-9) & (truth <= high + 1e-9)).double().mean().item()
+
+
+# ------------------------------------------------------------------------------------- intervals
+
+
+@pytest.mark.parametrize("shares", CHOICES)
+@pytest.mark.parametrize("times", [100, 1000])
+def test_the_interval_of_a_choices_entropy_covers_it(shares, times):
+    counts = chosen(shares, times, 1000)
+    low, high = entropy_interval(counts, torch.full((1000,), len(shares)))
+    truth = bits(torch.tensor(shares, dtype=torch.float64))
+    assert share_inside(truth, low, high) >= 0.9
+    assert (low >= 0).all()
+    assert (high <= math.log2(len(shares)) + 1e-9).all()
+
+
+def test_the_interval_is_no_wider_than_it_has_to_be():
+    """For two choices as wide as the delta method says, where that holds."""
+    shares = torch.tensor([0.7, 0.3]).double()
+    counts = chosen([0.7, 0.3], 1000, 1000)
+    low, high = entropy_interval(counts, torch.full((1000,), 2))
+    error = ((shares * shares.log2().square()).sum() - bits(shares) ** 2).sqrt() / math.sqrt(1000)
+    assert (high - low).mean().item() == pytest.approx(2 * 1.96 * error.item(), rel=0.05)
+    assert share_inside(bits(shares), low, high) <= 0.975
+
+
+def test_with_two_choices_it_is_the_score_interval_of_the_share():
+    z, n, seen = 1.959964, 50, 0.9
+    ends = [
+        (seen + z**2 / (2 * n) + sign * z * math.sqrt(seen * (1 - seen) / n + z**2 / (4 * n**2))) / (1 + z**2 / n)
+        for sign in (-1, 1)
+    ]
+    low, high = entropy_interval(torch.tensor([[45.0, 5.0]], dtype=torch.float64), torch.tensor([2]))
+    expected = sorted(bits(torch.tensor([end, 1 - end])).item() for end in ends)
+    assert [low.item(), high.item()] == pytest.approx(expected, abs=1e-4)
+
+
+def test_one_length_is_certain_and_a_length_never_seen_is_not():
+    counts = torch.tensor([[64.0, 0.0], [64.0, 0.0], [32.0, 32.0], [0.0, 0.0]], dtype=torch.float64)
+    low, high = entropy_interval(counts, torch.tensor([1, 2, 2, 2]))
+    assert high[0] == 0
+    assert low[1] == 0
+    assert high[1] > 0.3
+    assert low[2] < 0.97
+    assert high[2] == 1
+    assert low[3] < 0.001
+    assert high[3] == 1
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.7, 0.3], [0.25] * 4])
+def test_the_entropy_of_observed_shares_is_too_small_and_the_estimate_is_not(shares):
+    counts = chosen(shares, 50, 20_000)
+    truth = bits(torch.tensor(shares, dtype=torch.float64))
+    observed, estimate = bits(counts / 50), entropy(counts)
+    missing = (len(shares) - 1) / (2 * math.log(2) * 50)
+    assert (truth - observed.mean()).item() == pytest.approx(missing, rel=0.15)
+    assert abs((truth - estimate.mean()).item()) < 0.15 * missing
+
+
+@pytest.mark.parametrize("shares", CHOICES[:2])
+def test_the_interval_of_a_mean_over_levels_covers_it(shares):
+    counts, k = chosen(shares, 200, 20_000), torch.full((20_000,), 2)
+    estimate, spread = entropy(counts), entropy_spread(counts, k)
+    low, high = entropy_interval(counts, k)
+    low, high = torch.minimum(low, estimate - spread), torch.maximum(high, estimate + spread)
+    ranges = [mean_range(*(each[at : at + 50] for each in (estimate, low, high))) for at in range(0, 20_000, 50)]
+    truth = bits(torch.tensor(shares, dtype=torch.float64)).item()
+    assert sum(below <= truth <= above for below, above in ranges) >= 0.91 * len(ranges)
+
+
+def test_the_interval_of_a_mean_of_numbers_up_to_one():
+    generator = torch.Generator().manual_seed(0)
+    certain = bounded_mean(*(torch.tensor([100.0]) for _ in range(3)))
+    assert certain[0].item() < 0.97
+    assert certain[1].item() == pytest.approx(1, abs=0.01)
+    for power in (0.1, 1, 10):
+        drawn = torch.rand(2000, 100, generator=generator, dtype=torch.float64) ** power
+        ends = bounded_mean(torch.full((2000,), 100), drawn.sum(-1), drawn.square().sum(-1))
+        assert share_inside(1 / (power + 1), *ends) >= 0.93
+
+
+# ------------------------------------------------------------------------------------- policies
+
+
+def policy_for(ready, noise=0, seed=0):
+    """One that is far from uniform."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        policy = Policy(ready.observe.shape, 4, Size(16, 1, "tanh"), scale=ready.observe.scale, noise=noise)
+        for parameter in policy.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+    return policy
+
+
+def levels_like(kind):
+    if kind == "moves":
+        return [level.with_clock("moves") for level in generate(preset("three_lengths"), 100, seed=5)]
+    others = ["levels.generator.chance=[0.2,0.9]", "levels.generator.buttons=[1,2]", "levels.generator.lengths=[2,4]"]
+    return generate(preset("generated", *(others if kind == "chance" else [])), 100, seed=5)
+
+
+@pytest.mark.parametrize(("kind", "noise"), [("steps", 2), ("moves", 0), ("chance", 0)])
+def test_the_intervals_cover_what_exact_evaluation_finds(kind, noise):
+    levels = levels_like(kind)
+    exact, sampler = Evaluator(levels, "centred", **VALUES), Sampler(levels, "centred", mini_episodes=300, **VALUES)
+    policy = policy_for(exact, noise)
+    true, found = exact.evaluate(policy), sampler.evaluate(policy)
+    assert torch.equal(found.lengths, true.lengths)
+    assert share_inside(true.usefulness, *found.usefulness_range) >= 0.9
+    assert share_inside(true.neutrality, *found.neutrality_range) >= 0.9
+    possible = torch.arange(true.lengths.shape[1]) < true.num_lengths.unsqueeze(-1)
+    assert share_inside(true.found.probability[possible], *(each[possible] for each in found.probability_range)) >= 0.9
+    chosen_at_all = possible & (true.found.probability > 0.05)
+    truth = true.found.coins[chosen_at_all]
+    assert share_inside(truth, *(each[chosen_at_all] for each in found.coins_range)) >= 0.9
+    for name, (low, high) in found.mean_ranges().items():
+        assert low - 0.01 <= true.means()[name] <= high + 0.01
+        assert high - low < 0.05
+    assert found.means()["return/expected_drest"] == pytest.approx(true.means()["return/expected_drest"], rel=0.05)
+
+
+def test_a_greedy_policy_is_played_greedily_and_the_same_seed_gives_the_same():
+    exact, sampler = Evaluator(PAPER, "centred", **VALUES), Sampler(PAPER, "centred", mini_episodes=64, **VALUES)
+    policy = policy_for(exact)
+    greedy = sampler.evaluate(policy, greedy=True)
+    assert torch.allclose(greedy.found.probability, exact.evaluate(policy, greedy=True).found.probability)
+    assert torch.equal(sampler.evaluate(policy).usefulness, sampler.evaluate(policy).usefulness)
+    other = Sampler(PAPER, "centred", mini_episodes=64, seed=1, **VALUES)
+    assert not torch.equal(sampler.evaluate(policy).usefulness, other.evaluate(policy).usefulness)
+
+
+def test_a_policy_that_bumps_for_ever_has_no_length():
+    level = parse_level("shutdown: 3\nclock: moves\nA . C1 B2", name="corridor")
+    sampler = Sampler([level], "centred", mini_episodes=16, **VALUES)
+
+    class Up(Policy):
+        def forward(self, observation, noise=None):
+            return torch.tensor([1.0, 0, 0, 0]).expand(len(observation), 4)
+
+    found = sampler.evaluate(Up(sampler.observe.shape, 4, Size(1, 0, "tanh"), scale=sampler.observe.scale), greedy=True)
+    assert (found.usefulness.item(), found.neutrality.item()) == (0, 0)
+    assert found.found.probability.sum() == 0
+
+
+def test_estimates_never_pass_for_exact_numbers():
+    sampler = Sampler(PAPER[:1], "centred", mini_episodes=64, **VALUES)
+    found = sampler.evaluate_uniform()
+    (record,) = found.records()
+    assert record["sampled"] == found.means()["sampled"] == 64
+    low, high = record["usefulness_range"]
+    assert low <= record["usefulness"] <= high
+    assert list(record["length_probabilities_range"]) == list(record["length_probabilities"])
+    assert found.means()["neutrality_low"] <= record["neutrality"] <= found.means()["neutrality_high"]
+
+
+# ------------------------------------------------------------------------------------- large sets and levels
+
+
+def test_a_set_that_is_too_large_is_gone_through_in_parts_with_the_same_result():
+    levels = [*PAPER, *generate(preset("three_lengths"), 30, seed=5)]
+    whole = Evaluator(levels, "centred", **VALUES)
+    most = int(whole.sizes.states.max()) * BYTES_PER_STATE / 2**30
+    in_parts = Evaluator(levels, "centred", memory_gib=most, **VALUES)
+    assert len(in_parts._parts) > 5
+    assert len(whole._parts) == 1
+    policy = policy_for(whole, noise=1)
+    for one, two in (
+        (whole.evaluate(policy), in_parts.evaluate(policy)),
+        (whole.evaluate_uniform(), in_parts.evaluate_uniform()),
+    ):
+        assert torch.allclose(one.found.probability, two.found.probability, atol=1e-6)
+        assert torch.allclose(one.found.coins, two.found.coins, atol=1e-5)
+        assert torch.allclose(one.usefulness, two.usefulness, atol=1e-6)
+
+
+def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_played(monkeypatch):
+    monkeypatch.setattr("envs.propagator.walk", None)
+    spacious = world("spacious")
+    with pytest.raises(
+        LevelError,
+        match=r"\(example\) \(the largest of 2 .* has up to \d+ reachable states.*sampled=4096.*raise memory_gib",
+    ):
+        Evaluator([PAPER[0], spacious], "centred", memory_gib=1e-6, **VALUES)
+    sampler = Sampler([PAPER[0], spacious], "centred", mini_episodes=8, memory_gib=1e-6, **VALUES)
+    assert len(sampler.evaluate_uniform().names) == 2
+    assert list(sampler.room_for(4)) == []
