@@ -33,12 +33,12 @@ MISTAKES = (
 
 HELP = {
     "train": (
-        "Train an agent, and end with an exact evaluation of what it learned.",
+        "Train an agent, and end with an evaluation of what it learned, exact unless asked otherwise.",
         "python -m drest_torch.train algo=ppo levels=paper algo.lr=0.0005 seed=1",
         ("algo", "reward", "levels", "policy", "logger"),
     ),
     "evaluate": (
-        "Evaluate a saved run, exactly, on levels of your choice.",
+        "Evaluate a saved run, exactly or by sampling, on levels of your choice.",
         "python -m drest_torch.evaluate run=runs/NAME levels.path=FILE.jsonl out=FILE.json",
         ("levels",),
     ),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from omegaconf import OmegaConf
 
 from drest_torch import saved
 from drest_torch.app import register, stop_on_mistakes
@@ -18,9 +19,9 @@ register()
 @hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="evaluate")
 @stop_on_mistakes
 def main(cfg: Any) -> None:
+    check_limits(OmegaConf.masked_copy(cfg, ["sampled", "memory_gib"]), LIMITS)
     folder = saved.SHIPPED if cfg.run is None else Path(cfg.run)
     agent = saved.Agent(folder, checkpoint=cfg.checkpoint, device=cfg.device)
-    check_limits(cfg, LIMITS)
     levels = saved.levels_to_evaluate(agent, cfg.levels)
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
     print_table(results.rows())
@@ -29,7 +30,8 @@ def main(cfg: Any) -> None:
         print(f"Every level's results are in {cfg.out}")
     if cfg.pictures is not None:
         pictures = results.draw(Path(cfg.pictures))
-        print(f"{len(pictures)} pictures are in {cfg.pictures}")
+        none = "No pictures: to draw the first level takes more than memory_gib"
+        print(f"{len(pictures)} pictures are in {cfg.pictures}" if pictures else none)
 
 
 if __name__ == "__main__":
