@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
 
 import pytest
@@ -10,10 +12,14 @@ import torch
 from algos.networks import Policy, Size
 from drest_torch.evaluation import BYTES_PER_STATE, Evaluator
 from drest_torch.intervals import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
+from drest_torch.report import print_table
 from drest_torch.sampling import Sampler
+from drest_torch.training import start, table_rows
 from envs.generator import generate
 from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
+from tests.test_config import composed
 from tests.test_presets import preset
+from tests.test_saved import train
 
 VALUES = {"gamma": 0.9, "lam": 0.9, "episodes_per_meta": 64}
 PAPER = [world(name) for name in PAPER_WORLDS]
@@ -221,3 +227,33 @@ def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_p
     sampler = Sampler([PAPER[0], spacious], "centred", mini_episodes=8, memory_gib=1e-6, **VALUES)
     assert len(sampler.evaluate_uniform().names) == 2
     assert list(sampler.room_for(4)) == []
+
+
+# ------------------------------------------------------------------------------------- runs
+
+
+def test_a_run_says_that_its_evaluations_are_sampled(tmp_path):
+    folder = train(tmp_path / "run", "levels=example", "env_steps=500", "sampled=16", "memory_gib=1e-6")
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert lines[0]["eval/train/sampled"] == 16
+    assert lines[0]["eval/train/usefulness_low"] <= lines[0]["eval/train/usefulness"]
+    numbers = json.loads((folder / "summary.json").read_text())["splits"]["train"]
+    assert numbers["sampled"] == 16
+    low, high = numbers["ranges"]["neutrality"].values()
+    assert 0 <= low < high <= 1
+    assert list((folder / "pictures").glob("train/*")) == [], "the level cannot be unrolled"
+    table = io.StringIO()
+    print_table(table_rows({"splits": {"train": numbers}}), table)
+    assert "sampled, 16 mini-episodes a level, 95 % intervals" in table.getvalue()
+    assert f"({numbers['ranges']['usefulness']['low']:.3f}-" in table.getvalue()
+
+
+def test_a_run_on_levels_that_are_too_large_does_not_begin(tmp_path):
+    with pytest.raises(LevelError, match=r"reachable states .*sampled=4096"):
+        train(tmp_path / "exact", "levels=example", "env_steps=500", "memory_gib=1e-6")
+    assert not (tmp_path / "exact").exists()
+
+
+def test_exact_gradients_cannot_be_sampled(tmp_path):
+    with pytest.raises(LevelError, match=r"reachable states .*exact gradients cannot be sampled.*algo\.levels_at_once"):
+        start(composed("algo=exact", "levels=example", f"run_dir={tmp_path}", "memory_gib=1e-6", "sampled=16"))
