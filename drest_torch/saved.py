@@ -97,9 +97,7 @@ class Agent:
                 )
         if self.cfg.policy.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
-        ready = evaluator(
-            self.cfg, list(levels), self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
-        )
+        ready = evaluator(self.cfg, list(levels), self.map_size, self.device, sampled=sampled, memory_gib=memory_gib)
         if ready.observe.shape != self.shape:
             raise ConfigError(
                 f"the levels' {self.cfg.policy.observation} observation has shape {ready.observe.shape} and the "
