@@ -47,7 +47,7 @@ def sampling(evaluator: Evaluator, policy: Policy, device: torch.device) -> tupl
 
 def run(bench: Bench) -> None:
     evaluator = evaluator_of(bench)
-    reachable = evaluator.reachable
+    reachable = evaluator.unrolled(range(len(evaluator.levels)))
     bench.table(
         f"{len(evaluator.levels)} random levels, {len(reachable):,} reachable states, uniform policy",
         "Beside it the states are unrolled from the levels anew, which an evaluator does once.",
@@ -68,7 +68,7 @@ def _network(bench: Bench, evaluator: Evaluator, size: Size) -> None:
         torch.manual_seed(0)
         see = evaluator.observe
         policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale.cpu()).to(bench.device)
-    states, _ = evaluator.reachable.distinct(see_time=see.see_time)
+    states, _ = evaluator.unrolled(range(len(evaluator.levels))).distinct(see_time=see.see_time)
     inputs = observe(see, states).split(AT_ONCE)
     sample, needed = sampling(evaluator, policy, bench.device)
     bench.table(

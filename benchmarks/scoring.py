@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.measuring import SECONDS, Bench
 from benchmarks.pipelines import composed, setting_of
 from drest_torch.evaluation import Evaluator
-from drest_torch.training import Run, evaluator, start
+from drest_torch.training import Run, start
 from envs.levels import read_levels
 
 TITLE = "Time to a score"
@@ -89,7 +89,7 @@ def new_run(bench: Bench, overrides: str, seed: int, folder: Path) -> Run:
 def watches(bench: Bench, run: Run) -> dict[str, Watch]:
     found = {"own held-out levels": Watch(run.watched["heldout"])}
     if bench.peer is not None:
-        found["follow-up's levels"] = Watch(evaluator(run.cfg, read_levels(bench.peer), run.map_size, run.device))
+        found["follow-up's levels"] = Watch(run.evaluator(read_levels(bench.peer)))
     return found
 
 
