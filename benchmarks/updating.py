@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from algos.batch import Batch
+from algos.updates import SampledLearner
 from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, SECONDS, TIMES, Bench, Work, once
 from benchmarks.pipelines import Ours, setting_of
@@ -114,21 +116,11 @@ def _kind(operation: str) -> str:
     return "all else"
 
 
-def run(bench: Bench) -> None:
-    mdp = compile_levels(generate(GeneratorConfig(), bench.size(2_000, 20), seed=0), bench.device)
-    setting = setting_of("ppo")
-    if bench.quick:
-        setting = replace(setting, envs=256)
-    ours = Ours(mdp, setting)
-    learner = ours.learner
-    batch = ours.collector.collect(learner.policy)
-    with recorded(learner.policy, learner.critic) as calls:
-        learner.update(batch)
+def _compare(bench: Bench, learner: SampledLearner, batch: Batch, calls: list[Call], count: int) -> None:
     bare, flops = products(shapes(calls), bench.device)
-    asked = sum(call.inputs for call in calls)
-    size, config = setting.size, setting.config
+    asked, config = sum(call.inputs for call in calls), learner.config
     bench.table(
-        f"{batch.steps:,} steps of {batch.episodes:,} mini-episodes, {size.depth} × {size.width} MLPs",
+        f"{batch.steps:,} steps of {batch.episodes:,} mini-episodes, threads: {count}",
         f"{config.epochs} epochs of {config.minibatches} minibatches; policy and critic are given {asked:,} inputs in "
         f"all, the critic's for the advantages included. The bare products are those of the same layers: forward, the "
         f"weights' gradient and the inputs' gradient, {flops / 1e9:.4g} billion operations.",
@@ -146,6 +138,32 @@ def run(bench: Bench) -> None:
     bench.figure("update ÷ bare matrix products", TIMES, update.over(alone), wanted=WANTED)
     found = {"our update": update.times(flops), "bare matrix products": alone.times(flops), peak: times[peak]}
     bench.compare({f"{name}: operations": each for name, each in found.items()}, GIGAFLOPS, limit=f"{peak}: operations")
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def run(bench: Bench) -> None:
+    mdp = compile_levels(generate(GeneratorConfig(), bench.size(2_000, 20), seed=0), bench.device)
+    setting = setting_of("ppo")
+    if bench.quick:
+        setting = replace(setting, envs=256)
+    ours = Ours(mdp, setting)
+    learner = ours.learner
+    batch = ours.collector.collect(learner.policy)
+    with recorded(learner.policy, learner.critic) as calls:
+        learner.update(batch)
+    # With the elementwise work in the caches of one core, more threads speed up the products most.
+    for count in sorted({1, torch.get_num_threads()}):
+        with threads(count):
+            _compare(bench, learner, batch, calls, count)
     bench.table("What an update's time is spent on", "One update under torch's profiler, which slows small operations.")
     for kind, share in time_by_kind(once(lambda: learner.update(batch)), bench.device).items():
         bench.numbers(kind, "%", [100 * share])
