@@ -15,6 +15,7 @@ from envs.generator import GeneratorConfig, draft_number, generate, stream
 from envs.levels import LevelError, level_to_record, read_levels, write_levels
 from envs.mdp import Mdp, compile_levels
 from envs.properties import button_distance, properties
+from envs.solver import solve
 from envs.symmetry import canonical_key, transform
 from tests.simulator import searched_optima
 
@@ -517,3 +518,14 @@ def test_ranges_that_no_level_fits_are_given_up(monkeypatch):
     monkeypatch.setattr(generator, "DRAFTS_AT_ONCE", 64)
     levels = list(islice(stream(SMALL, 0), 1500))
     assert levels[-1].name > "gen-0-002000"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_makes_and_solves_the_same_levels():
+    config = GeneratorConfig(coins=(1, 4), buttons=(1, 2), lengths=(2, 4), wall_shape="mixed")
+    levels = generate(config, 300, seed=3)
+    assert generate(config, 300, seed=3, device="cuda") == levels
+    here, there = (solve(compile_levels(levels, device), 0.9) for device in ("cpu", "cuda"))
+    assert torch.equal(here.lengths, there.lengths.cpu())
+    assert torch.allclose(here.best_return, there.best_return.cpu())
