@@ -76,7 +76,14 @@ class Batch:
         return self.reward[self.episode] * self.ended
 
     def whole(self) -> Part:
-        return self.part(torch.arange(self.num_groups, device=self.action.device).reshape(self.agents, -1))
+        return Part(
+            steps=torch.arange(len(self), device=self.action.device),
+            observation=self.observation,
+            noise=self.noise,
+            seen=self.seen,
+            action=self.action,
+            context=self._context(slice(None)),
+        )
 
     def parts(self, count: int, draws: Draws) -> Iterator[Part]:
         """Split it by its groups into so many random parts; what is empty is left out."""
@@ -104,7 +111,7 @@ class Batch:
             context=self._context(steps),
         )
 
-    def _context(self, steps: Tensor) -> Tensor | None:
+    def _context(self, steps: Tensor | slice) -> Tensor | None:
         return None if self.context.shape[1] == 0 else self.context[self.episode[steps]]
 
 
@@ -117,6 +124,9 @@ class LockstepBatch(Batch):
     def steps(self) -> int:
         assert self.played is not None
         return int(self.played.sum())
+
+    def whole(self) -> Part:
+        return self.part(torch.arange(self.num_groups, device=self.action.device).reshape(self.agents, -1))
 
     def part(self, groups: Tensor) -> Part:
         assert self.played is not None

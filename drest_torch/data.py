@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from omegaconf import MISSING, OmegaConf
 
+from drest_torch.checkpoints import write_whole
 from drest_torch.config import Config, ConfigError, GeneratorConfig, LevelsConfig, check_values, device_of, learns_from
 from envs import generator, splits
 from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
@@ -77,6 +78,11 @@ def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
         seed=levels.split_seed,
         device=device,
     )
+
+
+def write_config(cfg: Config, folder: Path) -> None:
+    """Leave in the folder of a run every value that it has."""
+    write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
 
 
 def write_split(levels: Levels, cfg: Config, folder: Path) -> None:

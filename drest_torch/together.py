@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from algos.stacked import Stacked
 from algos.updates import Learner
-from drest_torch.checkpoints import module_tensors, optimizer_tensors, write_whole
+from drest_torch import data
+from drest_torch.checkpoints import module_tensors, optimizer_tensors
 from drest_torch.config import Config
 from drest_torch.loggers import JsonLines
 
@@ -32,12 +32,11 @@ class Together:
         self.cfg.agents, self.cfg.seed, self.cfg.lockstep = 1, self.seed, True
         self.cfg.run_dir = str(self.folder)
 
-    def begin(self, steps: int) -> None:
+    def begin(self, levels: data.Levels, steps: int) -> None:
         """Keep its metrics from this step on."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(
-            self.folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(self.cfg), resolve=True).encode()
-        )
+        data.write_config(self.cfg, self.folder)
+        data.write_split(levels, self.cfg, self.folder)
         self._lines = JsonLines(self.folder / "metrics.jsonl", steps)
 
     def log(self, steps: int, metrics: Mapping[str, float]) -> None:

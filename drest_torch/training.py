@@ -154,8 +154,7 @@ class Run:
         ):
             state.wandb_id = loggers.run_id
             for agent in self.agents:
-                agent.begin(state.steps)
-                data.write_split(self.levels, agent.cfg, agent.folder)
+                agent.begin(self.levels, state.steps)
             if state.steps == 0:
                 loggers.log(0, self._watch())
             while state.steps < cfg.env_steps:
@@ -220,12 +219,7 @@ class Run:
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
         cfg = self.cfg
-        splits = [
-            self._splits(policy, folder, loggers)
-            for policy, folder in zip(
-                self._policies(), [each.folder for each in self.agents] or [self.folder], strict=True
-            )
-        ]
+        splits = self._splits(loggers)
         summary = self._summary(cfg.seed) | {"splits": mean(splits)}
         if self.agents:
             summary["agents"] = {}
@@ -256,19 +250,21 @@ class Run:
             "wall_seconds": round(self.state.wall_seconds, 3),
         }
 
-    def _splits(self, policy: Any, folder: Path, loggers: Loggers) -> dict[str, Any]:
-        """The numbers of each split; every level's, and pictures, go to a folder."""
-        splits = {}
+    def _splits(self, loggers: Loggers) -> list[dict[str, Any]]:
+        """For each agent the numbers of each split; every level's, and pictures, go to its folder."""
+        policies, folders = self._policies(), [agent.folder for agent in self.agents] or [self.folder]
+        splits: list[dict[str, Any]] = [{} for _ in policies]
         for split, levels in self._reported().items():
             each = self.evaluator(levels)
-            found = each.evaluate(policy)
-            file = f"levels_{split}.json"
-            write_json(folder / file, found.records())
-            splits[split] = split_summary(found, each.evaluate_uniform(), len(levels)) | {"file": file}
-            pictures = folder / "pictures" / split
-            for path in draw_policies(each, policy, found, pictures, most=self.cfg.pictures):
-                if not self.agents:
-                    loggers.picture(f"{split}/{path.stem}", path)
+            uniform, file = each.evaluate_uniform(), f"levels_{split}.json"
+            for policy, folder, numbers in zip(policies, folders, splits, strict=True):
+                found = each.evaluate(policy)
+                write_json(folder / file, found.records())
+                numbers[split] = split_summary(found, uniform, len(levels)) | {"file": file}
+                pictures = folder / "pictures" / split
+                for path in draw_policies(each, policy, found, pictures, most=self.cfg.pictures):
+                    if not self.agents:
+                        loggers.picture(f"{split}/{path.stem}", path)
         return splits
 
     # --------------------------------------------------------------------------------- saved and resumed
@@ -505,7 +501,7 @@ def start(cfg: Config) -> Run:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
     run = Run(cfg, folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
+    data.write_config(cfg, folder)
     data.write_split(run.levels, cfg, folder)
     return run
 

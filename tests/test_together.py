@@ -78,7 +78,7 @@ def test_an_agent_goes_on_alone(tmp_path):
     run.turn.take(_ready(run))
     run.state.steps = 100
     for agent in run.agents:
-        agent.begin(0)
+        agent.begin(run.levels, 0)
     run.save()
     single = resume(tmp_path / "run" / "agents" / "6")
     assert single.state.steps == 100
