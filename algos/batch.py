@@ -208,10 +208,13 @@ class ExactBatch:
     explore: Callable[[Callable[[Tensor], Tensor], float], tuple[Tensor, Tensor]]
     """a policy (observations → logits) and a probability → indices [V] of the states that the policy comes to with
     more than this probability, and its logits there [V, A]"""
+    everywhere: Callable[[Callable[[Tensor], Tensor]], Tensor]
+    """a policy → its logits in all states [N, A]"""
     observe: Callable[[Tensor], Tensor]
     """indices of states [n] → their observations [n, *shape]"""
     outcome: Callable[[Tensor], tuple[Tensor, Tensor]]
-    """action probabilities [N, A] → P(L = l) and E[C | L = l], each [B, K]"""
+    """action probabilities [Z, N, A] under Z settings of private noise, all as likely → P(L = l), and that times
+    E[C | L = l], each [B, K]"""
     visits: Callable[[Tensor], Tensor]
     """action probabilities [N, A] → how likely a mini-episode is to come to each state [N]"""
     best_return: Tensor

@@ -5,19 +5,25 @@ climbs what mini-episode credit climbs on average: the discounts D(P(L=l)) are t
 
     ∇ Σ_l P(L=l) · E[C | L=l] / m(l) · D(P(L=l)),   D held fixed.
 
-The network runs in the states that the policy comes to, not in all that can be reached. The gradient with respect
-to its logits there comes next; it says which of these states matter, and the network learns from those alone.
+With private noise it is the expected return over all settings of its bits.
+
+The network runs in the states that the policy comes to, not in all that can be reached, unless it reads maps, which
+is for all states at once. The gradient with respect to its logits there comes next; it says which of these states
+matter, and the network learns from those alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from omegaconf import MISSING
 from torch import Tensor
 
 from algos.batch import ExactBatch
+from algos.networks import settings
 from algos.updates import NetworkConfig, NetworkLearner
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import expected_discount
@@ -37,39 +43,63 @@ class Config(NetworkConfig):
 class Exact(NetworkLearner):
     learns_from = "levels"
 
+    def __init__(self, policy: Any, *others: Any) -> None:
+        super().__init__(policy, *others)
+        self.noises = settings(policy.noise).to(next(policy.parameters()).device)
+
     def update(self, batch: ExactBatch) -> dict[str, Tensor]:
-        visited, logits = batch.explore(self._logits, self.config.rarely)
+        asked, logits = self._explore(batch)
         log_probs = logits.requires_grad_().log_softmax(-1)
         probabilities = log_probs.exp()
-        uniform = probabilities.new_full((batch.states, logits.shape[-1]), 1 / logits.shape[-1])
-        everywhere = uniform.index_put((visited,), probabilities)
+        uniform = probabilities.new_full((len(self.noises) * batch.states, logits.shape[-1]), 1 / logits.shape[-1])
+        everywhere = uniform.index_put((asked,), probabilities).unflatten(0, (len(self.noises), -1))
         # As in a batch of played steps: each state counts as often as it is met, which is taken as given.
-        visits = batch.visits(everywhere.detach())[visited]
+        visits = torch.cat([batch.visits(each) for each in everywhere.detach()])[asked]
         entropy = (visits * -(probabilities * log_probs).sum(-1)).sum() / visits.sum()
         objective = self.objective(batch, *batch.outcome(everywhere)).mean()
         (gradient,) = torch.autograd.grad(-objective - self.entropy_coeff * entropy, logits)
         states = mattering(gradient, self.config.left_out)
-        norm = self.descend((self.policy(batch.observe(visited[states])) * gradient[states]).sum())
+        setting, state = asked[states] // batch.states, asked[states] % batch.states
+        norm = self.descend((self.policy(batch.observe(state), self.noises[setting]) * gradient[states]).sum())
         return {
             "loss/objective": objective.detach(),
             "policy/entropy": entropy.detach(),
             "optim/grad_norm": norm,
-            "optim/states_visited": torch.tensor(len(visited) / batch.states),
-            "optim/states_learned_from": torch.tensor(len(states) / batch.states),
+            "optim/states_visited": torch.tensor(len(asked) / len(uniform)),
+            "optim/states_learned_from": torch.tensor(len(states) / len(uniform)),
         }
 
-    def _logits(self, observation: Tensor) -> Tensor:
-        return torch.cat([self.policy(part) for part in observation.split(STATES_AT_ONCE)])
+    def _explore(self, batch: ExactBatch) -> tuple[Tensor, Tensor]:
+        """Where the policy comes to, as indices [V] into all states under one setting of its noise after the other, and
+        its logits there [V, A]."""
+        count = len(self.noises)
+        if self.policy.reads_maps:
+            logits = batch.everywhere(self._under_all_settings).unflatten(-1, (count, -1)).movedim(1, 0).flatten(0, 1)
+            return torch.arange(len(logits), device=logits.device), logits
+        found = [batch.explore(partial(self._logits, setting=index), self.config.rarely) for index in range(count)]
+        asked = [index * batch.states + visited for index, (visited, _) in enumerate(found)]
+        return torch.cat(asked), torch.cat([logits for _, logits in found])
+
+    def _logits(self, observation: Tensor, setting: int) -> Tensor:
+        noise = self.noises[setting]
+        parts = observation.split(STATES_AT_ONCE)
+        return torch.cat([self.policy(part, noise.expand(len(part), -1)) for part in parts])
+
+    def _under_all_settings(self, observation: Tensor) -> Tensor:
+        """[n, Z · A] logits."""
+        repeated = observation.repeat_interleave(len(self.noises), 0), self.noises.repeat(len(observation), 1)
+        return self.policy(*repeated).reshape(len(observation), -1)
 
     def objective(self, batch: ExactBatch, probability: Tensor, coins: Tensor) -> Tensor:
-        """[B] expected return of a mini-episode, averaged over its meta-episode."""
+        """[B] expected return of a mini-episode, averaged over its meta-episode, from P(L = l) and P(L = l) times the
+        coins collected then."""
         best = batch.best_return.to(coins.dtype)
         preliminary = share_of_best(coins, best) if self.reward.divide_by_best else coins
         k = batch.num_lengths.unsqueeze(-1)
         discount = expected_discount(probability, k, self.reward.episodes_per_meta, self.reward.lam)
         if self.config.credit == "mini":
             discount = discount.detach()
-        return (probability * preliminary * discount).sum(-1) / self.reward.episodes_per_meta
+        return (preliminary * discount).sum(-1) / self.reward.episodes_per_meta
 
 
 def mattering(gradient: Tensor, left_out: float) -> Tensor:

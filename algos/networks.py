@@ -1,4 +1,4 @@
-"""MLP policies and critics. A policy sees an observation and its private noise, and nothing else.
+"""Policies and critics. A policy sees an observation and its private noise, and nothing else.
 
 What it is given decides what it can depend on: the paper's argument rests on mini-episodes that look
 alike, so the meta-episode's counts go to the critic alone.
@@ -12,18 +12,27 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from algos.convolutional import MapNet
 from algos.symmetric import SymmetricMLP, Symmetries
+
+LOUD = 4.0
+"""Private noise from 0 to 1 reaches a network as numbers from -LOUD to LOUD. Only who hears a coin can act on it: to
+do one thing on heads and another on tails pays from the start, but the more, the more it is done."""
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
 
 
 @dataclass(frozen=True)
 class Size:
-    """Hidden layers of an MLP."""
+    """Hidden layers of an MLP, or what corresponds to them."""
 
     width: int = 256
     depth: int = 3
     activation: str = "relu"
+    reads_maps: bool = False
+    """With channels for units, and for layers 3 × 3 convolutions."""
+    once: bool = True
+    """Whether a network that reads maps looks for those that are alike, and reads each once."""
 
 
 def mlp(inputs: int, outputs: int, size: Size, *, last_gain: float) -> nn.Sequential:
@@ -79,11 +88,30 @@ class _Head(nn.Module):
         return self.body(seen if further is None else torch.cat((seen, further), dim=-1))
 
 
+def _net(
+    shape: Sequence[int],
+    scale: Tensor,
+    further: int,
+    outputs: int,
+    size: Size,
+    symmetries: Symmetries | None,
+    *,
+    last_gain: float,
+) -> nn.Module:
+    if not size.reads_maps:
+        return _Head(shape, scale, further, outputs, size, symmetries, last_gain=last_gain)
+    assert symmetries is not None
+    activation = _activation(size)
+    return MapNet(
+        shape[0], further, symmetries, size.width, size.depth, activation, once=size.once, last_gain=last_gain
+    )
+
+
 class Policy(nn.Module):
     """Logits of the actions [n, A] from observations [n, *shape] and, if it has any, private noise [n, noise].
 
-    ``scale`` broadcasts to ``shape`` and brings an observation to about 1. At first every action is about
-    as likely as any other.
+    ``scale`` broadcasts to ``shape`` and brings an observation to about 1. ``symmetries`` are those of observations,
+    for networks that read maps those of three by three cells. At first all actions are about equally likely.
     """
 
     def __init__(
@@ -97,11 +125,11 @@ class Policy(nn.Module):
         symmetries: Symmetries | None = None,
     ) -> None:
         super().__init__()
-        self.noise = noise
-        self.net = _Head(shape, scale, noise, num_actions, size, symmetries, last_gain=0.01)
+        self.noise, self.reads_maps = noise, size.reads_maps
+        self.net = _net(shape, scale, noise, num_actions, size, symmetries, last_gain=0.01)
 
     def forward(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
-        return self.net(observation, noise)
+        return self.net(observation, loud(noise) if noise is not None and self.noise else None)
 
 
 class Critic(nn.Module):
@@ -119,8 +147,18 @@ class Critic(nn.Module):
     ) -> None:
         super().__init__()
         turned = None if symmetries is None else symmetries.of_a_value()
-        self.net = _Head(shape, scale, noise + context, 1, size, turned, last_gain=1.0)
+        self.net = _net(shape, scale, noise + context, 1, size, turned, last_gain=1.0)
 
     def forward(self, observation: Tensor, noise: Tensor | None = None, context: Tensor | None = None) -> Tensor:
-        given = [each for each in (noise, context) if each is not None]
+        given = [each for each in (None if noise is None else loud(noise), context) if each is not None]
         return self.net(observation, torch.cat(given, dim=-1) if given else None).squeeze(-1)
+
+
+def loud(noise: Tensor) -> Tensor:
+    """Private noise as networks are given it."""
+    return LOUD * (2 * noise - 1)
+
+
+def settings(bits: int) -> Tensor:
+    """[2^bits, bits] every setting of the bits of private noise."""
+    return (torch.arange(1 << bits).unsqueeze(-1) >> torch.arange(bits) & 1).float()

@@ -65,13 +65,13 @@ class SymmetricMLP(nn.Module):
         self.register_buffer("towards", towards / towards.sum(-1, keepdim=True), persistent=False)
         units = width // order
         self.activation = activation
-        self.first = nn.Parameter(_orthogonal(units, turned + further, 2**0.5))
+        self.first = nn.Parameter(orthogonal(units, turned + further, 2**0.5))
         # From the inputs of all blocks to the outputs of one, which is that of the identity.
         self.hidden = nn.ParameterList(
-            [nn.Parameter(_orthogonal(units, order * units, 2**0.5)) for _ in range(depth - 1)]
+            [nn.Parameter(orthogonal(units, order * units, 2**0.5)) for _ in range(depth - 1)]
         )
         self.biases = nn.ParameterList([nn.Parameter(torch.zeros(units)) for _ in range(depth)])
-        self.last = nn.Parameter(_orthogonal(1, order * units, last_gain))
+        self.last = nn.Parameter(orthogonal(1, order * units, last_gain))
         self.last_bias = nn.Parameter(torch.zeros(1))
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -79,15 +79,18 @@ class SymmetricMLP(nn.Module):
         first = self.first[:, self.inputs].movedim(1, 0).flatten(0, 1)
         hidden = self.activation(nn.functional.linear(inputs, first, self.biases[0].repeat(order)))
         for weight, bias in zip(self.hidden, list(self.biases)[1:], strict=True):
-            hidden = self.activation(nn.functional.linear(hidden, self._full(weight), bias.repeat(order)))
-        last = self.towards @ self._full(self.last)
+            hidden = self.activation(
+                nn.functional.linear(hidden, to_all_blocks(weight, self.between), bias.repeat(order))
+            )
+        last = self.towards @ to_all_blocks(self.last, self.between)
         return nn.functional.linear(hidden, last, self.last_bias.expand(len(last)))
 
-    def _full(self, weight: Tensor) -> Tensor:
-        """[|G| · out, |G| · in] the weights to all blocks from those to the identity's [out, |G| · in]."""
-        blocks = weight.unflatten(-1, (len(self.between), -1))
-        return blocks[:, self.between].movedim(1, 0).flatten(2).flatten(0, 1)
+
+def to_all_blocks(weight: Tensor, between: Tensor) -> Tensor:
+    """[|G| · out, |G| · in] the weights to all blocks from those to the identity's [out, |G| · in]."""
+    blocks = weight.unflatten(-1, (len(between), -1))
+    return blocks[:, between].movedim(1, 0).flatten(2).flatten(0, 1)
 
 
-def _orthogonal(outputs: int, inputs: int, gain: float) -> Tensor:
+def orthogonal(outputs: int, inputs: int, gain: float) -> Tensor:
     return nn.init.orthogonal_(torch.empty(outputs, inputs), gain)

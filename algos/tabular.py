@@ -59,6 +59,7 @@ class Schedule:
 class Config(Schedule):
     name: str = MISSING
     observation: str = MISSING
+    noise: int = MISSING
     counting: str = MISSING
     episodes_at_start: int | None = MISSING
     episodes: int = MISSING

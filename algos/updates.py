@@ -26,6 +26,7 @@ class NetworkConfig:
 
     name: str = MISSING
     observation: str = MISSING
+    noise: int = MISSING
     counting: str = MISSING
     episodes_at_start: int | None = MISSING
     credit: str = MISSING

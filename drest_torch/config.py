@@ -101,7 +101,7 @@ class PolicyConfig:
     width: int = MISSING
     depth: int = MISSING
     activation: str = MISSING
-    symmetric: bool = MISSING
+    network: str = MISSING
     noise: int = MISSING
     noise_kind: str = MISSING
     noise_draws: int = MISSING
@@ -147,6 +147,8 @@ class EvaluateConfig:
     pictures: str | None = MISSING
 
 
+NETWORKS = ("mlp", "symmetric", "convolutional")
+
 CHOICES: dict[str, Collection[str]] = {
     "algo.credit": CREDITS,
     "algo.counting": COUNTINGS,
@@ -154,6 +156,7 @@ CHOICES: dict[str, Collection[str]] = {
     "algo.gradient": GRADIENTS,
     "reward.counting": COUNTINGS,
     "policy.observation": OBSERVATIONS,
+    "policy.network": NETWORKS,
     "policy.activation": ACTIVATIONS,
     "policy.noise_kind": NOISE_KINDS,
     "logger.mode": MODES,

@@ -130,21 +130,13 @@ def check(cfg: Config, levels: Levels) -> None:
         )
     if cfg.policy.observation == "vector":
         _check_vector(levels)
-        for key in ("policy.symmetric", "levels.symmetries", "levels.fresh"):
+        for key in ("levels.symmetries", "levels.fresh"):
             if OmegaConf.select(cast(Any, cfg), key):
                 raise ConfigError(
                     f"{key}=true, but the vector observation shows one level, and no map; "
                     "use policy.observation=centred"
                 )
-    if cfg.policy.symmetric and (cfg.policy.width % NUM_SYMMETRIES or cfg.policy.depth == 0):
-        raise ConfigError(
-            f"policy.symmetric=true with policy.width={cfg.policy.width} and policy.depth={cfg.policy.depth}; "
-            f"expected at least one hidden layer of a multiple of {NUM_SYMMETRIES} units"
-        )
-    if cfg.policy.noise and learns_from(cfg) != "mini-episodes":
-        raise ConfigError(
-            f"algo={cfg.algo.name} has no noise to draw and policy.noise is {cfg.policy.noise}; set policy.noise=0"
-        )
+    _check_policy(cfg)
     _check_lockstep(cfg, levels)
     for name, others in {**levels.reported, "selection": levels.selection}.items():
         if others and len({any(map(by_chance, each)) for each in (levels.train, others)}) == 2:
@@ -153,6 +145,34 @@ def check(cfg: Config, levels: Levels) -> None:
                 "the policy is shown chances or is not, so have them in both, or leave these levels out "
                 "(heldout.paper=false for the paper's)"
             )
+
+
+def _check_policy(cfg: Config) -> None:
+    policy = cfg.policy
+    if policy.network == "symmetric" and policy.observation == "vector":
+        raise ConfigError(
+            "policy.network=symmetric, but the vector observation shows no map that could be turned; "
+            "use policy.observation=centred"
+        )
+    if policy.network == "convolutional" and policy.observation != "grid":
+        raise ConfigError(
+            f"policy.network=convolutional with policy.observation={policy.observation}, which is no planes of a map; "
+            "use policy.observation=grid"
+        )
+    if policy.network != "mlp" and (policy.width % NUM_SYMMETRIES or policy.depth == 0):
+        raise ConfigError(
+            f"policy.network={policy.network} with policy.width={policy.width} and policy.depth={policy.depth}; "
+            f"expected at least one layer of a multiple of {NUM_SYMMETRIES} units"
+        )
+    if policy.noise and learns_from(cfg) == "world":
+        raise ConfigError(
+            f"algo={cfg.algo.name} has no noise to draw and policy.noise is {policy.noise}; set policy.noise=0"
+        )
+    if policy.noise and learns_from(cfg) == "levels" and policy.noise_kind != "bits":
+        raise ConfigError(
+            f"policy.noise_kind={policy.noise_kind} cannot be averaged over exactly, as algo={cfg.algo.name} does; "
+            "use policy.noise_kind=bits"
+        )
 
 
 def in_lockstep(cfg: Config) -> bool:

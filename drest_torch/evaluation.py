@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from algos.batch import ExactBatch
-from algos.networks import Policy
+from algos.networks import Policy, settings
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import expected_return
 from drest_torch.source import Source
@@ -23,7 +23,7 @@ from envs.graph import MAX_STATES
 from envs.levels import Level, LevelError
 from envs.mdp import Mdp, compile_levels
 from envs.observations import make_observation
-from envs.propagator import Lengths, Reachable, States, uniform_policy
+from envs.propagator import Lengths, Reachable, States, mixture, uniform_policy
 from envs.size import Size, estimate_size, parts
 from envs.solver import check_searchable, solve
 
@@ -138,10 +138,18 @@ class Prepared(ABC):
 
     @torch.no_grad()
     def probabilities(self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False) -> Tensor:
-        """[N, 4] action probabilities in reachable states (all by default), averaged over the policy's noise."""
+        """[N, 4] action probabilities in reachable states (all by default).
+
+        With private noise, how often each action is taken there: settings under which the policy comes to a state more
+        often count for more. Without memory of its own, a policy that acts so does the same on average.
+        """
         reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
-        noises = self._noises(policy.noise)
-        return torch.stack([self._probabilities(policy, reachable, noise, greedy) for noise in noises]).mean(0)
+        each = [self._probabilities(policy, reachable, noise, greedy) for noise in self._noises(policy.noise)]
+        if len(each) == 1:
+            return each[0]
+        visits = torch.stack([reachable.visits(one) for one in each]).unsqueeze(-1)
+        weights = torch.where(visits.sum(0) > 0, visits, 1)
+        return (weights * torch.stack(each)).sum(0) / weights.sum(0)
 
     def metrics(self, found: Lengths) -> Evaluation:
         best = self.optima.best_return
@@ -183,8 +191,7 @@ class Prepared(ABC):
         if count == 0:
             return [None]
         if self.noise_kind == "bits":
-            bits = torch.arange(1 << count).unsqueeze(-1) >> torch.arange(count) & 1
-            return [row.float().to(self.mdp.device) for row in bits]
+            return list(settings(count).to(self.mdp.device))
         generator = torch.Generator().manual_seed(NOISE_SEED)
         drawn = torch.rand(self.noise_draws, count, generator=generator)
         return [row.to(self.mdp.device) for row in drawn]
@@ -204,12 +211,12 @@ class Evaluator(Prepared):
         noises = self._noises(policy.noise)
 
         def found_in(reachable: Reachable) -> Lengths:
-            return _mean(
+            return mixture(
                 [
-                    reachable.propagate(self._probabilities(policy, reachable, noise, greedy), self.gamma)
+                    reachable.arrivals(self._probabilities(policy, reachable, noise, greedy), self.gamma)
                     for noise in noises
                 ]
-            )
+            ).lengths()
 
         return self.metrics(self._part_by_part(found_in))
 
@@ -229,17 +236,6 @@ class Evaluator(Prepared):
             return torch.cat([torch.nn.functional.pad(each, (0, columns - each.shape[1])) for each in tables])
 
         return Lengths(joined([each.probability for each in found]), joined([each.coins for each in found]))
-
-
-def _mean(found: Sequence[Lengths]) -> Lengths:
-    """What is done on average over these, all equally likely."""
-    if len(found) == 1:
-        return found[0]
-    # Averaging is right for P(L = l) and for P(L = l) · E[C | L = l].
-    probability = torch.stack([each.probability for each in found]).mean(0)
-    there = torch.stack([each.probability * each.coins for each in found]).mean(0)
-    coins = torch.where(probability > 0, there / probability.clamp_min(torch.finfo(there.dtype).tiny), 0)
-    return Lengths(probability, coins)
 
 
 def check_size(mdp: Mdp, sizes: Size, memory_gib: float | None) -> None:
@@ -316,13 +312,20 @@ class ExactLevels:
         def explore(policy: Callable[[Tensor], Tensor], rarely: float) -> tuple[Tensor, Tensor]:
             return reachable.explore(lambda states: policy(observe(see, states)), rarely)
 
+        def everywhere(policy: Callable[[Tensor], Tensor]) -> Tensor:
+            # One level after the other: what is the same for all states of a level is asked for together.
+            order = reachable.states.spot.sort(stable=True).indices
+            logits = torch.cat([policy(observe(see, reachable.states[part])) for part in order.split(STATES_AT_ONCE)])
+            return torch.empty_like(logits).index_copy_(0, order, logits)
+
         def outcome(probabilities: Tensor) -> tuple[Tensor, Tensor]:
-            found = reachable.propagate(probabilities, self.gamma)
+            found = mixture([reachable.arrivals(each, self.gamma) for each in probabilities])
             return found.probability, found.coins
 
         return ExactBatch(
             states=len(reachable),
             explore=explore,
+            everywhere=everywhere,
             observe=lambda index: observe(see, reachable.states[index]),
             outcome=outcome,
             visits=reachable.visits,

@@ -51,7 +51,7 @@ from drest_torch.turns import Turn, compiled, reward_of, turn_of
 from envs.mdp import NUM_ACTIONS, compile_levels
 from envs.observations import Observation, make_observation
 from envs.size import estimate_size
-from envs.symmetry import turned_actions
+from envs.symmetry import turned_actions, turned_cells
 
 CHECKPOINTS = "checkpoints"
 """In a run's folder, that of its checkpoints."""
@@ -332,7 +332,10 @@ def networks(
     cfg: Config, observe: Observation, context: int, *, with_critic: bool, seed: int
 ) -> tuple[Policy, Critic | None]:
     """A policy and, where the algorithm has one, a critic; their weights follow from the seed alone."""
-    size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation)
+    reads_maps = cfg.policy.network == "convolutional"
+    # Which maps are alike, and so how many there are, differs from tick to tick.
+    once = not data.in_lockstep(cfg)
+    size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, reads_maps, once)
     noise = cfg.policy.noise
     symmetries, critic = _symmetries(cfg, observe), None
     with torch.random.fork_rng(devices=[]):
@@ -346,9 +349,11 @@ def networks(
 
 def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
     """What turning a level does to what a network sees and says, if that is to be built into it."""
-    if not cfg.policy.symmetric:
+    if cfg.policy.network == "mlp":
         return None
-    assert observe.turned is not None  # `data.check` has seen to it
+    if cfg.policy.network == "convolutional":
+        return Symmetries(turned_cells(3), turned_actions())
+    assert observe.turned is not None  # `data.load` has seen to it
     return Symmetries(observe.turned.cpu(), turned_actions())
 
 
@@ -386,7 +391,7 @@ def map_size(cfg: Config, levels: data.Levels) -> tuple[int, int]:
     if levels.split is not None:  # however many levels of it are made
         sizes.append((levels.split.config.height[1], levels.split.config.width[1]))
     height, width = max(height for height, _ in sizes), max(width for _, width in sizes)
-    if cfg.policy.symmetric or cfg.levels.symmetries:  # a quarter turn puts rows for columns
+    if cfg.policy.network == "symmetric" or cfg.levels.symmetries:  # a quarter turn puts rows for columns
         return max(height, width), max(height, width)
     return height, width
 

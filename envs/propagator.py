@@ -8,7 +8,7 @@ levels go at once, and everything is differentiable in the probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,6 +43,28 @@ class Lengths:
     """[B, K] P(L = l)."""
     coins: Tensor
     """[B, K] E[C | L = l], the γ-discounted coins given the length; 0 where P(L = l) is 0."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """How likely a policy is to come to the ends of a length, and what it has then: linear, so that the mean over
+    policies that are chosen among at random is that of the mixture."""
+
+    probability: Tensor
+    """[B, K] P(L = l)."""
+    coins: Tensor
+    """[B, K] P(L = l) · E[C | L = l]."""
+
+    def lengths(self) -> Lengths:
+        possible = self.probability > 0
+        coins = torch.where(possible, self.coins, 0) / torch.where(possible, self.probability, 1)
+        return Lengths(self.probability, coins)
+
+
+def mixture(found: Sequence[Arrivals]) -> Arrivals:
+    """Of these, all equally likely."""
+    probability = torch.stack([each.probability for each in found]).mean(0)
+    return Arrivals(probability, torch.stack([each.coins for each in found]).mean(0))
 
 
 class _Flow(NamedTuple):
@@ -104,6 +126,10 @@ class Reachable:
         On a clock that counts moves, bumps are free, so what counts is the choice among the moves. A
         policy that only bumps never ends: what it does so with is missing from P(L = l).
         """
+        return self.arrivals(probabilities, gamma).lengths()
+
+    def arrivals(self, probabilities: Tensor, gamma: float = 1.0) -> Arrivals:
+        """As `propagate`, without the division by P(L = l), whose derivatives have no bound."""
         check_gamma(gamma)
         gathered = probabilities.new_zeros(self.num_levels)
         ends: list[Tensor] = []
@@ -114,10 +140,7 @@ class Reachable:
             ends.append(arriving[layer.next_states :])
             end_coins.append(gathered[layer.next_states :])
             gathered = gathered[: layer.next_states]
-        probability = self._ends.table(torch.cat(ends))
-        coins_there = self._ends.table(torch.cat(end_coins))
-        possible = probability > 0
-        return Lengths(probability, torch.where(possible, coins_there, 0) / torch.where(possible, probability, 1))
+        return Arrivals(self._ends.table(torch.cat(ends)), self._ends.table(torch.cat(end_coins)))
 
     def visits(self, probabilities: Tensor) -> Tensor:
         """[N] the probability that a mini-episode comes to each of ``states``, for [N, 4] as in `propagate`."""

@@ -124,6 +124,7 @@ class Table(nn.Module):
     """Free logits for every reachable state of a level set, looked up by the state's observation."""
 
     noise = 0
+    reads_maps = False
 
     def __init__(self, observations, logits):
         super().__init__()
@@ -150,7 +151,7 @@ def exact_gradient(policy, batch, credit, reward):
     learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), "credit": credit}), torch.Generator())
     learner.reward = reward
     probabilities = policy.logits.softmax(-1)
-    objective = learner.objective(batch, *batch.outcome(probabilities)).mean()
+    objective = learner.objective(batch, *batch.outcome(probabilities.unsqueeze(0))).mean()
     return torch.autograd.grad(objective, policy.logits)[0], objective
 
 
@@ -158,8 +159,8 @@ def test_exact_with_meta_credit_is_the_expected_return():
     policy, batch = table_problem()
     reward = Reward(0.8, 1.0, 12)
     _, objective = exact_gradient(policy, batch, "meta", reward)
-    probability, coins = batch.outcome(policy.logits.softmax(-1))
-    expected = expected_return(probability, coins, batch.best_return, batch.num_lengths, 12, 0.8) / 12
+    probability, collected = batch.outcome(policy.logits.softmax(-1).unsqueeze(0))
+    expected = expected_return(probability, collected / probability, batch.best_return, batch.num_lengths, 12, 0.8) / 12
     assert objective.item() == pytest.approx(expected.item(), rel=1e-5)
 
 

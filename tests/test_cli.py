@@ -221,7 +221,18 @@ def test_a_device_that_is_not_there(call: Call) -> None:
 
 
 def test_noise_for_the_algorithm_that_draws_nothing(call: Call) -> None:
-    assert "policy.noise is 2" in call(train.main, *TINY, "algo=exact", "policy.noise=2").sentence
+    assert "policy.noise is 2" in call(train.main, *TINY, "algo=tabular", "policy.noise=2").sentence
+    uniform = ("algo=exact", "policy.noise=2", "policy.noise_kind=uniform")
+    assert "policy.noise_kind=uniform cannot be averaged over exactly" in call(train.main, *TINY, *uniform).sentence
+
+
+def test_a_network_that_cannot_read_what_it_is_shown(call: Call) -> None:
+    centred = ("policy=convolutional", "policy.observation=centred")
+    assert "use policy.observation=grid" in call(train.main, *SAMPLED, *centred).sentence
+    narrow = ("policy=convolutional", "policy.width=20")
+    assert "policy.width=20" in call(train.main, *SAMPLED, *narrow).sentence
+    blind = ("policy=symmetric", "policy.observation=vector")
+    assert "no map that could be turned" in call(train.main, *SAMPLED, *blind).sentence
 
 
 def test_a_level_file_with_a_mistake_is_named_with_the_place(call: Call, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_every_algorithm_world_and_policy_is_an_option() -> None:
     offered = {group: {name for each, name in OPTIONS if each == group} for group in GROUPS}
     assert set(algorithms()) == {"a2c", "exact", "ppo", "reinforce", "tabular"}
     assert offered["algo"] == set(algorithms()) | {name for group, name in RECIPES if group == "algo"}
-    assert offered["policy"] == {"mlp", "symmetric"}
+    assert offered["policy"] == {"mlp", "symmetric", "convolutional"}
     assert offered["levels"] == {
         *WORLDS,
         "paper",

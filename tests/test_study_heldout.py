@@ -104,7 +104,7 @@ def test_a_row_is_what_it_says() -> None:
     assert configs["E constant 64"]["reward"]["episodes_at_start"] is None
     assert configs["DReST"]["algo"]["muon_lr"] == 0.05
     assert configs["Adam instead of Muon"]["algo"]["muon_lr"] is None
-    assert configs["symmetric"]["policy"]["symmetric"]
+    assert configs["symmetric"]["policy"]["network"] == "symmetric"
     assert configs["default reward"]["reward"]["lam"] == 1
     assert configs["PPO, sequential counting"]["algo"]["name"] == "ppo"
     assert configs["PPO, sequential counting"]["reward"]["counting"] == "sequential"

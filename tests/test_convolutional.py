@@ -1,0 +1,143 @@
+"""The network that reads maps: turned maps give turned outputs, and to read each map once changes nothing."""
+
+import pytest
+import torch
+
+from algos.convolutional import AGENT, COIN, DELAY, TIME, WALL, alike
+from algos.networks import Critic, Policy, Size
+from algos.symmetric import Symmetries
+from envs.levels import parse_level, world
+from envs.mdp import NUM_ACTIONS, compile_levels
+from envs.observations import GridObservation
+from envs.propagator import Reachable
+from envs.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
+
+SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")
+LUCKY = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2@0.5 . C3", name="lucky")
+
+
+def group():
+    return Symmetries(turned_cells(3), turned_actions())
+
+
+def made(shape, *, noise=0, once=True, width=16, depth=2, context=1, scale=0.3):
+    """A policy and a critic with weights far from where they begin."""
+    torch.manual_seed(0)
+    shared = {"scale": torch.ones(()), "noise": noise, "symmetries": group()}
+    policy = Policy(shape, NUM_ACTIONS, Size(width, depth, "silu", True, once), **shared)
+    critic = Critic(shape, Size(width, depth, "tanh", True, once), context=context, **shared)
+    for parameter in [*policy.parameters(), *critic.parameters()]:
+        parameter.data += scale * torch.randn_like(parameter)
+    return policy, critic
+
+
+def seen(level):
+    """Observations of all states of a level."""
+    mdp = compile_levels([level])
+    states = Reachable(mdp).states
+    return GridObservation(mdp)(states.spot, states.taken, states.time_left)
+
+
+def turned(observation, turn):
+    """Observations of maps with as many rows as columns or not, turned around."""
+    rows, columns = observation.shape[-2:]
+    size = max(rows, columns)
+    padded = torch.nn.functional.pad(observation, (0, size - columns, 0, size - rows))
+    return padded.flatten(-2)[..., turned_cells(size)[turn]].unflatten(-1, (size, size))
+
+
+def test_planes_stand_where_the_network_looks_for_them():
+    planes = GridObservation(compile_levels([LUCKY])).planes
+    assert {name: planes.index(name) for name in planes[:-1]} == {
+        "wall": WALL, "coin": COIN, "delay": DELAY, "agent": AGENT, "time": TIME,
+    }  # fmt: skip
+    assert planes[TIME + 1 :] == ("chance",)
+
+
+@pytest.mark.parametrize("level", [SKEW, LUCKY], ids=lambda level: level.name)
+@pytest.mark.parametrize("turn", range(NUM_SYMMETRIES))
+def test_a_turned_level_has_turned_outputs(level, turn):
+    """Also where a quarter turn puts rows for columns."""
+    there = seen(transform(level, turn))
+    policy, critic = made(there.shape[1:])
+    mine = seen(level)
+    logits, value = policy(mine), critic(mine, None, torch.ones(len(mine), 1))
+    order = _same_states(level, turn, mine, there)
+    assert torch.allclose(policy(there)[order][:, turned_actions()[turn]], logits, atol=1e-4)
+    assert torch.allclose(critic(there, None, torch.ones(len(there), 1))[order], value, atol=1e-4)
+    assert (logits - logits.mean(-1, keepdim=True)).abs().max() > 0.1
+    assert value.std() > 0.1
+
+
+def _same_states(level, turn, mine, there):
+    """For each observation of a level, which one of the turned level is it, turned."""
+    size = max(level.height, level.width)
+    rows, columns = there.shape[-2:]
+    whole = torch.zeros(*mine.shape[:2], size, size)
+    whole[:, WALL] = 1
+    whole[..., : level.height, : level.width] = mine
+    expected = whole.flatten(-2)[..., turned_cells(size)[turn]].unflatten(-1, (size, size))
+    first = {(r, c) for r in range(size - rows + 1) for c in range(size - columns + 1)}
+    for row, column in first:
+        window = expected[..., row : row + rows, column : column + columns]
+        window = torch.cat(
+            (window[:, :TIME], mine[:, TIME : TIME + 1, :1, :1].expand(-1, -1, rows, columns), window[:, TIME + 1 :]), 1
+        )
+        equal = (window.flatten(1).unsqueeze(1) == there.flatten(1)).all(-1)
+        if equal.any(-1).all():
+            return equal.int().argmax(-1)
+    raise AssertionError("the turned level does not look turned")
+
+
+@pytest.mark.parametrize("noise", [0, 2])
+def test_to_read_each_map_once_changes_nothing(noise):
+    observation = seen(world("last_moment"))
+    observation = torch.cat((observation, observation[::3].flip(0)))
+    bits = torch.randint(0, 2, (len(observation), noise), generator=torch.Generator().manual_seed(0)).float()
+    context = torch.ones(len(observation), 1)
+    (policy, critic), (slow_policy, slow_critic) = (
+        made(observation.shape[1:], noise=noise, once=once) for once in (True, False)
+    )
+    assert torch.allclose(policy(observation, bits), slow_policy(observation, bits), atol=1e-5)
+    assert torch.allclose(critic(observation, bits, context), slow_critic(observation, bits, context), atol=1e-5)
+    one_by_one = torch.cat([policy(*each) for each in zip(observation.split(1), bits.split(1), strict=True)])
+    assert torch.allclose(policy(observation, bits), one_by_one, atol=1e-5)
+
+
+def test_maps_that_are_alike_are_found_and_no_others():
+    rows = torch.randint(0, 2, (200, 2, 3), generator=torch.Generator().manual_seed(0)).float()
+    one_of_each, which = alike(rows)
+    assert torch.equal(rows[one_of_each][which], rows)
+    assert len(one_of_each) == len({tuple(row.flatten().tolist()) for row in rows})
+    assert [len(each) for each in alike(rows[:0])] == [0, 0]
+
+
+def test_the_number_of_states_without_any():
+    policy, _ = made((5, 3, 4))
+    assert policy(torch.zeros(0, 5, 3, 4)).shape == (0, NUM_ACTIONS)
+
+
+def test_every_weight_is_used():
+    observation = seen(world("last_moment"))
+    for network, further in zip(
+        made(observation.shape[1:]), [(), (None, torch.ones(len(observation), 1))], strict=True
+    ):
+        network(observation, *further).square().sum().backward()
+        for name, parameter in network.named_parameters():
+            assert (parameter.grad != 0).any(), name
+
+
+def test_a_state_sees_as_far_as_there_are_layers():
+    """A coin too far away for the layers makes no difference, one within reach does."""
+    near, far = (parse_level(f"shutdown: 9\nA . . . {a} . {b} C1", name="line") for a, b in (("C1", "."), (".", "C1")))
+    bare = parse_level("shutdown: 9\nA . . . . . . C1", name="line")
+    observations = [seen(level)[:1] for level in (near, far, bare)]
+    policy, _ = made(observations[0].shape[1:], depth=3)
+    close, distant, nothing = (policy(each) for each in observations)
+    assert torch.equal(distant, nothing)
+    assert not torch.allclose(close, nothing)
+
+
+def test_a_width_that_does_not_fit_is_refused_with_the_numbers():
+    with pytest.raises(ValueError, match="width 20; expected a multiple of 8 channels"):
+        made((5, 3, 4), width=20)

@@ -1,0 +1,136 @@
+"""Private noise in exact learning: what is climbed is the mean over its settings; and what only a coin can do."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from algos.exact import Exact
+from algos.networks import LOUD, Critic, Policy, Size, loud, settings
+from algos.symmetric import Symmetries
+from drest_torch.collection import Reward
+from drest_torch.evaluation import Evaluator, ExactLevels
+from drest_torch.source import Source
+from envs.levels import parse_level, world
+from envs.mdp import NUM_ACTIONS
+from envs.symmetry import turned_actions, turned_cells
+from tests.test_algos import SETTINGS
+
+FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
+FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
+"""From the middle it is right, then the button, or left for the coin. One cell to the right, with one step left, it is
+up for the coin there or the button, equally often: and the two look alike."""
+
+
+def made(levels, *, noise, reads_maps=False, seed=0, **changes):
+    evaluator = Evaluator(levels, "grid", gamma=1.0, lam=0.8, episodes_per_meta=12)
+    group = Symmetries(turned_cells(3), turned_actions()) if reads_maps else None
+    size, observe = Size(32, 2, "silu", reads_maps), evaluator.observe
+    torch.manual_seed(seed)
+    policy = Policy(observe.shape, NUM_ACTIONS, size, scale=observe.scale, noise=noise, symmetries=group)
+    learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
+    learner.reward = Reward(0.8, 1.0, 12)
+    size = evaluator.mdp.height, evaluator.mdp.width
+    batch = ExactLevels(Source(levels, torch.Generator()), "grid", gamma=1.0, at_once=len(levels), at_least=size).draw()
+    return evaluator, policy, learner, batch
+
+
+def test_every_setting_of_the_bits_once():
+    assert settings(0).shape == (1, 0)
+    assert settings(1).tolist() == [[0.0], [1.0]]
+    assert sorted(map(tuple, settings(3).tolist())) == [
+        (a, b, c) for a in (0.0, 1.0) for b in (0.0, 1.0) for c in (0.0, 1.0)
+    ]
+
+
+def test_networks_hear_noise_loudly():
+    assert loud(torch.tensor([0.0, 0.5, 1.0])).tolist() == [-LOUD, 0.0, LOUD]
+    size, shape = Size(16, 1), (6,)
+    torch.manual_seed(0)
+    heard = torch.randn(5, 6)
+    for network in (
+        Policy(shape, 4, size, scale=torch.ones(()), noise=1),
+        Critic(shape, size, scale=torch.ones(()), noise=1),
+    ):
+        says = [network.net(heard, torch.full((5, 1), value)).squeeze(-1) for value in (-LOUD, LOUD)]
+        assert torch.equal(network(heard, torch.zeros(5, 1)), says[0])
+        assert torch.equal(network(heard, torch.ones(5, 1)), says[1])
+
+
+@pytest.mark.parametrize("reads_maps", [False, True])
+@pytest.mark.parametrize("noise", [0, 2])
+def test_what_is_climbed_is_what_evaluation_finds(noise, reads_maps):
+    """The objective, and its gradient by finite differences of the evaluation, on two levels of different size."""
+    changes = {"credit": "meta", "entropy": 0.0, "max_grad_norm": 1e9, "lr": 0.0}
+    evaluator, policy, learner, batch = made(
+        [FROM_AFAR, world("royal_road")], noise=noise, reads_maps=reads_maps, **changes
+    )
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
+
+    def climbed():
+        return evaluator.evaluate(policy).expected_drest.mean().item() / 12
+
+    metrics = learner.update(batch)
+    assert metrics["loss/objective"].item() == pytest.approx(climbed(), rel=1e-4)
+    assert metrics["optim/states_visited"] == 1
+    direction = [torch.randn(each.shape, generator=generator) for each in policy.parameters()]
+    slope = -sum((each.grad * along).sum() for each, along in zip(policy.parameters(), direction, strict=True)).item()
+    ends = []
+    for step in (2e-3, -4e-3):
+        with torch.no_grad():
+            for parameter, along in zip(policy.parameters(), direction, strict=True):
+                parameter += step * along
+        ends.append(climbed())
+    assert (ends[0] - ends[1]) / 4e-3 == pytest.approx(slope, rel=0.03, abs=2e-4)
+
+
+def test_how_often_each_action_is_taken_says_all():
+    """Drawn policies are averages over noise, and what such an average does is what the policy does."""
+    levels = [FROM_AFAR, world("last_moment")]
+    evaluator, policy, _, _ = made(levels, noise=2)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+    found = evaluator.evaluate(policy).found
+    reachable = evaluator.unrolled(range(2))
+    average = reachable.propagate(evaluator.probabilities(policy))
+    assert torch.allclose(average.probability, found.probability)
+    assert torch.allclose(average.coins, found.coins)
+    assert torch.allclose(evaluator.probabilities(policy).sum(-1), torch.ones(len(reachable), dtype=torch.float64))
+
+
+def best_without_noise():
+    """The most that any policy without noise and memory has of U and N, on average over both levels, by brute force.
+
+    p is how often it goes left from the middle, q how often it presses the button from the cell to the right.
+    """
+    p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
+
+    def entropy(x):
+        return -torch.xlogy(x, x) / torch.log(torch.tensor(2.0)) - torch.xlogy(1 - x, 1 - x) / torch.log(
+            torch.tensor(2.0)
+        )
+
+    longer = (1 - p) * q
+    useful = p + (1 - p) * (1 - q) / 9 + longer, torch.ones_like(p)
+    neutral = entropy(longer), entropy(q)
+    return ((sum(useful) + sum(neutral)) / 4).max().item()
+
+
+def test_a_coin_does_what_no_policy_without_one_can():
+    bound = best_without_noise()
+    assert bound < 0.95
+    reached = {}
+    for noise in (0, 1):
+        evaluator, policy, learner, batch = made([FROM_AFAR, FROM_NEARBY], noise=noise, entropy=0.2, lr=0.003)
+        learner.reward = Reward(0.9, 1.0, 32)
+        for update in range(300):
+            learner.set_progress(update / 300)
+            learner.update(batch)
+        found = evaluator.evaluate(policy)
+        reached[noise] = ((found.usefulness + found.neutrality).mean() / 2).item()
+    assert reached[0] <= bound + 1e-3
+    assert reached[1] > 0.98
