@@ -31,7 +31,7 @@ from envs.levels import PAPER_WORLDS, Level, read_levels, world
 
 OWN, PEER, PAPER = "own test levels", "val.jsonl", "the paper's nine"
 GENERALIST = ("algo=generalist", "levels.train=100000")
-LONG = ("env_steps=80000000",)
+READER = (*GENERALIST, "policy=convolutional", "algo.muon_lr=0.025", "reward.episodes_per_meta=32")
 
 
 @dataclass(frozen=True)
@@ -47,38 +47,33 @@ class Goal:
 GOALS = (
     Goal(
         "mlp",
-        "MLP on `peer_like`",
+        "MLP with a coin on `peer_like`",
+        (*GENERALIST, "levels=peer_like", "levels.symmetries=true", "env_steps=12000000"),
+        {OWN: (0.95, 0.95), PEER: (0.95, 0.95)},
+    ),
+    Goal(
+        "coinless",
+        "MLP without a coin on `peer_like`",
         (
             *GENERALIST,
             "levels=peer_like",
             "levels.symmetries=true",
+            "policy.noise=0",
             "reward.episodes_per_meta=44",
             "env_steps=160000000",
         ),
         {OWN: (0.95, 0.95), PEER: (0.95, 0.95)},
     ),
     Goal(
-        "symmetric",
-        "symmetric on `peer_like`",
-        (*GENERALIST, "levels=peer_like", "policy=symmetric", "reward.episodes_at_start=32", *LONG),
-        {OWN: (0.95, 0.95), PEER: (0.95, 0.95)},
-    ),
-    Goal(
         "paper",
-        "symmetric on `paper_like`",
-        (*GENERALIST, "levels=paper_like", "policy=symmetric", "reward.episodes_at_start=32", *LONG),
-        {PAPER: (0.97, 0.95)},
+        "convolutional with a coin on `paper_like`",
+        (*READER, "levels=paper_like", "env_steps=10000000"),
+        {OWN: (0.95, 0.95), PEER: (0.95, 0.95), PAPER: (0.97, 0.95)},
     ),
     Goal(
         "three",
-        "symmetric on `three_lengths`",
-        (
-            "algo=generalist",
-            "levels=three_lengths",
-            "policy=symmetric",
-            "reward.episodes_at_start=null",
-            "env_steps=16000000",
-        ),
+        "convolutional with two coins on `three_lengths`",
+        (*READER, "levels=three_lengths", "policy.noise=2", "env_steps=1500000"),
         {OWN: (0.85, 0.85)},
     ),
     Goal(

@@ -113,7 +113,14 @@ class Run:
         algorithm = algorithms()[cfg.algo.name].Algorithm
         turn = turn_of(cfg, self.levels, mdp, observe, self.draws)
         made = [
-            networks(cfg, observe, turn.context_size, with_critic=algorithm.needs_critic, seed=seed)
+            networks(
+                cfg,
+                observe,
+                turn.context_size,
+                with_critic=algorithm.needs_critic,
+                seed=seed,
+                fixed_shapes=data.in_lockstep(cfg),
+            )
             for seed in self.seeds
         ]
         policy, critic = (joined(each, self.device) for each in zip(*made, strict=True))
@@ -329,13 +336,14 @@ class Run:
 
 
 def networks(
-    cfg: Config, observe: Observation, context: int, *, with_critic: bool, seed: int
+    cfg: Config, observe: Observation, context: int, *, with_critic: bool, seed: int, fixed_shapes: bool = False
 ) -> tuple[Policy, Critic | None]:
-    """A policy and, where the algorithm has one, a critic; their weights follow from the seed alone."""
+    """A policy and, where the algorithm has one, a critic; their weights follow from the seed alone.
+
+    With ``fixed_shapes`` they do nothing that takes more or less memory as their inputs are one way or another.
+    """
     reads_maps = cfg.policy.network == "convolutional"
-    # Which maps are alike, and so how many there are, differs from tick to tick.
-    once = not data.in_lockstep(cfg)
-    size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, reads_maps, once)
+    size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, reads_maps, once=not fixed_shapes)
     noise = cfg.policy.noise
     symmetries, critic = _symmetries(cfg, observe), None
     with torch.random.fork_rng(devices=[]):

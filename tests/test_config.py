@@ -230,7 +230,9 @@ def test_every_number_has_limits_and_every_rule_a_key() -> None:
     ruled = {key for _, several in LIMITS.values() for key in several.split()}
     numbers, everything = set(), set()
     for name in algorithms():
-        cfg = composed(f"algo={name}", "threads=1", "env_steps=1", "sampled=1", "levels.entropy=1", "run_dir=x")
+        cfg = composed(
+            f"algo={name}", "threads=1", "env_steps=1", "sampled=1", "levels.entropy=1", "policy.noise=0", "run_dir=x"
+        )
         cfg.reward.clip, cfg.reward.episodes_at_start = 1, 1
         cfg.algo.episodes_at_start = 1
         if "muon_lr" in cfg.algo:
@@ -238,7 +240,7 @@ def test_every_number_has_limits_and_every_rule_a_key() -> None:
         flat = flattened(OmegaConf.to_container(cfg))
         everything |= set(flat)
         numbers |= {key for key, value in flat.items() if type(value) in (int, float)}
-    with_own_rule = {"reward.group", "levels.env_steps", "algo.episodes_at_start"}
+    with_own_rule = {"reward.group", "levels.env_steps", "algo.episodes_at_start", "algo.noise"}
     assert {key for key in numbers if not key.startswith("levels.generator.")} - with_own_rule == ruled
     assert set(CHOICES) <= everything
 

@@ -105,7 +105,15 @@ def test_another_seed_is_another_run(tmp_path):
         ["algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "policy.width=64", "algo.muon_lr=0.02"],
         ["algo=a2c", *FEW, "reward.episodes_at_start=8"],
         ["algo=ppo", *FEW, "policy=convolutional", "policy.width=16", "policy.depth=2", "policy.noise=1"],
-        ["algo=exact", *FEW, "policy=convolutional", "policy.width=8", "policy.depth=1", "policy.noise=1"],
+        [
+            "algo=exact",
+            *FEW,
+            "policy=convolutional",
+            "policy.width=8",
+            "policy.depth=1",
+            "policy.noise=1",
+            "env_steps=40000",
+        ],
         ["algo=exact", *FEW, "levels.fresh=true", "levels.symmetries=true", "algo.levels_at_once=5", "env_steps=40000"],
     ],
 )
