@@ -5,6 +5,7 @@ import torch
 
 from algos.convolutional import AGENT, COIN, DELAY, TIME, WALL, alike
 from algos.networks import Critic, Policy, Size
+from algos.stacked import Stacked
 from algos.symmetric import Symmetries
 from envs.levels import parse_level, world
 from envs.mdp import NUM_ACTIONS, compile_levels
@@ -38,12 +39,17 @@ def seen(level):
     return GridObservation(mdp)(states.spot, states.taken, states.time_left)
 
 
-def turned(observation, turn):
-    """Observations of maps with as many rows as columns or not, turned around."""
-    rows, columns = observation.shape[-2:]
-    size = max(rows, columns)
-    padded = torch.nn.functional.pad(observation, (0, size - columns, 0, size - rows))
-    return padded.flatten(-2)[..., turned_cells(size)[turn]].unflatten(-1, (size, size))
+def turned(planes, turn):
+    """Planes [n, P, H, W] turned around as `transform` does with a level."""
+    mirrored = planes.flip(-1) if turn >= 4 else planes
+    return mirrored.rot90(-(turn % 4), (-2, -1))
+
+
+def test_planes_are_turned_like_levels():
+    numbers = torch.arange(9.0).reshape(1, 1, 3, 3)
+    for turn, cells in enumerate(turned_cells(3)):
+        assert turned(numbers, turn).flatten().tolist() == cells.tolist()
+    assert torch.equal(turned(seen(SKEW)[:1, :TIME], 1), seen(transform(SKEW, 1))[:1, :TIME])
 
 
 def test_planes_stand_where_the_network_looks_for_them():
@@ -56,37 +62,16 @@ def test_planes_stand_where_the_network_looks_for_them():
 
 @pytest.mark.parametrize("level", [SKEW, LUCKY], ids=lambda level: level.name)
 @pytest.mark.parametrize("turn", range(NUM_SYMMETRIES))
-def test_a_turned_level_has_turned_outputs(level, turn):
+def test_turned_maps_give_turned_outputs(level, turn):
     """Also where a quarter turn puts rows for columns."""
-    there = seen(transform(level, turn))
-    policy, critic = made(there.shape[1:])
-    mine = seen(level)
-    logits, value = policy(mine), critic(mine, None, torch.ones(len(mine), 1))
-    order = _same_states(level, turn, mine, there)
-    assert torch.allclose(policy(there)[order][:, turned_actions()[turn]], logits, atol=1e-4)
-    assert torch.allclose(critic(there, None, torch.ones(len(there), 1))[order], value, atol=1e-4)
-    assert (logits - logits.mean(-1, keepdim=True)).abs().max() > 0.1
+    here = seen(level)
+    there, context = turned(here, turn), torch.ones(len(here), 1)
+    policy, critic = made(here.shape[1:])
+    logits, value = policy(here), critic(here, None, context)
+    assert torch.allclose(policy(there)[:, turned_actions()[turn]], logits, atol=1e-4)
+    assert torch.allclose(critic(there, None, context), value, atol=1e-4)
+    assert (logits - logits.mean(-1, keepdim=True)).abs().max() > 0.1  # which actions are better it can say
     assert value.std() > 0.1
-
-
-def _same_states(level, turn, mine, there):
-    """For each observation of a level, which one of the turned level is it, turned."""
-    size = max(level.height, level.width)
-    rows, columns = there.shape[-2:]
-    whole = torch.zeros(*mine.shape[:2], size, size)
-    whole[:, WALL] = 1
-    whole[..., : level.height, : level.width] = mine
-    expected = whole.flatten(-2)[..., turned_cells(size)[turn]].unflatten(-1, (size, size))
-    first = {(r, c) for r in range(size - rows + 1) for c in range(size - columns + 1)}
-    for row, column in first:
-        window = expected[..., row : row + rows, column : column + columns]
-        window = torch.cat(
-            (window[:, :TIME], mine[:, TIME : TIME + 1, :1, :1].expand(-1, -1, rows, columns), window[:, TIME + 1 :]), 1
-        )
-        equal = (window.flatten(1).unsqueeze(1) == there.flatten(1)).all(-1)
-        if equal.any(-1).all():
-            return equal.int().argmax(-1)
-    raise AssertionError("the turned level does not look turned")
 
 
 @pytest.mark.parametrize("noise", [0, 2])
@@ -102,6 +87,13 @@ def test_to_read_each_map_once_changes_nothing(noise):
     assert torch.allclose(critic(observation, bits, context), slow_critic(observation, bits, context), atol=1e-5)
     one_by_one = torch.cat([policy(*each) for each in zip(observation.split(1), bits.split(1), strict=True)])
     assert torch.allclose(policy(observation, bits), one_by_one, atol=1e-5)
+
+
+def test_networks_of_several_agents_at_once():
+    observation = seen(world("last_moment"))[:12]
+    networks = [made(observation.shape[1:], once=False, scale=scale)[0] for scale in (0.1, 0.2, 0.3)]
+    expected = [network(part) for network, part in zip(networks, observation.split(4), strict=True)]
+    assert torch.allclose(Stacked(networks)(observation), torch.cat(expected), atol=1e-5)
 
 
 def test_maps_that_are_alike_are_found_and_no_others():
