@@ -49,15 +49,14 @@ class MapNet(nn.Module):
     ) -> None:
         super().__init__()
         self.once = once
-        self.of_map = [WALL, COIN, DELAY, *range(TIME + 1, planes)]
-        self.read = Reader(len(self.of_map), symmetries, width, depth, activation)
+        self.read = Reader(planes - 2, symmetries, width, depth, activation)
         asked = TIME_STEPS + 1 + further
         turned = Symmetries(self.read.turned(), symmetries.outputs)
         self.ask = SymmetricMLP(turned, asked, *ASKING, activation, last_gain=last_gain)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
-        maps, place = observation[:, self.of_map], observation[:, AGENT].flatten(1).argmax(-1)
-        time = observation[:, TIME, 0, :1]
+        maps = torch.cat((observation[:, :AGENT], observation[:, TIME + 1 :]), dim=1)
+        place, time = observation[:, AGENT].flatten(1).argmax(-1), observation[:, TIME, 0, :1]
         steps = (time - torch.arange(TIME_STEPS, device=time.device)).clamp(0, 1)
         one_of_each, which = alike(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
         given = [self.read(maps[one_of_each])[which, place], steps, time / TIME_STEPS]

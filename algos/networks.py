@@ -6,6 +6,7 @@ alike, so the meta-episode's counts go to the critic alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,31 +58,15 @@ def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
     return layer
 
 
-class _Head(nn.Module):
-    """An MLP on a flattened, scaled observation and some further numbers, with symmetries built in or not."""
+class _Flat(nn.Module):
+    """A body that is given a flattened, scaled observation and some further numbers."""
 
     scale: Tensor
 
-    def __init__(
-        self,
-        shape: Sequence[int],
-        scale: Tensor,
-        further: int,
-        outputs: int,
-        size: Size,
-        symmetries: Symmetries | None,
-        *,
-        last_gain: float,
-    ) -> None:
+    def __init__(self, shape: Sequence[int], scale: Tensor, body: nn.Module) -> None:
         super().__init__()
         self.register_buffer("scale", scale.expand(*shape).reshape(-1).clone(), persistent=False)
-        self.body: nn.Module
-        if symmetries is None:
-            self.body = mlp(len(self.scale) + further, outputs, size, last_gain=last_gain)
-        else:
-            self.body = SymmetricMLP(
-                symmetries, further, size.width, size.depth, _activation(size), last_gain=last_gain
-            )
+        self.body = body
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
         seen = observation.flatten(1) * self.scale
@@ -98,13 +83,13 @@ def _net(
     *,
     last_gain: float,
 ) -> nn.Module:
-    if not size.reads_maps:
-        return _Head(shape, scale, further, outputs, size, symmetries, last_gain=last_gain)
-    assert symmetries is not None
-    activation = _activation(size)
-    return MapNet(
-        shape[0], further, symmetries, size.width, size.depth, activation, once=size.once, last_gain=last_gain
-    )
+    """Outputs [n, O] from observations and further numbers [n, F]."""
+    if symmetries is None:
+        return _Flat(shape, scale, mlp(math.prod(shape) + further, outputs, size, last_gain=last_gain))
+    layers = size.width, size.depth, _activation(size)
+    if size.reads_maps:
+        return MapNet(shape[0], further, symmetries, *layers, once=size.once, last_gain=last_gain)
+    return _Flat(shape, scale, SymmetricMLP(symmetries, further, *layers, last_gain=last_gain))
 
 
 class Policy(nn.Module):
