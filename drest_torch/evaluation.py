@@ -22,7 +22,7 @@ from drest_torch.source import Source
 from envs.graph import MAX_STATES
 from envs.levels import Level, LevelError
 from envs.mdp import Mdp, compile_levels
-from envs.observations import make_observation
+from envs.observations import Observation, make_observation
 from envs.propagator import Lengths, Reachable, States, mixture, uniform_policy
 from envs.size import Size, estimate_size, parts
 from envs.solver import check_searchable, solve
@@ -171,13 +171,11 @@ class Prepared(ABC):
     @torch.no_grad()
     def _probabilities(self, policy: Policy, reachable: Reachable, noise: Tensor | None, greedy: bool) -> Tensor:
         states, index = reachable.distinct(see_time=self.observe.see_time)
-        parts = []
-        at_once = self.at_once(STATES_AT_ONCE)
-        for at in range(0, len(states), at_once):
-            part = states[at : at + at_once]
-            given = None if noise is None else noise.expand(len(part), -1)
-            parts.append(policy(observe(self.observe, part), given))
-        logits = torch.cat(parts).double()
+
+        def act(seen: Tensor) -> Tensor:
+            return policy(seen, None if noise is None else noise.expand(len(seen), -1))
+
+        logits = ask(act, self.observe, states, self.at_once(STATES_AT_ONCE)).double()
         if greedy:
             return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()[index]
         return logits.softmax(-1)[index]
@@ -255,17 +253,19 @@ def check_size(mdp: Mdp, sizes: Size, memory_gib: float | None) -> None:
     )
 
 
-def check_at_once(mdp: Mdp, at_once: int, memory_gib: float) -> None:
-    """Refuse a set of which so many levels at once are too large to be learned from exactly."""
-    most = memory_gib * 2**30 / BYTES_PER_STATE
+def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, settings: int = 1) -> None:
+    """Refuse a set of which so many levels at once are too large to be learned from exactly, under so many settings of
+    private noise."""
+    most = memory_gib * 2**30 / BYTES_PER_STATE / settings
     if at_once * ((mdp.num_cells * mdp.max_time) << mdp.num_objects) <= most:
         return
     states, index = estimate_size(mdp).states.topk(min(at_once, mdp.num_levels))
     if (total := int(states.sum())) > most:
         raise LevelError(
             f"{mdp.levels[int(index[0])].place} and what is learned from with it, {len(index):,} levels at most, has "
-            f"{needed(total)} and memory_gib={memory_gib:g}; exact gradients cannot be sampled, so learn from fewer "
-            "levels at once (algo.levels_at_once), from mini-episodes that are played (algo=ppo), or raise memory_gib"
+            f"{needed(total * settings)} and memory_gib={memory_gib:g}; exact gradients cannot be sampled, so learn "
+            "from fewer levels at once (algo.levels_at_once), from mini-episodes that are played (algo=ppo), or raise "
+            "memory_gib"
         )
 
 
@@ -279,6 +279,14 @@ def needed(states: int) -> str:
 
 def observe(observation: Callable[[Tensor, Tensor, Tensor], Tensor], states: States) -> Tensor:
     return observation(states.spot, states.taken, states.time_left)
+
+
+def ask(act: Callable[[Tensor], Tensor], see: Observation, states: States, at_once: int) -> Tensor:
+    """[N, …] what a policy says in states, so many at once: one level after the other, so that a network that reads
+    maps is given the states of a map together."""
+    order = states.spot.sort(stable=True).indices
+    said = torch.cat([act(observe(see, states[part])) for part in order.split(at_once)])
+    return torch.empty_like(said).index_copy_(0, order, said)
 
 
 class ExactLevels:
@@ -312,12 +320,6 @@ class ExactLevels:
         def explore(policy: Callable[[Tensor], Tensor], rarely: float) -> tuple[Tensor, Tensor]:
             return reachable.explore(lambda states: policy(observe(see, states)), rarely)
 
-        def everywhere(policy: Callable[[Tensor], Tensor]) -> Tensor:
-            # One level after the other: what is the same for all states of a level is asked for together.
-            order = reachable.states.spot.sort(stable=True).indices
-            logits = torch.cat([policy(observe(see, reachable.states[part])) for part in order.split(STATES_AT_ONCE)])
-            return torch.empty_like(logits).index_copy_(0, order, logits)
-
         def outcome(probabilities: Tensor) -> tuple[Tensor, Tensor]:
             found = mixture([reachable.arrivals(each, self.gamma) for each in probabilities])
             return found.probability, found.coins
@@ -325,7 +327,7 @@ class ExactLevels:
         return ExactBatch(
             states=len(reachable),
             explore=explore,
-            everywhere=everywhere,
+            everywhere=lambda policy: ask(policy, see, reachable.states, STATES_AT_ONCE),
             observe=lambda index: observe(see, reachable.states[index]),
             outcome=outcome,
             visits=reachable.visits,

@@ -141,7 +141,7 @@ def turn_of(cfg: Config, levels: data.Levels, mdp: Mdp, observe: Observation, dr
         return WorldTurn(mdp, reward, cfg.algo)
     source = _source(cfg, levels, draws.generators[0])
     if learns_from(cfg) == "levels":
-        check_at_once(mdp, cfg.algo.levels_at_once, cfg.memory_gib)
+        check_at_once(mdp, cfg.algo.levels_at_once, cfg.memory_gib, 1 << cfg.policy.noise)
         exact = ExactLevels(
             source,
             cfg.policy.observation,

@@ -104,7 +104,7 @@ def test_maps_that_are_alike_are_found_and_no_others():
     assert [len(each) for each in alike(rows[:0])] == [0, 0]
 
 
-def test_the_number_of_states_without_any():
+def test_no_states_have_no_logits():
     policy, _ = made((5, 3, 4))
     assert policy(torch.zeros(0, 5, 3, 4)).shape == (0, NUM_ACTIONS)
 

@@ -7,14 +7,15 @@ import torch
 
 from algos.exact import Exact
 from algos.networks import LOUD, Critic, Policy, Size, loud, settings
-from algos.symmetric import Symmetries
 from drest_torch.collection import Reward
-from drest_torch.evaluation import Evaluator, ExactLevels
+from drest_torch.evaluation import BYTES_PER_STATE, Evaluator, ExactLevels, check_at_once
+from drest_torch.metrics import neutrality
 from drest_torch.source import Source
-from envs.levels import parse_level, world
-from envs.mdp import NUM_ACTIONS
-from envs.symmetry import turned_actions, turned_cells
+from envs.levels import LevelError, parse_level, world
+from envs.mdp import NUM_ACTIONS, compile_levels
+from envs.size import estimate_size
 from tests.test_algos import SETTINGS
+from tests.test_convolutional import group
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
 FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
@@ -24,10 +25,11 @@ up for the coin there or the button, equally often: and the two look alike."""
 
 def made(levels, *, noise, reads_maps=False, seed=0, **changes):
     evaluator = Evaluator(levels, "grid", gamma=1.0, lam=0.8, episodes_per_meta=12)
-    group = Symmetries(turned_cells(3), turned_actions()) if reads_maps else None
     size, observe = Size(32, 2, "silu", reads_maps), evaluator.observe
     torch.manual_seed(seed)
-    policy = Policy(observe.shape, NUM_ACTIONS, size, scale=observe.scale, noise=noise, symmetries=group)
+    policy = Policy(
+        observe.shape, NUM_ACTIONS, size, scale=observe.scale, noise=noise, symmetries=group() if reads_maps else None
+    )
     learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
     learner.reward = Reward(0.8, 1.0, 12)
     size = evaluator.mdp.height, evaluator.mdp.width
@@ -109,14 +111,9 @@ def best_without_noise():
     """
     p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
 
-    def entropy(x):
-        return -torch.xlogy(x, x) / torch.log(torch.tensor(2.0)) - torch.xlogy(1 - x, 1 - x) / torch.log(
-            torch.tensor(2.0)
-        )
-
     longer = (1 - p) * q
     useful = p + (1 - p) * (1 - q) / 9 + longer, torch.ones_like(p)
-    neutral = entropy(longer), entropy(q)
+    neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (longer, q)]
     return ((sum(useful) + sum(neutral)) / 4).max().item()
 
 
@@ -134,3 +131,12 @@ def test_a_coin_does_what_no_policy_without_one_can():
         reached[noise] = ((found.usefulness + found.neutrality).mean() / 2).item()
     assert reached[0] <= bound + 1e-3
     assert reached[1] > 0.98
+
+
+def test_noise_counts_in_what_fits():
+    """Each setting of the bits takes the memory of all states."""
+    mdp = compile_levels([world("last_moment")])
+    gib = int(estimate_size(mdp).states.sum()) * BYTES_PER_STATE / 2**30
+    check_at_once(mdp, 1, 1.5 * gib)
+    with pytest.raises(LevelError, match="levels_at_once"):
+        check_at_once(mdp, 1, 1.5 * gib, settings=2)
