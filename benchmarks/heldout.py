@@ -31,7 +31,7 @@ from envs.levels import PAPER_WORLDS, Level, read_levels, world
 
 OWN, PEER, PAPER = "own test levels", "val.jsonl", "the paper's nine"
 GENERALIST = ("algo=generalist", "levels.train=100000")
-READER = (*GENERALIST, "policy=convolutional", "algo.muon_lr=0.025", "reward.episodes_per_meta=32")
+READER = (*GENERALIST, "policy=convolutional", "reward.episodes_per_meta=32")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ GOALS = (
     Goal(
         "mlp",
         "MLP with a coin on `peer_like`",
-        (*GENERALIST, "levels=peer_like", "levels.symmetries=true", "env_steps=12000000"),
+        (*GENERALIST, "levels=peer_like", "levels.symmetries=true", "env_steps=20000000"),
         {OWN: (0.95, 0.95), PEER: (0.95, 0.95)},
     ),
     Goal(
@@ -59,6 +59,7 @@ GOALS = (
             "levels=peer_like",
             "levels.symmetries=true",
             "policy.noise=0",
+            "algo.muon_lr=0.05",
             "reward.episodes_per_meta=44",
             "env_steps=160000000",
         ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,8 @@ MAX_NOISE_BITS = 10
 """Evaluation goes through all 2^n settings of n bits."""
 STATES_AT_ONCE = 8192
 """The network is asked for so many states at a time, which fit into the caches of a processor."""
+MOST_SHOWN = 4
+"""What a policy does is shown under each setting of its noise if these are not more."""
 NOISE_SEED = 0
 """Noise that is averaged over by draws is the same in every evaluation."""
 NUMBERS_AT_ONCE = 1 << 25
@@ -144,12 +146,25 @@ class Prepared(ABC):
         often count for more. Without memory of its own, a policy that acts so does the same on average.
         """
         reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
-        each = [self._probabilities(policy, reachable, noise, greedy) for noise in self._noises(policy.noise)]
-        if len(each) == 1:
-            return each[0]
-        visits = torch.stack([reachable.visits(one) for one in each]).unsqueeze(-1)
-        weights = torch.where(visits.sum(0) > 0, visits, 1)
-        return (weights * torch.stack(each)).sum(0) / weights.sum(0)
+        return _average(reachable, list(self._under_noise(policy, reachable, greedy)))
+
+    @torch.no_grad()
+    def to_show(self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False) -> dict[str, Tensor]:
+        """As `probabilities`, under each setting of private noise by its name, if these are few; otherwise, and without
+        noise, under the name ``""``."""
+        reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
+        each = list(self._under_noise(policy, reachable, greedy))
+        if not 1 < len(each) <= MOST_SHOWN:
+            return {"": _average(reachable, each)}
+        if self.noise_kind == "bits":
+            names = [", ".join("heads" if bit else "tails" for bit in setting) for setting in settings(policy.noise)]
+        else:
+            names = [f"draw {index}" for index in range(1, 1 + len(each))]
+        return dict(zip(names, each, strict=True))
+
+    def _under_noise(self, policy: Policy, reachable: Reachable, greedy: bool) -> Iterator[Tensor]:
+        for noise in self._noises(policy.noise):
+            yield self._probabilities(policy, reachable, noise, greedy)
 
     def metrics(self, found: Lengths) -> Evaluation:
         best = self.optima.best_return
@@ -206,15 +221,9 @@ class Evaluator(Prepared):
             self._kept = self.unrolled(self._parts[0])
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
-        noises = self._noises(policy.noise)
-
         def found_in(reachable: Reachable) -> Lengths:
-            return mixture(
-                [
-                    reachable.arrivals(self._probabilities(policy, reachable, noise, greedy), self.gamma)
-                    for noise in noises
-                ]
-            ).lengths()
+            under_noise = self._under_noise(policy, reachable, greedy)
+            return mixture([reachable.arrivals(each, self.gamma) for each in under_noise]).lengths()
 
         return self.metrics(self._part_by_part(found_in))
 
@@ -234,6 +243,15 @@ class Evaluator(Prepared):
             return torch.cat([torch.nn.functional.pad(each, (0, columns - each.shape[1])) for each in tables])
 
         return Lengths(joined([each.probability for each in found]), joined([each.coins for each in found]))
+
+
+def _average(reachable: Reachable, each: list[Tensor]) -> Tensor:
+    """[N, 4] how often each action is taken by policies that are chosen among at random."""
+    if len(each) == 1:
+        return each[0]
+    visits = torch.stack([reachable.visits(one) for one in each]).unsqueeze(-1)
+    weights = torch.where(visits.sum(0) > 0, visits, 1)
+    return (weights * torch.stack(each)).sum(0) / weights.sum(0)
 
 
 def check_size(mdp: Mdp, sizes: Size, memory_gib: float | None) -> None:
@@ -263,15 +281,16 @@ def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, settings: int = 1) 
     if (total := int(states.sum())) > most:
         raise LevelError(
             f"{mdp.levels[int(index[0])].place} and what is learned from with it, {len(index):,} levels at most, has "
-            f"{needed(total * settings)} and memory_gib={memory_gib:g}; exact gradients cannot be sampled, so learn "
+            f"{needed(total, settings)} and memory_gib={memory_gib:g}; exact gradients cannot be sampled, so learn "
             "from fewer levels at once (algo.levels_at_once), from mini-episodes that are played (algo=ppo), or raise "
             "memory_gib"
         )
 
 
-def needed(states: int) -> str:
-    """How large levels with so many states are, as a message puts it."""
-    gib = f"{states * BYTES_PER_STATE / 2**30:,.1f} GiB"
+def needed(states: int, settings: int = 1) -> str:
+    """How large levels with so many states are, as a message puts it, under so many settings of private noise."""
+    gib = f"{settings * states * BYTES_PER_STATE / 2**30:,.1f} GiB"
+    gib += f" under {settings:,} settings of private noise" if settings > 1 else ""
     if states > MAX_STATES:
         return f"more than {MAX_STATES:,} reachable states (estimated), for which exact evaluation takes over {gib},"
     return f"up to {states:,} reachable states (estimated), for which exact evaluation takes {gib},"

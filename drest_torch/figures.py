@@ -175,24 +175,54 @@ class LevelNumbers:
 
 def policy_pictures(
     reachable: Reachable,
-    probabilities: Tensor,
-    visits: Tensor,
+    policies: Mapping[str, Tensor],
     levels_to_draw: Sequence[int],
     folder: Path,
     *,
     numbers: Sequence[LevelNumbers],
 ) -> list[Path]:
-    """Write one PNG a level with its policy, before a button was entered and after it; return the files.
+    """Write one PNG a level with its policies (see `PolicyDrawings`); return the files.
 
     ``levels_to_draw`` are indices into the level set, and ``numbers`` has an entry for each level of it.
-    The policy and its ``visits`` are those of `Reachable.visits`.
     """
+    drawings = PolicyDrawings(reachable, policies)
     drawn = [reachable.mdp.levels[index] for index in levels_to_draw]
     paths = [folder / name for name in _file_names(drawn)]
     for index, level, path in zip(levels_to_draw, drawn, paths, strict=True):
-        panels = policy_panels(level, reachable, probabilities, visits, index)
-        _write(_policy_figure(level, panels, _caption(numbers[index])), path)
+        _write(_policy_figure(level, drawings.rows(index), _caption(numbers[index])), path)
     return paths
+
+
+@dataclass(frozen=True)
+class PolicyRow:
+    """Panels that stand side by side."""
+
+    title: str
+    panels: list[Panel]
+
+
+class PolicyDrawings:
+    """Action probabilities [N, 4] in reachable states by their titles: a row each, under its title with P(L = l).
+
+    A policy alone needs no title.
+    """
+
+    def __init__(self, reachable: Reachable, policies: Mapping[str, Tensor]) -> None:
+        self.reachable = reachable
+        self._each = [
+            (title, each, reachable.visits(each), reachable.propagate(each).probability)
+            for title, each in policies.items()
+        ]
+
+    def rows(self, level_index: int) -> list[PolicyRow]:
+        level = self.reachable.mdp.levels[level_index]
+        lengths = self.reachable.lengths[level_index].tolist()
+        rows = []
+        for title, policy, visits, probability in self._each:
+            does = _length_probabilities(dict(zip(lengths, probability[level_index].tolist(), strict=True)))
+            panels = policy_panels(level, self.reachable, policy, visits, level_index)
+            rows.append(PolicyRow(title and f"{title}:   {does}", panels))
+        return rows
 
 
 def policy_arrows(
@@ -235,27 +265,37 @@ def policy_panels(
 
 
 def _caption(numbers: LevelNumbers) -> str:
-    lengths = "   ".join(f"P({length})\u00a0=\u00a0{p:.2f}" for length, p in numbers.length_probabilities.items())
+    lengths = _length_probabilities(numbers.length_probabilities)
     measures = f"usefulness {numbers.usefulness:.2f}   neutrality {numbers.neutrality:.2f}"
     if numbers.sampled:
         measures += "   (sampled)"
     return f"{measures}\n{textwrap.fill(lengths, 70, replace_whitespace=False)}"
 
 
-def _policy_figure(level: Level, panels: Sequence[Panel], caption: str) -> Figure:
-    """The panels side by side, the level's name above them and the caption below."""
-    side = min(0.75, max(0.3, 8 / max(level.height, level.width)))  # inches a cell
-    gap = 0.35
+def _length_probabilities(probabilities: Mapping[int, float]) -> str:
+    return "   ".join(f"P({length})\u00a0=\u00a0{p:.2f}" for length, p in probabilities.items() if length)
+
+
+def _policy_figure(level: Level, rows: Sequence[PolicyRow], caption: str) -> Figure:
+    """The rows one below the other, the level's name above them and the caption below; all in inches."""
+    side = min(0.75, max(0.3, 8 / max(level.height, level.width)))  # of a cell
+    gap, between = 0.35, 0.95
     across, high = side * level.width, side * level.height
-    width = len(panels) * (across + gap) - gap
-    figure = Figure(figsize=(width, high), facecolor="white")
-    for index, panel in enumerate(panels):
-        ax = figure.add_axes((index * (across + gap) / width, 0, across / width, 1))
-        draw(level, ax, taken=panel.taken, arrows=panel.arrows)
-        ax.set_title(panel.title, fontsize=10, color=_TEXT)
-    head = 0.34 if panels[0].title else 0.12
-    figure.text(0.5, 1 + head / high, level.name, fontsize=12, color=_TEXT, ha="center", va="bottom", parse_math=False)
-    figure.text(0.5, -0.12 / high, caption, fontsize=10, color=_TEXT, ha="center", va="top", linespacing=1.5)
+    width = max(len(row.panels) for row in rows) * (across + gap) - gap
+    height = len(rows) * (high + between) - between
+    figure = Figure(figsize=(width, height), facecolor="white")
+    words: dict[str, Any] = {"color": _TEXT, "va": "bottom"}
+    for down, row in enumerate(rows):
+        bottom = height - high - down * (high + between)
+        for index, panel in enumerate(row.panels):
+            ax = figure.add_axes((index * (across + gap) / width, bottom / height, across / width, high / height))
+            draw(level, ax, taken=panel.taken, arrows=panel.arrows)
+            ax.set_title(panel.title, fontsize=10, color=_TEXT)
+        if row.title:
+            figure.text(0, (bottom + high + 0.34) / height, row.title, fontsize=10, ha="left", **words)
+    head = (0.34 if rows[0].panels[0].title else 0.12) + (0.36 if rows[0].title else 0)
+    figure.text(0.5, 1 + head / height, level.name, fontsize=12, ha="center", parse_math=False, **words)
+    figure.text(0.5, -0.12 / height, caption, fontsize=10, color=_TEXT, ha="center", va="top", linespacing=1.5)
     return figure
 
 

@@ -453,7 +453,6 @@ def draw_policies(
     if not drawn:
         return []
     reachable = each.unrolled(drawn)
-    probabilities = each.probabilities(policy, reachable, greedy=greedy)
     numbers = [
         figures.LevelNumbers(
             found.usefulness[i].item(),
@@ -463,8 +462,8 @@ def draw_policies(
         )
         for i in drawn
     ]
-    visits = reachable.visits(probabilities)
-    return figures.policy_pictures(reachable, probabilities, visits, drawn, folder, numbers=numbers)
+    policies = each.to_show(policy, reachable, greedy=greedy)
+    return figures.policy_pictures(reachable, policies, drawn, folder, numbers=numbers)
 
 
 def _stream(cfg: Config) -> TextIO:

@@ -202,9 +202,8 @@ def test_gradients_are_no_hindrance():
 
 def test_a_picture_a_level(tmp_path):
     reachable = Reachable(compile_levels([world("example"), world("spacious")]))
-    probabilities = uniform_policy(reachable.states)
-    visits = reachable.visits(probabilities)
-    paths = policy_pictures(reachable, probabilities, visits, [1], tmp_path / "policy", numbers=[NUMBERS] * 2)
+    policies = {"": uniform_policy(reachable.states)}
+    paths = policy_pictures(reachable, policies, [1], tmp_path / "policy", numbers=[NUMBERS] * 2)
     assert paths == [tmp_path / "policy" / "spacious.png"]
     assert os.listdir(tmp_path / "policy") == ["spacious.png"]
     height, width, _ = imread(paths[0]).shape
@@ -218,16 +217,26 @@ def test_panels_before_and_after_the_button(tmp_path, drawn):
         parse_level("shutdown: 2\nA C1", name="none"),
     ]
     reachable = Reachable(compile_levels(levels))
-    probabilities = uniform_policy(reachable.states)
-    policy_pictures(
-        reachable, probabilities, reachable.visits(probabilities), range(3), tmp_path, numbers=[NUMBERS] * 3
-    )
+    policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(3), tmp_path, numbers=[NUMBERS] * 3)
     titles = [list(axes) for axes, _ in drawn]
     assert titles == [["before B4", "after B4"], ["before a button", "after a button"], [""]]
     shown = [{patch.get_gid() for patch in ax.patches} for ax in drawn[0][0].values()]
     assert shown[0] - shown[1] == {"B4"}
     texts = [text.get_text() for text in drawn[0][0]["before B4"].figure.texts]
     assert texts == ["example", "usefulness 0.90   neutrality 0.80\nP(4)\u00a0=\u00a00.25   P(8)\u00a0=\u00a00.75"]
+
+
+def test_policies_stand_below_each_other_with_what_each_does(tmp_path, drawn):
+    reachable = Reachable(compile_levels([world("spacious"), world("example")]))
+    short, long = (timed(reachable, 1, optimal_route(reachable.mdp, 1, length)) for length in (4, 8))
+    policy_pictures(reachable, {"tails": short, "heads": long}, [1], tmp_path, numbers=[NUMBERS] * 2)
+    ((axes, _),) = drawn
+    figure = axes["before B4"].figure
+    places = [ax.get_position() for ax in figure.axes]
+    assert [ax.get_title() for ax in figure.axes] == ["before B4", "after B4"] * 2
+    assert places[0].y0 == places[1].y0 > places[2].y1
+    texts = [text.get_text().replace("\u00a0", " ") for text in figure.texts]
+    assert texts[:2] == ["tails:   P(4) = 1.00   P(8) = 0.00", "heads:   P(4) = 0.00   P(8) = 1.00"]
 
 
 def test_file_names_are_safe_and_different():

@@ -104,6 +104,30 @@ def test_how_often_each_action_is_taken_says_all():
     assert torch.allclose(evaluator.probabilities(policy).sum(-1), torch.ones(len(reachable), dtype=torch.float64))
 
 
+def test_a_policy_is_shown_under_each_setting_of_its_noise():
+    evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], noise=2)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+    reachable = evaluator.unrolled(range(2))
+    shown = evaluator.to_show(policy)
+    assert list(shown) == ["tails, tails", "heads, tails", "tails, heads", "heads, heads"]
+    heads = evaluator.observe(reachable.states.spot, reachable.states.taken, reachable.states.time_left)
+    with torch.no_grad():
+        expected = policy(heads, torch.tensor([1.0, 0.0]).expand(len(heads), -1)).double().softmax(-1)
+    assert torch.allclose(shown["heads, tails"], expected)
+    together = torch.stack([reachable.propagate(each).probability for each in shown.values()]).mean(0)
+    assert torch.allclose(together, evaluator.evaluate(policy).found.probability)
+
+
+def test_of_many_settings_the_average_is_shown():
+    for noise in (0, 3):
+        evaluator, policy, _, _ = made([FROM_AFAR], noise=noise)
+        shown = evaluator.to_show(policy)
+        assert list(shown) == [""]
+        assert torch.equal(shown[""], evaluator.probabilities(policy))
+
+
 def best_without_noise():
     """The most that any policy without noise and memory has of U and N, on average over both levels, by brute force.
 

@@ -102,14 +102,16 @@ def test_a_row_is_what_it_says() -> None:
     assert configs["fresh levels"]["levels"]["fresh"]
     assert configs["DReST"]["reward"]["episodes_at_start"] == 16
     assert configs["E constant 64"]["reward"]["episodes_at_start"] is None
-    assert configs["DReST"]["algo"]["muon_lr"] == 0.05
+    assert configs["DReST"]["algo"]["muon_lr"] == 0.025
+    assert configs["DReST"]["policy"]["noise"] == 1
+    assert configs["no coin"] == configs["DReST"] | {"policy": configs["DReST"]["policy"] | {"noise": 0}}
     assert configs["Adam instead of Muon"]["algo"]["muon_lr"] is None
     assert configs["symmetric"]["policy"]["network"] == "symmetric"
     assert configs["default reward"]["reward"]["lam"] == 1
     assert configs["PPO, sequential counting"]["algo"]["name"] == "ppo"
     assert configs["PPO, sequential counting"]["reward"]["counting"] == "sequential"
     assert configs["credit over the meta-episode"]["algo"]["credit"] == "meta"
-    assert configs["symmetric, on three_lengths"]["levels"]["generator"]["lengths"] == 3
+    assert configs["convolutional, two coins, on three_lengths"]["levels"]["generator"]["lengths"] == 3
     turned = {title for title, each in configs.items() if each["levels"]["symmetries"]}
     assert turned == configs.keys() - {"levels not turned"}
 
@@ -232,8 +234,14 @@ def test_the_worst_levels_come_with_the_policy_there(done: tuple[Job, Path, Resu
     for rank, each in enumerate(result.numbers["worst"]):
         level = heldout_report.level_from_record(each["level"])
         shown = agent.evaluate([level])
-        expected = shown.evaluator.probabilities(shown.policy)
-        np.testing.assert_allclose(result.arrays[f"worst/{rank}"], expected.numpy(), atol=1e-6)
+        expected = shown.evaluator.to_show(shown.policy)
+        assert (
+            result.numbers["noise"]
+            == list(expected)
+            == ["tails, tails", "heads, tails", "tails, heads", "heads, heads"]
+        )
+        for found, policy in zip(result.arrays[f"worst/{rank}"], expected.values(), strict=True):
+            np.testing.assert_allclose(found, policy.numpy(), atol=1e-6)
         assert shown.evaluation.usefulness[0].item() == pytest.approx(result.arrays["test/usefulness"][each["index"]])
 
 
@@ -347,9 +355,9 @@ def made_up(cfg: Any, title: str, seed: int) -> Result:
             arrays[f"{name}/share_of_best"] = np.full((LEVELS, 2), useful)
     level = world("example")
     states = len(Reachable(compile_levels([level], at_least=(5, 5))))
-    arrays |= {f"worst/{rank}": np.full((states, 4), 0.25, np.float32) for rank in range(cfg.shown)}
+    arrays |= {f"worst/{rank}": np.full((1, states, 4), 0.25, np.float32) for rank in range(cfg.shown)}
     worst = [{"index": rank, "level": level_to_record(level)} for rank in range(cfg.shown)]
-    numbers = {"sets": sets, "worst": worst, "map_size": [5, 5], "wall_seconds": 90.0}
+    numbers = {"sets": sets, "worst": worst, "noise": [""], "map_size": [5, 5], "wall_seconds": 90.0}
     return Result(numbers | {"env_steps": 4000, "mini_episodes": 100}, arrays)
 
 

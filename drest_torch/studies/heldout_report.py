@@ -508,10 +508,10 @@ def _policy(result: Result, rank: int, worst: Mapping[str, Any]) -> Plot:
     does = ", ".join(f"P({length}) {p:.2f}" for length, p in zip(lengths, value("p_length"), strict=False))
     shares = ", ".join(f"{share:.2f}" for _, share in zip(lengths, value("share_of_best"), strict=False))
     ends = f"usefulness {value('usefulness'):.2f}, neutrality {value('neutrality'):.2f}"
+    policies = torch.from_numpy(result.arrays[f"worst/{rank}"]).double()
     return arrows_plot(
-        level,
         reachable,
-        torch.from_numpy(result.arrays[f"worst/{rank}"]).double(),
+        dict(zip(result.numbers["noise"], policies, strict=True)),
         title=f"{rank + 1}",
         alt=f"The policy in a held-out level as arrows: {ends}, {does}.",
         caption=f"{rank + 1}: {ends}; {does}; of m {shares}",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from omegaconf import OmegaConf
 
 from drest_torch import data
@@ -78,7 +79,8 @@ def looked_at(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str, Any
     ``worst`` levels of the test set, with the ``map_size`` that the policy was built for.
 
     arrays: see `outcome`, as ``<set>/<name>`` for the sets that are seen; and the action probabilities
-    ``worst/<rank>`` [N, 4] in the reachable states of the worst levels.
+    ``worst/<rank>`` [Z, N, 4] in the reachable states of the worst levels, under settings of private noise that have
+    the names ``noise`` in the numbers (see `Prepared.to_show`).
     """
     split = run.levels.split
     assert split is not None  # `described` has seen to it
@@ -102,7 +104,9 @@ def looked_at(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str, Any
     numbers["worst"] = [{"index": int(i), "level": level_to_record(kept[TEST][i])} for i in worst]
     for rank, index in enumerate(worst):
         ready = run.evaluator([kept[TEST][index]])
-        arrays[f"worst/{rank}"] = ready.probabilities(run.learner.policy).cpu().numpy().astype(np.float32)
+        policies = ready.to_show(run.learner.policy)
+        numbers["noise"] = list(policies)
+        arrays[f"worst/{rank}"] = torch.stack([*policies.values()]).cpu().numpy().astype(np.float32)
     return numbers, arrays
 
 

@@ -769,15 +769,13 @@ def _policies(cfg: Any, found: Found) -> list[Block]:
 
 def _policy(cfg: Any, kind: str, group: Group) -> Plot:
     agent = group.typical()
-    level = _level(cfg.shown)
     reachable, probabilities = _probabilities(cfg, kind, group, agent)
     does = ", ".join(
         f"length {l} with probability {p:.2f}" for l, p in zip(group.lengths, group.p_length[agent], strict=True)
     )
     return arrows_plot(
-        level,
         reachable,
-        probabilities,
+        {"": probabilities},
         title=_name(kind),
         alt=f"A typical DReST policy, {_name(kind)}, on {cfg.shown} as arrows: it chooses {does}.",
         caption=f"{_name(kind)}: usefulness {group.usefulness[agent]:.2f}, neutrality {group.neutrality[agent]:.2f}",

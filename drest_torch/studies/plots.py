@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ from torch import Tensor
 from drest_torch import figures
 from drest_torch.pages import Plot, Style
 from drest_torch.tables import Tables
-from envs.levels import Level
 from envs.propagator import Reachable
 from envs.rendering import draw
 
@@ -90,26 +89,30 @@ def training_plot(
 def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, caption: str) -> Plot:
     """The policy of the first agent on its level, as in the paper's Figure 4."""
     probabilities = tables.probabilities(logits)
-    return arrows_plot(tables.mdp.levels[0], tables.reachable, probabilities, title=title, alt=alt, caption=caption)
+    return arrows_plot(tables.reachable, {"": probabilities}, title=title, alt=alt, caption=caption)
 
 
-def arrows_plot(
-    level: Level, reachable: Reachable, probabilities: Tensor, *, title: str, alt: str, caption: str
-) -> Plot:
-    """A policy on the first level of a set, before and after the button; its probabilities are [N, 4]."""
-    panels = figures.policy_panels(level, reachable, probabilities, reachable.visits(probabilities), 0)
+def arrows_plot(reachable: Reachable, policies: Mapping[str, Tensor], *, title: str, alt: str, caption: str) -> Plot:
+    """Policies on the first level of a set, before and after the button, a row each (see `figures.PolicyDrawings`)."""
+    level = reachable.mdp.levels[0]
+    rows = figures.PolicyDrawings(reachable, policies).rows(0)
+    columns = max(len(row.panels) for row in rows)
 
     def drawn(figure: Figure, style: Style) -> None:
         figure.set_facecolor("white")  # the boards have colours of their own
-        for index, panel in enumerate(panels):
-            ax = figure.add_subplot(1, len(panels), 1 + index)
-            draw(level, ax, taken=panel.taken, arrows=panel.arrows)
-            ax.grid(False)
-            words = f"{title}: {panel.title}" if index == 0 else panel.title
-            ax.set_title(words, fontsize=10, color="#222222", loc="left")
+        for down, row in enumerate(rows):
+            for index, panel in enumerate(row.panels):
+                ax = figure.add_subplot(len(rows), columns, 1 + down * columns + index)
+                draw(level, ax, taken=panel.taken, arrows=panel.arrows)
+                ax.grid(False)
+                words = f"{title}: {panel.title}" if index == down == 0 else panel.title
+                if row.title and index == 0:
+                    words = f"{row.title}\n{words}"
+                ax.set_title(words, fontsize=10, color="#222222", loc="left")
 
     side = 2.6
-    size = (side * len(panels), side * level.height / level.width + 0.4)
+    head = 0.6 if rows[0].title else 0.4
+    size = (side * columns, len(rows) * (side * level.height / level.width + head))
     return Plot(alt=alt, caption=caption, draw=drawn, size=size)
 
 
