@@ -23,8 +23,8 @@ USEFULNESS, NEUTRALITY = 0.742, 0.769
 WANTED_SECONDS, WANTED_STEPS = 60.0, 2e6
 SEEDS, LOOKS = 3, 60
 RUNS = {
-    "algo=generalist policy=symmetric policy.noise=0 reward.episodes_at_start=null env_steps=500000": SEEDS,
-    "algo=generalist policy.noise=0 reward.episodes_at_start=null env_steps=1000000": 1,
+    "algo=generalist policy=convolutional reward.episodes_at_start=null env_steps=300000": SEEDS,
+    "algo=generalist reward.episodes_at_start=null env_steps=1000000": 1,
     "algo=ppo policy=symmetric env_steps=2000000": SEEDS,
     "algo=ppo env_steps=2000000": SEEDS,
 }
