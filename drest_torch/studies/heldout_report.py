@@ -248,14 +248,13 @@ def _count(count: int, thing: str) -> str:
 
 def _axes(cfg: Any, rows: Mapping[str, Row]) -> list[Block]:
     values = rows[cfg.headline].config
-    policy = values["policy"]
     note = (
         "Usefulness and neutrality (÷ log2 k) are those on the held-out levels of the split, with 95 % bootstrap "
         f"intervals over seeds and levels. **{cfg.headline}** is trained with `algo={values['algo']['name']}` on "
-        f"{values['levels']['train']:,} levels and has {policy['depth']} layers of {policy['width']} "
-        f"({policy['activation']}). The differences from it are in hundredths, on the same levels. In columns with two "
-        "numbers these are usefulness / neutrality; the gap, in hundredths as well, is on the levels trained on − held "
-        f"out. A row has {_count(cfg.seeds, 'seed')} where it says nothing else."
+        f"{values['levels']['train']:,} levels and has {_network(values['policy'])}. The differences from it are in "
+        "hundredths, on the same levels. In columns with two numbers these are usefulness / neutrality; the gap, in "
+        "hundredths as well, is on the levels trained on − held out. A row has "
+        f"{_count(cfg.seeds, 'seed')} where it says nothing else."
     )
     blocks: list[Block] = [Text(note)]
     for title, titles in cfg.axes.items():
@@ -491,7 +490,8 @@ def _worst(cfg: Any, rows: Mapping[str, Row]) -> list[Block]:
     result = row.results[0]
     words = (
         f"{row.title}, first seed: the {len(result.numbers['worst'])} held-out levels with the lowest usefulness × "
-        "neutrality, the lowest first. Opacity is probability, averaged over the times at which the agent comes by."
+        "neutrality, the lowest first. Opacity is probability, averaged over the times at which the agent comes by. "
+        "Each setting of its private noise has a row of pictures, if these are few."
     )
     plots = [_policy(result, rank, each) for rank, each in enumerate(result.numbers["worst"])]
     return [Text(words), Gallery(plots)]
@@ -524,7 +524,7 @@ def _policy(result: Result, rank: int, worst: Mapping[str, Any]) -> Plot:
 def _setting(cfg: Any, rows: Mapping[str, Row]) -> list[str]:
     row = rows[cfg.headline]
     values = row.config
-    levels, reward, policy = values["levels"], values["reward"], values["policy"]
+    levels, reward = values["levels"], values["reward"]
     turned = ", turned and mirrored at random" if levels["symmetries"] else ""
     at_start = reward["episodes_at_start"]
     growing = "" if at_start is None else f" (from {at_start} at the start)"
@@ -535,7 +535,7 @@ def _setting(cfg: Any, rows: Mapping[str, Row]) -> list[str]:
         f"`algo={values['algo']['name']}` over {_million(values['env_steps'])} environment steps, as the other rows "
         f"are but for what their titles say.{counted} The step size falls linearly to 0 over them.",
         f"The reward: λ = {reward['lam']}, E = {reward['episodes_per_meta']}{growing}, γ = {reward['gamma']}. The "
-        f"network: {policy['depth']} layers of {policy['width']} ({policy['activation']}).",
+        f"network: {_network(values['policy'])}.",
         f"The split has the seed {levels['split_seed']}: {levels['heldout']:,} held-out levels and "
         f"{levels['selection']:,} for selection, none of which is a training level turned, mirrored or moved. The "
         "policy of the last step is the one that is reported; nothing is chosen by the held-out levels.",
@@ -550,6 +550,11 @@ def _setting(cfg: Any, rows: Mapping[str, Row]) -> list[str]:
         minutes = float(np.median([result.numbers["wall_seconds"] for result in row.results])) / 60
         items.append(f"A run takes {minutes:.1f} minutes, the median. {_hashes(cfg, row)}")
     return items
+
+
+def _network(policy: Mapping[str, Any]) -> str:
+    noise = _count(policy["noise"], "bit" if policy["noise_kind"] == "bits" else "number")
+    return f"{policy['depth']} layers of {policy['width']} ({policy['activation']}), given {noise} of private noise"
 
 
 def _hashes(cfg: Any, row: Row) -> str:
