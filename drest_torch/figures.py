@@ -216,10 +216,11 @@ class PolicyDrawings:
 
     def rows(self, level_index: int) -> list[PolicyRow]:
         level = self.reachable.mdp.levels[level_index]
-        lengths = self.reachable.lengths[level_index].tolist()
+        count = int(self.reachable.num_lengths[level_index])
+        lengths = self.reachable.lengths[level_index, :count].tolist()
         rows = []
         for title, policy, visits, probability in self._each:
-            does = _length_probabilities(dict(zip(lengths, probability[level_index].tolist(), strict=True)))
+            does = _length_probabilities(dict(zip(lengths, probability[level_index, :count].tolist(), strict=True)))
             panels = policy_panels(level, self.reachable, policy, visits, level_index)
             rows.append(PolicyRow(title and f"{title}:   {does}", panels))
         return rows
@@ -273,7 +274,7 @@ def _caption(numbers: LevelNumbers) -> str:
 
 
 def _length_probabilities(probabilities: Mapping[int, float]) -> str:
-    return "   ".join(f"P({length})\u00a0=\u00a0{p:.2f}" for length, p in probabilities.items() if length)
+    return "   ".join(f"P({length})\u00a0=\u00a0{p:.2f}" for length, p in probabilities.items())
 
 
 def _policy_figure(level: Level, rows: Sequence[PolicyRow], caption: str) -> Figure:

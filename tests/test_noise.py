@@ -8,7 +8,7 @@ import torch
 from algos.exact import Exact
 from algos.networks import LOUD, Critic, Policy, Size, loud, settings
 from drest_torch.collection import Reward
-from drest_torch.evaluation import BYTES_PER_STATE, Evaluator, ExactLevels, check_at_once
+from drest_torch.evaluation import BYTES_PER_STATE, Evaluator, ExactLevels, check_at_once, observe
 from drest_torch.metrics import neutrality
 from drest_torch.source import Source
 from envs.levels import LevelError, parse_level, world
@@ -25,10 +25,10 @@ up for the coin there or the button, equally often: and the two look alike."""
 
 def made(levels, *, noise, reads_maps=False, seed=0, **changes):
     evaluator = Evaluator(levels, "grid", gamma=1.0, lam=0.8, episodes_per_meta=12)
-    size, observe = Size(32, 2, "silu", reads_maps), evaluator.observe
+    size, see = Size(32, 2, "silu", reads_maps), evaluator.observe
     torch.manual_seed(seed)
     policy = Policy(
-        observe.shape, NUM_ACTIONS, size, scale=observe.scale, noise=noise, symmetries=group() if reads_maps else None
+        see.shape, NUM_ACTIONS, size, scale=see.scale, noise=noise, symmetries=group() if reads_maps else None
     )
     learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
     learner.reward = Reward(0.8, 1.0, 12)
@@ -59,6 +59,15 @@ def test_networks_hear_noise_loudly():
         assert torch.equal(network(heard, torch.ones(5, 1)), says[1])
 
 
+def disturb(policy, size):
+    """Change all weights at random; returns the generator."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += size * torch.randn(parameter.shape, generator=generator)
+    return generator
+
+
 @pytest.mark.parametrize("reads_maps", [False, True])
 @pytest.mark.parametrize("noise", [0, 2])
 def test_what_is_climbed_is_what_evaluation_finds(noise, reads_maps):
@@ -67,10 +76,7 @@ def test_what_is_climbed_is_what_evaluation_finds(noise, reads_maps):
     evaluator, policy, learner, batch = made(
         [FROM_AFAR, world("royal_road")], noise=noise, reads_maps=reads_maps, **changes
     )
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
+    generator = disturb(policy, 0.2)
 
     def climbed():
         return evaluator.evaluate(policy).expected_drest.mean().item() / 12
@@ -93,9 +99,7 @@ def test_how_often_each_action_is_taken_says_all():
     """Drawn policies are averages over noise, and what such an average does is what the policy does."""
     levels = [FROM_AFAR, world("last_moment")]
     evaluator, policy, _, _ = made(levels, noise=2)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+    disturb(policy, 0.3)
     found = evaluator.evaluate(policy).found
     reachable = evaluator.unrolled(range(2))
     average = reachable.propagate(evaluator.probabilities(policy))
@@ -106,15 +110,13 @@ def test_how_often_each_action_is_taken_says_all():
 
 def test_a_policy_is_shown_under_each_setting_of_its_noise():
     evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], noise=2)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+    disturb(policy, 0.3)
     reachable = evaluator.unrolled(range(2))
     shown = evaluator.to_show(policy)
     assert list(shown) == ["tails, tails", "heads, tails", "tails, heads", "heads, heads"]
-    heads = evaluator.observe(reachable.states.spot, reachable.states.taken, reachable.states.time_left)
+    seen = observe(evaluator.observe, reachable.states)
     with torch.no_grad():
-        expected = policy(heads, torch.tensor([1.0, 0.0]).expand(len(heads), -1)).double().softmax(-1)
+        expected = policy(seen, torch.tensor([1.0, 0.0]).expand(len(seen), -1)).double().softmax(-1)
     assert torch.allclose(shown["heads, tails"], expected)
     together = torch.stack([reachable.propagate(each).probability for each in shown.values()]).mean(0)
     assert torch.allclose(together, evaluator.evaluate(policy).found.probability)
