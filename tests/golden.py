@@ -1,0 +1,200 @@
+"""Check that short runs still give, bit for bit, the results whose digests stand in ``golden.json``.
+
+``python -m tests.golden`` compares, ``--record`` writes the digests anew, ``--only NAME…`` restricts either to some
+runs, and ``--keep FOLDER`` keeps what the runs write. The digests hold for one version of torch on one kind of
+processor, which stand beside them. None depends on the names of tensors and arrays, or on where their file lists them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import platform
+import signal
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from hydra import compose, initialize_config_dir
+
+from drest_torch import app, saved, training
+from drest_torch.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.config import config_folder
+from drest_torch.studies.base import study_schemas
+from drest_torch.studies.running import Settings, run_studies
+
+GOLDEN = Path(__file__).with_name("golden.json")
+FEW = ["levels.train=40", "levels.selection=10", "levels.heldout=10"]
+TINY = ["policy.width=16", "policy.depth=1", "env_steps=6000", "evaluations=3", "pictures=0", "heldout.paper=false"]
+TRAIN = ["train", "logger=none", "progress=false", *TINY]
+PLAY = [*TRAIN, "algo.episodes=128"]
+EXACT = [*TRAIN, "env_steps=40000"]
+STUDY = ["study", "quick=true", "workers=1", "progress=false"]
+
+RUNS: dict[str, list[str]] = {
+    "reinforce": [*PLAY, "algo=reinforce", *FEW, "policy.noise=2"],
+    "a2c": [*PLAY, "algo=a2c", *FEW, "policy.noise=1", "reward.episodes_at_start=8"],
+    "a2c_sequential": [*PLAY, "algo=a2c", *FEW, "reward.counting=sequential", "algo.credit=meta", "sampled=50"],
+    "ppo": [*PLAY, "algo=ppo", *FEW, "policy.noise=1", "levels.symmetries=true", "heldout.paper=true"],
+    "ppo_resumed": ["resume", "ppo"],
+    "ppo_moves": [*PLAY, "algo=ppo", "levels=paper", "levels.clock=moves", "reward.counting=sequential"],
+    "ppo_agents": [*PLAY, "algo=ppo", *FEW, "agents=2"],
+    "ppo_three_lengths": [*PLAY, "algo=ppo", "levels=three_lengths", *FEW, "policy.noise=2"],
+    "ppo_convolutional": [*PLAY, "algo=ppo", *FEW, "policy=convolutional", "policy.depth=2", "policy.noise=1"],
+    "default_uniform": [*PLAY, "algo=reinforce", "reward=default", *FEW, "policy.noise=1", "policy.noise_kind=uniform"],
+    "symmetric_muon": [*PLAY, "algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "algo.muon_lr=0.02"],
+    "exact": [*EXACT, "algo=exact", "levels=paper", "policy.observation=grid", "algo.levels_at_once=4"],
+    "exact_chance": [*EXACT, "algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]", "algo.levels_at_once=8"],
+    "exact_three_lengths": [*EXACT, "algo=exact", "levels=three_lengths", *FEW, "policy.noise=2"],
+    "generalist": [*EXACT, "algo=generalist", *FEW, "levels.fresh=true", "levels.symmetries=true"],
+    "generalist_convolutional": [*EXACT, "algo=generalist", "levels=paper_like", *FEW, "policy=convolutional"],
+    "generalist_resumed": ["resume", "generalist"],
+    "tabular": [*PLAY, "algo=tabular", "levels=example", "algo.random_episodes=500", "algo.decay_episodes=800"],
+    "study_lambda_meta": [*STUDY, "study=lambda_meta"],
+    "study_neural": [*STUDY, "study=neural", "study.quick.worlds=[example]", "study.quick.seeds=1"],
+    "shipped_on_paper": ["evaluate", "levels=paper"],
+    "shipped_on_its_own": ["evaluate", "levels=generated"],
+}
+"""For each run a command and its overrides; ``resume`` names a run, and must give what that one gives."""
+
+RENAMED: dict[str, str] = {}
+"""What metrics, entries of summaries and texts in them are called now, and what they were when the digests were
+recorded: one part of a path or several, wherever they stand in it, such as ``eval/test`` and ``eval/heldout``."""
+LEFT_OUT = {"time", "wall_seconds", "file", "quotes"}
+"""Parts of names whose values no digest contains: clocks, paths, sentences."""
+
+
+def digest(value: Any) -> str:
+    """Hash what a value is written as."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+def digest_arrays(arrays: Iterable[Any]) -> str:
+    """Hash type, shape and content of arrays or tensors, in whatever order they come."""
+    return digest(sorted(digest((each.dtype.str, each.shape, each.tobytes())) for each in map(np.asarray, arrays)))
+
+
+def digest_names(value: Any) -> str:
+    """Hash nested values, each with its path, in whatever order they come."""
+    return digest(sorted((name, repr(each)) for name, each in flattened(value)))
+
+
+def flattened(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Find the path of each single value, and give both under their old names."""
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from flattened(each, f"{path}/{key}")
+    elif not LEFT_OUT & set(path.split("/")):
+        yield renamed(path), renamed(value) if isinstance(value, str) else value
+
+
+def renamed(name: str) -> str:
+    """Put old names for the new ones."""
+    name = f"/{name}/"
+    for new, old in RENAMED.items():
+        name = name.replace(f"/{new}/", f"/{old}/")
+    return name.strip("/")
+
+
+def composed(name: str, overrides: list[str]) -> Any:
+    """Compose a configuration of ``configs`` with these overrides."""
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return compose(name, overrides)
+
+
+def train(folder: Path, overrides: list[str], stops: Sequence[int] = ()) -> dict[str, str]:
+    """Train an agent; stop after each of so many updates, and resume."""
+    run = training.start(composed("config", [f"run_dir={folder}", *overrides]))
+    for updates in stops:
+        interrupt_after(run, updates)
+        assert run.train() is None, "the run was over before it was interrupted"
+        run = training.resume(folder)
+    run.train()
+    tensors, _ = load_checkpoint(step_checkpoints(folder / "checkpoints")[-1])
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    return {
+        "weights": digest_arrays(tensors.values()),
+        "metrics": digest([digest_names(json.loads(line)) for line in lines]),
+        "summary": digest_names(json.loads((folder / "summary.json").read_text("utf-8"))),
+    }
+
+
+def interrupt_after(run: Any, updates: int) -> None:
+    """Press Ctrl-C during the last of so many updates."""
+    update, count = run._update, itertools.count(1)
+
+    def counted() -> Any:
+        if next(count) == updates:
+            signal.raise_signal(signal.SIGINT)
+        return update()
+
+    run._update = counted
+
+
+def resume(folder: Path, of: list[str]) -> dict[str, str]:
+    """Do a training run of the table with two stops."""
+    return train(folder, RUNS[of[0]][1:], stops=(3, 2))
+
+
+def study(folder: Path, overrides: list[str]) -> dict[str, str]:
+    """Do a study; its arrays stand for weights, and the numbers of its runs for metrics."""
+    cfg = composed("study", [f"out={folder}", *overrides])
+    settings = Settings.of(cfg)
+    assert not run_studies([cfg.study], settings), "runs of the study have failed"
+    records = [json.loads(path.read_text("utf-8")) for path in settings.folder.glob("runs/*/result.json")]
+    stored = [np.load(path) for path in settings.folder.glob("runs/*/result.npz")]
+    return {
+        "weights": digest_arrays(arrays[name] for arrays in stored for name in arrays.files),
+        "metrics": digest_names({record["name"]: record["numbers"] for record in records}),
+        "summary": digest_names(json.loads((settings.folder / cfg.study.name / "summary.json").read_text("utf-8"))),
+    }
+
+
+def evaluate(folder: Path, overrides: list[str]) -> dict[str, str]:
+    """Evaluate the agent that comes with the project."""
+    cfg = composed("evaluate", overrides)
+    agent = saved.Agent(saved.SHIPPED, device=cfg.device)
+    results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
+    return {"weights": digest_arrays(agent.policy.state_dict().values()), "summary": digest_names(results.record())}
+
+
+def main() -> None:
+    """Read the command line, do the runs, and exit with 1 if any differs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.golden", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--record", action="store_true", help=f"write the digests to {GOLDEN.name}")
+    parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS), metavar="NAME", help="do these runs")
+    parser.add_argument("--keep", metavar="FOLDER", help="a new folder for what the runs write")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    app.register(study_schemas())
+    processor = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    machine = {"torch": torch.__version__, "processor": processor}
+    golden = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else machine | {"runs": {}}
+    for what, here in machine.items():
+        if golden[what] != here:
+            print(f"{what}: recorded with {golden[what]}, this is {here}: runs may differ for that reason alone")
+    commands = {"train": train, "resume": resume, "study": study, "evaluate": evaluate}
+    well = True
+    with tempfile.TemporaryDirectory() as folder:
+        for name in given.only:
+            command, *overrides = RUNS[name]
+            found = commands[command](Path(given.keep or folder, name), overrides)
+            if given.record and command != "resume":
+                golden["runs"][name] = found
+            wanted = golden["runs"].get(overrides[0] if command == "resume" else name, {})
+            differing = [what for what in found | wanted if found.get(what) != wanted.get(what)]
+            print(f"{name:26} {', '.join(differing)} DIFFER" if differing else f"{name:26} same", flush=True)
+            well &= not differing
+    if given.record:
+        GOLDEN.write_text(json.dumps(golden | machine, indent=2) + "\n", encoding="utf-8")
+    sys.exit(0 if well else 1)
+
+
+if __name__ == "__main__":
+    main()
