@@ -16,7 +16,7 @@ setup(
     package_dir={"drest_torch.configs": "configs"},
     package_data={
         "drest_torch.configs": ["**/*.yaml"],
-        "drest_torch": ["agents/**/*"],
+        "drest_torch": ["pretrained/**/*"],
         "envs.worlds": ["*.txt", "*.jsonl"],
     },
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from algos.updates import CriticConfig, SampledLearner
+from algos.base import CriticConfig, SampledLearner
 
 
 @dataclass

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algos.draws import Draws
+from algos.generators import Draws
 
 
 @dataclass(frozen=True)

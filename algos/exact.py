@@ -22,9 +22,9 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor
 
+from algos.base import NetworkConfig, NetworkLearner
 from algos.batch import ExactBatch
-from algos.networks import settings
-from algos.updates import NetworkConfig, NetworkLearner
+from algos.networks.mlp import settings
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import expected_discount
 

@@ -8,7 +8,7 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor
 
-from algos.updates import CriticConfig, SampledLearner
+from algos.base import CriticConfig, SampledLearner
 
 
 @dataclass

@@ -9,8 +9,8 @@ from omegaconf import MISSING
 from torch import Tensor
 
 from algos.advantages import estimate
+from algos.base import SampledConfig, SampledLearner
 from algos.batch import Batch, Part
-from algos.updates import SampledConfig, SampledLearner
 
 
 @dataclass

@@ -23,10 +23,10 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor, nn
 
-from algos.networks import Size
-from algos.symmetric import Symmetries
-from algos.table import NUM_ACTIONS, Rules, Worlds, new_state, play
-from algos.updates import Learner
+from algos.base import Learner
+from algos.networks.mlp import Size
+from algos.networks.symmetric import Symmetries
+from algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
 
 GRADIENTS = ("softmax", "behaviour")
 
@@ -92,7 +92,7 @@ class TablePolicy(nn.Module):
 
 
 class Tabular(Learner):
-    """One agent of `algos.table`, as a learner among the others."""
+    """One agent of `algos.tabular_kernel`, as a learner among the others."""
 
     learns_from = "world"
     policy: TablePolicy
@@ -128,7 +128,7 @@ class Tabular(Learner):
 
 
 def schedule(config: Schedule, played: int) -> tuple[float, float]:
-    """The learning rate and ε after so many mini-episodes, as `algos.table` computes them."""
+    """The learning rate and ε after so many mini-episodes, as `algos.tabular_kernel` computes them."""
     done = min(max(played - config.random_episodes, 0) / config.decay_episodes, 1.0)
     lr, epsilon = (
         start ** (1 - done) * end**done

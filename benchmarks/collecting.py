@@ -17,10 +17,10 @@ from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, STEPS, TIMES, Bench, Work
 from benchmarks.pipelines import Ours, Setting, actor_of, setting_of
 from drest_torch import DReSTReward
-from envs.generator import GeneratorConfig, generate
-from envs.gridworld import GridworldEnv
+from envs.dynamics.mdp import Mdp, compile_levels
+from envs.generation.stream import GeneratorConfig, generate
+from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import Level
-from envs.mdp import Mdp, compile_levels
 
 TITLE = "Collection with a policy"
 WANTED = 2.0
@@ -90,7 +90,7 @@ SB3 = ("SB3's collect_rollouts, 64 plain environments", "SB3's collect_rollouts,
 def sb3_collectors(levels: Sequence[Level], setting: Setting) -> dict[str, Work]:
     from benchmarks.plain import PlainLevels, meta_reward
     from benchmarks.sb3 import StableBaselines, TensorVecEnv, plain_vec_env
-    from envs.gym import GridworldVectorEnv
+    from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     vector = GridworldVectorEnv(levels, setting.envs, observation="centred", reward=meta_reward(setting.reward))
     plain = plain_vec_env(PlainLevels(levels), setting.reward, 64)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from algos.networks import Policy, Size
+from algos.networks.mlp import Policy, Size
 from benchmarks.collecting import passes
 from benchmarks.measuring import SECONDS, TIMES, Bench, Work, once
-from drest_torch.collection import Collector, Reward
-from drest_torch.evaluation import Evaluator, observe
-from envs.generator import GeneratorConfig, generate
-from envs.mdp import NUM_ACTIONS
-from envs.propagator import Reachable, uniform_policy
+from drest_torch.evaluation.exact import Evaluator, observe
+from drest_torch.reward import Reward
+from drest_torch.rollout.collector import Collector
+from envs.dynamics.mdp import NUM_ACTIONS
+from envs.exact.propagator import Reachable, uniform_policy
+from envs.generation.stream import GeneratorConfig, generate
 
 TITLE = "Exact evaluation"
 WANTED, WANTED_UNIFORM = 2.0, 0.05

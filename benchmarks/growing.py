@@ -12,11 +12,11 @@ from benchmarks.pipelines import Ours, composed, setting_of
 from benchmarks.solving import compile_and_solve
 from benchmarks.stepping import tensor_steps, torchrl_steps
 from benchmarks.tables import train_tables
-from drest_torch.training import Run
-from envs.generator import GeneratorConfig, generate
+from drest_torch.training.run import Run
+from envs.dynamics.mdp import compile_levels
+from envs.exact.propagator import Reachable, uniform_policy
+from envs.generation.stream import GeneratorConfig, generate
 from envs.levels import Level, world
-from envs.mdp import compile_levels
-from envs.propagator import Reachable, uniform_policy
 
 TITLE = "Cost as it grows"
 LEVELS = 200

@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 
-from drest_torch.config import LevelsConfig
-from drest_torch.saved import Agent, levels_to_evaluate
+from drest_torch.agent import Agent, levels_to_evaluate
+from drest_torch.config.schema import LevelsConfig
 from envs.levels import PAPER_WORLDS, Level, read_levels, world
 
 OWN, PEER, PAPER = "own test levels", "val.jsonl", "the paper's nine"

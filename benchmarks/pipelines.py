@@ -18,17 +18,18 @@ from torchrl.modules import ProbabilisticActor, ValueOperator
 from torchrl.objectives import A2CLoss, ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-from algos.draws import Draws
-from algos.networks import Critic, Policy, Size
-from algos.updates import linear
-from drest_torch import DReSTReward, collection
-from drest_torch.app import register
-from drest_torch.config import algorithms, config_folder
-from drest_torch.lockstep import LockstepCollector
-from envs.gridworld import GridworldEnv
-from envs.mdp import NUM_ACTIONS, Mdp
-from envs.observations import make_observation
-from envs.solver import solve
+from algos.base import linear
+from algos.generators import Draws
+from algos.networks.mlp import Critic, Policy, Size
+from drest_torch import DReSTReward
+from drest_torch.cli import register
+from drest_torch.config.schema import algorithms, config_folder
+from drest_torch.rollout import collector as collection
+from drest_torch.rollout.lockstep import LockstepCollector
+from envs.dynamics.mdp import NUM_ACTIONS, Mdp
+from envs.dynamics.observations import make_observation
+from envs.exact.solver import solve
+from envs.interfaces.torchrl_env import GridworldEnv
 
 
 def composed(overrides: Sequence[str]) -> Any:

@@ -14,12 +14,12 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from drest_torch.collection import Reward
-from envs.gym import GridworldGymEnv, MetaReward
+from drest_torch.reward import Reward
+from envs.dynamics.mdp import NUM_ACTIONS, STEPS, compile_levels
+from envs.dynamics.observations import CentredObservation
+from envs.exact.solver import solve
+from envs.interfaces.gymnasium_env import GridworldGymEnv, MetaReward
 from envs.levels import Level
-from envs.mdp import NUM_ACTIONS, STEPS, compile_levels
-from envs.observations import CentredObservation
-from envs.solver import solve
 
 
 class PlainLevels:

@@ -29,7 +29,8 @@ import torch
 
 from benchmarks.measuring import Bench, processor_seconds
 from benchmarks.page import plot, render
-from drest_torch.checkpoints import CheckpointError, write_whole
+from drest_torch.errors import CheckpointError, UserError
+from drest_torch.files import write_whole
 from envs.levels import LevelError, read_levels
 
 PARTS = (
@@ -50,7 +51,7 @@ PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba", "gymnasium", "st
 KEPT, KEPT_QUICK = Path("docs/benchmarks.json"), Path("runs/benchmarks_quick.json")
 
 
-class BenchmarkError(Exception):
+class BenchmarkError(UserError):
     """A user's mistake; the message says in one sentence what to change."""
 
 

@@ -11,12 +11,12 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import Tensor
 
-from algos.networks import ACTIVATIONS
-from algos.updates import linear
+from algos.base import linear
+from algos.networks.mlp import ACTIVATIONS
 from benchmarks.pipelines import Setting
 from benchmarks.plain import PlainEnv, PlainLevels
-from drest_torch.collection import Reward
-from envs.gym import GridworldVectorEnv
+from drest_torch.reward import Reward
+from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
 
 class TensorVecEnv(VecEnv):

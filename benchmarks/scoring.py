@@ -13,8 +13,8 @@ from torch import Tensor
 
 from benchmarks.measuring import SECONDS, Bench
 from benchmarks.pipelines import composed, setting_of
-from drest_torch.evaluation import Evaluator
-from drest_torch.training import Run, start
+from drest_torch.evaluation.exact import Evaluator
+from drest_torch.training.run import Run, start
 from envs.levels import read_levels
 
 TITLE = "Time to a score"
@@ -122,7 +122,7 @@ def stable_baselines(bench: Bench, folder: Path) -> dict[str, Watch]:
     """Its PPO on the same levels for some seconds, over which its schedules run."""
     from benchmarks.plain import meta_reward
     from benchmarks.sb3 import StableBaselines, TensorVecEnv
-    from envs.gym import GridworldVectorEnv
+    from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     run = new_run(bench, "algo=ppo", 0, folder)
     setting = setting_of("ppo", envs=bench.size(256, 8), steps=bench.size(128, 8))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.measuring import SECONDS, Bench, Work, once
-from envs.generator import GeneratorConfig, generate
+from envs.dynamics.mdp import compile_levels
+from envs.exact.solver import Optima, solve
+from envs.generation.stream import GeneratorConfig, generate
 from envs.levels import Level
-from envs.mdp import compile_levels
-from envs.solver import Optima, solve
 from tests.simulator import searched_optima
 
 TITLE = "Solving"

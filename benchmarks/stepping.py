@@ -12,13 +12,13 @@ from torchrl.envs import TransformedEnv
 
 from benchmarks.measuring import MILLION_STEPS, Bench, Work
 from drest_torch import DReSTReward
-from drest_torch.collection import Reward
-from envs.generator import GeneratorConfig, generate
-from envs.gridworld import GridworldEnv
+from drest_torch.reward import Reward
+from envs.dynamics.episodes import begin, play
+from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from envs.dynamics.observations import make_observation
+from envs.generation.stream import GeneratorConfig, generate
+from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import Level, world
-from envs.mdp import NUM_ACTIONS, Mdp, compile_levels
-from envs.observations import make_observation
-from envs.slots import begin, play
 from tests.simulator import Simulator
 
 TITLE = "Raw stepping"
@@ -161,7 +161,7 @@ def gymnasium_envs(levels: Sequence[Level]) -> dict[str, Any]:
 
     from benchmarks.plain import PlainLevels, check_plain, meta_reward
     from benchmarks.sb3 import TensorVecEnv, plain_vec_env
-    from envs.gym import GridworldVectorEnv
+    from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     check_plain(levels)
     plain = PlainLevels(levels)

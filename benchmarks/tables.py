@@ -15,17 +15,17 @@ import numpy as np
 import torch
 from hydra import compose, initialize_config_dir
 
-from algos.table import new_state, play
 from algos.tabular import Schedule, rules_for
+from algos.tabular_kernel import new_state, play
 from benchmarks.measuring import SECONDS, Bench, Times, rate
-from drest_torch.app import register
-from drest_torch.config import config_folder
-from drest_torch.studies.agents import train
-from drest_torch.studies.base import all_studies, study_schemas
-from drest_torch.tables import tabulate
+from drest_torch.cli import register
+from drest_torch.config.schema import config_folder
+from drest_torch.evaluation.tabular import tabulate
+from drest_torch.jobs.tabular_job import train
+from drest_torch.studies.study import all_studies, study_schemas
+from envs.dynamics.mdp import compile_levels
+from envs.exact.solver import solve
 from envs.levels import world
-from envs.mdp import compile_levels
-from envs.solver import solve
 
 TITLE = "Training tables"
 WANTED_FIGURE_3, WANTED_ALL = 5.0, 120.0

@@ -8,9 +8,9 @@ from typing import Any
 
 from benchmarks.measuring import STEPS, Bench, Work
 from benchmarks.pipelines import Ours, Setting, TorchRL, setting_of
-from envs.generator import GeneratorConfig, generate
+from envs.dynamics.mdp import compile_levels
+from envs.generation.stream import GeneratorConfig, generate
 from envs.levels import Level
-from envs.mdp import compile_levels
 
 TITLE = "Complete training"
 SB3 = ("SB3, plain environments", "SB3, our vector environment")
@@ -20,7 +20,7 @@ TORCHRL = "TorchRL's collector, GAE and losses"
 def sb3(levels: Sequence[Level], setting: Setting) -> dict[str, Any]:
     from benchmarks.plain import PlainLevels, meta_reward
     from benchmarks.sb3 import StableBaselines, TensorVecEnv, plain_vec_env
-    from envs.gym import GridworldVectorEnv
+    from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     vector = GridworldVectorEnv(levels, setting.envs, observation="centred", reward=meta_reward(setting.reward))
     envs = (plain_vec_env(PlainLevels(levels), setting.reward, setting.envs), TensorVecEnv(vector))

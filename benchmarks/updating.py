@@ -10,13 +10,13 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from algos.base import SampledLearner
 from algos.batch import Batch
-from algos.updates import SampledLearner
 from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, SECONDS, TIMES, Bench, Work, once
 from benchmarks.pipelines import Ours, setting_of
-from envs.generator import GeneratorConfig, generate
-from envs.mdp import compile_levels
+from envs.dynamics.mdp import compile_levels
+from envs.generation.stream import GeneratorConfig, generate
 
 TITLE = "An update of PPO"
 WANTED = 1.5

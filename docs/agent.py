@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from drest_torch.saved import SHIPPED, ship
+from drest_torch.agent import SHIPPED, ship
 
 
 def main() -> None:

@@ -15,13 +15,14 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from drest_torch import data, neutrality, usefulness
-from drest_torch.config import config_folder
-from envs.generator import GeneratorConfig, draft_number, generate, stream
+from drest_torch import neutrality, usefulness
+from drest_torch.config.schema import config_folder
+from drest_torch.training import levels as data
+from envs.dynamics.mdp import compile_levels
+from envs.exact.propagator import Reachable, uniform_policy
+from envs.generation.filters import button_distance, properties
+from envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from envs.levels import Level, read_levels
-from envs.mdp import compile_levels
-from envs.propagator import Reachable, uniform_policy
-from envs.properties import button_distance, properties
 
 COUNT = 2000
 SEED = 0

@@ -8,10 +8,10 @@ from typing import Any
 import hydra
 from omegaconf import OmegaConf
 
-from drest_torch import saved
-from drest_torch.app import register, stop_on_mistakes
-from drest_torch.config import LIMITS, check_limits, config_folder
-from drest_torch.report import print_table
+from drest_torch import agent as saved
+from drest_torch.cli import register, stop_on_mistakes
+from drest_torch.config.schema import LIMITS, check_limits, config_folder
+from drest_torch.tracking.console import print_table
 
 register()
 

@@ -8,6 +8,7 @@ meta-episode, k how many lengths there are, and m the most that can be collected
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -92,3 +93,41 @@ def expected_return(
     preliminary = coins if best_return is None else share_of_best(coins, best_return)
     k = torch.as_tensor(num_lengths, device=probability.device).unsqueeze(-1)
     return (probability * preliminary * expected_discount(probability, k, episodes_per_meta, lam)).sum(-1)
+
+
+COUNTINGS = ("sequential", "averaged")
+
+
+@dataclass(frozen=True)
+class Reward:
+    """How a mini-episode is paid; the names are those of the paper and of `configs/reward`."""
+
+    lam: float
+    gamma: float
+    episodes_per_meta: int
+    counting: str = "averaged"
+    divide_by_best: bool = True
+    clip: float | None = None
+    episodes_at_start: int | None = None
+    """E at the start of training, from which it goes to ``episodes_per_meta``; None: it is the same all along."""
+
+    def at(self, progress: float) -> Reward:
+        """As it is when training is so far (0 to 1): E changes by equal factors in equal times."""
+        if self.episodes_at_start is None:
+            return self
+        growth = self.episodes_per_meta / self.episodes_at_start
+        episodes = round(self.episodes_at_start * growth ** min(max(progress, 0.0), 1.0))
+        return replace(self, episodes_per_meta=episodes, episodes_at_start=None)
+
+
+def group_discount(num_lengths: int, group: int, episodes_per_meta: int, lam: float) -> Tensor:
+    """[group] the discount of a mini-episode by how many of the group's g − 1 others have its length.
+
+    With E = g it is the sequential discount's mean over all orders of the group. With any other E it is the
+    mean over meta-episodes of E mini-episodes, played in order, in which this one has a uniformly random
+    place and each other one is, independently, one of the g − 1 others of the group, all equally likely.
+    """
+    if episodes_per_meta == group:
+        return averaged_discount(num_lengths, episodes_per_meta, lam, dtype=torch.float32)
+    share = torch.arange(group, dtype=torch.float64) / (group - 1)
+    return (expected_discount(share, num_lengths, episodes_per_meta, lam) / episodes_per_meta).float()

@@ -9,10 +9,10 @@ import hydra
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
 
-from drest_torch.app import register, stop_on_mistakes
-from drest_torch.config import config_folder
-from drest_torch.studies.base import study_schemas
-from drest_torch.studies.running import Settings, run_studies
+from drest_torch.cli import register, stop_on_mistakes
+from drest_torch.config.schema import config_folder
+from drest_torch.studies.runner import Settings, run_studies
+from drest_torch.studies.study import study_schemas
 
 register(study_schemas())
 

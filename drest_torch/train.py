@@ -8,10 +8,11 @@ from typing import Any
 
 import hydra
 
-from drest_torch.app import register, stop_on_mistakes
-from drest_torch.config import config_folder
-from drest_torch.report import print_table
-from drest_torch.training import resume, start, table_rows
+from drest_torch.cli import register, stop_on_mistakes
+from drest_torch.config.schema import config_folder
+from drest_torch.evaluation.summary import table_rows
+from drest_torch.tracking.console import print_table
+from drest_torch.training.run import resume, start
 
 register()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from drest_torch.studies.jobs import Failure, Job, Result, Store
+from drest_torch.jobs.store import Failure, Job, Result, Store
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 120.0
@@ -164,12 +164,12 @@ def dies_once(spec: dict[str, Any], folder: Path) -> Result:
 
 def plays(spec: dict[str, Any], folder: Path) -> Result:
     """Tabular agents, as good as for ever."""
-    from algos.table import new_state, play
     from algos.tabular import Schedule, rules_for
-    from drest_torch.tables import tabulate
+    from algos.tabular_kernel import new_state, play
+    from drest_torch.evaluation.tabular import tabulate
+    from envs.dynamics.mdp import compile_levels
+    from envs.exact.solver import solve
     from envs.levels import world
-    from envs.mdp import compile_levels
-    from envs.solver import solve
 
     mdp = compile_levels([world("example")])
     worlds = tabulate(mdp, solve(mdp, 0.95))
@@ -197,9 +197,9 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
     """A training run. The first time it waits, so many updates after its beginning and at least one after its
     last checkpoint, until there is a file of this name.
     """
-    from drest_torch.checkpoints import step_path
-    from drest_torch.studies import runs
-    from drest_torch.training import Run
+    from drest_torch.jobs import training_job as runs
+    from drest_torch.training.checkpoints import step_path
+    from drest_torch.training.run import Run
 
     first = not (folder / "calls").exists()
     _begin(folder)

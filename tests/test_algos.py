@@ -8,20 +8,20 @@ from torch import nn
 
 from algos import a2c, exact, ppo, reinforce
 from algos.advantages import estimate
+from algos.base import linear
 from algos.batch import sample
-from algos.draws import Draws
-from algos.networks import Critic, Policy, Size
-from algos.updates import linear
-from drest_torch.collection import Collector, Reward
-from drest_torch.evaluation import ExactLevels
+from algos.generators import Draws
+from algos.networks.mlp import Critic, Policy, Size
 from drest_torch.metrics import neutrality, usefulness
-from drest_torch.reward import expected_return
-from drest_torch.source import Source
+from drest_torch.reward import Reward, expected_return
+from drest_torch.rollout.collector import Collector
+from drest_torch.training.exact_levels import ExactLevels
+from drest_torch.training.level_sampler import Source
+from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from envs.dynamics.observations import make_observation
+from envs.exact.propagator import Reachable
+from envs.exact.solver import solve
 from envs.levels import world
-from envs.mdp import NUM_ACTIONS, compile_levels
-from envs.observations import make_observation
-from envs.propagator import Reachable
-from envs.solver import solve
 from tests.test_collection import NINE, TINY, make
 
 SETTINGS = SimpleNamespace(

@@ -11,11 +11,11 @@ import torch
 from benchmarks import collecting, machine, page, run, scoring, stepping, updating
 from benchmarks.measuring import MILLION_STEPS, SECONDS, TIMES, Bench, Point, Times, once
 from benchmarks.pipelines import Ours, setting_of
-from envs.generator import GeneratorConfig, generate
+from envs.dynamics.episodes import begin, play
+from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from envs.dynamics.observations import make_observation
+from envs.generation.stream import GeneratorConfig, generate
 from envs.levels import world
-from envs.mdp import NUM_ACTIONS, compile_levels
-from envs.observations import make_observation
-from envs.slots import begin, play
 
 ROOT = Path(__file__).parents[1]
 

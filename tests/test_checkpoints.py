@@ -12,9 +12,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from algos.networks import Policy, Size
-from drest_torch.checkpoints import (
-    CheckpointError,
+from algos.networks.mlp import Policy, Size
+from drest_torch.errors import CheckpointError, FileError
+from drest_torch.files import write_whole
+from drest_torch.training.checkpoints import (
     load_checkpoint,
     load_module,
     load_optimizer,
@@ -24,7 +25,6 @@ from drest_torch.checkpoints import (
     save_checkpoint,
     step_checkpoints,
     step_path,
-    write_whole,
 )
 
 META = {"steps": 12, "best_score": 0.25, "wandb_id": None}
@@ -42,7 +42,7 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
-def sentence(caught: pytest.ExceptionInfo[CheckpointError], path: Path) -> str:
+def sentence(caught: pytest.ExceptionInfo[FileError], path: Path) -> str:
     text = str(caught.value)
     assert text.startswith(str(path))
     assert "\n" not in text
@@ -163,7 +163,7 @@ def test_a_write_that_fails_leaves_what_was_there(saved: Path, monkeypatch: pyte
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(CheckpointError, match="No space left on device") as caught:
+    with pytest.raises(FileError, match="No space left on device") as caught:
         save_checkpoint(saved, module_tensors("policy", policy(seed=1)), META)
     sentence(caught, saved)
     assert saved.read_bytes() == before
@@ -172,7 +172,7 @@ def test_a_write_that_fails_leaves_what_was_there(saved: Path, monkeypatch: pyte
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="cannot be written"):
+    with pytest.raises(FileError, match="cannot be written"):
         save_checkpoint(tmp_path / "file" / "one.safetensors", {}, META)
 
 

@@ -20,7 +20,7 @@ import torch
 import yaml
 
 from drest_torch import evaluate, train
-from drest_torch.loggers import read_metrics
+from drest_torch.tracking.sinks import read_metrics
 from envs.levels import format_level, world, write_levels
 from tests.wandb_sweep import SWEEPS, first_parameters, sweep_command
 

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drest_torch.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.loggers import read_metrics
-from drest_torch.studies import clusters
-from drest_torch.studies.clusters import RayCluster, run_on_a_node
-from drest_torch.studies.executors import Again, Done, Event, ExecutorError, Local, Started, run_jobs
-from drest_torch.studies.jobs import Job, Result, Store
-from drest_torch.studies.runs import train, training_jobs
+from drest_torch.jobs import ray_cluster as clusters
+from drest_torch.jobs.local import Again, Done, Event, ExecutorError, Local, Started, run_jobs
+from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
+from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.training_job import train, training_jobs
+from drest_torch.tracking.sinks import read_metrics
+from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
 from tests.job_runners import ROOT, calls, is_alive, job, names, squares, sums, wait_for
 
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
@@ -323,9 +323,9 @@ def test_a_ray_cluster_of_its_own(store: Store) -> None:
         "import signal\n"
         "from pathlib import Path\n"
         "import ray\n"
-        "from drest_torch.studies.clusters import RayCluster\n"
-        "from drest_torch.studies.executors import run_jobs\n"
-        "from drest_torch.studies.jobs import Store\n"
+        "from drest_torch.jobs.ray_cluster import RayCluster\n"
+        "from drest_torch.jobs.local import run_jobs\n"
+        "from drest_torch.jobs.store import Store\n"
         "from tests.job_runners import job\n"
         f"store = Store(Path({str(store.folder)!r}))\n"
         "print(run_jobs([job('one', n=3), job('no', 'exits')], store, RayCluster(workers=1))[0].reason)\n"
@@ -355,9 +355,9 @@ def driver(cluster: Any, store: Store, jobs: list[Job], how: str = "") -> subpro
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from drest_torch.studies.clusters import RayCluster\n"
-        "from drest_torch.studies.executors import JobProgress, run_jobs\n"
-        "from drest_torch.studies.jobs import Job, Store\n"
+        "from drest_torch.jobs.ray_cluster import RayCluster\n"
+        "from drest_torch.jobs.local import JobProgress, run_jobs\n"
+        "from drest_torch.jobs.store import Job, Store\n"
         f"executor = RayCluster({cluster.address!r}, crashes=0, {how})\n"
         f"jobs = {jobs!r}\n"
         "with JobProgress(len(jobs), title='a study', stream=sys.stdout) as progress:\n"

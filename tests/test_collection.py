@@ -6,13 +6,13 @@ from collections import defaultdict
 import pytest
 import torch
 
-from algos.networks import Policy, Size
-from drest_torch.collection import Collector, Reward, group_discount
-from drest_torch.reward import averaged_discount
+from algos.networks.mlp import Policy, Size
+from drest_torch.reward import Reward, averaged_discount, group_discount
+from drest_torch.rollout.collector import Collector
+from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from envs.dynamics.observations import make_observation
+from envs.exact.solver import solve
 from envs.levels import PAPER_WORLDS, parse_level, world
-from envs.mdp import NUM_ACTIONS, compile_levels
-from envs.observations import make_observation
-from envs.solver import solve
 from tests.simulator import Simulator
 
 NINE = [world(name) for name in PAPER_WORLDS]

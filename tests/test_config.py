@@ -16,11 +16,12 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
-from algos.networks import ACTIVATIONS
-from drest_torch import config
-from drest_torch.app import help_text, register
-from drest_torch.config import CHOICES, LIMITS, ConfigError, algorithms, check_values, config_folder, schemas
-from envs import generator
+from algos.networks.mlp import ACTIVATIONS
+from drest_torch.cli import help_text, register
+from drest_torch.config import schema as config
+from drest_torch.config.schema import CHOICES, LIMITS, algorithms, check_values, config_folder, schemas
+from drest_torch.errors import ConfigError
+from envs.generation import stream as generator
 from envs.levels import WORLDS
 
 FOLDER = config_folder()

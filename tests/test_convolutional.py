@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from algos.convolutional import AGENT, COIN, DELAY, TIME, WALL, alike
-from algos.networks import Critic, Policy, Size
-from algos.stacked import Stacked
-from algos.symmetric import Symmetries
+from algos.networks.convolutional import AGENT, COIN, DELAY, TIME, WALL, alike
+from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.stacked import Stacked
+from algos.networks.symmetric import Symmetries
+from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from envs.dynamics.observations import GridObservation
+from envs.exact.propagator import Reachable
 from envs.levels import parse_level, world
-from envs.mdp import NUM_ACTIONS, compile_levels
-from envs.observations import GridObservation
-from envs.propagator import Reachable
-from envs.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
+from envs.levels.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
 
 SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")
 LUCKY = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2@0.5 . C3", name="lucky")

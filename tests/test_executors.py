@@ -16,19 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drest_torch.checkpoints import CheckpointError
-from drest_torch.studies import executors
-from drest_torch.studies.executors import (
-    Again,
-    Done,
-    Event,
-    ExecutorError,
-    JobProgress,
-    Local,
-    Started,
-    run_jobs,
-)
-from drest_torch.studies.jobs import Failure, Job, JobError, Result, Store
+from drest_torch.errors import FileError
+from drest_torch.jobs import local as executors
+from drest_torch.jobs.local import Again, Done, Event, ExecutorError, JobProgress, Local, Started, run_jobs
+from drest_torch.jobs.store import Failure, Job, JobError, Result, Store
 from tests.job_runners import calls, is_alive, job, names, quick_path, squares, sums, wait_for
 
 
@@ -151,7 +142,7 @@ def test_a_full_disk_stops_the_study(store: Store, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(store, "put", put_until_full)
-    with pytest.raises(CheckpointError, match="No space left on device"):
+    with pytest.raises(FileError, match="No space left on device"):
         run_jobs(jobs, store, Local(0))
     monkeypatch.undo()
     assert sums(store, jobs) == [1, None, None]
@@ -297,8 +288,8 @@ def driver(tmp_path: Path, store: Store, jobs: list[Job], executor: str) -> subp
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from drest_torch.studies.executors import Local, run_jobs\n"
-        "from drest_torch.studies.jobs import Job, Store\n"
+        "from drest_torch.jobs.local import Local, run_jobs\n"
+        "from drest_torch.jobs.store import Job, Store\n"
         "try:\n"
         f"    run_jobs({jobs!r}, Store(Path({str(store.folder)!r})), {executor})\n"
         "except KeyboardInterrupt:\n"

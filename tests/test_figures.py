@@ -12,13 +12,14 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from drest_torch import figures
-from drest_torch.figures import LevelNumbers, learning_curves, policy_arrows, policy_pictures
+from drest_torch.plots import policies as figures
+from drest_torch.plots.curves import learning_curves
+from drest_torch.plots.policies import LevelNumbers, policy_arrows, policy_pictures
+from envs.dynamics.mdp import STEPS, compile_levels
+from envs.exact.propagator import Reachable, uniform_policy
+from envs.exact.solver import optimal_route
 from envs.levels import parse_level, world
-from envs.mdp import STEPS, compile_levels
-from envs.propagator import Reachable, uniform_policy
-from envs.rendering import PictureError
-from envs.solver import optimal_route
+from envs.view.rendering import PictureError
 
 NUMBERS = LevelNumbers(0.9, 0.8, {4: 0.25, 8: 0.75})
 
@@ -27,10 +28,12 @@ NUMBERS = LevelNumbers(0.9, 0.8, {4: 0.25, 8: 0.75})
 def drawn(monkeypatch):
     """Every figure as (axes by title, figure, path) instead of a file."""
     written = []
-    monkeypatch.setattr(
-        "drest_torch.figures._write",
-        lambda figure, path: written.append(({ax.get_title("left") or ax.get_title(): ax for ax in figure.axes}, path)),
-    )
+
+    def write(figure, path):
+        written.append(({ax.get_title("left") or ax.get_title(): ax for ax in figure.axes}, path))
+
+    for module in ("curves", "policies"):
+        monkeypatch.setattr(f"drest_torch.plots.{module}.write_figure", write)
     return written
 
 
@@ -125,7 +128,7 @@ def test_a_write_that_fails_leaves_the_old_picture(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     metrics = log(tmp_path, {"step": 1})
-    monkeypatch.setattr("drest_torch.figures.os.replace", fail)
+    monkeypatch.setattr("drest_torch.plots.style.os.replace", fail)
     with pytest.raises(PictureError, match="No space left on device"):
         learning_curves(metrics, picture)
     assert picture.read_bytes() == b"old"

@@ -9,14 +9,14 @@ from itertools import islice
 import pytest
 import torch
 
-from envs import drafts as drafting
-from envs import generator
-from envs.generator import GeneratorConfig, draft_number, generate, stream
+from envs.dynamics.mdp import Mdp, compile_levels
+from envs.exact.solver import solve
+from envs.generation import candidates as drafting
+from envs.generation import stream as generator
+from envs.generation.filters import button_distance, properties
+from envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from envs.levels import LevelError, level_to_record, read_levels, write_levels
-from envs.mdp import Mdp, compile_levels
-from envs.properties import button_distance, properties
-from envs.solver import solve
-from envs.symmetry import canonical_key, transform
+from envs.levels.symmetry import canonical_key, transform
 from tests.simulator import searched_optima
 
 SMALL = GeneratorConfig(height=3, width=3, walls=(0, 3), coins=(1, 2), shutdown=(1, 4), delay=(1, 3))

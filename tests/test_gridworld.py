@@ -7,13 +7,13 @@ import torch
 from tensordict import TensorDict
 from torchrl.envs import check_env_specs
 
-from envs import streams
-from envs.gridworld import GridworldEnv
+from envs import counter_rng as streams
+from envs.dynamics.episodes import begin, play
+from envs.dynamics.mdp import compile_levels
+from envs.dynamics.observations import GridObservation, VectorObservation
+from envs.exact.propagator import Reachable, uniform_policy
+from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import PAPER_WORLDS, parse_level, world
-from envs.mdp import compile_levels
-from envs.observations import GridObservation, VectorObservation
-from envs.propagator import Reachable, uniform_policy
-from envs.slots import begin, play
 from tests.simulator import Simulator, random_level
 
 NINE = [world(name) for name in PAPER_WORLDS]

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drest_torch.checkpoints import CheckpointError
-from drest_torch.studies import jobs
-from drest_torch.studies.jobs import Failure, Job, JobError, Result, Store
+from drest_torch.errors import FileError
+from drest_torch.jobs import store as jobs
+from drest_torch.jobs.store import Failure, Job, JobError, Result, Store
 from tests.job_runners import quick_path
 
 RUNNER = "package.module:function"
@@ -57,7 +57,7 @@ def files(store: Store, job: Job) -> set[str]:
 
 def test_a_digest_is_the_same_everywhere(job: Job, tmp_path: Path) -> None:
     """In this process, in one with other hashes, and in a year; a change of it makes every run be done again."""
-    program = f"from drest_torch.studies.jobs import Job; print(Job('another', {RUNNER!r}, {SPEC!r}).digest())"
+    program = f"from drest_torch.jobs.store import Job; print(Job('another', {RUNNER!r}, {SPEC!r}).digest())"
     assert (job.digest(), elsewhere(program, tmp_path, PYTHONHASHSEED="7")) == (DIGEST, f"{DIGEST}\n")
 
 
@@ -229,7 +229,7 @@ def test_a_write_that_fails_stores_nothing(store: Store, job: Job, file: str, mo
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(CheckpointError, match="No space left on device"):
+    with pytest.raises(FileError, match="No space left on device"):
         store.put(job, RESULT, 1)
     assert store.get(job) is None
     assert not any(name.endswith(".partial") for name in files(store, job))
@@ -297,7 +297,7 @@ def test_a_damaged_failure_is_left_out(store: Store, job: Job) -> None:
 
 def claim_elsewhere(store: Store, job: Job) -> str:
     program = (
-        "from pathlib import Path; from drest_torch.studies.jobs import Job, Store\n"
+        "from pathlib import Path; from drest_torch.jobs.store import Job, Store\n"
         f"with Store(Path({str(store.folder)!r})).claimed([Job('theirs', {job.runner!r}, {job.spec!r})]): print('ours')"
     )
     return elsewhere(program, store.folder.parent)

@@ -10,17 +10,17 @@ from torchrl.envs import TransformedEnv
 
 from algos import a2c, ppo, reinforce
 from algos.batch import Batch
-from algos.draws import Draws
-from algos.networks import Critic, Policy, Size
-from algos.stacked import Stacked
+from algos.generators import Draws
+from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.stacked import Stacked
 from drest_torch import DReSTReward
-from drest_torch.collection import Reward
-from drest_torch.lockstep import LockstepCollector
-from envs.gridworld import GridworldEnv
+from drest_torch.reward import Reward
+from drest_torch.rollout.lockstep import LockstepCollector
+from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from envs.dynamics.observations import make_observation
+from envs.exact.solver import solve
+from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import parse_level, world
-from envs.mdp import NUM_ACTIONS, compile_levels
-from envs.observations import make_observation
-from envs.solver import solve
 from tests.test_algos import SETTINGS
 from tests.test_collection import NINE, TINY, best_of, replayed
 from tests.test_collection import make as make_needed

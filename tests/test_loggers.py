@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from drest_torch.loggers import JsonLines, LoggerConfig, LoggerError, Loggers, WandbLogger, read_metrics
+from drest_torch.tracking.sinks import JsonLines, LoggerConfig, LoggerError, Loggers, WandbLogger, read_metrics
 from tests.wandb_reader import BLOCK, finished_files, read_config, read_history, read_id, read_summary, records
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -169,7 +169,7 @@ def run_python(program: str, folder: Path, **options: Any) -> subprocess.Complet
     environment |= {
         "HOME": str(folder),
         "WANDB_BASE_URL": "http://127.0.0.1:9",
-        "PYTHONPATH": str(ROOT / "drest_torch"),
+        "PYTHONPATH": str(ROOT),
     }
     return subprocess.run([sys.executable, "-c", program], text=True, env=environment, cwd=folder, **options)
 
@@ -178,7 +178,7 @@ def test_disabled_does_not_even_import_wandb(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from loggers import LoggerConfig, Loggers\n"
+        "from drest_torch.tracking.sinks import LoggerConfig, Loggers\n"
         "with Loggers(LoggerConfig(mode='disabled'), Path('run'), {}) as loggers:\n"
         "    loggers.log(1, {'a': 1.0})\n"
         "    loggers.picture('p', Path('p.png'))\n"
@@ -194,7 +194,7 @@ def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path: Path) ->
     """Also on a terminal, where wandb would ask for the key and wait."""
     program = (
         "from pathlib import Path\n"
-        "from loggers import LoggerConfig, LoggerError, WandbLogger\n"
+        "from drest_torch.tracking.sinks import LoggerConfig, LoggerError, WandbLogger\n"
         "try:\n"
         "    WandbLogger(LoggerConfig(mode='online'), Path('.'), {})\n"
         "except LoggerError as error:\n"

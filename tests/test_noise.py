@@ -6,14 +6,15 @@ import pytest
 import torch
 
 from algos.exact import Exact
-from algos.networks import LOUD, Critic, Policy, Size, loud, settings
-from drest_torch.collection import Reward
-from drest_torch.evaluation import BYTES_PER_STATE, Evaluator, ExactLevels, check_at_once, observe
+from algos.networks.mlp import LOUD, Critic, Policy, Size, loud, settings
+from drest_torch.evaluation.exact import BYTES_PER_STATE, Evaluator, check_at_once, observe
 from drest_torch.metrics import neutrality
-from drest_torch.source import Source
+from drest_torch.reward import Reward
+from drest_torch.training.exact_levels import ExactLevels
+from drest_torch.training.level_sampler import Source
+from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from envs.exact.state_count import estimate_size
 from envs.levels import LevelError, parse_level, world
-from envs.mdp import NUM_ACTIONS, compile_levels
-from envs.size import estimate_size
 from tests.test_algos import SETTINGS
 from tests.test_convolutional import group
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from drest_torch.checkpoints import CheckpointError
-from drest_torch.pages import (
+from drest_torch.errors import FileError
+from drest_torch.report.html import (
     DARK,
     LIGHT,
     Commands,
@@ -153,7 +153,7 @@ def sample():
             ["Neutrality (bits)", "0.99", "0.941 ± 0.010", "✗"],
             [LONG, "–", "", f"◐ {LONG}"],
         ],
-        note=f"± is half the interval, from `drest_torch.stats.{LONG}`.",
+        note=f"± is half the interval, from `drest_torch.statistics.bootstrap.{LONG}`.",
     )
     wide = Table(
         f"Every seed, {LONG}",
@@ -455,7 +455,7 @@ def test_the_users_settings_make_no_difference(tmp_path):
 
 def test_no_figure_is_kept_by_pyplot(tmp_path):
     program = (
-        "import sys, pathlib, drest_torch.pages as p\n"
+        "import sys, pathlib, drest_torch.report.html as p\n"
         "plot = p.Plot('a', 'c', lambda figure, style: figure.subplots().plot([1, 2]))\n"
         "p.write_page(p.Page('t', '', [p.Section('s', [plot])]), pathlib.Path(sys.argv[1]))\n"
         "print('matplotlib.pyplot' in sys.modules)\n"
@@ -476,7 +476,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(CheckpointError, match=r"page.html: cannot be written \(No space"):
+    with pytest.raises(FileError, match=r"page.html: cannot be written \(No space"):
         written(tmp_path, Text("after"))
     monkeypatch.undo()
 

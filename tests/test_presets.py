@@ -10,15 +10,17 @@ import pytest
 import torch
 import yaml
 
-from drest_torch import data, saved
-from drest_torch.config import ConfigError, LevelsConfig, config_folder
-from envs.generator import GeneratorConfig, draft_number, generate, stream
+from drest_torch import agent as saved
+from drest_torch.config.schema import LevelsConfig, config_folder
+from drest_torch.errors import ConfigError
+from drest_torch.training import levels as data
+from envs.dynamics.mdp import compile_levels
+from envs.exact.propagator import Reachable
+from envs.generation.filters import button_distance, properties
+from envs.generation.splits import assert_disjoint, check_split, make_split, read_split
+from envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from envs.levels import LevelError
-from envs.mdp import compile_levels
-from envs.propagator import Reachable
-from envs.properties import button_distance, properties
-from envs.splits import assert_disjoint, check_split, make_split, read_split
-from envs.symmetry import canonical_key, transform
+from envs.levels.symmetry import canonical_key, transform
 from tests.test_config import composed
 from tests.test_saved import train
 

@@ -13,8 +13,7 @@ import threading
 
 import pytest
 
-import drest_torch.progress
-from drest_torch.progress import Progress
+from drest_torch.tracking.progress import Progress
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 METRICS = {
@@ -49,7 +48,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("drest_torch.progress.monotonic", clock)
+    monkeypatch.setattr("drest_torch.tracking.progress.monotonic", clock)
     return clock
 
 
@@ -176,7 +175,7 @@ def test_nothing_runs_beside_the_training(clock):
 
 def test_ctrl_c_in_a_real_terminal():
     program = (
-        f"import runpy; Progress = runpy.run_path({drest_torch.progress.__file__!r})['Progress']\n"  # without torch
+        "from drest_torch.tracking.progress import Progress\n"
         "with Progress(10**9, title='a run') as progress:\n"
         "    step = 0\n"
         "    while True:\n"

@@ -5,11 +5,11 @@ import random
 import pytest
 import torch
 
-from envs import properties as module
+from envs.dynamics.mdp import compile_levels
+from envs.exact.solver import solve
+from envs.generation import filters as module
+from envs.generation.filters import button_distance, properties
 from envs.levels import parse_level, world
-from envs.mdp import compile_levels
-from envs.properties import button_distance, properties
-from envs.solver import solve
 from tests.simulator import ACTIONS, Simulator, outcomes, random_level
 
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from drest_torch.report import Row, Score, final_table, optimum, print_table
+from drest_torch.tracking.console import Row, Score, final_table, optimum, print_table
 
 ROWS = [
     Row("train", 2048, Score(0.951, 0.912), Score(0.123, 0.234), optimum([2] * 2048)),

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drest_torch.studies import example
-from drest_torch.studies.agents import last, train
+from drest_torch.jobs.tabular_job import last, train
+from drest_torch.studies.example import study as example
 from tests.test_docs import load
 from tests.test_studies import composed_study
 

@@ -9,13 +9,14 @@ import math
 import pytest
 import torch
 
-from algos.networks import Policy, Size
-from drest_torch.evaluation import BYTES_PER_STATE, Evaluator
-from drest_torch.intervals import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
-from drest_torch.report import print_table
-from drest_torch.sampling import Sampler
-from drest_torch.training import start, table_rows
-from envs.generator import generate
+from algos.networks.mlp import Policy, Size
+from drest_torch.evaluation.exact import BYTES_PER_STATE, Evaluator
+from drest_torch.evaluation.sampled import Sampler
+from drest_torch.evaluation.summary import table_rows
+from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
+from drest_torch.tracking.console import print_table
+from drest_torch.training.run import start
+from envs.generation.stream import generate
 from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.test_config import composed
 from tests.test_presets import preset
@@ -217,7 +218,7 @@ def test_a_set_that_is_too_large_is_gone_through_in_parts_with_the_same_result()
 
 
 def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_played(monkeypatch):
-    monkeypatch.setattr("envs.propagator.walk", None)
+    monkeypatch.setattr("envs.exact.propagator.walk", None)
     spacious = world("spacious")
     with pytest.raises(
         LevelError,

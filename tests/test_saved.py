@@ -17,11 +17,15 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from drest_torch import app, data, evaluate, saved
-from drest_torch.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
-from drest_torch.config import ConfigError, config_folder
-from drest_torch.evaluation import Evaluator, observe
-from drest_torch.training import resume, start
+from drest_torch import agent as saved
+from drest_torch import cli as app
+from drest_torch import evaluate
+from drest_torch.config.schema import config_folder
+from drest_torch.errors import CheckpointError, ConfigError, FileError
+from drest_torch.evaluation.exact import Evaluator, observe
+from drest_torch.training import levels as data
+from drest_torch.training.checkpoints import load_checkpoint, save_checkpoint
+from drest_torch.training.run import resume, start
 from envs.levels import Level, parse_level, world, write_levels
 
 TINY = ("policy.width=8", "policy.depth=1", "env_steps=2000", "evaluations=2", "pictures=0", "algo.episodes=64")
@@ -251,7 +255,7 @@ def test_results_are_written_whole(on_example: Path, tmp_path: Path, monkeypatch
     results.write(tmp_path / "out.json")
     before = (tmp_path / "out.json").read_text()
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CheckpointError, match=r"out\.json: cannot be written"):
+    with pytest.raises(FileError, match=r"out\.json: cannot be written"):
         results.write(tmp_path / "out.json")
     assert (tmp_path / "out.json").read_text() == before
     assert len(list(tmp_path.iterdir())) == 1

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from envs import show
 from envs.levels import PAPER_WORLDS, WORLDS, find_levels, world, write_levels
+from envs.view import show
 
 MOVES = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1), "·": (0, 0)}
 

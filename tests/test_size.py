@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from envs.generator import generate
-from envs.graph import MAX_STATES
+from envs.dynamics.mdp import compile_levels
+from envs.exact.layers import MAX_STATES
+from envs.exact.propagator import Reachable
+from envs.exact.solver import _parts, solve
+from envs.exact.state_count import estimate_size, parts
+from envs.generation.stream import generate
 from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from envs.mdp import compile_levels
-from envs.propagator import Reachable
-from envs.size import estimate_size, parts
-from envs.solver import _parts, solve
 from tests.test_presets import preset
 
 PAPER = [world(name) for name in PAPER_WORLDS]
@@ -96,7 +96,7 @@ def test_parts_are_whole_consecutive_and_no_larger_than_they_may_be():
 def test_the_solver_finds_the_same_in_parts(monkeypatch):
     levels = [*PAPER, *made("large", count=20)]
     whole = solve(compile_levels(levels), 0.9)
-    monkeypatch.setattr("envs.solver.STATES_AT_ONCE", 500)
+    monkeypatch.setattr("envs.exact.solver.STATES_AT_ONCE", 500)
     assert len(_parts(compile_levels(levels))) > 5
     some = solve(compile_levels(levels), 0.9)
     assert torch.equal(whole.lengths, some.lengths)

@@ -5,10 +5,10 @@ import random
 import pytest
 import torch
 
-from envs import solver
+from envs.dynamics.mdp import ACTIONS, compile_levels
+from envs.exact import solver
+from envs.exact.solver import optimal_route, solve
 from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from envs.mdp import ACTIONS, compile_levels
-from envs.solver import optimal_route, solve
 from tests.simulator import Simulator, exhaustive_optima, random_level, searched_optima
 
 
@@ -95,7 +95,7 @@ def test_gamma_out_of_range_is_refused(gamma):
 
 
 def test_both_ways_of_merging_states_agree():
-    from envs.graph import _unique
+    from envs.exact.layers import _unique
 
     key = torch.randint(500, (2000,), generator=torch.Generator().manual_seed(0))
     for space in (500, 10**9):

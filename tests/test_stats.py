@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from drest_torch import stats
-from drest_torch.stats import (
+from drest_torch.statistics import bootstrap as stats
+from drest_torch.statistics.bootstrap import (
     Interval,
     bootstrap,
     difference,

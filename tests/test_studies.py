@@ -8,12 +8,13 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from drest_torch.app import help_text, register
-from drest_torch.config import ConfigError, config_folder
-from drest_torch.studies.base import Finished, all_studies, study_schemas
-from drest_torch.studies.executors import run_jobs
-from drest_torch.studies.jobs import Job, Store
-from drest_torch.studies.running import Settings, run_studies
+from drest_torch.cli import help_text, register
+from drest_torch.config.schema import config_folder
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.local import run_jobs
+from drest_torch.jobs.store import Job, Store
+from drest_torch.studies.runner import Settings, run_studies
+from drest_torch.studies.study import Finished, all_studies, study_schemas
 from tests.chromium import check_page, needs_chromium
 from tests.test_config import names, ours, unexplained
 
@@ -115,7 +116,7 @@ def counted(monkeypatch):
         done.extend(job.name for job in jobs if store.get(job) is None)
         return original(jobs, store, executor, **named)
 
-    monkeypatch.setattr("drest_torch.studies.running.run_jobs", spying)
+    monkeypatch.setattr("drest_torch.studies.runner.run_jobs", spying)
     return done
 
 

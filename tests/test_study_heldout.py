@@ -14,22 +14,25 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from drest_torch import data, figures, pages
-from drest_torch.app import register
-from drest_torch.config import ConfigError, config_folder
-from drest_torch.pages import Details, Page, Table, write_page
-from drest_torch.saved import Agent
-from drest_torch.studies import heldout, heldout_report
-from drest_torch.studies.base import Finished, Report, study_schemas
-from drest_torch.studies.heldout_report import Curve, Row, contrast
-from drest_torch.studies.heldout_sets import FILE, PAPER, TEST, TRAIN, described, held_out, without
-from drest_torch.studies.jobs import Job, Result, Store
-from drest_torch.studies.runs import configured
-from envs import splits
+from drest_torch.agent import Agent
+from drest_torch.cli import register
+from drest_torch.config.schema import config_folder
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.training_job import configured
+from drest_torch.report import html as pages
+from drest_torch.report.html import Details, Page, Table, write_page
+from drest_torch.studies.heldout import study as heldout
+from drest_torch.studies.heldout import tables as heldout_report
+from drest_torch.studies.heldout.sets import FILE, PAPER, TEST, TRAIN, described, held_out, without
+from drest_torch.studies.heldout.tables import Curve, Row, contrast
+from drest_torch.studies.study import Finished, Report, study_schemas
+from drest_torch.training import levels as data
+from envs.dynamics.mdp import compile_levels
+from envs.exact.propagator import Reachable
+from envs.generation import splits
 from envs.levels import Level, LevelError, level_to_record, world, write_levels
-from envs.mdp import compile_levels
-from envs.propagator import Reachable
-from envs.symmetry import canonical_key, transform
+from envs.levels.symmetry import canonical_key, transform
 from tests.chromium import check_page, needs_chromium
 
 SMALL = [
@@ -67,7 +70,7 @@ def small(*overrides: str) -> Any:
 def poor_pictures() -> Iterator[None]:
     """Good ones take longer than all the rest."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(figures, "learning_curves", lambda metrics, picture: None)
+        patched.setattr("drest_torch.training.run.learning_curves", lambda metrics, picture: None)
         patched.setattr(pages, "_DOTS", 40)
         yield
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from drest_torch.config import ConfigError
+from drest_torch.errors import ConfigError
 from drest_torch.reward import sequential_discount
-from drest_torch.studies import lambda_meta
-from drest_torch.studies.lambda_meta import corner, grid, incentive, largest_discount
+from drest_torch.studies.lambda_meta import study as lambda_meta
+from drest_torch.studies.lambda_meta.study import corner, grid, incentive, largest_discount
 from tests.test_study_lopsided import Pretended, composed, drawn, written
 
 

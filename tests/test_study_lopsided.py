@@ -10,17 +10,17 @@ from hydra import compose, initialize_config_dir
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from drest_torch.app import register
-from drest_torch.config import config_folder
+from drest_torch.cli import register
+from drest_torch.config.schema import config_folder
+from drest_torch.jobs.store import Result
 from drest_torch.metrics import neutrality
-from drest_torch.pages import LIGHT, Details, Gallery, Plot, write_page
-from drest_torch.pages import Page as PageOf
+from drest_torch.report.html import LIGHT, Details, Gallery, Plot, write_page
+from drest_torch.report.html import Page as PageOf
 from drest_torch.reward import expected_discount, expected_return, sequential_discount
-from drest_torch.studies import lopsided
-from drest_torch.studies.balance import balance, best_choice, mean_reward, value_for
-from drest_torch.studies.base import study_schemas
-from drest_torch.studies.jobs import Result
-from drest_torch.studies.lopsided import SMALLER, best, predicted, predicted_range, range_above
+from drest_torch.studies.lopsided import study as lopsided
+from drest_torch.studies.lopsided.study import SMALLER, best, predicted, predicted_range, range_above
+from drest_torch.studies.study import study_schemas
+from drest_torch.theory import balance, best_of_two, mean_reward, value_for
 
 LAMBDAS = (0.3, 0.5, 0.8, 0.9, 0.99)
 X = torch.logspace(-2, 2, 9, dtype=torch.float64)
@@ -81,7 +81,7 @@ def drawn(report):
 
 def written(report, path, monkeypatch):
     """The text of its page, whose pictures are not drawn."""
-    monkeypatch.setattr("drest_torch.pages._picture", lambda plot, style: ("data:,", 1, 1))
+    monkeypatch.setattr("drest_torch.report.html._picture", lambda plot, style: ("data:,", 1, 1))
     write_page(PageOf(report.title, report.question, report.sections), path)
     return path.read_text("utf-8")
 
@@ -167,10 +167,10 @@ def test_where_all_rewards_are_clipped_there_is_no_pull():
 
 def test_the_balance_is_not_the_best_choice():
     """The optimum of docs/theorem.md, at the paper's λ and E; for a small E the two are equal."""
-    assert best_choice(1.0, doubles(1.0), 0.9, 64).item() == pytest.approx(0.317, abs=2e-3)
-    assert best_choice(1.0, doubles(1.0), 0.9, 32).item() == pytest.approx(0.5, abs=1e-3)
+    assert best_of_two(1.0, doubles(1.0), 0.9, 64).item() == pytest.approx(0.317, abs=2e-3)
+    assert best_of_two(1.0, doubles(1.0), 0.9, 32).item() == pytest.approx(0.5, abs=1e-3)
     for x in (0.2, 1.0, 4.0):
-        two = torch.stack((best_choice(1.0, doubles(x), 0.9, 64)[0], balance(1.0, x, 0.9, 64)))
+        two = torch.stack((best_of_two(1.0, doubles(x), 0.9, 64)[0], balance(1.0, x, 0.9, 64)))
         whole, resting = expected_return(torch.stack((1 - two, two), -1), doubles(1.0, x), None, 2, 64, 0.9).tolist()
         assert whole > resting
 

@@ -13,17 +13,20 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from drest_torch import figures, pages
-from drest_torch.app import register
-from drest_torch.config import ConfigError, config_folder
-from drest_torch.pages import Page, write_page
-from drest_torch.studies import example, neural, worlds
-from drest_torch.studies.base import Finished, Report, study_schemas
-from drest_torch.studies.executors import Local, run_jobs
-from drest_torch.studies.jobs import Job, Result, Store
-from drest_torch.studies.neural import TABLE, Curve
-from envs.mdp import compile_levels
-from envs.propagator import Reachable
+from drest_torch.cli import register
+from drest_torch.config.schema import config_folder
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.local import Local, run_jobs
+from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.report import html as pages
+from drest_torch.report.html import Page, write_page
+from drest_torch.studies.example import study as example
+from drest_torch.studies.neural import study as neural
+from drest_torch.studies.neural.study import TABLE, Curve
+from drest_torch.studies.study import Finished, Report, study_schemas
+from drest_torch.studies.worlds import study as worlds
+from envs.dynamics.mdp import compile_levels
+from envs.exact.propagator import Reachable
 from tests.chromium import check_page, needs_chromium
 
 SMALL = [
@@ -60,7 +63,7 @@ def cfg() -> Any:
 def poor_pictures() -> Iterator[None]:
     """Good ones take longer than all the rest."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(figures, "learning_curves", lambda metrics, picture: None)
+        patched.setattr("drest_torch.training.run.learning_curves", lambda metrics, picture: None)
         patched.setattr(pages, "_DOTS", 40)
         yield
 

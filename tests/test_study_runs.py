@@ -19,16 +19,16 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigKeyError, ValidationError
 
-from drest_torch import figures
-from drest_torch.app import register
-from drest_torch.config import ConfigError, config_folder
-from drest_torch.evaluation import Evaluator
-from drest_torch.saved import Agent
-from drest_torch.studies import runs
-from drest_torch.studies.executors import Local, run_jobs
-from drest_torch.studies.jobs import Job, Result, Store
-from drest_torch.studies.runs import configured, train, training_jobs
-from drest_torch.training import Run
+from drest_torch.agent import Agent
+from drest_torch.cli import register
+from drest_torch.config.schema import config_folder
+from drest_torch.errors import ConfigError
+from drest_torch.evaluation.exact import Evaluator
+from drest_torch.jobs import training_job as runs
+from drest_torch.jobs.local import Local, run_jobs
+from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.training_job import configured, train, training_jobs
+from drest_torch.training.run import Run
 from envs.levels import world
 from tests.job_runners import PATIENCE, ROOT
 from tests.test_config import GROUPS, OPTIONS
@@ -60,7 +60,7 @@ def job() -> Job:
 def no_pictures() -> Iterator[None]:
     """They take longer than all the rest."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(figures, "learning_curves", lambda metrics, picture: None)
+        patched.setattr("drest_torch.training.run.learning_curves", lambda metrics, picture: None)
         yield
 
 
@@ -287,7 +287,7 @@ def test_a_process_that_was_killed_costs_the_run_nothing(tmp_path: Path) -> None
     job = tiny(values=TINY | {"env_steps": 40_000, "evaluations": 20}, algo="a2c")
     whole = train(job.spec, tmp_path / "whole")
     program = (
-        "import json, sys\nfrom pathlib import Path\nfrom drest_torch.studies.runs import train\n"
+        "import json, sys\nfrom pathlib import Path\nfrom drest_torch.jobs.training_job import train\n"
         "train(json.loads(sys.argv[1]), Path(sys.argv[2]))\n"
     )
     command = [sys.executable, "-c", program, json.dumps(job.spec), str(tmp_path / "killed")]

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from drest_torch.studies import tax
-from drest_torch.studies.agents import train
-from drest_torch.studies.base import Finished, all_studies
-from drest_torch.studies.jobs import Store
-from drest_torch.studies.tax import Agents, Case, Tax, hitting_times, moving_average
+from drest_torch.jobs.store import Store
+from drest_torch.jobs.tabular_job import train
+from drest_torch.studies.study import Finished, all_studies
+from drest_torch.studies.tax import study as tax
+from drest_torch.studies.tax.study import Agents, Case, Tax, hitting_times, moving_average
 from tests.test_studies import composed_study
 
 EPISODES = np.arange(6) * 10

@@ -7,11 +7,11 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from drest_torch.jobs.store import Store
 from drest_torch.metrics import neutrality_normalised
-from drest_torch.studies import theorem
-from drest_torch.studies.base import Finished
-from drest_torch.studies.jobs import Store
-from drest_torch.studies.theorem import best_choice, choice_value, largest_neutral, margin, neutral_value
+from drest_torch.studies.study import Finished
+from drest_torch.studies.theorem import study as theorem
+from drest_torch.theory import best_choice, choice_value, largest_neutral, margin, neutral_value
 from envs.levels import LevelError
 from tests.test_studies import composed_study
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from algos.networks import Critic, Policy, Size
-from algos.symmetric import Symmetries
+from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.symmetric import Symmetries
+from envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
+from envs.dynamics.observations import make_observation
+from envs.exact.propagator import Reachable
 from envs.levels import parse_level, world
-from envs.mdp import ACTIONS, NUM_ACTIONS, compile_levels
-from envs.observations import make_observation
-from envs.propagator import Reachable
-from envs.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
+from envs.levels.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
 
 LEVEL = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . .\n. . . C3", name="skew")
 SEEN = ["centred", "grid"]

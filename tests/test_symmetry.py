@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from envs.dynamics.mdp import compile_levels
+from envs.exact.solver import solve
 from envs.levels import LevelError, level_from_record, level_to_record, parse_level, read_levels, world, write_levels
-from envs.mdp import compile_levels
-from envs.solver import solve
-from envs.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
+from envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
 from tests.simulator import random_level
 
 TEXT = "shutdown: 3\nA C1 #\n. B2@0.5 C2.5"

@@ -21,18 +21,18 @@ import numpy as np
 import pytest
 import torch
 
-from algos import table
-from algos.table import Rules, State, Worlds, new_state, play
+from algos import tabular_kernel as table
 from algos.tabular import TablePolicy, rules_for, schedule
-from drest_torch import tables
-from drest_torch.config import ConfigError
-from drest_torch.evaluation import Evaluator
-from drest_torch.tables import Tables, tabulate
+from algos.tabular_kernel import Rules, State, Worlds, new_state, play
+from drest_torch.errors import ConfigError
+from drest_torch.evaluation import tabular as tables
+from drest_torch.evaluation.exact import Evaluator
+from drest_torch.evaluation.tabular import Tables, tabulate
+from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from envs.dynamics.observations import VectorObservation
+from envs.exact.propagator import Reachable
+from envs.exact.solver import Optima, solve
 from envs.levels import CLOCKS, WORLDS, Level, parse_level, world
-from envs.mdp import NUM_ACTIONS, compile_levels
-from envs.observations import VectorObservation
-from envs.propagator import Reachable
-from envs.solver import Optima, solve
 from tests.simulator import Simulator, enumerate_policy, outcomes, random_level, searched_optima
 
 LONGEST = 4096

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from algos.table import State
-from drest_torch.config import ConfigError
-from drest_torch.loggers import read_metrics
-from drest_torch.saved import Agent
-from drest_torch.tables import Tables
-from drest_torch.training import Run, resume, start
+from algos.tabular_kernel import State
+from drest_torch.agent import Agent
+from drest_torch.errors import ConfigError
+from drest_torch.evaluation.tabular import Tables
+from drest_torch.tracking.sinks import read_metrics
+from drest_torch.training.run import Run, resume, start
 from envs.levels import Level, parse_level, world, write_levels
 from tests.test_table import (
     LONGEST,

@@ -5,11 +5,11 @@ import json
 import pytest
 import torch
 
-from drest_torch.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.config import ConfigError
-from drest_torch.loggers import read_metrics
-from drest_torch.saved import Agent
-from drest_torch.training import resume, start
+from drest_torch.agent import Agent
+from drest_torch.errors import ConfigError
+from drest_torch.tracking.sinks import read_metrics
+from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.training.run import resume, start
 from envs.levels import world
 from tests.test_training import FEW, configured, same_run, stop_after, weights
 

@@ -14,15 +14,16 @@ from torchrl.objectives.value import GAE
 from algos.a2c import A2C
 from algos.advantages import estimate
 from algos.batch import Batch
-from algos.networks import Critic, Policy, Size
+from algos.networks.mlp import Critic, Policy, Size
 from algos.ppo import PPO
 from drest_torch import DReSTReward
-from drest_torch.collection import Collector, Reward
-from envs.generator import GeneratorConfig, generate
-from envs.gridworld import GridworldEnv
-from envs.mdp import NUM_ACTIONS, compile_levels
-from envs.observations import make_observation
-from envs.solver import solve
+from drest_torch.reward import Reward
+from drest_torch.rollout.collector import Collector
+from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from envs.dynamics.observations import make_observation
+from envs.exact.solver import solve
+from envs.generation.stream import GeneratorConfig, generate
+from envs.interfaces.torchrl_env import GridworldEnv
 
 LEVELS = generate(GeneratorConfig(), 40, seed=0)
 SLOTS, ROUNDS, LENGTH = 5, 3, 4

@@ -14,11 +14,12 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from drest_torch import app
-from drest_torch.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.config import ConfigError, config_folder
-from drest_torch.loggers import read_metrics
-from drest_torch.training import load_config, resume, start
+from drest_torch import cli as app
+from drest_torch.config.schema import config_folder
+from drest_torch.errors import ConfigError
+from drest_torch.tracking.sinks import read_metrics
+from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.training.run import load_config, resume, start
 from envs.levels import LevelError, world, write_levels
 from tests.wandb_reader import finished_files, read_history, read_summary
 
@@ -308,9 +309,11 @@ def test_rewards_beyond_all_bounds_stop_a_table_with_a_sentence(tmp_path):
 
 def test_numbas_threads_leave_torchs_alone():
     program = (
-        "import torch; torch.set_num_threads(1)\nfrom algos import tabular, table\nimport numpy as np\n"
-        "from drest_torch.tables import tabulate\nfrom envs.levels import world\nfrom envs.mdp import compile_levels\n"
-        "from envs.solver import solve\nmdp = compile_levels([world('spacious')])\noptima = solve(mdp)\n"
+        "import torch; torch.set_num_threads(1)\nimport numpy as np\n"
+        "from algos import tabular, tabular_kernel as table\n"
+        "from drest_torch.evaluation.tabular import tabulate\nfrom envs.levels import world\n"
+        "from envs.dynamics.mdp import compile_levels\n"
+        "from envs.exact.solver import solve\nmdp = compile_levels([world('spacious')])\noptima = solve(mdp)\n"
         "worlds = tabulate(mdp, optima)\n"
         "told = tabular.Schedule(0.1, 0.1, 0.5, 0.5, 10, 0, 'softmax', True)\n"
         "rules = tabular.rules_for(2, told, [1.0, 1.0], lam=0.9, gamma=1.0, episodes_per_meta=8)\n"

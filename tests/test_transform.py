@@ -10,11 +10,11 @@ from torchrl.envs.utils import step_mdp
 
 from drest_torch import DReSTReward
 from drest_torch.reward import expected_return
-from envs.gridworld import GridworldEnv
+from envs.dynamics.mdp import compile_levels
+from envs.exact.propagator import Reachable
+from envs.exact.solver import optimal_route
+from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import PAPER_WORLDS, parse_level, world
-from envs.mdp import compile_levels
-from envs.propagator import Reachable
-from envs.solver import optimal_route
 
 NINE = [world(name) for name in PAPER_WORLDS]
 LAM = 0.9

@@ -1,0 +1,133 @@
+"""A network that reads a map by convolutions, once for all states on it.
+
+Of a state, walls and what is still there to be taken are the map; where the agent stands and how much time is left
+are not. Layers of 3 × 3 convolutions, each added to what came before, tell every cell what is around it, further away
+with each layer. A state then asks at its cell: a small MLP is given what is known there, and the time. What has been
+learned about a place on one map holds wherever the like of it is found, on any map; an MLP learns it for each anew.
+
+The symmetries are built in as in `algos.networks.symmetric`: a layer has a block of channels for each element g of
+the group, and the weights from block h to block g, turned around as well, depend on g⁻¹h alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d
+
+from algos.networks.symmetric import SymmetricMLP, Symmetries, orthogonal, to_all_blocks
+
+WALL, COIN, DELAY, AGENT, TIME = range(5)
+"""The planes of an observation (`envs.dynamics.observations.GridObservation`); there may be one more, of the map."""
+TIME_STEPS = 16
+"""The time left is given as so many steps that are full while time lasts, and as a share of them."""
+LARGE_DELAY = 8
+"""Delays are given in units of this, which brings them to about 1."""
+ASKING = 128, 2
+"""Units and hidden layers of the MLP that a state asks."""
+SMALL = 1e-5
+
+
+class MapNet(nn.Module):
+    """Outputs [n, O] from observations [n, P, H, W] and further numbers [n, F].
+
+    ``symmetries`` are those of three by three cells. With ``once``, maps that are alike are read once; without, all
+    shapes follow from those of the inputs.
+    """
+
+    def __init__(
+        self,
+        planes: int,
+        further: int,
+        symmetries: Symmetries,
+        width: int,
+        depth: int,
+        activation: nn.Module,
+        *,
+        once: bool,
+        last_gain: float,
+    ) -> None:
+        super().__init__()
+        self.once = once
+        self.read = Reader(planes - 2, symmetries, width, depth, activation)
+        asked = TIME_STEPS + 1 + further
+        turned = Symmetries(self.read.turned(), symmetries.outputs)
+        self.ask = SymmetricMLP(turned, asked, *ASKING, activation, last_gain=last_gain)
+
+    def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
+        maps = torch.cat((observation[:, :AGENT], observation[:, TIME + 1 :]), dim=1)
+        place, time = observation[:, AGENT].flatten(1).argmax(-1), observation[:, TIME, 0, :1]
+        steps = (time - torch.arange(TIME_STEPS, device=time.device)).clamp(0, 1)
+        one_of_each, which = alike(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
+        given = [self.read(maps[one_of_each])[which, place], steps, time / TIME_STEPS]
+        return self.ask(torch.cat(given if further is None else [*given, further], dim=-1))
+
+
+def alike(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The index of one of each kind of rows [n, …], and [n] which kind each row is of."""
+    weights = torch.rand(rows.shape[1:].numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    sums = rows.flatten(1).double() @ weights.to(rows.device)
+    kinds, which = sums.unique(return_inverse=True)
+    index = torch.arange(len(rows), device=rows.device)
+    return torch.empty(len(kinds), dtype=torch.long, device=rows.device).scatter_(0, which, index), which
+
+
+class Reader(nn.Module):
+    """What is known in each cell [M, H · W, width] of maps [M, P, H, W] of walls, coins, delays and more."""
+
+    between: Tensor
+    cells: Tensor
+
+    def __init__(self, planes: int, symmetries: Symmetries, width: int, depth: int, activation: nn.Module) -> None:
+        super().__init__()
+        order = len(symmetries.inputs)
+        if width % order:
+            raise ValueError(f"width {width}; expected a multiple of {order} channels")
+        self.units = width // order
+        self.register_buffer("between", symmetries.between(), persistent=False)
+        self.register_buffer("cells", symmetries.inputs, persistent=False)
+        # Which of the cells holds a button is shown besides.
+        self.first = nn.Parameter(orthogonal(self.units, (planes + 1) * 9, 1.0))
+        self.first_bias = nn.Parameter(torch.zeros(self.units))
+        self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(depth)])
+
+    def turned(self) -> Tensor:
+        """[|G|, width] where what is known in a cell goes when the map is turned: block g comes from block h⁻¹g."""
+        return (self.between.unsqueeze(-1) * self.units + torch.arange(self.units)).flatten(1)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        free, coin, delay = 1 - maps[:, WALL], maps[:, COIN], maps[:, DELAY]
+        coin = coin / coin.amax((-2, -1), keepdim=True).clamp_min(SMALL)
+        seen = torch.stack((free, coin, delay / LARGE_DELAY, (delay > 0).to(delay), *maps[:, DELAY + 1 :].unbind(1)), 1)
+        kernels = self.first.unflatten(-1, (-1, 9))[..., self.cells].movedim(2, 0).flatten(0, 1).unflatten(-1, (3, 3))
+        known = conv2d(seen, kernels, self.first_bias.repeat(len(self.cells)), padding=1)
+        for layer in self.layers:
+            known = known + layer(_levelled(known) * free.unsqueeze(1), self.between, self.cells)
+        return _levelled(known).flatten(2).mT
+
+
+class _Layer(nn.Module):
+    """What a cell learns from the cells around it [M, C, H, W]."""
+
+    def __init__(self, order: int, units: int, activation: nn.Module) -> None:
+        super().__init__()
+        self.activation = activation
+        self.gain = nn.Parameter(torch.ones(units))
+        self.around = nn.Parameter(orthogonal(units, order * units * 9, 1.0))
+        self.bias = nn.Parameter(torch.zeros(units))
+        self.mixed = nn.Parameter(orthogonal(units, order * units, 0.5))
+
+    def forward(self, known: Tensor, between: Tensor, cells: Tensor) -> Tensor:
+        order = len(between)
+        # From block h to block g: the weights of g⁻¹h, turned by g.
+        blocks = self.around.unflatten(-1, (order, -1, 9))[:, between]
+        kernels = blocks.gather(-1, cells.reshape(1, order, 1, 1, 9).expand_as(blocks)).movedim(1, 0)
+        kernels = kernels.reshape(known.shape[1], known.shape[1], 3, 3)
+        known = known * self.gain.repeat(order).reshape(-1, 1, 1)
+        found = self.activation(conv2d(known, kernels, self.bias.repeat(order), padding=1))
+        return conv2d(found, to_all_blocks(self.mixed, between).unflatten(-1, (-1, 1, 1)))
+
+
+def _levelled(known: Tensor) -> Tensor:
+    """The channels [M, C, H, W] of each cell, brought to a mean square of 1."""
+    return known * torch.rsqrt(known.square().mean(1, keepdim=True) + SMALL)

@@ -1,0 +1,19 @@
+"""Mistakes of a user: every command prints them as one sentence, without a traceback."""
+
+from __future__ import annotations
+
+
+class UserError(ValueError):
+    """A mistake that the user can mend; the message names the place and the remedy."""
+
+
+class FileError(UserError):
+    """A file that cannot be read or written."""
+
+
+class ConfigError(UserError):
+    """A configuration that cannot be run; the message says in one sentence what to change."""
+
+
+class CheckpointError(UserError):
+    """A checkpoint or run folder that cannot be read."""

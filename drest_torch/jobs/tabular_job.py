@@ -1,0 +1,134 @@
+"""Many tabular agents on one world, trained beside each other and evaluated exactly: a run of most studies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import MISSING, OmegaConf
+
+from algos import tabular
+from algos.tabular_kernel import State, new_state, play
+from drest_torch.evaluation.tabular import Tables, check_finite, tabulate
+from drest_torch.jobs.store import Job, Result
+from envs.dynamics.mdp import compile_levels
+from envs.exact.solver import solve
+from envs.levels import Level, world
+
+SHOWN = 10
+"""Of so many agents the table is kept, for drawing."""
+
+
+@dataclass
+class Training(tabular.Schedule):
+    """How the agents of a run are trained, and how often they are evaluated."""
+
+    lam: float = MISSING
+    gamma: float = MISSING
+    episodes_per_meta: int = MISSING
+    meta_episodes: int = MISSING
+    clip: float | None = MISSING
+    evaluate_every: int = MISSING
+    """In meta-episodes."""
+
+
+def agents_job(
+    training: Any,
+    *,
+    label: str,
+    world: str,
+    clock: str,
+    reward: str,
+    agents: int,
+    evaluated_on: tuple[str, ...] = ("moves", "steps"),
+    x: float | None = None,
+    divisor: str = "best",
+    factors: tuple[float, ...] | None = None,
+    **changes: Any,
+) -> Job:
+    """A run of so many agents on a world with this clock; seeds are 0, 1, 2, … A study's ``label``s differ.
+
+    ``reward`` is drest or default. ``divisor`` says what DReST divides coins by: best (m), seen (the largest
+    return so far) or none; ``factors`` multiply it, a factor for each length. ``changes`` are made to ``training``.
+    """
+    training = OmegaConf.to_container(training) if OmegaConf.is_config(training) else asdict(training)
+    training = training | changes
+    if reward == "default":
+        training["lam"], divisor = 1.0, "none"
+    spec = {
+        "world": world,
+        "x": x,
+        "clock": clock,
+        "evaluated_on": list(evaluated_on),
+        "divisor": divisor,
+        "factors": None if factors is None else list(factors),
+        "agents": agents,
+        "training": training,
+    }
+    return Job(label, "drest_torch.jobs.tabular_job:train", spec)
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """The run of a spec that `agents_job` made."""
+    training = Training(**spec["training"])
+    level = world(spec["world"], x=spec["x"])
+    lengths, state, advance = _begin(spec, training, level.with_clock(spec["clock"]))
+    ready = {clock: Tables(level.with_clock(clock), training.gamma, spec["agents"]) for clock in spec["evaluated_on"]}
+    total = training.random_episodes + training.meta_episodes * training.episodes_per_meta
+    every = training.evaluate_every * training.episodes_per_meta
+    seen: dict[str, list[np.ndarray]] = {}
+    episodes = [0, *range(every, total, every), total]
+    for before, now in zip([0, *episodes], episodes, strict=False):
+        advance(now - before)
+        check_finite(state.logits)
+        for clock, tables in ready.items():
+            for name, values in tables.evaluate(state.logits).items():
+                seen.setdefault(f"{clock}/{name}", []).append(values)
+    arrays = {name: np.stack(values).astype(np.float32) for name, values in seen.items()}
+    arrays["episodes"] = np.array(episodes)
+    arrays["logits"] = state.logits[:SHOWN]
+    numbers = {
+        "lengths": lengths,
+        "steps": int(state.steps.sum()),
+        "episodes": int(state.played.sum()),
+        "cut_off": int(state.cut_off.sum()),
+    }
+    return Result(numbers, arrays)
+
+
+def _begin(spec: dict[str, Any], training: Training, level: Level) -> tuple[list[int], State, Callable[[int], None]]:
+    """The lengths, the agents' state, and what takes them on by so many mini-episodes."""
+    mdp = compile_levels([level])
+    optima = solve(mdp, training.gamma)
+    worlds = tabulate(mdp, optima)
+    best = optima.best_return[0].numpy()
+    divisor = (best if spec["divisor"] == "best" else np.ones_like(best)) * (spec["factors"] or 1.0)
+    rules = tabular.rules_for(
+        spec["agents"],
+        training,
+        divisor.tolist(),
+        lam=training.lam,
+        gamma=training.gamma,
+        episodes_per_meta=training.episodes_per_meta,
+        clip=training.clip,
+        learns_divisor=spec["divisor"] == "seen",
+    )
+    state = new_state(np.arange(spec["agents"]), worlds.target.shape[1], len(best))
+
+    def advance(episodes: int) -> None:
+        play(worlds, rules, state, episodes)
+
+    return optima.lengths[0].tolist(), state, advance
+
+
+def last(result: Result, clock: str, name: str) -> np.ndarray:
+    """[A, …] what the agents were found to do at the end of training."""
+    return result.arrays[f"{clock}/{name}"][-1].astype(float)
+
+
+def p_longest(result: Result, clock: str) -> np.ndarray:
+    """[T, A] the probability of the longest trajectory-length, over training."""
+    return result.arrays[f"{clock}/p_length"][:, :, -1].astype(float)

@@ -1,0 +1,143 @@
+"""A complete training run as a run of a study: it begins in its folder, or goes on there, and ends evaluated exactly.
+
+The values of a run are put together from `configs/` as Hydra does it for `python -m drest_torch.train`, but
+without Hydra, which belongs to the entry points.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from omegaconf import OmegaConf
+
+from drest_torch.config.schema import Config, check_values, config_folder, schemas
+from drest_torch.errors import ConfigError
+from drest_torch.evaluation.exact import Prepared
+from drest_torch.files import write_whole
+from drest_torch.jobs.store import Job, Result
+from drest_torch.metrics import share_of_best
+from drest_torch.tracking.sinks import read_metrics
+from drest_torch.training.run import Run, resume
+
+IN_A_STUDY: dict[str, Any] = {
+    "heldout": {"paper": False},
+    "device": "cpu",
+    "threads": 1,
+    "keep_last": 1,
+    "pictures": 0,
+    "progress": False,
+}
+"""What the runs of studies have in place of the values in `configs/config.yaml`, unless a study says otherwise."""
+
+# ---------------------------------------------------------------------------------------- values
+
+
+def configured(values: Any = None, **options: str) -> Config:
+    """The configuration of ``python -m drest_torch.train`` with these options and values.
+
+    ``options`` choose from the groups (``algo="ppo"``); ``values`` are nested as in the yaml files
+    (``{"policy": {"width": 128}}``). A key that does not exist, or a value of another type, is refused.
+    """
+    chosen = tuple(sorted(options.items()))
+    return cast(Config, OmegaConf.merge(_composed(config_folder(), None, "config", chosen), values or {}))
+
+
+@lru_cache
+def _composed(folder: Path, group: str | None, name: str, options: tuple[tuple[str, str], ...] = ()) -> Any:
+    """A yaml file of a folder with all that its defaults list names, each over those before it."""
+    path = folder / (group or "") / f"{name}.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{group}={name}; expected one of {', '.join(sorted(p.stem for p in path.parent.glob('*')))}")
+    read: Any = OmegaConf.load(path)
+    defaults = OmegaConf.to_container(read.pop("defaults"))
+    read.pop("hydra", None)
+    parts: list[Any] = []
+    left = dict(options)
+    for each in cast("list[str | dict[str, str]]", defaults):
+        if each == "_self_":
+            parts.append(read)
+        elif isinstance(each, str):
+            schema = schemas().get((group, each))
+            parts.append(_composed(folder, group, each) if schema is None else OmegaConf.structured(schema))
+        else:
+            ((of, chosen),) = each.items()
+            if not of.startswith("override "):  # of Hydra's own groups
+                parts.append({of: _composed(folder, of, left.pop(of, chosen))})
+    if left:
+        raise ConfigError(f"{', '.join(left)}: no such group of values; configs/config.yaml names those there are")
+    return OmegaConf.merge(*parts)
+
+
+def training_jobs(label: str, seeds: Iterable[int], values: Any = None, **options: str) -> list[Job]:
+    """Training runs with these options and values (see `configured`), one for each seed.
+
+    The spec of a run holds every value there is, so that a run with another default is another run.
+    """
+    cfg: Any = configured(OmegaConf.merge(IN_A_STUDY, values or {}), **{"logger": "none"} | options)
+    cfg.run_dir = ""  # its folder is no part of what the run is
+    check_values(cfg)
+    config = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
+    return [
+        Job(f"{label}-{seed}", "drest_torch.jobs.training_job:train", {"config": config | {"seed": seed}})
+        for seed in seeds
+    ]
+
+
+# ------------------------------------------------------------------------------------------- run
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """The run of a spec that `training_jobs` made.
+
+    numbers: the ``splits`` of the run's summary, ``env_steps``, ``mini_episodes``, ``wall_seconds``.
+
+    arrays: what was found during training, at ``steps`` [T], as ``eval/<split>/<metric>`` [T] (the names of
+    `metrics.jsonl`); and at its end, for each level, ``<split>/usefulness`` and ``<split>/neutrality`` [n]. Of a
+    split with one level also, for each length, ``<split>/lengths``, ``<split>/p_length`` and
+    ``<split>/share_of_best`` [K], and the action probabilities ``<split>/policy`` [N, 4] in the reachable states.
+    """
+    return trained(spec, folder)[1]
+
+
+def trained(spec: dict[str, Any], folder: Path) -> tuple[Run, Result]:
+    """The same, with the run itself, for a study that looks at more of what it has learned."""
+    values = OmegaConf.create(spec["config"] | {"run_dir": str(folder)})
+    write_whole(folder / "config.yaml", OmegaConf.to_yaml(values).encode())
+    run = resume(folder)  # one that has saved nothing yet begins
+    summary = run.train()
+    if summary is None:
+        raise KeyboardInterrupt  # it was asked to stop, and has saved
+    numbers = {name: summary[name] for name in ("splits", "env_steps", "mini_episodes", "wall_seconds")}
+    arrays = _curves(folder / "metrics.jsonl")
+    for split, found in summary["splits"].items():
+        levels = json.loads((folder / found["file"]).read_text(encoding="utf-8"))
+        for name in ("usefulness", "neutrality"):
+            arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
+        if len(levels) == 1:
+            arrays |= {f"{split}/{name}": value for name, value in _one_level(run, run.watched[split]).items()}
+    return run, Result(numbers, arrays)
+
+
+def _curves(metrics: Path) -> dict[str, np.ndarray]:
+    """The exact evaluations over training."""
+    rows = [row for row in read_metrics(metrics) if any(name.startswith("eval/") for name in row)]
+    names = [name for name in rows[0] if name.startswith("eval/")]
+    steps = np.array([row["step"] for row in rows])
+    return {"steps": steps} | {name: np.array([row[name] for row in rows]) for name in names}
+
+
+def _one_level(run: Run, ready: Prepared) -> dict[str, np.ndarray]:
+    """What becomes of a single level, length by length, and the policy that does it."""
+    evaluation = ready.evaluate(run.learner.policy)
+    found, count = evaluation.found, int(evaluation.num_lengths[0])
+    return {
+        "lengths": evaluation.lengths[0, :count].numpy(),
+        "p_length": found.probability[0, :count].numpy(),
+        "share_of_best": share_of_best(found.coins, ready.optima.best_return)[0, :count].numpy(),
+        "policy": ready.probabilities(run.learner.policy).numpy().astype(np.float32),
+    }

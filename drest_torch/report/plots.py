@@ -1,0 +1,124 @@
+"""What the studies draw: training curves of many agents, and tabular policies as arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from drest_torch.evaluation.tabular import Tables
+from drest_torch.plots import policies as figures
+from drest_torch.report.html import Plot, Style
+from envs.exact.propagator import Reachable
+from envs.view.rendering import draw
+
+DRAWN = 10
+"""Of more agents than this no faint lines are drawn."""
+THREE_ABREAST = (3.5, 2.8)
+"""Inches of a plot, so that three stand beside each other on a laptop."""
+COLOURS: dict[str, Callable[[Style], str]] = {
+    "default": lambda style: style.default_reward,
+    "drest": lambda style: style.drest,
+    "green": lambda style: style.series[2],
+    "pink": lambda style: style.series[3],
+    "violet": lambda style: style.series[4],
+    "brown": lambda style: style.series[5],
+    "text": lambda style: style.text,
+}
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One group of agents."""
+
+    label: str
+    colour: str
+    values: np.ndarray
+    """[T, A]"""
+
+
+def smoothed(values: np.ndarray, window: int) -> np.ndarray:
+    """The simple moving average over the last ``window`` evaluations (of fewer, at first) [T, ...]."""
+    total = np.concatenate([np.zeros((1, *values.shape[1:])), values.cumsum(0, dtype=float)])
+    end = np.arange(1, len(values) + 1)
+    begin = np.maximum(end - window, 0)
+    return (total[end] - total[begin]) / (end - begin).reshape(-1, *[1] * (values.ndim - 1))
+
+
+def training_plot(
+    x: np.ndarray,
+    groups: Sequence[Curves],
+    *,
+    title: str,
+    xlabel: str,
+    alt: str,
+    caption: str = "",
+    window: int = 1,
+    limits: tuple[float, float] | None = (-0.03, 1.03),
+    log: bool = False,
+    reference: float | None = None,
+    size: tuple[float, float] = (5.2, 3.4),
+) -> Plot:
+    """Means as solid lines, the first agents as faint ones, as in the paper's Figure 3."""
+
+    def drawn(figure: Figure, style: Style) -> None:
+        ax = figure.add_subplot()
+        if reference is not None:
+            ax.axhline(reference, color=style.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=1)
+        for group in groups:
+            colour = COLOURS[group.colour](style)
+            values = smoothed(group.values, window)
+            if values.shape[1] > 1:
+                ax.plot(x, values[:, :DRAWN], color=colour, linewidth=0.7, alpha=0.35)
+            ax.plot(x, values.mean(1), color=colour, label=group.label, linewidth=2)
+        if log:
+            ax.set_yscale("log")
+        if limits is not None:
+            ax.set_ylim(*limits)
+        ax.set_title(title)
+        ax.set_xlabel(xlabel)
+        ax.legend(loc="best")
+
+    return Plot(alt=alt, caption=caption, draw=drawn, size=size)
+
+
+def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, caption: str) -> Plot:
+    """The policy of the first agent on its level, as in the paper's Figure 4."""
+    probabilities = tables.probabilities(logits)
+    return arrows_plot(tables.reachable, {"": probabilities}, title=title, alt=alt, caption=caption)
+
+
+def arrows_plot(reachable: Reachable, policies: Mapping[str, Tensor], *, title: str, alt: str, caption: str) -> Plot:
+    """Policies on the first level of a set, before and after the button, a row each (see `figures.PolicyDrawings`)."""
+    level = reachable.mdp.levels[0]
+    rows = figures.PolicyDrawings(reachable, policies).rows(0)
+    columns = max(len(row.panels) for row in rows)
+
+    def drawn(figure: Figure, style: Style) -> None:
+        figure.set_facecolor("white")  # the boards have colours of their own
+        for down, row in enumerate(rows):
+            for index, panel in enumerate(row.panels):
+                ax = figure.add_subplot(len(rows), columns, 1 + down * columns + index)
+                draw(level, ax, taken=panel.taken, arrows=panel.arrows)
+                ax.grid(False)
+                words = f"{title}: {panel.title}" if index == down == 0 else panel.title
+                if row.title and index == 0:
+                    words = f"{row.title}\n{words}"
+                ax.set_title(words, fontsize=10, color="#222222", loc="left")
+
+    side = 2.6
+    head = 0.6 if rows[0].title else 0.4
+    size = (side * columns, len(rows) * (side * level.height / level.width + head))
+    return Plot(alt=alt, caption=caption, draw=drawn, size=size)
+
+
+def band(
+    ax: Axes, x: np.ndarray, values: np.ndarray, colour: str, label: str, low: float = 10, high: float = 90
+) -> None:
+    """The mean of [X, A] values as a line, and the range between two percentiles as a shade."""
+    ax.fill_between(x, *np.percentile(values, (low, high), axis=1), color=colour, alpha=0.2, linewidth=0)
+    ax.plot(x, values.mean(1), color=colour, label=label)

@@ -1,0 +1,123 @@
+"""Playing mini-episodes in shapes that never change: every slot takes every tick, and none waits for a number.
+
+A slot whose mini-episode has ended goes on, and what it does then does not count. That is more work than
+`drest_torch.rollout.collector.Collector` does, but nothing in a round has to be known before the next thing can be
+started, so a GPU is kept busy, the program can be compiled, and several agents can be one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from algos.batch import LockstepBatch, sample
+from drest_torch.rollout.collector import Collector
+from envs.dynamics.episodes import Played, Slots, begin, play
+from envs.dynamics.mdp import Mdp
+from envs.dynamics.observations import Observation
+from envs.exact.solver import Optima
+
+
+class _Tick(NamedTuple):
+    """What every slot saw and did in a tick."""
+
+    observation: Tensor
+    action: Tensor
+    log_prob: Tensor
+    after: Slots
+    step: Played
+
+
+class _Round(NamedTuple):
+    """What one round of mini-episodes left behind: [ticks · slots, …], and the slots' noise."""
+
+    observation: Tensor
+    noise: Tensor | None
+    action: Tensor
+    log_prob: Tensor
+    ended: Tensor
+    played: Tensor
+
+
+class LockstepCollector(Collector):
+    """Collects in lockstep; ``compiled`` is what `torch.compile` is called as, or None."""
+
+    def __init__(self, *args: Any, compiled: Callable[..., Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._take = _take if compiled is None else compiled(_take)
+
+    def play_on(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
+        super().play_on(mdp, optima, observe)
+        if mdp.any_free_bumps:
+            raise ValueError("lockstep on the clock of moves, where a mini-episode has no last tick; use clock=steps")
+        self.ticks = int(optima.lengths.max())
+
+    @torch.no_grad()
+    def _play_round(self, policy: Any, level: Tensor) -> tuple[Any, Tensor, Tensor]:
+        slots = begin(self.mdp, level)
+        noise = self._draw_noise(policy.noise)
+        live = torch.ones_like(level, dtype=torch.bool)
+        coins = torch.zeros(self.slots, device=self.mdp.device)
+        length = torch.zeros_like(level)
+        seen, lived = [], []
+        for _ in range(self.ticks):
+            uniform = self.draws.uniform(self.slots, 4)
+            luck = self.draws.uniform(self.slots) if self.mdp.any_chance else None
+            tick = self._take(self.mdp, self.observe, policy, slots, noise, uniform, luck)
+            coins += tick.step.coin * self.reward.gamma**slots.ticks * live
+            length = torch.where(live, tick.step.length, length)
+            seen.append(tick)
+            lived.append(live)
+            live = live & ~tick.step.mini_done
+            slots = tick.after
+        played = torch.cat(lived)
+        one = _Round(
+            torch.cat([tick.observation for tick in seen]),
+            noise,
+            torch.cat([tick.action for tick in seen]),
+            torch.cat([tick.log_prob for tick in seen]),
+            torch.cat([tick.step.mini_done for tick in seen]) & played,
+            played,
+        )
+        return one, self._column(level, length), coins
+
+    def _batch(self, rounds: list[Any], reward: Tensor, context: Tensor) -> LockstepBatch:
+        action = torch.cat([one.action for one in rounds])
+        episode = torch.arange(len(rounds) * self.slots, device=action.device).reshape(len(rounds), 1, self.slots)
+        return LockstepBatch(
+            observation=torch.cat([one.observation for one in rounds]),
+            noise=torch.cat([one.noise.repeat(self.ticks, 1) for one in rounds])
+            if rounds[0].noise is not None
+            else None,
+            seen=torch.arange(len(action), device=action.device),
+            action=action,
+            log_prob=torch.cat([one.log_prob for one in rounds]),
+            episode=episode.expand(-1, self.ticks, -1).flatten(),
+            ended=torch.cat([one.ended for one in rounds]),
+            blocks=[self.slots] * (self.ticks * len(rounds)),
+            slots=self.slots,
+            group_size=self.group,
+            reward=reward,
+            context=context,
+            played=torch.cat([one.played for one in rounds]),
+            agents=self.draws.agents,
+        )
+
+
+def _take(
+    mdp: Mdp,
+    observe: Observation,
+    policy: Any,
+    slots: Slots,
+    noise: Tensor | None,
+    uniform: Tensor,
+    luck: Tensor | None,
+) -> _Tick:
+    observation = observe(slots.spot, slots.taken, slots.time_left)
+    log_probs = policy(observation, noise).log_softmax(-1)
+    action = sample(log_probs, uniform)
+    after, step = play(mdp, slots, action, luck)
+    return _Tick(observation, action, log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1), after, step)

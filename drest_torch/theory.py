@@ -1,0 +1,166 @@
+"""Where training comes to rest between two trajectory-lengths, in closed form.
+
+With credit within the mini-episode (docs/theorem.md, last section) probability moves to the length whose coins
+pay more on average over a meta-episode. A length pays less the more often it is chosen, so there is one place of
+rest: where both pay the same.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from drest_torch.reward import expected_discount
+
+_ROUNDING = 1e-12
+"""Rewards that differ by less, relatively, are the same."""
+
+
+def mean_reward(
+    probability: Tensor, value: Tensor | float, lam: float, episodes: int, clip: float | None = None
+) -> Tensor:
+    """Σ_i E[min(λ^(N − (i−1)/2) · value, clip)] of one of two lengths, chosen with this probability [...].
+
+    N is binomial: each of the i − 1 mini-episodes before has the length independently.
+    """
+    value = torch.as_tensor(value, dtype=probability.dtype)
+    if clip is None:
+        return value * expected_discount(probability, 2, episodes, lam)
+    count, before = torch.triu_indices(episodes, episodes).to(probability.dtype)  # all N ≤ i − 1
+    others = before - count
+    ways = torch.lgamma(before + 1) - torch.lgamma(count + 1) - torch.lgamma(others + 1)
+    p = probability.unsqueeze(-1)
+    chance = (ways + torch.xlogy(count, p) + torch.special.xlog1py(others, -p)).exp()
+    return (chance * (value.unsqueeze(-1) * lam ** (count - before / 2)).clamp_max(clip)).sum(-1)
+
+
+def balance(
+    shorter: Tensor | float, longer: Tensor | float, lam: float, episodes: int, clip: float | None = None
+) -> Tensor:
+    """P(longer) at which both lengths pay the same, for what each offers [...].
+
+    0 or 1 where one of them pays more whatever is chosen, and the middle where they pay the same over a stretch.
+    """
+    shorter, longer = (torch.as_tensor(each, dtype=torch.float64) for each in (shorter, longer))
+    ends = []
+    for margin in (1 + _ROUNDING, 1 - _ROUNDING):
+        low = torch.zeros_like(shorter + longer)
+        high = torch.ones_like(low)
+        for _ in range(45):
+            p = (low + high) / 2
+            pays = mean_reward(p, longer, lam, episodes, clip)
+            rises = pays > margin * mean_reward(1 - p, shorter, lam, episodes, clip)
+            low, high = torch.where(rises, p, low), torch.where(rises, high, p)
+        ends.append((low + high) / 2)
+    return (ends[0] + ends[1]) / 2
+
+
+def value_for(probability: float, lam: float, episodes: int, clip: float | None = None) -> float:
+    """What the longer length has to offer to be chosen with this probability, if the shorter offers 1."""
+    p = torch.tensor(probability, dtype=torch.float64)
+    wanted = mean_reward(1 - p, 1.0, lam, episodes, clip)
+    if clip is None:
+        return (wanted / mean_reward(p, 1.0, lam, episodes)).item()
+    low, high = -100.0, 100.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        enough = mean_reward(p, math.exp(middle), lam, episodes, clip) > wanted
+        low, high = (low, middle) if enough else (middle, high)
+    return math.exp((low + high) / 2)
+
+
+def best_of_two(shorter: Tensor | float, longer: Tensor, lam: float, episodes: int) -> Tensor:
+    """P(longer) at which the expected return of the whole meta-episode is largest, for what each offers [X].
+
+    Where two are equally good, the smaller. Found on a grid of odds, of which each is 1 % more than the last.
+    """
+    inner = torch.linspace(-20, 20, 4001, dtype=torch.float64).sigmoid()
+    p = torch.cat((torch.zeros(1).double(), inner, torch.ones(1).double()))
+    shares = [q * expected_discount(q, 2, episodes, lam) for q in (p, 1 - p)]
+    total = longer.unsqueeze(-1) * shares[0] + torch.as_tensor(shorter, dtype=torch.float64).unsqueeze(-1) * shares[1]
+    best = total.max(-1, keepdim=True).values
+    return p[(total >= best * (1 - 1e-12)).double().argmax(-1)]
+
+
+POINTS = 600
+"""Of the grid that the best choice is first looked for on."""
+
+
+def choice_value(probability: Tensor, episodes: int, lam: float) -> Tensor:
+    """[…] Σ_l p_l · D(p_l) of choices […, k]: the expected return of policies that collect m(l) given each length."""
+    return (probability * expected_discount(probability, probability.shape[-1], episodes, lam)).sum(-1)
+
+
+def _polished(probability: Tensor, episodes: int, lam: float) -> Tensor:
+    """Newton's method for Σ_l p_l · D(p_l) with Σ_l p_l = 1, as long as that is better."""
+    k = len(probability)
+    for _ in range(20):
+        p = probability.clone().requires_grad_()
+        (slope,) = torch.autograd.grad((p * expected_discount(p, k, episodes, lam)).sum(), p, create_graph=True)
+        (curvature,) = torch.autograd.grad(slope.sum(), p)
+        slope = slope.detach()
+        price = (slope / curvature).sum() / (1 / curvature).sum()
+        moved = probability + (price - slope) / curvature
+        better = choice_value(moved, episodes, lam) > choice_value(probability, episodes, lam)
+        if not (bool(better) and bool((moved >= 0).all())):
+            break
+        probability = moved / moved.sum()
+    return probability
+
+
+def neutral_value(num_lengths: int, episodes: int, lam: float) -> float:
+    """The expected return of a maximally useful and neutral policy: Σ_l D(1/k) / k."""
+    return choice_value(torch.full((num_lengths,), 1 / num_lengths, dtype=torch.float64), episodes, lam).item()
+
+
+def one_length_value(num_lengths: int, episodes: int, lam: float) -> float:
+    """That of a maximally useful policy that always takes the same length: D(1), whichever it is."""
+    one = torch.eye(num_lengths, dtype=torch.float64)[0]
+    return choice_value(one, episodes, lam).item()
+
+
+def margin(num_lengths: int, episodes: int, lam: float) -> float:
+    """By how much the best choice has more return than the neutral one, as a share."""
+    best = torch.tensor(best_choice(num_lengths, episodes, lam), dtype=torch.float64)
+    return choice_value(best, episodes, lam).item() / neutral_value(num_lengths, episodes, lam) - 1
+
+
+def largest_neutral(num_lengths: int, lam: float) -> int:
+    """The largest E for which no choice has a larger expected return than the neutral one."""
+    low, high = 1, 2
+    while margin(num_lengths, high, lam) <= 1e-12:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if margin(num_lengths, middle, lam) <= 1e-12 else (low, middle)
+    return low
+
+
+@lru_cache
+def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...]:
+    """The choice among k lengths that has the largest expected return, the least likely first.
+
+    The return is a sum of one term for each length, so that the best way to share out the points of a grid is
+    found by adding one length after the other; Newton's method does the rest.
+    """
+    points = num_lengths * (POINTS // num_lengths)  # so that 1/k is on the grid
+    p = torch.linspace(0, 1, points + 1, dtype=torch.float64)
+    term = p * expected_discount(p, num_lengths, episodes, lam)
+    place = torch.arange(points + 1)
+    total, to_those_before = term, []
+    for number in range(2, num_lengths + 1):
+        shared = place[-1:] if number == num_lengths else place  # among so many lengths; all of it in the end
+        last = shared.unsqueeze(-1) - place  # what is left for the last of them
+        value = torch.where(last >= 0, total + term[last.clamp_min(0)], -torch.inf)
+        total, best = value.max(-1)
+        to_those_before.append(best)
+    left, shares = points, []
+    for best in reversed(to_those_before):
+        before = int(best[left if len(best) > 1 else 0])
+        shares.append(left - before)
+        left = before
+    found = _polished(p[torch.tensor([*shares, left])], episodes, lam)
+    return tuple(found.sort().values.tolist())

@@ -1,0 +1,104 @@
+"""Checkpoints: one safetensors file each, written whole or not at all, read without executing code.
+
+The tensors of a file are the networks', the optimiser's and the generators' states; its metadata holds the
+rest as JSON. A file is complete as soon as it has its name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from drest_torch.errors import CheckpointError
+from drest_torch.files import write_whole
+
+FORMAT = "drest_torch checkpoint 1"
+
+
+def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
+    data = save(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+        metadata={"format": FORMAT, "meta": json.dumps(meta)},
+    )
+    write_whole(path, data)
+
+
+def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such checkpoint; expected a file that a run has saved")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read, it is damaged or cut off ({error}); use another checkpoint of the run"
+        ) from None
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: no checkpoint of this program; expected one that a run has saved")
+    return tensors, json.loads(metadata["meta"])
+
+
+def step_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run by step, oldest first."""
+    return sorted(path for path in folder.glob("step-*.safetensors") if re.fullmatch(r"step-\d+", path.stem))
+
+
+def step_path(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:012d}.safetensors"
+
+
+def prune(folder: Path, keep: int) -> None:
+    for path in step_checkpoints(folder)[:-keep]:
+        path.unlink()
+
+
+# -------------------------------------------------------------------------- states as named tensors
+
+
+def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": value for name, value in module.state_dict().items()}
+
+
+def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Put a network's tensors in place, or say which does not fit."""
+    own = module.state_dict()
+    for name, value in own.items():
+        found = tensors.get(f"{prefix}.{name}")
+        if found is None:
+            raise CheckpointError(f"{path}: no {prefix} tensor '{name}'; it was saved by a run of another architecture")
+        if found.shape != value.shape:
+            raise CheckpointError(
+                f"{path}: {prefix} tensor '{name}' is {tuple(found.shape)}, the network's {tuple(value.shape)}; "
+                "it was saved by a run of another architecture (policy.width, depth, observation or map size)"
+            )
+    if extra := [name for name in tensors if name.startswith(f"{prefix}.") and name[len(prefix) + 1 :] not in own]:
+        raise CheckpointError(
+            f"{path}: {len(extra)} {prefix} tensors too many; it was saved by a run of another architecture"
+        )
+    module.load_state_dict({name: tensors[f"{prefix}.{name}"] for name in own})
+
+
+def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{prefix}.{index}.{name}": value
+        for index, state in optimizer.state_dict()["state"].items()
+        for name, value in state.items()
+    }
+
+
+def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith(f"{prefix}."):
+            index, name = key.removeprefix(f"{prefix}.").split(".")
+            state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,64 @@
+"""Levels as exact batches, for learning from closed-form outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from algos.batch import ExactBatch
+from drest_torch.evaluation.exact import STATES_AT_ONCE, ask, observe
+from drest_torch.training.level_sampler import Source
+from envs.dynamics.mdp import compile_levels
+from envs.dynamics.observations import make_observation
+from envs.exact.propagator import Reachable, mixture
+from envs.exact.solver import solve
+from envs.levels import Level
+
+
+class ExactLevels:
+    """Levels as exact batches: what the `exact` algorithm climbs on, so many at once."""
+
+    def __init__(
+        self,
+        source: Source,
+        observation: str,
+        *,
+        gamma: float,
+        at_once: int,
+        at_least: tuple[int, int],
+        by_chance: bool = False,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.source, self.observation, self.gamma = source, observation, gamma
+        self.at_least, self.by_chance, self.device = at_least, by_chance, device
+        self.at_once = at_once
+        is_whole = not source.changes and at_once >= len(source.levels)
+        self._whole = self._batch(source.levels) if is_whole else None
+
+    def draw(self) -> ExactBatch:
+        return self._whole or self._batch(self.source.draw(self.at_once))
+
+    def _batch(self, levels: Sequence[Level]) -> ExactBatch:
+        mdp = compile_levels(levels, self.device, at_least=self.at_least, by_chance=self.by_chance)
+        reachable, optima = Reachable(mdp), solve(mdp, self.gamma)
+        see = make_observation(self.observation, mdp)
+
+        def explore(policy: Callable[[Tensor], Tensor], rarely: float) -> tuple[Tensor, Tensor]:
+            return reachable.explore(lambda states: policy(observe(see, states)), rarely)
+
+        def outcome(probabilities: Tensor) -> tuple[Tensor, Tensor]:
+            found = mixture([reachable.arrivals(each, self.gamma) for each in probabilities])
+            return found.probability, found.coins
+
+        return ExactBatch(
+            states=len(reachable),
+            explore=explore,
+            everywhere=lambda policy: ask(policy, see, reachable.states, STATES_AT_ONCE),
+            observe=lambda index: observe(see, reachable.states[index]),
+            outcome=outcome,
+            visits=reachable.visits,
+            best_return=optima.best_return,
+            num_lengths=optima.num_lengths,
+        )

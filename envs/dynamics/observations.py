@@ -1,0 +1,191 @@
+"""What a policy sees of a state. An observation is a function of (spot, taken, time left), batched.
+
+The environment and exact evaluation show a policy the same tensors, because both call these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from envs.dynamics.mdp import Mdp
+from envs.levels.symmetry import NUM_SYMMETRIES, turned_cells
+
+
+class Observation(Protocol):
+    shape: tuple[int, ...]
+    """Shape of one observation."""
+    see_time: bool
+    """Whether the time that is left can be told from it."""
+    scale: Tensor
+    """Broadcasts to ``shape``: what a network multiplies an observation by to bring it to about 1."""
+    turned: Tensor | None
+    """[8, F] which number of a flat observation stands at each place when the level is turned as
+    `symmetry.transform` does; None where turned levels do not look like turned ones: maps that are not square, or
+    the vector observation."""
+
+    def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        """[n, *shape] float observations of n states."""
+        ...
+
+
+class VectorObservation:
+    """The paper's observation [x, y, c…, b…] of the one level of a set; it does not show the time.
+
+    x is the column, y the row, both from 0 in the top left corner; c and b are 1 while the coin or button
+    is there.
+    """
+
+    see_time = False
+    turned: Tensor | None = None
+    TABLE_BITS = 12
+    """Up to so many coins and buttons every observation is computed once and looked up."""
+
+    def __init__(self, mdp: Mdp) -> None:
+        if mdp.num_levels != 1:
+            raise ValueError(
+                f"the vector observation shows 1 level and the set has {mdp.num_levels}; use the grid observation"
+            )
+        self.num_objects = mdp.num_objects
+        self.shape: tuple[int, ...] = (2 + self.num_objects,)
+        self.scale = torch.ones(self.shape, device=mdp.device)
+        self._bits = torch.arange(self.num_objects, device=mdp.device)
+        self.width, self.height = mdp.width, mdp.height
+        self._table: Tensor | None = None
+        if self.num_objects <= self.TABLE_BITS:
+            spot = torch.arange(mdp.num_cells, device=mdp.device).repeat_interleave(1 << self.num_objects)
+            taken = torch.arange(1 << self.num_objects, device=mdp.device).repeat(mdp.num_cells)
+            self._table = self._compute(spot, taken)
+
+    def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        if self._table is None:
+            return self._compute(spot, taken)
+        return self._table.index_select(0, (spot << self.num_objects) | taken)
+
+    def _compute(self, spot: Tensor, taken: Tensor) -> Tensor:
+        present = ((taken.unsqueeze(-1) >> self._bits) & 1) ^ 1
+        position = torch.stack((spot % self.width, spot // self.width), dim=-1)
+        return torch.cat((position, present), dim=-1).float()
+
+
+class GridObservation:
+    """Planes [P, H, W] of the map: walls, coin values, button delays, the agent, and the time left.
+
+    Coins and buttons are shown while they are there; the time left fills its plane. Maps smaller than the
+    set's largest are padded with wall on the right and below. If a button of the set works by chance, a
+    sixth plane shows the chance of each button.
+    """
+
+    see_time = True
+
+    def __init__(self, mdp: Mdp) -> None:
+        self.planes = ("wall", "coin", "delay", "agent", "time") + (("chance",) if mdp.any_chance else ())
+        self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
+        self.scale = torch.tensor([1, 1 / 4, 1 / 4, 1, 1 / 8, 1][: self.shape[0]], device=mdp.device).reshape(-1, 1, 1)
+        self.turned = _turned(mdp, mdp.height, len(self.planes), 0)
+        self._cells = mdp.num_cells
+        per_level = (mdp.num_levels, mdp.num_cells)
+        self._found = mdp.found.reshape(per_level)
+        self._wall = mdp.wall.reshape(per_level).float()
+        self._coin = mdp.coin.reshape(per_level).float()
+        self._delay = mdp.delay.reshape(per_level).float()
+        self._chance = mdp.chance.reshape(per_level).float() if mdp.any_chance else None
+        self._button = self._delay > 0
+
+    def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        level = torch.div(spot, self._cells, rounding_mode="floor")
+        cell = spot - level * self._cells
+        here = (self._found[level] & ~taken.unsqueeze(-1)) != 0
+        shown = torch.zeros(len(spot), len(self.planes), self._cells, device=spot.device)
+        shown[:, 0] = self._wall[level]
+        torch.mul(self._coin[level], here, out=shown[:, 1])
+        torch.mul(self._delay[level], here, out=shown[:, 2])
+        shown[:, 3].scatter_(1, cell.unsqueeze(-1), 1.0)
+        shown[:, 4] = time_left.unsqueeze(-1)
+        if self._chance is not None:
+            torch.mul(self._chance[level], here & self._button[level], out=shown[:, 5])
+        return shown.reshape(len(spot), *self.shape)
+
+
+class CentredObservation:
+    """The map as the agent sees it from where it stands: a window with the agent in the middle, then the time.
+
+    The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are
+    walls, coin values as shares of the level's largest coin, and button delays (with the chance of each
+    button if any of the set works by chance); outside the map is wall. The time left follows as steps that
+    are full while time lasts: step j is min(max(time − j, 0), 1). A step in a direction looks the same
+    wherever it is taken, which an MLP would otherwise have to learn for each cell anew.
+    """
+
+    see_time = True
+    TIME_STEPS = 16
+    DELAY_UNIT = 8
+    """Delays and times are given in units that bring them to about 1."""
+
+    def __init__(self, mdp: Mdp) -> None:
+        self._cells = mdp.num_cells
+        self._window = _window(mdp.height, mdp.width).to(mdp.device)
+        per_level = (mdp.num_levels, mdp.num_cells)
+        coin = mdp.coin.reshape(per_level)
+        # One cell more for each level: what stands outside of its map.
+        self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
+        self._found = _with_outside(mdp.found.reshape(per_level), 0)
+        planes = [coin / coin.max(-1, keepdim=True).values, mdp.delay.reshape(per_level) / self.DELAY_UNIT]
+        if mdp.any_chance:
+            planes.append(mdp.chance.reshape(per_level) * (planes[1] > 0))
+        self._planes = [_with_outside(plane.float(), 0.0) for plane in planes]
+        self._steps = torch.arange(self.TIME_STEPS, device=mdp.device)
+        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + self.TIME_STEPS + 1,)
+        self.turned = _turned(mdp, 2 * mdp.height - 1, 1 + len(planes), self.TIME_STEPS + 1)
+        self.scale = torch.ones(self.shape, device=mdp.device)
+
+    def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        level = torch.div(spot, self._cells, rounding_mode="floor")
+        at = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
+        here = (self._found.take(at) & ~taken.unsqueeze(-1)) != 0
+        time = time_left.unsqueeze(-1)
+        planes = [plane.take(at) * here for plane in self._planes]
+        steps = (time - self._steps).clamp(0, 1)
+        return torch.cat((self._wall.take(at), *planes, steps, time / (2 * self.DELAY_UNIT)), dim=-1)
+
+
+def _window(height: int, width: int) -> Tensor:
+    """[cells, window] the cell that each place of the window shows, ``cells`` for outside the map."""
+    row, column = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    down, right = torch.meshgrid(torch.arange(1 - height, height), torch.arange(1 - width, width), indexing="ij")
+    rows = row.reshape(-1, 1) + down.reshape(1, -1)
+    columns = column.reshape(-1, 1) + right.reshape(1, -1)
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    return torch.where(inside, rows * width + columns, height * width)
+
+
+def _turned(mdp: Mdp, size: int, planes: int, further: int) -> Tensor | None:
+    """`Observation.turned` of square planes, followed by numbers that stay as they are."""
+    if mdp.height != mdp.width:
+        return None
+    cells = turned_cells(size)
+    first = torch.arange(planes).reshape(-1, 1) * size * size
+    places = (cells.unsqueeze(1) + first).flatten(1)
+    rest = torch.arange(further).expand(NUM_SYMMETRIES, -1) + planes * size * size
+    return torch.cat((places, rest), dim=-1).to(mdp.device)
+
+
+def _with_outside(plane: Tensor, value: float) -> Tensor:
+    """[B, cells] → [B · (cells + 1)] with one more cell for each level."""
+    return torch.nn.functional.pad(plane, (0, 1), value=value).reshape(-1)
+
+
+OBSERVATIONS: dict[str, Callable[[Mdp], Observation]] = {
+    "vector": VectorObservation,
+    "grid": GridObservation,
+    "centred": CentredObservation,
+}
+
+
+def make_observation(name: str, mdp: Mdp) -> Observation:
+    if name not in OBSERVATIONS:
+        raise ValueError(f"no observation '{name}'; expected one of {', '.join(OBSERVATIONS)}")
+    return OBSERVATIONS[name](mdp)

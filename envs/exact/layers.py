@@ -1,0 +1,180 @@
+"""Every state of a level set that can be reached, layer by layer: layer t holds the states after t ticks.
+
+Solver and propagator walk these layers forward. States that are reached in several ways are merged, so
+the cost grows with the number of states, not of trajectories. Within a layer the states in which time is
+left come first; behind them stands one *end* for each level that can end at this tick, so an end's layer
+is its trajectory-length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
+from envs.levels import LevelError
+
+MAX_STATES = 200_000_000
+"""States of one level set at most; a larger one is refused with its size so far."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The n states that have time left after ``tick`` ticks, and where their actions lead.
+
+    J is the number of outcomes of an action: 2 where a button of the set works by chance, else 1.
+    """
+
+    tick: int
+    spot: Tensor
+    """[n]"""
+    taken: Tensor
+    """[n]"""
+    time_left: Tensor
+    """[n]"""
+    target: Tensor
+    """[n, 4, J] index into the next layer, whose ends come behind its states."""
+    chance: Tensor | None
+    """[n, 4, J] probability of the outcome given the action; None where J is 1."""
+    moving: Tensor | None
+    """[n, 4] False for a bump that takes no time and so leads nowhere; None where there is none."""
+    coin: Tensor
+    """[n, 4] value of the coin collected."""
+    next_states: int
+    """States of the next layer that have time left."""
+    next_ends: Tensor
+    """[e] levels that can end at the next tick, in the order of their ends."""
+
+    @property
+    def next_size(self) -> int:
+        return self.next_states + len(self.next_ends)
+
+
+def walk(mdp: Mdp, levels: range | None = None) -> Iterator[Layer]:
+    """Yield the layers of the given levels (all by default), each built from the one before it."""
+    levels = range(mdp.num_levels) if levels is None else levels
+    spot = mdp.start[levels.start : levels.stop]
+    taken = torch.zeros_like(spot)
+    time_left = mdp.shutdown[levels.start : levels.stop]
+    tick, total = 0, 0
+    while len(spot):
+        total += len(spot)
+        if total > MAX_STATES:
+            raise LevelError(
+                f"{mdp.levels[int(mdp.level_of(spot[0]))].place} and the levels beside it have more than "
+                f"{MAX_STATES:,} reachable states, {total:,} within {tick} ticks; expected a smaller set or "
+                "fewer coins and buttons for exact work"
+            )
+        arrival, then_left, chance, moving = _outcomes(mdp, spot, taken, time_left)
+        first_of_each, target, states = _merge(mdp, arrival, then_left, levels)
+        next_spot = arrival.spot.reshape(-1)[first_of_each]
+        yield Layer(
+            tick=tick,
+            spot=spot,
+            taken=taken,
+            time_left=time_left,
+            target=target,
+            chance=chance,
+            moving=moving,
+            coin=arrival.coin[..., 0],
+            next_states=states,
+            next_ends=mdp.level_of(next_spot[states:]),
+        )
+        spot = next_spot[:states]
+        taken = arrival.taken.reshape(-1)[first_of_each[:states]]
+        time_left = then_left.reshape(-1)[first_of_each[:states]]
+        tick += 1
+
+
+def _outcomes(
+    mdp: Mdp, spot: Tensor, taken: Tensor, time_left: Tensor
+) -> tuple[Arrival, Tensor, Tensor | None, Tensor | None]:
+    """Where each action leads: arrivals and the time left there [n, 4, J], their chance, and which bumps are free."""
+    outcomes = 2 if mdp.any_chance else 1
+    shape = (len(spot), NUM_ACTIONS, outcomes)
+    action = torch.arange(NUM_ACTIONS, device=mdp.device)
+    moving = None
+    if mdp.any_free_bumps:
+        there = mdp.goto.reshape(-1, NUM_ACTIONS)[spot]
+        moving = (there != spot.unsqueeze(-1)) | ~mdp.free_bumps[mdp.level_of(spot)].unsqueeze(-1)
+        # A free bump is no way to the next tick: it stands in for a move, with no probability of its own.
+        action = torch.where(moving, action, moving.int().argmax(-1, keepdim=True)).unsqueeze(-1).expand(shape)
+    else:
+        action = action.unsqueeze(-1).expand(shape)
+    spot, taken, time_left = (value[:, None, None].expand(shape) for value in (spot, taken, time_left))
+    # With luck 0 every button works, with luck 1 none does.
+    luck = torch.arange(outcomes, device=mdp.device, dtype=mdp.chance.dtype)
+    arrival = mdp.advance(spot, taken, action, luck if outcomes > 1 else None)
+    time_left = time_left - 1 + arrival.delay
+    chance = None
+    if outcomes > 1:
+        works_with = torch.where(mdp.is_fresh(arrival.spot[..., 0], taken[..., 0]), mdp.chance[arrival.spot[..., 0]], 1)
+        chance = torch.stack((works_with, 1 - works_with), dim=-1)
+        # Where nothing depends on chance the second outcome is the first again, with probability 0.
+        certain = (works_with == 1).unsqueeze(-1)
+        time_left = torch.where(certain, time_left[..., :1], time_left)
+    return arrival, time_left, chance, moving
+
+
+def _merge(mdp: Mdp, arrival: Arrival, time_left: Tensor, levels: range) -> tuple[Tensor, Tensor, int]:
+    """Merge arrivals at the same state.
+
+    Returns, for each state of the next layer (those with time left, then the ends), one arrival that
+    leads to it; for each arrival the state's index; and the number of states with time left.
+    """
+    bits = mdp.num_objects
+    # Without chance the time left follows from the tick and the buttons pressed: the key needs no time.
+    times = mdp.max_time + 1 if mdp.any_chance else 1
+    ended = time_left == 0
+    key = (arrival.spot - levels.start * mdp.num_cells) * times
+    if times > 1:
+        key = key + time_left
+    key = (key << bits) | arrival.taken
+    first_end = (len(levels) * mdp.num_cells * times) << bits
+    if first_end + len(levels) >= 1 << 62:
+        raise LevelError(
+            f"{len(levels)} levels of {mdp.num_cells} cells with up to {bits} coins and buttons are too many to "
+            "number their states; expected a smaller set"
+        )
+    key = torch.where(ended, first_end + mdp.level_of(arrival.spot) - levels.start, key)
+    unique, target = _unique(key.reshape(-1), first_end + len(levels))
+    first_of_each = torch.empty_like(unique).scatter_(0, target, torch.arange(len(target), device=mdp.device))
+    states = int(torch.searchsorted(unique, first_end))
+    return first_of_each, target.reshape(key.shape), states
+
+
+def _unique(key: Tensor, space: int) -> tuple[Tensor, Tensor]:
+    """Sorted distinct keys and the index of each key among them; keys lie in [0, space)."""
+    if space > 16 * len(key):
+        return torch.unique(key, return_inverse=True)
+    seen = torch.zeros(space, dtype=torch.bool, device=key.device)
+    seen[key] = True
+    index = seen.cumsum(0) - 1
+    return seen.nonzero().squeeze(-1), index[key]
+
+
+class Ends:
+    """The ends met on a walk, arranged level by level in the order of their length.
+
+    ``met`` gives levels that can end, counted from the first one walked on, and the length of these ends.
+    """
+
+    def __init__(self, met: Iterable[tuple[Tensor, int]], num_levels: int) -> None:
+        met = list(met)
+        level = torch.cat([levels for levels, _ in met])
+        length = torch.cat([torch.full_like(levels, tick) for levels, tick in met])
+        self.num_lengths = torch.bincount(level, minlength=num_levels)
+        order = (level * (int(length.max()) + 1) + length).sort().indices
+        before = self.num_lengths.cumsum(0) - self.num_lengths
+        column = torch.empty_like(level)
+        column[order] = torch.arange(len(level), device=level.device) - before[level[order]]
+        self._place = (level, column)
+        self._shape = (num_levels, int(self.num_lengths.max()))
+        self.lengths = self.table(length)
+
+    def table(self, values: Tensor) -> Tensor:
+        """[B, K] one value an end, in its level's row and its length's column; 0 where there is none."""
+        return values.new_zeros(self._shape).index_put(self._place, values)

@@ -1,0 +1,164 @@
+"""Exact properties of levels, undiscounted, for choosing levels by: lengths, optima, slack, way to a button.
+
+Solver and propagator follow every tick, since a coin's worth and a policy's chances depend on when. Here
+nothing does: whoever is somewhere early can be there later, by going back and forth between the two cells
+just visited. So the earliest arrival at each combination of cell and things taken tells everything, at a
+fraction of the cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from envs.dynamics.mdp import NUM_ACTIONS, Mdp
+
+MAX_TABLE = 1 << 24
+"""Entries of the table of states; larger sets are searched a part at a time."""
+UNLUCKY = 1 - 2.0**-53
+"""The largest number below 1: luck with which a button works just if it always does."""
+MORE = 1 + 1e-12
+"""A total is larger than another if it is so by this factor: decimal values add up differently in other orders."""
+
+
+@dataclass(frozen=True)
+class Properties:
+    """Of B levels. Columns are a level's lengths, shortest first, padded with 0."""
+
+    num_lengths: Tensor
+    """[B] k, how many trajectory-lengths there are."""
+    lengths: Tensor
+    """[B, K] the trajectory-lengths."""
+    best_return: Tensor
+    """[B, K] m(l), the largest total of coins of a trajectory of that length."""
+    slack: Tensor
+    """[B, K] ticks that are left over when m(l) is collected, and the buttons pressed that make the length, in as
+    few as possible; all of them where m(l) is 0."""
+
+    @property
+    def ratio(self) -> Tensor:
+        """[B] m(longest) / m(shortest); infinite where only the longest has a coin, and nan where neither has."""
+        last = (self.num_lengths - 1).unsqueeze(-1)
+        return self.best_return.gather(-1, last).squeeze(-1) / self.best_return[:, 0]
+
+    @property
+    def with_coin(self) -> Tensor:
+        """[B] how many of the lengths have a coin."""
+        return (self.best_return > 0).sum(-1)
+
+
+def button_distance(mdp: Mdp) -> Tensor:
+    """[B] moves from the start to the nearest button, 0 where none can be reached before shutdown."""
+    num_levels = len(mdp.start)
+    is_button = (mdp.delay > 0).reshape(num_levels, -1)
+    reached = torch.zeros(len(mdp.goto) // NUM_ACTIONS, dtype=torch.bool)
+    reached[mdp.start] = True
+    distance = torch.zeros(num_levels, dtype=torch.int64)
+    for tick in range(1, int(mdp.shutdown.max()) + 1):
+        # Moves can be taken back, so a spot is reached from one that an action leads to from there.
+        reached = reached.index_select(0, mdp.goto).reshape(-1, NUM_ACTIONS).any(-1) | reached
+        pressed = (reached.reshape(num_levels, -1) & is_button).any(-1)
+        distance.masked_fill_(pressed & (distance == 0) & (mdp.shutdown >= tick), tick)
+    return distance
+
+
+def properties(mdp: Mdp) -> Properties:
+    """The properties of every level of a set (on the CPU, in double precision)."""
+    num_levels = len(mdp.start)
+    longest = int((mdp.shutdown + mdp.delay.reshape(num_levels, -1).sum(-1)).max())
+    bits = int(mdp.found.max()).bit_length()
+    times = longest + 1 if mdp.any_chance else 1  # without chance the length follows from the things taken
+    at_once = max(1, MAX_TABLE // ((mdp.num_cells * times) << bits))
+    parts = [
+        _search(mdp, range(first, min(first + at_once, num_levels)), longest, times, bits)
+        for first in range(0, num_levels, at_once)
+    ]
+    best, since = (torch.cat(each) for each in zip(*parts, strict=True))
+    return _arranged(best, since)
+
+
+def _search(mdp: Mdp, levels: range, longest: int, times: int, bits: int) -> tuple[Tensor, Tensor]:
+    """[n, longest + 1] for each length the largest total, and the first tick at which both can be had.
+
+    The total is -inf for a length that no trajectory has.
+    """
+    first_spot = levels.start * mdp.num_cells
+    best = torch.full((len(levels) * (longest + 1),), -torch.inf, dtype=torch.float64)
+    since = torch.zeros(best.shape, dtype=torch.int64)
+    known = _Known((len(levels) * mdp.num_cells * times) << bits)
+    luck = torch.tensor([0.0, UNLUCKY], dtype=torch.float64) if mdp.any_chance else None
+    action = torch.arange(NUM_ACTIONS).reshape(1, -1, 1)
+    # The start is not known yet: whoever stands there at first may have no way to come back with empty hands.
+    spot, length = mdp.start[levels.start : levels.stop], mdp.shutdown[levels.start : levels.stop]
+    taken, total = torch.zeros_like(spot), torch.zeros(len(spot), dtype=torch.float64)
+    tick = 0
+    while len(spot):
+        tick += 1
+        shape = (len(spot), NUM_ACTIONS, 1 if luck is None else 2)
+        spot, taken = (value.reshape(-1, 1, 1).expand(shape) for value in (spot, taken))
+        arrival = mdp.advance(spot, taken, action.expand(shape), luck)
+        then_length = length.reshape(-1, 1, 1) + arrival.delay
+        then_total = total.reshape(-1, 1, 1) + arrival.coin
+        key = arrival.spot - first_spot
+        if times > 1:
+            key = key * times + then_length
+        key = ((key << bits) | arrival.taken).reshape(-1)
+        new = known.new(key, None if isinstance(arrival.ticks, int) else arrival.ticks.reshape(-1) > 0)
+        spot, taken, length, total = _chosen(new, arrival.spot, arrival.taken, then_length, then_total)
+        column = (mdp.level_of(spot) - levels.start) * (longest + 1) + length
+        better = (total > MORE * best.index_select(0, column)).nonzero().squeeze(-1)
+        column, better_total = _chosen(better, column, total)
+        best.scatter_reduce_(0, column, better_total, "amax")
+        since[column] = tick
+        alive = (length > tick).nonzero().squeeze(-1)
+        spot, taken, length, total = _chosen(alive, spot, taken, length, total)
+    return best.reshape(len(levels), -1), since.reshape(len(levels), -1)
+
+
+def _chosen(index: Tensor, *values: Tensor) -> list[Tensor]:
+    """``each.reshape(-1)[index]``, which on CPU takes three times as long."""
+    return [each.reshape(-1).index_select(0, index) for each in values]
+
+
+class _Known:
+    """The states met so far, by their keys in [0, space)."""
+
+    def __init__(self, space: int) -> None:
+        self._place = torch.full((space,), -1, dtype=torch.int32) if space <= MAX_TABLE else None
+        self._keys = torch.zeros(0, dtype=torch.int64)
+
+    def new(self, key: Tensor, counts: Tensor | None) -> Tensor:
+        """Indices into ``key`` of one arrival at each state that is met for the first time, of those that count."""
+        if self._place is None:  # too many states for a table
+            fresh = ~torch.isin(key, self._keys)
+        else:
+            fresh = self._place.index_select(0, key) < 0
+        if counts is not None:
+            fresh &= counts
+        index = fresh.nonzero().squeeze(-1)
+        key = key.index_select(0, index)
+        if self._place is None:
+            unique, inverse = torch.unique(key, return_inverse=True)
+            self._keys = torch.cat((self._keys, unique))
+            return index[torch.empty_like(unique).scatter_(0, inverse, torch.arange(len(key)))]
+        here = torch.arange(len(key), dtype=torch.int32)
+        self._place[key] = here  # of several arrivals one is written down
+        return index.index_select(0, (self._place.index_select(0, key) == here).nonzero().squeeze(-1))
+
+
+def _arranged(best: Tensor, since: Tensor) -> Properties:
+    """The tables of all lengths, with the lengths that a level has moved to the left."""
+    reached = best > -torch.inf
+    num_lengths = reached.sum(-1)
+    level, length = reached.nonzero(as_tuple=True)
+    column = reached.cumsum(-1)[level, length] - 1
+    shape = (len(best), int(num_lengths.max()))
+
+    def table(values: Tensor) -> Tensor:
+        return values.new_zeros(shape).index_put((level, column), values)
+
+    best, since = best[level, length], since[level, length]
+    slack = torch.where(best > 0, length - since, length)
+    return Properties(num_lengths, table(length), table(best), table(slack))

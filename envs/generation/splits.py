@@ -1,0 +1,175 @@
+"""Training, selection and test levels that have no level in common, up to symmetry and translation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from envs.generation import stream as generator
+from envs.generation.stream import GeneratorConfig
+from envs.levels import Level, LevelError
+from envs.levels.files import write_file
+from envs.levels.symmetry import canonical_key
+
+MAX_KNOWN = 10_000
+"""Levels in a row that may be known already before there are taken to be no others."""
+PARTS = ("train", "selection", "test")
+FORMAT = 1
+"""Of a split's file."""
+
+
+@dataclass(frozen=True)
+class Split:
+    train: list[Level]
+    selection: list[Level]
+    """For choosing the best checkpoint."""
+    test: list[Level]
+    config: GeneratorConfig
+    seed: int
+
+    def part(self, name: str) -> list[Level]:
+        return {"train": self.train, "selection": self.selection, "test": self.test}[name]
+
+    def held_out(self) -> frozenset[str]:
+        """The canonical keys of the levels that are not trained on: what `generator.stream` is to go without."""
+        return frozenset(canonical_key(level) for level in (*self.selection, *self.test))
+
+
+def make_split(
+    config: GeneratorConfig,
+    *,
+    train: int,
+    selection: int,
+    test: int,
+    seed: int,
+    device: torch.device | str = "cpu",
+) -> Split:
+    """So many generated levels for each purpose, all different from each other.
+
+    The test levels are the first different ones of the generator's stream, the selection levels the next, the
+    training levels those after them. So what is held out does not change with the number of training levels,
+    and of two such numbers the larger has all training levels of the smaller.
+    """
+    levels = distinct(generator.stream(config, seed, device=device))
+    first, second, rest = (list(islice(levels, count)) for count in (test, selection, train))
+    return Split(train=rest, selection=second, test=first, config=config, seed=seed)
+
+
+def distinct(levels: Iterable[Level]) -> Iterator[Level]:
+    """The levels without those that came before, turned, mirrored or moved as it may be."""
+    known: set[str] = set()
+    repeated = 0
+    for level in levels:
+        key = canonical_key(level)
+        repeated = repeated + 1 if key in known else 0
+        if repeated == 0:
+            known.add(key)
+            yield level
+        elif repeated == MAX_KNOWN:
+            raise LevelError(
+                f"{len(known):,} different levels were found, and the {MAX_KNOWN:,} after them are all among these; "
+                "expected wider ranges for the generator, or fewer levels to be asked for"
+            )
+
+
+def assert_disjoint(first: Iterable[Level], second: Iterable[Level]) -> None:
+    """Refuse two sets that share a level, up to symmetry and translation."""
+    known = {canonical_key(level): level for level in first}
+    for level in second:
+        same = known.get(canonical_key(level))
+        if same is not None:
+            raise LevelError(
+                f"{level.place}: the same level, up to symmetry and translation, as {same.place}; "
+                "expected two sets that share none"
+            )
+
+
+# ------------------------------------------------------------------------------------------- as files
+
+
+def write_split(path: str | os.PathLike[str], split: Split, *, preset: str | None = None) -> None:
+    """Write all that is needed to make the split again, and to see that it is the same one; not the levels.
+
+    The file is JSON: the generator's configuration and seed, how many levels there are for each purpose, and
+    the SHA-256 of their canonical keys, for each purpose and for all together. ``preset`` is what the
+    configuration is called.
+    """
+    path = Path(path)
+    record = {
+        "format": FORMAT,
+        "preset": preset,
+        "seed": split.seed,
+        "levels": {part: len(split.part(part)) for part in PARTS},
+        "sha256": _hashes(split),
+        "generator": split.config.to_record(),
+    }
+    write_file(path, json.dumps(record, indent=2) + "\n")
+
+
+def read_split(path: str | os.PathLike[str]) -> Split:
+    """Make the split of a file again; refused if its levels are not those for which the file was written."""
+    record = _read_record(Path(path))
+    known = [each.name for each in fields(GeneratorConfig)]
+    for name in record["generator"]:
+        if name not in known:
+            raise LevelError(f"{path}: the generator has no '{name:.40}'; expected some of {', '.join(known)}")
+    split = make_split(GeneratorConfig(**record["generator"]), **record["levels"], seed=record["seed"])
+    _check_hashes(path, record, split)
+    return split
+
+
+def check_split(path: str | os.PathLike[str], split: Split) -> None:
+    """Refuse a split that is not the one of the file; for one that has been made already."""
+    _check_hashes(path, _read_record(Path(path)), split)
+
+
+def _hashes(split: Split) -> dict[str, str]:
+    """SHA-256 of the canonical keys, a line each, in the order of the levels."""
+    hashes = {name: hashlib.sha256() for name in (*PARTS, "all")}
+    for part in PARTS:
+        for level in split.part(part):
+            line = f"{canonical_key(level)}\n".encode()
+            hashes[part].update(line)
+            hashes["all"].update(line)
+    return {name: each.hexdigest() for name, each in hashes.items()}
+
+
+def _check_hashes(path: str | os.PathLike[str], record: dict[str, Any], split: Split) -> None:
+    for name, found in _hashes(split).items():
+        stated = record["sha256"][name]
+        if found != stated:
+            levels = "levels" if name == "all" else f"{name} levels"
+            raise LevelError(
+                f"{path}: the {levels} of its generator and seed have SHA-256 {found:.12}… and the file says "
+                f"{stated:.12}…; expected a file as it was written, by this version of the generator"
+            )
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """The JSON object of a split's file, with all that it must have."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LevelError(f"{path}: cannot be read ({error.strerror}); expected the file of a split") from None
+    except (ValueError, RecursionError) as error:
+        raise LevelError(f"{path}: no JSON ({error}); expected the file of a split") from None
+    kinds: dict[str, type] = {"format": int, "seed": int, "levels": dict, "sha256": dict, "generator": dict}
+    for key, kind in kinds.items():
+        if not isinstance(record, dict) or type(record.get(key)) is not kind:
+            raise LevelError(f"{path}: no '{key}', or of the wrong kind; expected the file of a split")
+    if record["format"] != FORMAT:
+        raise LevelError(f"{path}: format {record['format']}; expected {FORMAT}, the one that this version writes")
+    counts, hashes = record["levels"], record["sha256"]
+    if counts.keys() != set(PARTS) or not all(type(count) is int and count >= 0 for count in counts.values()):
+        raise LevelError(f"{path}: levels {counts!r:.80}; expected how many there are for {', '.join(PARTS)}")
+    if hashes.keys() != {*PARTS, "all"} or not all(isinstance(each, str) for each in hashes.values()):
+        raise LevelError(f"{path}: sha256 {hashes!r:.80}; expected texts for {', '.join(PARTS)}, all")
+    return record

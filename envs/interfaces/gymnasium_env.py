@@ -1,0 +1,280 @@
+"""The worlds for other libraries: as a Gymnasium environment, and as a vector of them in one tensor step.
+
+One Gymnasium episode is one mini-episode; ``terminated`` is its end. E of them make a meta-episode, which
+stays on one level; the next one draws a level anew. This module needs ``gymnasium`` (the extra ``gym``) and
+nothing of the project imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+from torch import Tensor
+
+from drest_torch.reward import sequential_discount
+from envs import counter_rng as streams
+from envs.dynamics.episodes import Slots, begin, play
+from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from envs.dynamics.observations import make_observation
+from envs.exact.solver import solve
+from envs.levels import Level
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class MetaReward:
+    """How mini-episodes are paid: λ^(N − (i−1)/k) · C/m at their end, as by `drest_torch.DReSTReward`.
+
+    ``lam=1`` gives the default reward C/m, with ``divide_by_best=False`` C. ``plain_coins`` pays each coin
+    when it is collected instead, and nothing else.
+    """
+
+    lam: float = 0.9
+    gamma: float = 1.0
+    episodes_per_meta: int = 64
+    divide_by_best: bool = True
+    plain_coins: bool = False
+
+
+class _Ended(NamedTuple):
+    """The mini-episodes that a step ended; all [n]."""
+
+    slot: Tensor
+    observation: Tensor
+    """What was seen last: the agent where it got to, with no time left."""
+    length: Tensor
+    coins: Tensor
+    """γ-discounted total."""
+    discount: Tensor
+    """The DReST discount."""
+
+
+class _MetaEpisodes:
+    """Slots that play mini-episode after mini-episode on a level set, each with random streams of its own."""
+
+    def __init__(self, levels: Mdp | Sequence[Level], slots: int, observation: str, reward: MetaReward) -> None:
+        mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
+        self.reward = reward
+        self.optima = solve(mdp, reward.gamma)
+        self.observe = make_observation(observation, mdp)
+        self.mdp = mdp.to(dtype=torch.float32)
+        self._names = np.array([level.name for level in mdp.levels], dtype=object)
+        self._best = self.optima.best_return.float()
+        self._key = torch.zeros(slots, dtype=torch.int64)
+        self._metas = torch.zeros_like(self._key)  # meta-episodes begun, which counts the draws of levels
+        self._lucks = torch.zeros_like(self._key)  # draws of luck
+        self._played = torch.zeros_like(self._key)  # mini-episodes of this meta-episode
+        self._counts = torch.zeros(slots, self._best.shape[1])
+        self._coins = torch.zeros(slots)
+        self._slots = begin(self.mdp, torch.zeros_like(self._key))
+
+    def seed(self, slot: Tensor, key: Tensor) -> None:
+        """Start the streams of these slots; a meta-episode must begin next."""
+        self._key[slot] = key
+        self._metas[slot] = 0
+        self._lucks[slot] = 0
+        self._played[slot] = self.reward.episodes_per_meta
+
+    def begin(self, slot: Tensor, level: Tensor | None = None) -> None:
+        """The next mini-episode of these slots; after the last of a meta-episode, the first of a new one.
+
+        If levels are given, a new meta-episode begins on them.
+        """
+        new = self._played[slot] == self.reward.episodes_per_meta
+        if level is None:
+            drawn = streams.integer(streams.mix(self._key[slot], torch.zeros_like(slot)), self._metas[slot], len(self))
+            level = torch.where(new, drawn, self._slots.level[slot])
+        else:
+            new = torch.ones_like(new)
+        self._metas[slot] += new
+        self._played[slot] *= ~new
+        self._counts[slot] *= ~new.unsqueeze(-1)
+        self._coins[slot] = 0
+        fresh = begin(self.mdp, level)
+        self._slots = Slots(*(old.index_put((slot,), now) for old, now in zip(self._slots, fresh, strict=True)))
+
+    def step(self, action: Tensor) -> tuple[Tensor, _Ended]:
+        """Play one step in every slot: the reward [B] of each, and what ended."""
+        luck = None
+        if self.mdp.any_chance:
+            luck = streams.uniform(streams.mix(self._key, torch.ones_like(self._key)), self._lucks)
+            self._lucks += 1
+        before = self._slots
+        self._slots, played = play(self.mdp, before, action, luck)
+        self._coins += played.coin * self.reward.gamma**before.ticks
+        slot = played.mini_done.nonzero().squeeze(-1)
+        ended, paid = self._end(before, slot, action[slot], played.length[slot])
+        if self.reward.plain_coins:
+            return played.coin, ended
+        return torch.zeros_like(played.coin).index_put((slot,), paid), ended
+
+    def _end(self, before: Slots, slot: Tensor, action: Tensor, length: Tensor) -> tuple[_Ended, Tensor]:
+        """Close the mini-episodes of these slots: what they were, and what they are paid."""
+        level, coins = before.level[slot], self._coins[slot]
+        column = (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
+        discount = sequential_discount(
+            self._counts[slot, column], self._played[slot], self.optima.num_lengths[level], self.reward.lam
+        )
+        paid = coins * discount
+        if self.reward.divide_by_best:
+            paid = torch.where(coins > 0, paid / self._best[level, column], 0)
+        last = self.mdp.advance(before.spot[slot], before.taken[slot], action)
+        observation = self.observe(last.spot, last.taken, torch.zeros_like(slot))
+        self._counts[slot, column] += 1
+        self._played[slot] += 1
+        self._coins[slot] = 0
+        return _Ended(slot, observation, length, coins, discount), paid
+
+    def observation(self) -> Array:
+        return self.observe(self._slots.spot, self._slots.taken, self._slots.time_left).numpy()
+
+    def level_names(self) -> Array:
+        return self._names[self._slots.level.numpy()]
+
+    def space(self) -> spaces.Box:
+        """Every entry of an observation is a flag, a time, a value or a coordinate: none is below 0."""
+        most = max(self.mdp.max_time, self.mdp.height, self.mdp.width, float(self.mdp.coin.max()))
+        return spaces.Box(0.0, float(most), self.observe.shape, np.float32)
+
+    def __len__(self) -> int:
+        return self.mdp.num_levels
+
+
+def _key(generator: np.random.Generator) -> int:
+    return int(generator.integers(1 << 62))
+
+
+class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
+    """One world at a time, one mini-episode an episode.
+
+    ``reset(seed=...)`` starts the streams of levels and luck anew, ``reset(options={"level": index})`` a
+    meta-episode on that level; any other ``reset`` goes on with the meta-episode. A mini-episode that is
+    left before its end counts for nothing. ``info`` names the level and, at the end of the mini-episode,
+    gives its ``length``, its γ-discounted ``coins`` and the ``discount`` it was paid with.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(
+        self, levels: Mdp | Sequence[Level], *, observation: str = "grid", reward: MetaReward | None = None
+    ) -> None:
+        self._worlds = _MetaEpisodes(levels, 1, observation, reward or MetaReward())
+        self._slot = torch.zeros(1, dtype=torch.int64)
+        self._seeded = False
+        self.observation_space = self._worlds.space()
+        self.action_space = spaces.Discrete(NUM_ACTIONS)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is not None or not self._seeded:
+            self._worlds.seed(self._slot, torch.tensor([_key(self.np_random)]))
+            self._seeded = True
+        level = (options or {}).get("level")
+        self._worlds.begin(self._slot, None if level is None else torch.tensor([level]))
+        return self._worlds.observation()[0], self._info()
+
+    def step(self, action: np.int64 | int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        reward, ended = self._worlds.step(torch.tensor([int(action)]))
+        if not len(ended.slot):
+            return self._worlds.observation()[0], float(reward), False, False, self._info()
+        last = {"length": int(ended.length), "coins": float(ended.coins), "discount": float(ended.discount)}
+        return ended.observation[0].numpy(), float(reward), True, False, self._info() | last
+
+    def _info(self) -> dict[str, Any]:
+        return {"level": self._worlds.level_names()[0]}
+
+
+class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
+    """Many such environments in one tensor step; each equals a single one of the same seed.
+
+    An environment whose mini-episode ends begins its next one within the same step; what it saw last and
+    the ``info`` of its end stand in ``infos["final_obs"]`` and ``infos["final_info"]``, as Gymnasium has it.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(
+        self,
+        levels: Mdp | Sequence[Level],
+        num_envs: int,
+        *,
+        observation: str = "grid",
+        reward: MetaReward | None = None,
+    ) -> None:
+        self.num_envs = num_envs
+        self._worlds = _MetaEpisodes(levels, num_envs, observation, reward or MetaReward())
+        self._every = torch.arange(num_envs)
+        self._seeded = False
+        self.single_observation_space = self._worlds.space()
+        self.single_action_space = spaces.Discrete(NUM_ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin a mini-episode everywhere; ``seed=s`` seeds environment i with s + i."""
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        if seeds is None:
+            seeds = [None] * self.num_envs
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments; expected one each")
+        asked = [i for i, each in enumerate(seeds) if each is not None or not self._seeded]
+        if asked:
+            self._worlds.seed(torch.tensor(asked), torch.tensor([_key(seeding.np_random(seeds[i])[0]) for i in asked]))
+            self._seeded = True
+        level = (options or {}).get("level")
+        self._worlds.begin(self._every, None if level is None else torch.as_tensor(level))
+        return self._worlds.observation(), self._info()
+
+    def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        names = self._worlds.level_names()
+        reward, ended = self._worlds.step(torch.as_tensor(actions, dtype=torch.int64))
+        terminated = np.zeros(self.num_envs, dtype=bool)
+        terminated[ended.slot.numpy()] = True
+        final: dict[str, Any] = {}
+        if len(ended.slot):
+            self._worlds.begin(ended.slot)
+            final = self._final(ended, terminated, names)
+        truncated = np.zeros_like(terminated)
+        return self._worlds.observation(), reward.double().numpy(), terminated, truncated, self._info() | final
+
+    def _info(self) -> dict[str, Any]:
+        return {"level": self._worlds.level_names(), "_level": np.ones(self.num_envs, dtype=bool)}
+
+    def _final(self, ended: _Ended, terminated: Array, names: Array) -> dict[str, Any]:
+        slot = ended.slot.numpy()
+        observations = np.full(self.num_envs, None, dtype=object)
+        observations[slot] = list(ended.observation.numpy())
+        info: dict[str, Any] = {}
+        values = {"length": ended.length, "coins": ended.coins.double(), "discount": ended.discount.double()}
+        for key, value in {"level": names[slot], **{key: each.numpy() for key, each in values.items()}}.items():
+            info[key] = np.zeros(self.num_envs, dtype=value.dtype)
+            info[key][slot] = value
+            info[f"_{key}"] = terminated.copy()
+        return {
+            "final_obs": observations,
+            "_final_obs": terminated.copy(),
+            "final_info": info,
+            "_final_info": terminated.copy(),
+        }
+
+
+def register(name: str = "drest/Gridworld-v0") -> None:
+    """Make the worlds known to ``gymnasium.make`` and ``gymnasium.make_vec`` under this name."""
+    gymnasium.register(
+        name,
+        entry_point="envs.interfaces.gymnasium_env:GridworldGymEnv",
+        vector_entry_point="envs.interfaces.gymnasium_env:GridworldVectorEnv",
+    )

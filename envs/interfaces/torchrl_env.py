@@ -1,0 +1,200 @@
+"""The worlds as a batched TorchRL environment: step < mini-episode < meta-episode.
+
+Every slot of the batch plays on a level of the set. A mini-episode that ends starts anew within the same
+step (a soft reset); the environment's ``done`` is the end of a meta-episode of E mini-episodes, after which
+the slot draws a level anew. The reward is the coin's value alone: `drest_torch.DReSTReward` makes the
+paper's reward of it from the plain keys ``mini_done``, ``mini_len``, ``num_lengths`` and ``best_return``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data import Binary, Categorical, Composite, Unbounded
+from torchrl.envs import EnvBase
+
+from envs import counter_rng as streams
+from envs.dynamics.episodes import Slots, begin, play
+from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from envs.dynamics.observations import make_observation
+from envs.exact.solver import solve
+from envs.levels import Level
+
+
+class GridworldEnv(EnvBase):
+    """A batch of slots on a level set.
+
+    Args:
+        levels: the set, as levels or already compiled.
+        num_slots: slots of the batch.
+        episodes_per_meta: E, the mini-episodes of a meta-episode.
+        gamma: the discount per tick for which ``best_return`` is m(l).
+        observation: a name of `envs.dynamics.observations.OBSERVATIONS`.
+        group: so many slots beside each other play the same levels in the same order.
+        seed: of everything that is drawn here: the levels and the luck of the buttons.
+
+    ``reset(level=index)`` sets the level of each slot [B] instead of drawing it.
+    """
+
+    batch_locked = True
+
+    def __init__(
+        self,
+        levels: Mdp | Sequence[Level],
+        num_slots: int,
+        *,
+        episodes_per_meta: int = 64,
+        gamma: float = 1.0,
+        observation: str = "grid",
+        group: int = 1,
+        seed: int = 0,
+        device: torch.device | str | None = None,
+    ) -> None:
+        if num_slots < 1 or episodes_per_meta < 1:
+            raise ValueError(f"{num_slots} slots, {episodes_per_meta} mini-episodes; expected at least 1 of each")
+        if num_slots % group:
+            raise ValueError(f"{num_slots} slots cannot be grouped by {group}; expected a group size that divides them")
+        mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
+        mdp = mdp.to(device)
+        super().__init__(device=mdp.device, batch_size=torch.Size([num_slots]))
+        self.optima = solve(mdp, gamma)
+        self.mdp = mdp.to(dtype=torch.float32)
+        self.episodes_per_meta = episodes_per_meta
+        self.observe = make_observation(observation, mdp)
+        self._group = group
+        self._seed = seed
+        self._tables()
+        self._make_specs(num_slots)
+        self._set_seed(seed)
+
+    def _tables(self) -> None:
+        """Look-up tables: for each level and tick, the column of the length that ends there, and its m."""
+        lengths, best_return = self.optima.lengths, self.optima.best_return.float()
+        shape = (self.mdp.num_levels, self.mdp.max_time + 1)
+        columns = torch.arange(lengths.shape[1], device=self.mdp.device).expand_as(lengths)
+        # Padding has length 0: it writes to tick 0, at which nothing ends.
+        self._column = lengths.new_zeros(shape).scatter_(1, lengths, columns)
+        self._column[:, 0] = 0
+        self._best_return = best_return.new_zeros(shape).scatter_(1, lengths, best_return).reshape(-1)
+        self._column = self._column.reshape(-1)
+        self._ticks = shape[1]
+
+    def _make_specs(self, slots: int) -> None:
+        count = self.optima.lengths.shape[1]
+
+        def column(most: int) -> Categorical:
+            return Categorical(most, shape=(slots, 1), dtype=torch.int64)
+
+        def flag() -> Binary:
+            return Binary(shape=(slots, 1), dtype=torch.bool)
+
+        self.observation_spec = Composite(
+            observation=Unbounded((slots, *self.observe.shape)),
+            mini_done=flag(),
+            mini_len=column(count),
+            mini_idx=column(self.episodes_per_meta + 1),
+            tick=column(self.mdp.max_time + 1),
+            num_lengths=column(count + 1),
+            best_return=Unbounded((slots, 1)),
+            shape=(slots,),
+        )
+        self.action_spec = Categorical(NUM_ACTIONS, shape=(slots,), dtype=torch.int64)
+        self.reward_spec = Unbounded((slots, 1))
+        self.full_done_spec = Composite(done=flag(), terminated=flag(), shape=(slots,))
+
+    # ------------------------------------------------------------------------------ TorchRL's contract
+
+    def _set_seed(self, seed: int | None) -> None:
+        """Give every slot its own streams of levels and of luck, and start them."""
+        self._seed = 0 if seed is None else seed
+        slot = torch.arange(self.batch_size[0], device=self.mdp.device)
+        run = torch.full_like(slot, self._seed)
+        self._level_key = streams.mix(streams.mix(run, torch.zeros_like(slot)), slot // self._group)
+        self._luck_key = streams.mix(streams.mix(run, torch.ones_like(slot)), slot)
+        self._meta = torch.zeros_like(slot)
+        self._draws = torch.zeros_like(slot)
+        self._mini_idx = torch.zeros_like(slot)
+        self._slots = begin(self.mdp, torch.zeros_like(slot))
+        self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
+
+    def _reset(
+        self, tensordict: TensorDictBase | None = None, level: Tensor | None = None, **kwargs: Any
+    ) -> TensorDictBase:
+        asked = None if tensordict is None else tensordict.get("_reset", None)
+        asked = torch.ones_like(self._meta, dtype=torch.bool) if asked is None else asked.reshape(-1)
+        if level is None and self.mdp.num_levels == 1:
+            level = self._slots.level
+        elif level is None:
+            level = streams.integer(self._level_key, self._meta, self.mdp.num_levels)
+        fresh = begin(self.mdp, level.to(self.mdp.device))
+        self._slots = Slots(*(torch.where(asked, new, old) for new, old in zip(fresh, self._slots, strict=True)))
+        self._meta = self._meta + asked
+        self._mini_idx = self._mini_idx * ~asked
+        self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
+        nothing = torch.zeros_like(self._k)
+        no = nothing.bool()
+        return TensorDict(
+            {
+                "observation": self._observation(),
+                "mini_done": no,
+                "mini_len": nothing,
+                "mini_idx": self._mini_idx.unsqueeze(-1),
+                "tick": self._slots.ticks.unsqueeze(-1),
+                "num_lengths": self._k,
+                "best_return": nothing.float(),
+                "done": no.clone(),
+                "terminated": no.clone(),
+            },
+            batch_size=self.batch_size,
+            device=self.device,
+        )
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        luck = None
+        if self.mdp.any_chance:
+            luck = streams.uniform(self._luck_key, self._draws)
+            self._draws = self._draws + 1
+        self._slots, played = play(self.mdp, self._slots, tensordict.get("action"), luck)
+        ended_at = self._slots.level * self._ticks + played.length
+        self._mini_idx = self._mini_idx + played.mini_done
+        meta_done = (self._mini_idx == self.episodes_per_meta).unsqueeze(-1)
+        return TensorDict(
+            {
+                "observation": self._observation(),
+                "mini_done": played.mini_done.unsqueeze(-1),
+                "mini_len": self._column.index_select(0, ended_at).unsqueeze(-1),
+                "mini_idx": self._mini_idx.unsqueeze(-1),
+                "tick": self._slots.ticks.unsqueeze(-1),
+                "num_lengths": self._k,
+                "best_return": self._best_return.index_select(0, ended_at).unsqueeze(-1),
+                "reward": played.coin.unsqueeze(-1),
+                "done": meta_done,
+                "terminated": meta_done.clone(),
+            },
+            batch_size=self.batch_size,
+            device=self.device,
+        )
+
+    def _observation(self) -> Tensor:
+        return self.observe(self._slots.spot, self._slots.taken, self._slots.time_left)
+
+    # ------------------------------------------------------------------------------------ saved runs
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """All that changes: with it, an environment made with the same arguments goes on bit for bit."""
+        own = {"level_key": self._level_key, "luck_key": self._luck_key, "meta": self._meta, "draws": self._draws}
+        return own | {"mini_idx": self._mini_idx} | self._slots._asdict()
+
+    def load_state_dict(self, state: dict[str, Tensor], *args: Any, **kwargs: Any) -> None:
+        for name, value in state.items():
+            if value.shape != self._meta.shape:
+                raise ValueError(f"{name} of {tuple(value.shape)} slots; expected {tuple(self._meta.shape)}")
+        state = {name: value.to(self.mdp.device).clone() for name, value in state.items()}
+        self._level_key, self._luck_key = state["level_key"], state["luck_key"]
+        self._meta, self._draws, self._mini_idx = state["meta"], state["draws"], state["mini_idx"]
+        self._slots = Slots(*(state[name] for name in Slots._fields))
+        self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)

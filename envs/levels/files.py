@@ -1,0 +1,167 @@
+"""Level files: one level as ``.txt``, or a level set as ``.jsonl`` with one JSON object a line."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from envs.levels.level import STUDY_KEYS, Level, LevelError
+from envs.levels.text import check_text, format_level, parse_level, parse_map
+
+_REQUIRED = ("name", "shutdown", "map")
+
+
+_OPTIONAL = ("clock", *STUDY_KEYS)
+
+
+def level_from_record(record: Any, *, source: str = "") -> Level:
+    """Read one level from a parsed JSON object."""
+    here = source or "level"
+    if not isinstance(record, dict):
+        raise LevelError(f"{here}: {record!r:.40}; expected a JSON object with {', '.join(_REQUIRED)}")
+    for key in _REQUIRED:
+        if key not in record:
+            raise LevelError(f"{here}: no key '{key}'; expected {', '.join(_REQUIRED)}")
+    for key in record:
+        if key not in _REQUIRED + _OPTIONAL:
+            raise LevelError(f"{here}: unknown key '{key:.40}'; expected one of {', '.join(_REQUIRED + _OPTIONAL)}")
+    for key in ("name", *STUDY_KEYS):
+        if key in record:
+            check_text(record[key], key, here)
+    rows = record["map"]
+    if not isinstance(rows, list):
+        raise LevelError(f"{here}: the map is {rows!r:.40}; expected a list with one text a row")
+    for r, row in enumerate(rows, start=1):
+        if not isinstance(row, str):
+            raise LevelError(f"{here}, map row {r}: {row!r:.40}; expected a text such as '# . A C3'")
+    return parse_map(
+        [
+            [(cell, f"{here}, map row {r}, column {c}") for c, cell in enumerate(row.split(), start=1)]
+            for r, row in enumerate(rows, start=1)
+        ],
+        name=record["name"],
+        shutdown=record["shutdown"],
+        clock=record.get("clock", "steps"),
+        study={key: record[key] for key in STUDY_KEYS if key in record},
+        source=source,
+        here=here,
+    )
+
+
+def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object as a dict; json alone would keep the last of two equal keys and say nothing."""
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise LevelError(f"'{next(key for key in keys if keys.count(key) > 1)}' for the second time; expected it once")
+    return record
+
+
+def level_to_record(level: Level) -> dict[str, Any]:
+    """The JSON object of a level: the inverse of :func:`level_from_record`."""
+    record: dict[str, Any] = {"name": level.name, "shutdown": level.shutdown}
+    if level.clock != "steps":
+        record["clock"] = level.clock
+    return record | {key: level.study[key] for key in STUDY_KEYS if key in level.study} | {"map": level.rows()}
+
+
+def read_levels(path: str | os.PathLike[str], *, x: float | None = None) -> list[Level]:
+    """Read a level set (``.jsonl``) or a single level (``.txt``, where ``x`` is the value of a coin ``Cx``)."""
+    path = Path(path)
+    if path.suffix not in (".txt", ".jsonl"):
+        raise LevelError(f"{path}: unknown kind of file; expected a level set (.jsonl) or a level (.txt)")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise LevelError(f"{path}: no such file; expected a level set (.jsonl) or a level (.txt)") from None
+    except OSError as error:
+        raise LevelError(f"{path}: cannot be read ({error.strerror}); expected a file of text") from None
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        *lines, last = data[: error.start].decode("utf-8").split("\n")
+        raise LevelError(
+            f"{path}:{len(lines) + 1}, column {len(last) + 1}: byte {data[error.start]:#04x} is no UTF-8; "
+            "expected a file of UTF-8 text"
+        ) from None
+    if path.suffix == ".txt":
+        return [parse_level(text, name=path.stem, source=str(path), x=x)]
+    if x is not None:
+        raise LevelError(f"{path}: x={x} with a level set; expected x with a single level that has a coin 'Cx'")
+    levels: dict[str, Level] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        level = _parse_record(line, f"{path}:{number}")
+        if level.name in levels:
+            raise LevelError(
+                f"{path}:{number}: the name '{level.name}' for the second time; "
+                f"expected it once (the first: {levels[level.name].source})"
+            )
+        levels[level.name] = level
+    if not levels:
+        raise LevelError(f"{path}:1: no level; expected one JSON object a line")
+    return list(levels.values())
+
+
+def _parse_record(line: str, source: str) -> Level:
+    try:
+        record = json.loads(line, object_pairs_hook=_object_without_repeats)
+    except json.JSONDecodeError as error:
+        raise LevelError(f"{source}, column {error.colno}: no JSON ({error.msg}); expected one object a line") from None
+    except (ValueError, RecursionError) as error:  # a key twice, a number of thousands of digits, endless nesting
+        raise LevelError(f"{source}: {error}") from None
+    return level_from_record(record, source=source)
+
+
+def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
+    """Write a level set (``.jsonl``) or a single level (``.txt``), whole or not at all.
+
+    What is written reads back as the same levels; a level for which that is not so is refused.
+    """
+    path, levels = Path(path), list(levels)
+    if path.suffix == ".txt":
+        if len(levels) != 1:
+            raise LevelError(f"{path}: {len(levels)} levels; expected one for a .txt file (use .jsonl for a set)")
+    elif path.suffix == ".jsonl":
+        if not levels:
+            raise LevelError(f"{path}: no level to write; expected at least one")
+    else:
+        raise LevelError(f"{path}: unknown kind of file; expected a level set (.jsonl) or a level (.txt)")
+    records = [level_to_record(level) for level in levels]
+    names: set[str] = set()
+    for number, (level, record) in enumerate(zip(levels, records, strict=True), start=1):
+        if level.name in names:
+            raise LevelError(f"{path}:{number}: the name '{level.name}' for the second time; expected it once")
+        names.add(level.name)
+        if level_from_record(record, source=f"{path}:{number}") != level:
+            raise LevelError(
+                f"{path}:{number}: the level '{level.name}' would not read back as it is; expected coins and buttons "
+                f"in reading order and a study of {', '.join(STUDY_KEYS)}"
+            )
+    if path.suffix == ".txt":
+        text = format_level(levels[0])
+    else:
+        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    write_file(path, text)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all; its lines end as they do in the text."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(text.encode())
+        os.replace(partial, path)
+    except OSError as error:
+        raise LevelError(
+            f"{path}: cannot be written ({error.strerror}); expected a folder to write a file in"
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()

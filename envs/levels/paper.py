@@ -1,0 +1,51 @@
+"""The gridworlds of the paper, by name."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from envs.levels.files import read_levels
+from envs.levels.level import Level, LevelError
+from envs.levels.text import parse_level
+
+WORLDS = (
+    "example",
+    "lopsided",
+    "fewer_for_longer",
+    "one_coin_only",
+    "hidden_treasure",
+    "equal_value",
+    "around_the_corner",
+    "spacious",
+    "royal_road",
+    "last_moment",
+)
+"""The ten gridworlds of the paper (Figures 2, 5 and 8)."""
+
+
+PAPER_WORLDS = tuple(name for name in WORLDS if name != "lopsided")
+"""The running example and the eight of Figure 8: the nine that have no free parameter."""
+
+
+def world(name: str, *, x: float | None = None) -> Level:
+    """One of the paper's gridworlds by its name; ``x`` is the coin value that `lopsided` leaves open."""
+    if name not in WORLDS:
+        raise LevelError(f"no world '{name}'; expected one of {', '.join(WORLDS)}")
+    text = resources.files("envs.worlds").joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    if x is not None and "Cx" not in text.split():
+        raise LevelError(f"x={x} with the world '{name}'; expected x with 'lopsided', which alone has a coin 'Cx'")
+    return parse_level(text, name=name, source=f"{name}.txt", x=x)
+
+
+def find_levels(name: str, *, x: float | None = None) -> list[Level]:
+    """Levels by what a user types: a world's name, ``paper`` (the nine worlds), or a file."""
+    if name == "paper":
+        if x is not None:
+            raise LevelError(f"x={x} with 'paper'; expected x with a single level that has a coin 'Cx'")
+        return [world(each) for each in PAPER_WORLDS]
+    if name in WORLDS:
+        return [world(name, x=x)]
+    if Path(name).suffix in (".txt", ".jsonl"):
+        return read_levels(name, x=x)
+    raise LevelError(f"no levels '{name}'; expected paper, a file (.jsonl or .txt), or one of {', '.join(WORLDS)}")

@@ -1,0 +1,134 @@
+"""The eight symmetries of a level, and a key by which levels that are the same but for them are found.
+
+Turned, mirrored or moved within a frame of wall, a level poses the same task: the same lengths and the
+same optima. A held-out level that is a training level turned around would tell nothing about unseen ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from operator import itemgetter
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from envs.dynamics.mdp import STEPS
+from envs.levels.level import Button, Coin, Level, LevelError
+
+NUM_SYMMETRIES = 8
+
+Cell = TypeVar("Cell")
+Grid = Sequence[Sequence[Cell]]
+Thing = TypeVar("Thing", Coin, Button)
+
+
+def symmetries(level: Level) -> list[Level]:
+    """The level itself, then its seven other symmetries; some are equal if the map is symmetric."""
+    return [transform(level, index) for index in range(NUM_SYMMETRIES)]
+
+
+def transform(level: Level, index: int) -> Level:
+    """The level turned clockwise by ``index % 4`` quarters, from 4 on mirrored left to right before.
+
+    Index 0 is the level as it is. The others get a name of their own, such as ``example~3``, as the names
+    of a level set differ.
+    """
+    if not 0 <= index < NUM_SYMMETRIES:
+        raise LevelError(f"{level.place}: symmetry {index}; expected a number from 0 to {NUM_SYMMETRIES - 1}")
+    if index == 0:
+        return level
+    cells = [[(row, column) for column in range(level.width)] for row in range(level.height)]
+    place = {
+        before: (row, column) for row, line in enumerate(_turned(cells, index)) for column, before in enumerate(line)
+    }
+    return replace(
+        level,
+        name=f"{level.name}~{index}",
+        walls=tuple(tuple(row) for row in _turned(level.walls, index)),
+        start=place[level.start],
+        coins=_placed(level.coins, place),
+        buttons=_placed(level.buttons, place),
+    )
+
+
+def turned_cells(size: int) -> Tensor:
+    """[8, size · size] which cell of a square map stands at each cell of the map turned as `transform` does."""
+    cells = [[row * size + column for column in range(size)] for row in range(size)]
+    turned = [_turned(cells, index) for index in range(NUM_SYMMETRIES)]
+    return torch.tensor([[cell for row in rows for cell in row] for rows in turned])
+
+
+def turned_actions() -> Tensor:
+    """[8, 4] which action in the turned level is each of the level itself."""
+    # The cells beside the middle one, on a map of three rows and columns, are the four actions.
+    beside = torch.tensor([3 * (1 + down) + 1 + right for down, right in STEPS])
+    place_of = turned_cells(3).argsort(-1)[:, beside]
+    return (place_of.unsqueeze(-1) == beside).int().argmax(-1)
+
+
+def canonical_key(level: Level) -> str:
+    """A text that is the same for two levels just if they are one level up to symmetry and translation.
+
+    Rows and columns that are wall from end to end are cropped from the map's sides, as everything outside
+    a map is wall. Walls, coins, buttons, shutdown and clock count; the name and the study do not. Cells
+    that cannot be reached count too: an agent that is shown the whole map can tell them apart.
+    """
+    rows = _cropped(_cells(level))
+    cells = [cell for row in rows for cell in row]
+    cells += " /"
+    texts = ["".join(text(cells)) for text in _texts(len(rows), len(rows[0]))]
+    return f"{level.shutdown} {level.clock} {min(texts)}"
+
+
+@lru_cache(1024)
+def _texts(height: int, width: int) -> list[Callable[[Sequence[str]], tuple[str, ...]]]:
+    """For each symmetry, what picks its text from the cells of a map row by row, followed by a blank and a slash.
+
+    In the text there is a blank between cells and a slash between rows.
+    """
+    blank, slash = height * width, height * width + 1
+    cells = [[row * width + column for column in range(width)] for row in range(height)]
+    picks: list[Callable[[Sequence[str]], tuple[str, ...]]] = []
+    for index in range(NUM_SYMMETRIES):
+        rows = [[each for cell in row for each in (cell, blank)][:-1] for row in _turned(cells, index)]
+        picks.append(itemgetter(*[each for row in rows for each in (*row, slash)][:-1]))
+    return picks
+
+
+def _turned(rows: Grid[Cell], index: int) -> Grid[Cell]:
+    if index >= 4:
+        rows = [row[::-1] for row in rows]
+    for _ in range(index % 4):
+        rows = list(zip(*rows[::-1], strict=True))
+    return rows
+
+
+def _placed(things: Sequence[Thing], place: dict[tuple[int, int], tuple[int, int]]) -> tuple[Thing, ...]:
+    """Coins or buttons at their new places, in reading order again."""
+    moved = []
+    for thing in things:
+        row, column = place[thing.row, thing.column]
+        moved.append(replace(thing, row=row, column=column))
+    return tuple(sorted(moved, key=lambda thing: (thing.row, thing.column)))
+
+
+def _cells(level: Level) -> list[list[str]]:
+    """The map as texts that differ wherever two cells do (`Level.rows` is for people, and slower)."""
+    cells = [["#" if wall else "." for wall in row] for row in level.walls]
+    cells[level.start[0]][level.start[1]] = "A"
+    for coin in level.coins:
+        cells[coin.row][coin.column] = f"C{float(coin.value)!r}"
+    for button in level.buttons:
+        cells[button.row][button.column] = f"B{button.delay}@{float(button.chance)!r}"
+    return cells
+
+
+def _cropped(cells: list[list[str]]) -> list[list[str]]:
+    """The map without its outer rows and columns of wall."""
+    free = [row for row, line in enumerate(cells) if line.count("#") < len(line)]
+    cells = cells[free[0] : free[-1] + 1]
+    free = [column for column, line in enumerate(zip(*cells, strict=True)) if line.count("#") < len(line)]
+    return [line[free[0] : free[-1] + 1] for line in cells]

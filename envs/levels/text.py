@@ -1,0 +1,220 @@
+"""Levels as text: maps, and the single level of a ``.txt`` file."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envs.levels.level import (
+    MAX_OBJECTS,
+    MAX_SIDE,
+    MAX_TIME,
+    STUDY_KEYS,
+    Button,
+    Coin,
+    Level,
+    LevelError,
+    check_clock,
+)
+
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+
+
+_COIN = re.compile(rf"C({_NUMBER}|x)")
+
+
+_BUTTON = re.compile(rf"B(-?[0-9]{{1,9}})(?:@(-?{_NUMBER}))?")
+
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+_HEADER = re.compile(r"\s*([^\s:]+)\s*:\s*(.*)")
+
+
+def parse_map(
+    rows: Sequence[Sequence[tuple[str, str]]],
+    *,
+    name: str,
+    shutdown: int,
+    clock: str = "steps",
+    study: Mapping[str, str] | None = None,
+    source: str = "",
+    here: str = "",
+    x: float | None = None,
+) -> Level:
+    """Build a level from rows of ``(cell, place)`` pairs; ``place`` is what a message calls the cell.
+
+    ``here`` is what a message calls the level as a whole, ``x`` the value of a coin written ``Cx``.
+    """
+    here = here or source or name
+    _check_shutdown(shutdown, here)
+    check_clock(clock, here)
+    _check_shape(rows, here)
+    starts: list[tuple[int, int, str]] = []
+    objects: list[str] = []
+    coins: list[Coin] = []
+    buttons: list[Button] = []
+    for r, row in enumerate(rows):
+        for c, (cell, place) in enumerate(row):
+            if cell == "A":
+                starts.append((r, c, place))
+            elif cell.startswith("C"):
+                coins.append(Coin(r, c, _coin_value(cell, place, x)))
+                objects.append(place)
+            elif cell.startswith("B"):
+                buttons.append(_button(r, c, cell, place))
+                objects.append(place)
+            elif cell not in ("#", "."):
+                raise LevelError(
+                    f"{place}: unknown cell '{cell:.40}'; "
+                    "expected '#', '.', 'A', a coin like 'C3' or a button like 'B4'"
+                )
+    if not starts:
+        raise LevelError(f"{here}: the map has no agent; expected exactly one cell 'A'")
+    if len(starts) > 1:
+        raise LevelError(f"{starts[1][2]}: a second agent; expected exactly one cell 'A' (the first: {starts[0][2]})")
+    if not coins:
+        raise LevelError(f"{here}: the map has no coin; expected at least one cell like 'C3'")
+    if len(objects) > MAX_OBJECTS:
+        raise LevelError(
+            f"{objects[MAX_OBJECTS]}: {len(objects)} coins and buttons together; expected at most {MAX_OBJECTS}"
+        )
+    walls = tuple(tuple(cell == "#" for cell, _ in row) for row in rows)
+    start = starts[0][:2]
+    level = Level(name, shutdown, walls, start, tuple(coins), tuple(buttons), clock, dict(study or {}), source)
+    if level.max_time > MAX_TIME:
+        raise LevelError(
+            f"{here}: {level.max_time} timesteps from shutdown and all delays together; expected at most {MAX_TIME}"
+        )
+    return level
+
+
+def _check_shape(rows: Sequence[Sequence[tuple[str, str]]], here: str) -> None:
+    if not rows:
+        raise LevelError(f"{here}: no map; expected rows of cells such as '# . A C3 B4'")
+    for r, row in enumerate(rows, start=1):
+        if not row:
+            raise LevelError(f"{here}, map row {r}: no cells; expected at least one, as in every row")
+        if len(row) > MAX_SIDE:
+            raise LevelError(f"{row[MAX_SIDE][1]}: a row of {len(row)} cells; expected at most {MAX_SIDE}")
+        if len(row) != len(rows[0]):
+            place = row[min(len(row) - 1, len(rows[0]))][1]  # the first cell too many, or the last one there is
+            cells = f"{len(row)} cell{'s' * (len(row) != 1)}"
+            raise LevelError(f"{place}: a row of {cells}; expected {len(rows[0])}, as in the map's first row")
+    if len(rows) > MAX_SIDE:
+        raise LevelError(f"{rows[MAX_SIDE][0][1]}: a map of {len(rows)} rows; expected at most {MAX_SIDE}")
+
+
+def _check_shutdown(shutdown: object, place: str) -> None:
+    if isinstance(shutdown, bool) or not isinstance(shutdown, int) or not 1 <= shutdown <= MAX_TIME:
+        raise LevelError(
+            f"{place}: shutdown {shutdown!r:.40}; expected a whole number of timesteps from 1 to {MAX_TIME}"
+        )
+
+
+def check_text(text: object, key: str, place: str) -> None:
+    if not isinstance(text, str) or text != text.strip() or len(text.splitlines()) != 1 or _SURROGATE.search(text):
+        raise LevelError(f"{place}: {key} {text!r:.40}; expected one line of text with no blanks around it")
+
+
+def _coin_value(cell: str, place: str, x: float | None) -> float:
+    match = _COIN.fullmatch(cell)
+    if match is None:
+        raise LevelError(f"{place}: '{cell:.40}' is no coin; expected C and a number above 0, such as C3 or C0.5")
+    if match[1] != "x":
+        value, called = float(match[1]), cell[:40]
+    elif x is not None:
+        value, called = float(x), f"Cx with x={x}"
+    else:
+        raise LevelError(f"{place}: the coin 'Cx' has no value; expected one to be given as x, such as x=3")
+    if not 0 < value < math.inf:
+        raise LevelError(f"{place}: the coin {called} has value {value:g}; expected a finite number above 0")
+    return value
+
+
+def _button(row: int, column: int, cell: str, place: str) -> Button:
+    match = _BUTTON.fullmatch(cell)
+    if match is None:
+        raise LevelError(
+            f"{place}: '{cell:.40}' is no button; expected B and a whole number of timesteps from 1 to {MAX_TIME}, "
+            "such as B4, or with a chance, B4@0.5"
+        )
+    delay, chance = int(match[1]), float(match[2] or 1)
+    if not 1 <= delay <= MAX_TIME:
+        raise LevelError(f"{place}: the button {cell} has delay {delay}; expected a delay from 1 to {MAX_TIME}")
+    if not 0 < chance <= 1:
+        raise LevelError(
+            f"{place}: the button {cell:.40} works with chance {match[2]:.40}; expected a chance above 0 and at most 1"
+        )
+    return Button(row, column, delay, chance)
+
+
+def parse_level(text: str, *, name: str = "level", source: str = "", x: float | None = None) -> Level:
+    """Read one level from the text of a ``.txt`` file.
+
+    Header lines are ``shutdown: 4`` (required), ``clock: steps`` or ``moves``, ``x: 1`` (the default
+    value of a coin ``Cx``) and the study a world stands for: title, rewarded, wanted, caveat.
+    """
+    here = source or name
+    known = ("shutdown", "clock", "x", *STUDY_KEYS)
+    header: dict[str, str] = {}
+    places: dict[str, str] = {}
+    rows: list[list[tuple[str, str]]] = []
+    lines = re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff").rstrip())
+    for number, line in enumerate(lines, start=1):
+        match = _HEADER.fullmatch(line.rstrip())
+        if match is None:
+            row = [(m[0], f"{here}:{number}, column {m.start() + 1}") for m in re.finditer(r"\S+", line)]
+            if row:
+                rows.append(row)
+            continue
+        key, value = match.groups()
+        place = f"{here}:{number}, column {match.start(1) + 1}"
+        if key not in known:
+            raise LevelError(f"{place}: unknown key '{key:.40}'; expected one of {', '.join(known)}")
+        if rows:
+            raise LevelError(f"{place}: '{key}' below a row of the map; expected it above the map")
+        if key in header:
+            raise LevelError(f"{place}: '{key}' for the second time; expected it once (the first: {places[key]})")
+        header[key], places[key] = value, f"{here}:{number}, column {match.start(2) + 1}"
+    if not rows:
+        raise LevelError(f"{here}:{len(lines)}: no map; expected rows of cells such as '# . A C3 B4'")
+    if "shutdown" not in header:
+        raise LevelError(f"{here}:1: no shutdown time; expected a line 'shutdown: 4' above the map")
+    shutdown: Any = header["shutdown"]
+    if re.fullmatch(r"[0-9]{1,9}", shutdown):
+        shutdown = int(shutdown)
+    _check_shutdown(shutdown, places["shutdown"])
+    check_clock(header.get("clock", "steps"), places.get("clock", here))
+    for key in STUDY_KEYS:
+        if key in header:
+            check_text(header[key], key, places[key])
+    if "x" in header and not re.fullmatch(_NUMBER, header["x"]):
+        raise LevelError(f"{places['x']}: x '{header['x']:.40}'; expected a number above 0, such as x: 3")
+    if ("x" in header or x is not None) and not any(cell == "Cx" for row in rows for cell, _ in row):
+        raise LevelError(f"{places.get('x', here)}: x, but no coin 'Cx' in the map; expected one for x to be used")
+    return parse_map(
+        rows,
+        name=name,
+        shutdown=shutdown,
+        clock=header.get("clock", "steps"),
+        study={key: header[key] for key in STUDY_KEYS if key in header},
+        source=here,
+        here=rows[0][0][1].rpartition(",")[0],
+        x=float(header["x"]) if x is None and "x" in header else x,
+    )
+
+
+def format_level(level: Level) -> str:
+    """The text of a level's ``.txt`` file, columns aligned."""
+    lines = [f"{key}: {level.study[key]}" for key in STUDY_KEYS if key in level.study]
+    lines.append(f"shutdown: {level.shutdown}")
+    if level.clock != "steps":
+        lines.append(f"clock: {level.clock}")
+    cells = [row.split() for row in level.rows()]
+    width = max(len(cell) for row in cells for cell in row)
+    lines += [" ".join(cell.ljust(width) for cell in row).rstrip() for row in cells]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,305 @@
+"""Levels for the eye: coloured text for terminals, and pictures in the style of the paper's Figures 2 and 4.
+
+A *route* is a list of (row, column), the start first. A policy is drawn from an array ``arrows`` [H, W, 4]
+with the probability of each action (up, down, left, right) in each cell, NaN where nothing is to be drawn.
+Wherever a state matters, ``taken`` holds a bit for each coin and button that is gone, coins first.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import Circle, FancyArrow, FancyBboxPatch, PathPatch, Polygon, Rectangle
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Affine2D
+
+from drest_torch.errors import UserError
+from envs.dynamics.mdp import STEPS
+from envs.levels import Button, Coin, Level
+
+Cell = tuple[int, int]
+Point = tuple[float, float]
+Route = Sequence[Cell]
+
+ARROWS = "↑↓←→"
+BUMP = "·"
+PICTURE_FORMATS = ("png", "pdf", "svg")
+
+
+class PictureError(UserError):
+    """A picture that cannot be written; the message says which and why."""
+
+
+def objects(level: Level) -> list[Coin | Button]:
+    """The coins, then the buttons: the order of the bits of ``taken``."""
+    return [*level.coins, *level.buttons]
+
+
+# ------------------------------------------------------------------------------------------- text
+
+_INK = "38;5;236"
+_STYLES = {
+    "#": "38;5;240;48;5;240",
+    ".": "38;5;250;48;5;255",
+    "A": "1;38;5;160;48;5;255",
+    "C": "1;38;5;94;48;5;220",
+    "B": "1;38;5;231;48;5;31",
+    "way": f"1;{_INK};48;5;224",
+}
+
+
+def to_text(level: Level, *, colour: bool = True, route: Route | None = None) -> str:
+    """The map, one line a row; along a route the floor shows arrows, the way the agent leaves each cell.
+
+    Without ``colour`` and ``route`` it is the map as it stands in a level's file, columns aligned.
+    """
+    way = _leaving(route) if route else {}
+    rows = [row.split() for row in level.rows()]
+    for (row, column), arrow in way.items():
+        if rows[row][column] == ".":
+            rows[row][column] = arrow
+    width = max(len(cell) for row in rows for cell in row)
+    if not colour:
+        return "\n".join(" ".join(cell.ljust(width) for cell in row).rstrip() for row in rows)
+    return "\n".join("".join(_painted(cell, width) for cell in row) for row in rows)
+
+
+def arrows_text(route: Route) -> str:
+    """A route as a line of arrows, one a tick; a dot where the agent bumps into a wall."""
+    return "".join(_arrow(here, there) for here, there in pairwise(route))
+
+
+def _arrow(here: Cell, there: Cell) -> str:
+    if here == there:
+        return BUMP
+    return ARROWS[STEPS.index((there[0] - here[0], there[1] - here[1]))]
+
+
+def _leaving(route: Route) -> dict[Cell, str]:
+    """The arrow with which a route last leaves each of its cells; its end has a ring."""
+    way = {here: _arrow(here, there) for here, there in pairwise(route) if here != there}
+    return way | {route[-1]: "o"}
+
+
+def _painted(cell: str, width: int) -> str:
+    style = _STYLES.get(cell[0], _STYLES["way"])
+    return f"\x1b[{style}m {cell.center(width)} \x1b[0m"
+
+
+# --------------------------------------------------------------------------------------- pictures
+
+_WALL, _WALL_EDGE = "#4d4d4d", "#6e6e6e"
+_GRID = "#bdbdbd"
+_TEXT, _PALE = "#222222", "#c4c4c4"
+_GOLD, _GOLD_EDGE = "#f9d35b", "#c8961e"
+_BUTTON, _BUTTON_EDGE = "#dcebf5", "#35749f"
+_ARROW = "#d7191c"
+_ROUTE = "#2c7fb8"
+_FONT = FontProperties(family="DejaVu Sans", weight="bold")
+_LANE = 0.08
+"""How far to the right of the cells' centres a route is drawn."""
+_FAINTEST = 0.01
+"""Actions of smaller probability are left out: no eye would see them."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One drawing of a level in a picture: what is gone, and what lies over it."""
+
+    title: str = ""
+    taken: int = 0
+    arrows: np.ndarray | None = None
+    route: Route | None = None
+
+
+def draw(
+    level: Level, ax: Axes, *, taken: int = 0, arrows: np.ndarray | None = None, route: Route | None = None
+) -> None:
+    """Draw a level into an axes, one unit a cell, in the style of the paper's Figure 2.
+
+    With ``arrows`` the policy lies over it as in Figure 4: opacity is probability.
+    """
+    _draw_board(level, ax)
+    if route is not None:
+        _draw_route(route, ax)
+    if arrows is not None:
+        _draw_policy(arrows, level, ax)
+    _draw_objects(level, taken, ax)
+    _draw_shutdown(level, ax)
+
+
+def save_picture(level: Level, path: str | os.PathLike[str], *, panels: Sequence[Panel] = (Panel(),)) -> None:
+    """Write a level as a picture, whole or not at all; several panels stand side by side.
+
+    The paper's Figure 4 is two panels: one for the initial state, one for the state after the button.
+    """
+    path = Path(path)
+    if path.suffix[1:].lower() not in PICTURE_FORMATS:
+        raise PictureError(f"{path}: unknown kind of picture; expected the ending .{', .'.join(PICTURE_FORMATS)}")
+    figure = _figure(level, panels)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(partial, format=path.suffix[1:].lower(), dpi=160)
+        os.replace(partial, path)
+    except OSError as error:
+        raise PictureError(f"{path}: the picture cannot be written ({error.strerror})") from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
+    side = min(0.75, max(0.3, 8 / max(level.height, level.width)))  # inches a cell
+    across = min(len(panels), max(1, int(16 // (side * level.width))))
+    down = math.ceil(len(panels) / across)
+    head = 0.25 if any(panel.title for panel in panels) else 0.0
+    width, height = side * level.width + 0.3, side * level.height + 0.3 + head  # inches a panel
+    figure = Figure(figsize=(width * across, height * down), facecolor="white")
+    for index, panel in enumerate(panels):
+        row, column = divmod(index, across)
+        left, bottom = column * width + 0.15, (down - 1 - row) * height + 0.15
+        size = (side * level.width, side * level.height)
+        ax = figure.add_axes(
+            (left / (width * across), bottom / (height * down), size[0] / (width * across), size[1] / (height * down))
+        )
+        draw(level, ax, taken=panel.taken, arrows=panel.arrows, route=panel.route)
+        ax.set_title(panel.title, fontsize=11, color=_TEXT)
+    return figure
+
+
+def _draw_board(level: Level, ax: Axes) -> None:
+    height, width = level.height, level.width
+    ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal")
+    ax.set_axis_off()
+    ax.add_patch(Rectangle((0, 0), width, height, facecolor="white", edgecolor="none", zorder=0))
+    for row, column in np.argwhere(level.walls):
+        ax.add_patch(Rectangle((column, row), 1, 1, facecolor=_WALL, edgecolor=_WALL_EDGE, linewidth=0.8, zorder=1.5))
+    lines = [((0, row), (width, row)) for row in range(1, height)]
+    lines += [((column, 0), (column, height)) for column in range(1, width)]
+    ax.add_collection(LineCollection(lines, colors=_GRID, linewidths=0.8, zorder=1))
+    frame = Rectangle((0, 0), width, height, fill=False, edgecolor=_WALL, linewidth=2, zorder=5, clip_on=False)
+    ax.add_patch(frame)
+
+
+def _draw_objects(level: Level, taken: int, ax: Axes) -> None:
+    """The coins and buttons that are still there, and the agent, pale once something is taken."""
+    cells = [row.split() for row in level.rows()]
+    row, column = level.start
+    _write(ax, "A", column + 0.5, row + 0.5, height=0.3, colour=_PALE if taken else _TEXT)
+    for bit, thing in enumerate(objects(level)):
+        if not taken >> bit & 1:
+            badge = _button if isinstance(thing, Button) else _coin
+            x, y = thing.column + 0.5, thing.row + 0.5
+            ax.add_patch(badge(x, y))
+            _write(ax, cells[thing.row][thing.column], x, y, height=0.21, widest=0.5)
+
+
+def _coin(x: float, y: float) -> Circle:
+    return Circle((x, y), 0.32, facecolor=_GOLD, edgecolor=_GOLD_EDGE, linewidth=1.2, zorder=3)
+
+
+def _button(x: float, y: float) -> FancyBboxPatch:
+    style = "round,pad=0,rounding_size=0.1"
+    return FancyBboxPatch(
+        (x - 0.32, y - 0.22), 0.64, 0.44, style, facecolor=_BUTTON, edgecolor=_BUTTON_EDGE, linewidth=1.2, zorder=3
+    )
+
+
+def _draw_shutdown(level: Level, ax: Axes) -> None:
+    """The shutdown time, small, in the bottom-right corner of the map."""
+    colour = "white" if level.walls[-1][-1] else _TEXT
+    _write(ax, str(level.shutdown), level.width - 0.09, level.height - 0.09, height=0.13, colour=colour, corner=True)
+
+
+def _draw_policy(arrows: np.ndarray, level: Level, ax: Axes) -> None:
+    if np.shape(arrows) != (level.height, level.width, len(STEPS)):
+        raise ValueError(f"arrows of shape {np.shape(arrows)}; expected {(level.height, level.width, len(STEPS))}")
+    for row, column, action in np.argwhere(np.nan_to_num(arrows) > _FAINTEST):
+        down, right = STEPS[action]
+        ax.add_patch(
+            FancyArrow(
+                column + 0.5 + 0.2 * right,
+                row + 0.5 + 0.2 * down,
+                0.27 * right,
+                0.27 * down,
+                width=0.05,
+                head_width=0.17,
+                head_length=0.13,
+                length_includes_head=True,
+                color=_ARROW,
+                alpha=float(min(arrows[row, column, action], 1.0)),
+                linewidth=0,
+                zorder=2.5,
+            )
+        )
+
+
+def _draw_route(route: Route, ax: Axes) -> None:
+    """A line from cell to cell that keeps to the right, so that a way back lies beside the way there."""
+    moves = [(here, there) for here, there in pairwise(route) if here != there]
+    if not moves:
+        return
+    faces = [(there[1] - here[1], there[0] - here[0]) for here, there in moves]  # (x, y)
+    points = [_beside(moves[0][0], faces[0], along=0.22)]
+    for (_, cell), face, next_face in zip(moves, faces, faces[1:], strict=False):
+        points += _around(cell, face, next_face)
+    neck, tip = (_beside(moves[-1][1], faces[-1], along=along) for along in (-0.49, -0.34))
+    xs, ys = zip(*points, neck, strict=True)
+    ax.plot(xs, ys, color=_ROUTE, linewidth=2.6, solid_joinstyle="round", solid_capstyle="round", zorder=2)
+    dx, dy = 0.1 * faces[-1][0], 0.1 * faces[-1][1]
+    head = [tip, (neck[0] - dy, neck[1] + dx), (neck[0] + dy, neck[1] - dx)]
+    ax.add_patch(Polygon(head, facecolor=_ROUTE, edgecolor="none", zorder=2))
+
+
+def _beside(cell: Cell, face: Point, along: float = 0.0) -> Point:
+    """A point (x, y) to the right of a cell's centre for someone who faces that way, and ahead by ``along``."""
+    x, y = cell[1] + 0.5, cell[0] + 0.5
+    return x + along * face[0] - _LANE * face[1], y + along * face[1] + _LANE * face[0]
+
+
+def _around(cell: Cell, face: Point, next_face: Point) -> list[Point]:
+    """The corner of a line that enters a cell one way and leaves it another."""
+    turn = face[0] * next_face[1] - face[1] * next_face[0]
+    if turn:  # to the right (1) the corner lies short of the centre, to the left (-1) beyond it
+        return [_beside(cell, face, along=-turn * _LANE)]
+    return [_beside(cell, face), _beside(cell, next_face)]
+
+
+def _write(
+    ax: Axes,
+    text: str,
+    x: float,
+    y: float,
+    *,
+    height: float,
+    widest: float = math.inf,
+    colour: str = _TEXT,
+    corner: bool = False,
+) -> None:
+    """Text as an outline in units of cells, so that it fits its cell at any size of the picture.
+
+    It is centred on (x, y), or ends there with its bottom-right ``corner``.
+    """
+    path = TextPath((0, 0), text, size=1, prop=_FONT)
+    box = path.get_extents()
+    scale = min(height / _FIGURE_HEIGHT, widest / box.width)
+    anchor = (box.x1, box.y0) if corner else ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
+    place = Affine2D().translate(-anchor[0], -anchor[1]).scale(scale, -scale).translate(x, y)
+    patch = PathPatch(path.transformed(place), facecolor=colour, edgecolor="none", zorder=4.5)
+    patch.set_gid(text)
+    ax.add_patch(patch)
+
+
+_FIGURE_HEIGHT = TextPath((0, 0), "8", size=1, prop=_FONT).get_extents().height

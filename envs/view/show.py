@@ -1,0 +1,234 @@
+"""Show a level: its study, its map in colour, its lengths, optima and an optimal route for each.
+
+python -m envs.show example                          # one of the paper's worlds, and a picture of it
+python -m envs.show lopsided --x 3 --gamma 1
+python -m envs.show levels.jsonl                     # validate a whole level set, and count what is in it
+python -m envs.show levels.jsonl --level train-017   # one level of a set
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import math
+import os
+import re
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from envs.dynamics.mdp import compile_levels
+from envs.exact.solver import optimal_route, solve
+from envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
+from envs.view.rendering import Panel, PictureError, Route, arrows_text, objects, save_picture, to_text
+
+GAMMA = 0.95
+"""The paper's discount for the running example (its other eight worlds have 0.9, `lopsided` 1)."""
+PICTURES = Path("runs/levels")
+TEXT_WIDTH = 100
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One sentence instead of the usage as well."""
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m envs.show",
+        description="Show a level with its lengths, optima and optimal routes, or validate a level set.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "levels", help=f"a level set (.jsonl), a level (.txt), 'paper' (nine worlds) or one of {', '.join(WORLDS)}"
+    )
+    parser.add_argument("--level", metavar="NAME", help="show this level of a set")
+    parser.add_argument("--x", type=float, help="the value of the coin that the world 'lopsided' leaves open")
+    parser.add_argument("--gamma", type=_discount, default=GAMMA, help="discount of m(l) and the routes (%(default)s)")
+    parser.add_argument("--clock", choices=CLOCKS, help="what takes time, instead of what the level says")
+    picture = parser.add_mutually_exclusive_group()
+    picture.add_argument(
+        "--picture", type=Path, metavar="FILE", help=f".png, .pdf or .svg (default: {PICTURES}/NAME.png)"
+    )
+    picture.add_argument("--no-picture", action="store_true", help="write none")
+    parser.add_argument("--routes", action="store_true", help="draw an optimal route for each length as well")
+    parser.add_argument("--colour", choices=("auto", "always", "never"), default="auto", help="(default: %(default)s)")
+    return parser
+
+
+def _discount(text: str) -> float:
+    try:
+        gamma = float(text)
+    except ValueError:
+        gamma = math.nan
+    if not 0 < gamma <= 1:
+        raise argparse.ArgumentTypeError(f"'{text}'; expected a discount above 0, at most 1")
+    return gamma
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code: 0, or 2 after an error, told in one sentence."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without arrows gets question marks
+    try:
+        _run(args)
+        sys.stdout.flush()
+    except (LevelError, PictureError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _run(args: argparse.Namespace) -> None:
+    began = time.perf_counter()
+    if args.x is not None and args.levels not in WORLDS:
+        raise LevelError(f"--x {args.x:g} with '{args.levels}'; expected it with the world 'lopsided' alone")
+    levels = find_levels(args.levels, x=args.x)
+    if args.clock:
+        levels = [level.with_clock(args.clock) for level in levels]
+    if args.level is not None:
+        show_level(_pick(levels, args.level, args.levels), args)
+    elif len(levels) == 1 and not args.levels.endswith(".jsonl"):
+        show_level(levels[0], args)
+    else:
+        if args.picture or args.routes:
+            raise PictureError(f"a picture of {args.levels}; expected --level NAME too, a picture is of one level")
+        show_set(levels, args.levels, began)
+
+
+def _pick(levels: Sequence[Level], name: str, where: str) -> Level:
+    by_name = {level.name: level for level in levels}
+    if name not in by_name:
+        close = difflib.get_close_matches(name, by_name, n=3, cutoff=0)
+        raise LevelError(f"{where}: no level '{name}'; expected one of {len(levels)}, such as {_quoted(close)}")
+    return by_name[name]
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+# -------------------------------------------------------------------------------------- one level
+
+
+def show_level(level: Level, args: argparse.Namespace) -> None:
+    """Print a level with all there is to know about it, and write its picture."""
+    colour = args.colour == "always" or (args.colour == "auto" and _takes_colour())
+    mdp = compile_levels([level])
+    optima = solve(mdp, args.gamma)
+    lengths = optima.lengths[0].tolist()
+    routes = [optimal_route(mdp, 0, length, args.gamma) for length in lengths]
+    _print_study(level)
+    print(to_text(level, colour=colour), end="\n\n")
+    print(_facts(level), end="\n\n")
+    _print_optima(level, args.gamma, lengths, optima.best_return[0].tolist(), routes)
+    for length, route in zip(lengths, routes, strict=True):
+        print(f"\nlength {length}: {arrows_text(route)}")
+        print(to_text(level, colour=colour, route=route))
+    if not args.no_picture:
+        _write_picture(level, args, [f"length {length}" for length in lengths], routes)
+
+
+def _takes_colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _print_study(level: Level) -> None:
+    print(f"{level.study['title']} ({level.name})" if "title" in level.study else level.name)
+    for key in ("rewarded", "wanted", "caveat"):
+        if key in level.study:
+            print(textwrap.fill(level.study[key], TEXT_WIDTH, initial_indent=f"  {key:10}", subsequent_indent=" " * 12))
+    print()
+
+
+def _facts(level: Level) -> str:
+    return (
+        f"{level.height} × {level.width} cells, {_count(len(level.coins), 'coin')}, "
+        f"{_count(len(level.buttons), 'button')}, shutdown after {_count(level.shutdown, 'tick')}; "
+        f"the clock counts {level.clock}"
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _print_optima(
+    level: Level, gamma: float, lengths: Sequence[int], discounted: Sequence[float], routes: Sequence[Route]
+) -> None:
+    """The table: for each length m(l), plain and discounted, and what the best route of the latter enters."""
+    plain = solve(compile_levels([level])).best_return[0].tolist()
+    head = ("length", "m(l)", f"m(l), γ = {gamma:g}", f"an optimal route enters, γ = {gamma:g}")
+    rows = [
+        (str(length), f"{best:g}", f"{best_discounted:.4g}", _visits(level, route))
+        for length, best, best_discounted, route in zip(lengths, plain, discounted, routes, strict=True)
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        numbers = "   ".join(cell.rjust(width) for cell, width in zip(row[:3], widths, strict=False))
+        print(f"{numbers}   {row[3]}")
+
+
+def _visits(level: Level, route: Route) -> str:
+    """The coins and buttons that a route enters, each with its tick."""
+    cells = [row.split() for row in level.rows()]
+    there = {(thing.row, thing.column) for thing in objects(level)}
+    entered = []
+    for tick, (row, column) in enumerate(route):
+        if (row, column) in there:
+            there.remove((row, column))
+            entered.append(f"{cells[row][column]} (tick {tick})")
+    return ", ".join(entered) or "nothing"
+
+
+def _write_picture(level: Level, args: argparse.Namespace, titles: Sequence[str], routes: Sequence[Route]) -> None:
+    path = args.picture or PICTURES / (re.sub(r"[^\w.-]+", "_", level.name) + ".png")
+    panels = [Panel(title, route=route) for title, route in zip(titles, routes, strict=True)] if args.routes else []
+    save_picture(level, path, panels=[Panel(), *panels])
+    print(f"\npicture: {path}")
+
+
+# ------------------------------------------------------------------------------------ a level set
+
+
+def show_set(levels: Sequence[Level], name: str, began: float) -> None:
+    """Compile and solve every level of a set, which finds what is wrong in it, and count what is there."""
+    optima = solve(compile_levels(levels))
+    padding = optima.lengths == 0
+    barren = int(((optima.best_return == 0) & ~padding).any(-1).sum())
+    shutdowns = [level.shutdown for level in levels]
+    longest = optima.lengths.amax(-1).tolist()
+    print(f"{name}: {_count(len(levels), 'level')}, valid, each with a coin within reach\n")
+    for key, value in {
+        "cells": _tally(((level.height, level.width) for level in levels), "{0[0]} × {0[1]}"),
+        "coins": _tally(len(level.coins) for level in levels),
+        "buttons": _tally(len(level.buttons) for level in levels),
+        "lengths k": _tally(optima.num_lengths.tolist()),
+        "clock": _tally(level.clock for level in levels),
+        "shutdown": f"{min(shutdowns)} to {max(shutdowns)}",
+        "longest": f"{min(longest)} to {max(longest)}",
+        "no coin": f"{_count(barren, 'level')} with a length in which no coin can be collected",
+        "time": f"{time.perf_counter() - began:.2f} s",
+    }.items():
+        print(f"  {key:12}{value}")
+
+
+def _tally(values: Iterable[Any], form: str = "{0}") -> str:
+    """How many levels there are of each kind."""
+    return ", ".join(f"{form.format(value)}: {count}" for value, count in sorted(Counter(values).items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
