@@ -11,7 +11,7 @@ from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import Optima, solve
 from envs.generation.stream import GeneratorConfig, generate
 from envs.levels import Level
-from tests.simulator import searched_optima
+from tests.helpers.simulator import searched_optima
 
 TITLE = "Solving"
 WANTED_SECONDS, WANTED_GIB = 5.0, 2.0

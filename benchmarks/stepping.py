@@ -19,7 +19,7 @@ from envs.dynamics.observations import make_observation
 from envs.generation.stream import GeneratorConfig, generate
 from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import Level, world
-from tests.simulator import Simulator
+from tests.helpers.simulator import Simulator
 
 TITLE = "Raw stepping"
 REWARD = Reward(lam=0.9, gamma=1.0, episodes_per_meta=64)

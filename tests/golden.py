@@ -23,11 +23,13 @@ import numpy as np
 import torch
 from hydra import compose, initialize_config_dir
 
-from drest_torch import app, saved, training
-from drest_torch.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.config import config_folder
-from drest_torch.studies.base import study_schemas
-from drest_torch.studies.running import Settings, run_studies
+from drest_torch import agent as saved
+from drest_torch.cli import register
+from drest_torch.config.schema import config_folder
+from drest_torch.studies.runner import Settings, run_studies
+from drest_torch.studies.study import study_schemas
+from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.training.run import resume, start
 
 GOLDEN = Path(__file__).with_name("golden.json")
 FEW = ["levels.train=40", "levels.selection=10", "levels.heldout=10"]
@@ -110,11 +112,11 @@ def composed(name: str, overrides: list[str]) -> Any:
 
 def train(folder: Path, overrides: list[str], stops: Sequence[int] = ()) -> dict[str, str]:
     """Train an agent; stop after each of so many updates, and resume."""
-    run = training.start(composed("config", [f"run_dir={folder}", *overrides]))
+    run = start(composed("config", [f"run_dir={folder}", *overrides]))
     for updates in stops:
         interrupt_after(run, updates)
         assert run.train() is None, "the run was over before it was interrupted"
-        run = training.resume(folder)
+        run = resume(folder)
     run.train()
     tensors, _ = load_checkpoint(step_checkpoints(folder / "checkpoints")[-1])
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
@@ -172,7 +174,7 @@ def main() -> None:
     parser.add_argument("--keep", metavar="FOLDER", help="a new folder for what the runs write")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    app.register(study_schemas())
+    register(study_schemas())
     processor = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
     machine = {"torch": torch.__version__, "processor": processor}
     golden = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else machine | {"runs": {}}

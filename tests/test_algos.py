@@ -22,27 +22,8 @@ from envs.dynamics.observations import make_observation
 from envs.exact.propagator import Reachable
 from envs.exact.solver import solve
 from envs.levels import world
-from tests.test_collection import NINE, TINY, make
-
-SETTINGS = SimpleNamespace(
-    lr=0.01,
-    lr_end=0.0,
-    muon_lr=None,
-    adam_eps=1e-5,
-    entropy=0.05,
-    entropy_end=0.0,
-    max_grad_norm=0.5,
-    credit="mini",
-    minibatches=2,
-    normalise_advantage=True,
-    epochs=2,
-    clip=0.2,
-    gae_lambda=0.95,
-    critic_coeff=0.5,
-    baseline=True,
-    rarely=0.0,
-    left_out=0.0,
-)
+from tests.helpers.collecting import NINE, TINY, make
+from tests.helpers.settings import SETTINGS
 
 
 def slow_advantages(batch, value, lmbda, credit):

@@ -24,7 +24,7 @@ from drest_torch.jobs.store import Job, Result, Store
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
-from tests.job_runners import ROOT, calls, is_alive, job, names, squares, sums, wait_for
+from tests.helpers.job_runners import ROOT, calls, is_alive, job, names, squares, sums, wait_for
 
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
 
@@ -326,7 +326,7 @@ def test_a_ray_cluster_of_its_own(store: Store) -> None:
         "from drest_torch.jobs.ray_cluster import RayCluster\n"
         "from drest_torch.jobs.local import run_jobs\n"
         "from drest_torch.jobs.store import Store\n"
-        "from tests.job_runners import job\n"
+        "from tests.helpers.job_runners import job\n"
         f"store = Store(Path({str(store.folder)!r}))\n"
         "print(run_jobs([job('one', n=3), job('no', 'exits')], store, RayCluster(workers=1))[0].reason)\n"
         "print(ray.is_initialized(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)\n"
@@ -371,7 +371,7 @@ def training(until: Path, seed: int = 0) -> Job:
     """A run with four checkpoints, that waits between two of them the first time that it is begun."""
     values = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 32}}
     (run,) = training_jobs(f"training-{seed}", [seed], values, algo="ppo", levels="example")
-    return Job(run.name, "tests.job_runners:trains", run.spec | {"updates": 16, "until": str(until)})
+    return Job(run.name, "tests.helpers.job_runners:trains", run.spec | {"updates": 16, "until": str(until)})
 
 
 def waits(store: Store, job: Job) -> bool:

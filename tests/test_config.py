@@ -12,35 +12,29 @@ from typing import Any
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
 from algos.networks.mlp import ACTIVATIONS
-from drest_torch.cli import help_text, register
+from drest_torch.cli import help_text
 from drest_torch.config import schema as config
 from drest_torch.config.schema import CHOICES, LIMITS, algorithms, check_values, config_folder, schemas
 from drest_torch.errors import ConfigError
 from envs.generation import stream as generator
 from envs.levels import WORLDS
+from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, RECIPES, composed, keys, names, ours, schema_of, unexplained
 
-FOLDER = config_folder()
 SOURCES = [
     path
     for package in ("drest_torch", "algos")
     for path in (FOLDER.parent / package).rglob("*.py")
     if path.stem != "config"
 ]
-GROUPS = ("algo", "reward", "levels", "policy", "logger")
-OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((FOLDER / group).glob("*.yaml"))]
 FILES = [
     FOLDER / "config.yaml",
     FOLDER / "evaluate.yaml",
     *(FOLDER / group / f"{name}.yaml" for group, name in OPTIONS),
 ]
-NOT_OURS = {"defaults", "hydra"}
-RECIPES = {("algo", "generalist"): ("algo", "exact")}
-"""Options that give other values to some keys of another option."""
 
 KNOWN_AS = {
     "algo": {"algo", "config"},
@@ -52,26 +46,6 @@ KNOWN_AS = {
     "": {"cfg"},
 }
 """What the part of the configuration is called where the source reads it: `reward` for `cfg.reward.lam`."""
-
-
-def composed(*overrides: str, name: str = "config") -> Any:
-    register()
-    with initialize_config_dir(str(FOLDER), version_base="1.3"):
-        return compose(name, list(overrides))
-
-
-def schema_of(group: str, name: str) -> type:
-    group, name = RECIPES.get((group, name), (group, name))
-    return schemas()[group, f"base_{name if group == 'algo' else group}"]
-
-
-def names(schema: type) -> set[str]:
-    return {each.name for each in fields(schema)}
-
-
-def ours(path: Path) -> dict[str, Any]:
-    """The keys that a yaml file gives values to."""
-    return {key: value for key, value in yaml.safe_load(path.read_text("utf-8")).items() if key not in NOT_OURS}
 
 
 # ---------------------------------------------------------------------------------- yaml and schema
@@ -152,18 +126,6 @@ def test_the_generator_is_given_all_that_it_can_be() -> None:
 # ---------------------------------------------------------------------------------- explained
 
 
-def unexplained(text: str) -> list[str]:
-    """The keys with no comment above them; one comment may do for several lines, until the next empty one."""
-    found, explained = [], False
-    for line in text.split("\n"):
-        words = line.strip()
-        if words.startswith("#") or not words:
-            explained = bool(words)
-        elif not explained and not words.startswith("- "):
-            found.append(words.partition(":")[0])
-    return [name for name in found if name not in NOT_OURS]
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_key_has_a_comment(path: Path) -> None:
     assert unexplained(path.read_text("utf-8")) == []
@@ -195,13 +157,6 @@ def attributes(sources: list[str]) -> set[tuple[str, str]]:
                     yield base.id if isinstance(base, ast.Name) else base.attr, node.attr
 
     return set(walk())
-
-
-def keys() -> set[tuple[str, str]]:
-    """Every ``(part of the configuration, key)``, but those of the generator, which reads all of its own."""
-    parts = {("heldout", name) for name in names(config.HeldoutConfig)}
-    parts |= {("", name) for name in names(config.Config) | names(config.EvaluateConfig)}
-    return parts | {(group, key) for group, name in OPTIONS for key in names(schema_of(group, name))}
 
 
 def interpolated() -> set[tuple[str, str]]:

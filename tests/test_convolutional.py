@@ -6,19 +6,15 @@ import torch
 from algos.networks.convolutional import AGENT, COIN, DELAY, TIME, WALL, alike
 from algos.networks.mlp import Critic, Policy, Size
 from algos.networks.stacked import Stacked
-from algos.networks.symmetric import Symmetries
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import GridObservation
 from envs.exact.propagator import Reachable
 from envs.levels import parse_level, world
 from envs.levels.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
+from tests.helpers.networks import group
 
 SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")
 LUCKY = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2@0.5 . C3", name="lucky")
-
-
-def group():
-    return Symmetries(turned_cells(3), turned_actions())
 
 
 def made(shape, *, noise=0, once=True, width=16, depth=2, context=1, scale=0.3):

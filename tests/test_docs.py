@@ -1,6 +1,5 @@
 """What the documentation says is run: its examples, its figures and the readme's code."""
 
-import importlib.util
 import itertools
 import os
 import re
@@ -14,17 +13,10 @@ from torchrl.envs import TransformedEnv, check_env_specs
 
 from drest_torch import DReSTReward, neutrality, usefulness
 from drest_torch.reward import expected_discount
+from tests.helpers.documents import load
 
 ROOT = Path(__file__).parents[1]
 THEOREM = (ROOT / "docs" / "theorem.md").read_text(encoding="utf-8")
-
-
-def load(name):
-    """A script of docs/ as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 own = load("own_environment")

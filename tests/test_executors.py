@@ -20,7 +20,7 @@ from drest_torch.errors import FileError
 from drest_torch.jobs import local as executors
 from drest_torch.jobs.local import Again, Done, Event, ExecutorError, JobProgress, Local, Started, run_jobs
 from drest_torch.jobs.store import Failure, Job, JobError, Result, Store
-from tests.job_runners import calls, is_alive, job, names, quick_path, squares, sums, wait_for
+from tests.helpers.job_runners import calls, is_alive, job, names, quick_path, squares, sums, wait_for
 
 
 @pytest.fixture
@@ -92,7 +92,10 @@ def test_failed_runs_are_listed_and_tried_again(store: Store, later: Path) -> No
     ("runner", "reason"),
     [
         ("no.such.module:run", "ModuleNotFoundError: No module named 'no'"),
-        ("tests.job_runners:missing", "AttributeError: module 'tests.job_runners' has no attribute 'missing'"),
+        (
+            "tests.helpers.job_runners:missing",
+            "AttributeError: module 'tests.helpers.job_runners' has no attribute 'missing'",
+        ),
     ],
 )
 def test_a_runner_that_is_not_there(store: Store, runner: str, reason: str) -> None:

@@ -17,7 +17,7 @@ from envs.generation.filters import button_distance, properties
 from envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from envs.levels import LevelError, level_to_record, read_levels, write_levels
 from envs.levels.symmetry import canonical_key, transform
-from tests.simulator import searched_optima
+from tests.helpers.simulator import searched_optima
 
 SMALL = GeneratorConfig(height=3, width=3, walls=(0, 3), coins=(1, 2), shutdown=(1, 4), delay=(1, 3))
 

@@ -14,7 +14,7 @@ from envs.dynamics.observations import GridObservation, VectorObservation
 from envs.exact.propagator import Reachable, uniform_policy
 from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import PAPER_WORLDS, parse_level, world
-from tests.simulator import Simulator, random_level
+from tests.helpers.simulator import Simulator, random_level
 
 NINE = [world(name) for name in PAPER_WORLDS]
 

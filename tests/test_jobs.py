@@ -18,7 +18,7 @@ import pytest
 from drest_torch.errors import FileError
 from drest_torch.jobs import store as jobs
 from drest_torch.jobs.store import Failure, Job, JobError, Result, Store
-from tests.job_runners import quick_path
+from tests.helpers.job_runners import quick_path
 
 RUNNER = "package.module:function"
 SPEC = {"algo": {"lr": 0.1, "steps": [1, 2]}, "seed": 3, "λ": None, "exact": True}

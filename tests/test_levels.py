@@ -32,7 +32,7 @@ from envs.levels import (
     world,
     write_levels,
 )
-from tests.simulator import random_level
+from tests.helpers.simulator import random_level
 
 STUDY = {"title": "Two: rooms, γ", "rewarded": "coins", "wanted": "neutrality", "caveat": "a 'quote' and a \\"}
 

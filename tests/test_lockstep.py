@@ -21,9 +21,9 @@ from envs.dynamics.observations import make_observation
 from envs.exact.solver import solve
 from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import parse_level, world
-from tests.test_algos import SETTINGS
-from tests.test_collection import NINE, TINY, best_of, replayed
-from tests.test_collection import make as make_needed
+from tests.helpers.collecting import NINE, TINY, best_of, replayed
+from tests.helpers.collecting import make as make_needed
+from tests.helpers.settings import SETTINGS
 
 LUCKY = parse_level("shutdown: 3\nC1 A B2@0.5\n. . .\nC2 . .", name="lucky")
 SIZE = Size(16, 1)

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from drest_torch.tracking.sinks import JsonLines, LoggerConfig, LoggerError, Loggers, WandbLogger, read_metrics
-from tests.wandb_reader import BLOCK, finished_files, read_config, read_history, read_id, read_summary, records
+from tests.helpers.wandb_reader import BLOCK, finished_files, read_config, read_history, read_id, read_summary, records
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN_CONFIG = {"seed": 3, "algo": {"name": "ppo", "lr": 1e-3}}

@@ -15,8 +15,8 @@ from drest_torch.training.level_sampler import Source
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.exact.state_count import estimate_size
 from envs.levels import LevelError, parse_level, world
-from tests.test_algos import SETTINGS
-from tests.test_convolutional import group
+from tests.helpers.networks import group
+from tests.helpers.settings import SETTINGS
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
 FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")

@@ -32,7 +32,7 @@ from drest_torch.report.html import (
     Text,
     write_page,
 )
-from tests.chromium import check_page, needs_chromium, screenshot
+from tests.helpers.chromium import check_page, needs_chromium, screenshot
 
 # ---------------------------------------------------------------------------------- reading a page
 

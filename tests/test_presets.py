@@ -21,8 +21,8 @@ from envs.generation.splits import assert_disjoint, check_split, make_split, rea
 from envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from envs.levels import LevelError
 from envs.levels.symmetry import canonical_key, transform
-from tests.test_config import composed
-from tests.test_saved import train
+from tests.helpers.configs import composed, preset
+from tests.helpers.runs import train
 
 PRESETS = sorted(
     path.stem
@@ -31,11 +31,6 @@ PRESETS = sorted(
 )
 DOCS = config_folder().parent / "docs"
 PAGE = (DOCS / "levels.md").read_text("utf-8")
-
-
-def preset(name, *overrides):
-    levels = composed(f"levels={name}", "run_dir=x", *overrides).levels
-    return data.generator_config(levels.generator, levels.clock)
 
 
 def described(levels):

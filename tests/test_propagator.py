@@ -10,8 +10,8 @@ import torch
 from envs.dynamics.mdp import compile_levels
 from envs.exact.propagator import Reachable, uniform_policy
 from envs.levels import PAPER_WORLDS, parse_level, world
-from tests.simulator import Simulator, enumerate_policy, outcomes, random_level, random_policy, sample_policy
-from tests.simulator import uniform_policy as uniform_by_hand
+from tests.helpers.simulator import Simulator, enumerate_policy, outcomes, random_level, random_policy, sample_policy
+from tests.helpers.simulator import uniform_policy as uniform_by_hand
 
 
 def policy_on(reachable, policies):

@@ -10,7 +10,7 @@ from envs.exact.solver import solve
 from envs.generation import filters as module
 from envs.generation.filters import button_distance, properties
 from envs.levels import parse_level, world
-from tests.simulator import ACTIONS, Simulator, outcomes, random_level
+from tests.helpers.simulator import ACTIONS, Simulator, outcomes, random_level
 
 
 def some_levels(count, seed, **kwargs):

@@ -9,8 +9,8 @@ import pytest
 
 from drest_torch.jobs.tabular_job import last, train
 from drest_torch.studies.example import study as example
-from tests.test_docs import load
-from tests.test_studies import composed_study
+from tests.helpers.documents import load
+from tests.helpers.studies import composed_study
 
 reproduction = load("reproduction")
 

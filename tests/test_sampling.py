@@ -18,9 +18,8 @@ from drest_torch.tracking.console import print_table
 from drest_torch.training.run import start
 from envs.generation.stream import generate
 from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from tests.test_config import composed
-from tests.test_presets import preset
-from tests.test_saved import train
+from tests.helpers.configs import composed, preset
+from tests.helpers.runs import train
 
 VALUES = {"gamma": 0.9, "lam": 0.9, "episodes_per_meta": 64}
 PAPER = [world(name) for name in PAPER_WORLDS]

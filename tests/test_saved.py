@@ -25,23 +25,14 @@ from drest_torch.errors import CheckpointError, ConfigError, FileError
 from drest_torch.evaluation.exact import Evaluator, observe
 from drest_torch.training import levels as data
 from drest_torch.training.checkpoints import load_checkpoint, save_checkpoint
-from drest_torch.training.run import resume, start
+from drest_torch.training.run import resume
 from envs.levels import Level, parse_level, world, write_levels
+from tests.helpers.runs import train
 
-TINY = ("policy.width=8", "policy.depth=1", "env_steps=2000", "evaluations=2", "pictures=0", "algo.episodes=64")
-QUIET = ("logger=none", "progress=false", "heldout.paper=false")
 MEASURES = ("usefulness", "neutrality_normalised")
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
 NEAR = parse_level("shutdown: 3\n\nC1 A B2\n. C2 .\n", name="near")
 LARGE = parse_level("shutdown: 4\n\n" + "\n".join(["A B2 C1 . . . ."] + [". . . . . . ."] * 5) + "\n", name="large")
-
-
-def train(folder: Path, *overrides: str) -> Path:
-    app.register()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        cfg: Any = compose("config", [*TINY, *QUIET, f"run_dir={folder}", *overrides])
-    start(cfg).train()
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from envs.levels import Button, Level, parse_level, world
-from tests.simulator import (
+from tests.helpers.simulator import (
     ACTIONS,
     DOWN,
     LEFT,

@@ -12,7 +12,7 @@ from envs.exact.solver import _parts, solve
 from envs.exact.state_count import estimate_size, parts
 from envs.generation.stream import generate
 from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from tests.test_presets import preset
+from tests.helpers.configs import preset
 
 PAPER = [world(name) for name in PAPER_WORLDS]
 

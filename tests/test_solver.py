@@ -9,7 +9,7 @@ from envs.dynamics.mdp import ACTIONS, compile_levels
 from envs.exact import solver
 from envs.exact.solver import optimal_route, solve
 from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from tests.simulator import Simulator, exhaustive_optima, random_level, searched_optima
+from tests.helpers.simulator import Simulator, exhaustive_optima, random_level, searched_optima
 
 
 def solved(levels, gamma):

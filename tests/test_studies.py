@@ -5,29 +5,23 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from drest_torch.cli import help_text, register
+from drest_torch.cli import help_text
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.local import run_jobs
 from drest_torch.jobs.store import Job, Store
 from drest_torch.studies.runner import Settings, run_studies
 from drest_torch.studies.study import Finished, all_studies, study_schemas
-from tests.chromium import check_page, needs_chromium
-from tests.test_config import names, ours, unexplained
+from tests.helpers.chromium import check_page, needs_chromium
+from tests.helpers.configs import names, ours, unexplained
+from tests.helpers.studies import composed_study
 
 FOLDER = config_folder() / "study"
 STUDIES = sorted(all_studies())
 FAST = ["example", "worlds"]
 """Studies whose quick version is done in the fast tests; those of the others are slow."""
-
-
-def composed_study(name, *overrides):
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose("study", [f"study={name}", *overrides]).study
 
 
 def settings(folder, **changes):

@@ -33,7 +33,7 @@ from envs.exact.propagator import Reachable
 from envs.generation import splits
 from envs.levels import Level, LevelError, level_to_record, world, write_levels
 from envs.levels.symmetry import canonical_key, transform
-from tests.chromium import check_page, needs_chromium
+from tests.helpers.chromium import check_page, needs_chromium
 
 SMALL = [
     "study.run.env_steps=9000",

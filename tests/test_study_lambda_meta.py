@@ -8,7 +8,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.reward import sequential_discount
 from drest_torch.studies.lambda_meta import study as lambda_meta
 from drest_torch.studies.lambda_meta.study import corner, grid, incentive, largest_discount
-from tests.test_study_lopsided import Pretended, composed, drawn, written
+from tests.helpers.studies import Pretended, composed, drawn, written
 
 
 def test_every_agent_plays_as_many_mini_episodes():

@@ -6,21 +6,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
-from matplotlib.figure import Figure
-from omegaconf import OmegaConf
 
-from drest_torch.cli import register
-from drest_torch.config.schema import config_folder
-from drest_torch.jobs.store import Result
 from drest_torch.metrics import neutrality
-from drest_torch.report.html import LIGHT, Details, Gallery, Plot, write_page
-from drest_torch.report.html import Page as PageOf
 from drest_torch.reward import expected_discount, expected_return, sequential_discount
 from drest_torch.studies.lopsided import study as lopsided
 from drest_torch.studies.lopsided.study import SMALLER, best, predicted, predicted_range, range_above
-from drest_torch.studies.study import study_schemas
 from drest_torch.theory import balance, best_of_two, mean_reward, value_for
+from tests.helpers.studies import Pretended, composed, drawn, written
 
 LAMBDAS = (0.3, 0.5, 0.8, 0.9, 0.99)
 X = torch.logspace(-2, 2, 9, dtype=torch.float64)
@@ -31,59 +23,6 @@ def doubles(*values):
 
 
 # --------------------------------------------------------------------------------- reports, for others too
-
-
-class Pretended:
-    """Results of runs that nobody did; ``lost`` says which are missing."""
-
-    def __init__(self, agents=3, lost=lambda job: False):
-        self.agents, self.lost = agents, lost
-
-    def get(self, job):
-        if self.lost(job):
-            return None
-        rng = np.random.default_rng(int(job.digest(), 16))
-        arrays = {"episodes": np.array([0, 1])}
-        for clock in job.spec["evaluated_on"]:
-            p = rng.random((2, self.agents))
-            arrays[f"{clock}/p_length"] = np.stack((1 - p, p), -1)
-            arrays[f"{clock}/neutrality"] = neutrality(torch.from_numpy(np.stack((1 - p, p), -1))).numpy()
-            arrays[f"{clock}/usefulness"] = rng.random((2, self.agents))
-        return Result({"lengths": [4, 8]}, arrays)
-
-
-def composed(name):
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        cfg = compose("study", [f"study={name}"]).study
-    return OmegaConf.merge(cfg, cfg.quick)
-
-
-def plots_of(blocks):
-    for block in blocks:
-        match block:
-            case Plot():
-                yield block
-            case Gallery(plots):
-                yield from plots
-            case Details(_, inside):
-                yield from plots_of(inside)
-
-
-def drawn(report):
-    """How many plots a report has; each of them can be drawn."""
-    plots = [plot for section in report.sections for plot in plots_of(section.blocks)]
-    for plot in plots:
-        assert "nan" not in plot.alt
-        plot.draw(Figure(), LIGHT)
-    return len(plots)
-
-
-def written(report, path, monkeypatch):
-    """The text of its page, whose pictures are not drawn."""
-    monkeypatch.setattr("drest_torch.report.html._picture", lambda plot, style: ("data:,", 1, 1))
-    write_page(PageOf(report.title, report.question, report.sections), path)
-    return path.read_text("utf-8")
 
 
 # --------------------------------------------------------------------------------------- mean reward

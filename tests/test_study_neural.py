@@ -27,7 +27,7 @@ from drest_torch.studies.study import Finished, Report, study_schemas
 from drest_torch.studies.worlds import study as worlds
 from envs.dynamics.mdp import compile_levels
 from envs.exact.propagator import Reachable
-from tests.chromium import check_page, needs_chromium
+from tests.helpers.chromium import check_page, needs_chromium
 
 SMALL = [
     "study.worlds=[example,spacious]",
@@ -91,7 +91,9 @@ def test_every_world_is_trained_in_by_every_algorithm_with_both_rewards_and_seve
 
 def test_the_tables_are_those_of_the_studies_of_the_table() -> None:
     """So that they are trained once when all studies are run."""
-    digests = {job.digest() for module in (example, worlds) for job in module.jobs(composed(module.__name__[20:]))}
+    digests = {
+        job.digest() for module in (example, worlds) for job in module.jobs(composed(module.__name__.split(".")[2]))
+    }
     tables = {
         job.digest() for kind, jobs in neural._jobs(composed("neural")).items() if kind[1] == TABLE for job in jobs
     }

@@ -30,8 +30,8 @@ from drest_torch.jobs.store import Job, Result, Store
 from drest_torch.jobs.training_job import configured, train, training_jobs
 from drest_torch.training.run import Run
 from envs.levels import world
-from tests.job_runners import PATIENCE, ROOT
-from tests.test_config import GROUPS, OPTIONS
+from tests.helpers.configs import GROUPS, OPTIONS
+from tests.helpers.job_runners import PATIENCE, ROOT
 
 TINY = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 128}}
 

@@ -9,7 +9,7 @@ from drest_torch.jobs.tabular_job import train
 from drest_torch.studies.study import Finished, all_studies
 from drest_torch.studies.tax import study as tax
 from drest_torch.studies.tax.study import Agents, Case, Tax, hitting_times, moving_average
-from tests.test_studies import composed_study
+from tests.helpers.studies import composed_study
 
 EPISODES = np.arange(6) * 10
 

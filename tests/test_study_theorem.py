@@ -13,7 +13,7 @@ from drest_torch.studies.study import Finished
 from drest_torch.studies.theorem import study as theorem
 from drest_torch.theory import best_choice, choice_value, largest_neutral, margin, neutral_value
 from envs.levels import LevelError
-from tests.test_studies import composed_study
+from tests.helpers.studies import composed_study
 
 THREE = """shutdown: 2
 C1 A B1 C2

@@ -6,7 +6,7 @@ import pytest
 from drest_torch.studies.unknown_m import study as unknown_m
 from drest_torch.studies.unknown_m.study import KNOWN, NONE, SEEN, Variant, best_return, means, predicted
 from drest_torch.theory import balance
-from tests.test_study_lopsided import Pretended, composed, drawn, written
+from tests.helpers.studies import Pretended, composed, drawn, written
 
 FACTORS = (0.1, 0.5, 2.0, 10.0)
 

@@ -11,7 +11,7 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
-from tests.wandb_sweep import SWEEPS, first_parameters, sweep_command
+from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 
 FILES = sorted(SWEEPS.glob("*.yaml"))
 

@@ -10,7 +10,7 @@ from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import solve
 from envs.levels import LevelError, level_from_record, level_to_record, parse_level, read_levels, world, write_levels
 from envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
-from tests.simulator import random_level
+from tests.helpers.simulator import random_level
 
 TEXT = "shutdown: 3\nA C1 #\n. B2@0.5 C2.5"
 """Its map looks like no other symmetry of it."""

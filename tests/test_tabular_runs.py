@@ -18,15 +18,8 @@ from drest_torch.evaluation.tabular import Tables
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import Run, resume, start
 from envs.levels import Level, parse_level, world, write_levels
-from tests.test_table import (
-    LONGEST,
-    UINT64,
-    Told,
-    as_many_threads_as_torch,
-    ready,
-    reference_agent,
-)
-from tests.test_training import configured, metrics, same_run, stop_after, weights
+from tests.helpers.runs import configured, metrics, same_run, stop_after, weights
+from tests.helpers.tabular_twin import LONGEST, UINT64, Told, as_many_threads_as_torch, ready, reference_agent
 
 __all__ = ["as_many_threads_as_torch"]  # a fixture, and meant for every test here as well
 

@@ -11,7 +11,7 @@ from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.training.run import resume, start
 from envs.levels import world
-from tests.test_training import FEW, configured, same_run, stop_after, weights
+from tests.helpers.runs import FEW, configured, same_run, stop_after, weights
 
 AGENTS = [*FEW, "agents=3", "seed=5", "algo.episodes=64", "env_steps=3000", "evaluations=2"]
 

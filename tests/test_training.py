@@ -11,50 +11,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from drest_torch import cli as app
-from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import read_metrics
-from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.training.checkpoints import step_checkpoints
 from drest_torch.training.run import load_config, resume, start
 from envs.levels import LevelError, world, write_levels
-from tests.wandb_reader import finished_files, read_history, read_summary
-
-TINY = ["policy.width=16", "policy.depth=1", "logger=none", "progress=false", "pictures=1"]
-WORLD = ["levels=example", "heldout.paper=false", "env_steps=6000", "evaluations=4", *TINY]
-FEW = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.heldout=10"]
-
-
-def configured(folder, *overrides):
-    app.register()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose("config", arguments(folder, *overrides))
-
-
-def arguments(folder, *overrides):
-    batch = [] if "algo=exact" in overrides else ["algo.episodes=128"]
-    return [f"run_dir={folder}", *WORLD, *batch, *overrides]
-
-
-def weights(folder):
-    tensors, _ = load_checkpoint(step_checkpoints(folder / "checkpoints")[-1])
-    return tensors
-
-
-def metrics(folder):
-    """Everything that was logged, without the clock on the wall."""
-    rows = read_metrics(folder / "metrics.jsonl")
-    return [{name: value for name, value in row.items() if not name.startswith("time/")} for row in rows]
-
-
-def same_run(one, two):
-    first, second = weights(one), weights(two)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert metrics(one) == metrics(two)
+from tests.helpers.runs import FEW, arguments, configured, metrics, same_run, stop_after, weights
+from tests.helpers.wandb_reader import finished_files, read_history, read_summary
 
 
 def test_a_run_writes_what_it_promises(tmp_path):
@@ -141,21 +106,6 @@ def test_a_batch_may_be_without_the_chances_that_the_levels_have(tmp_path, algo)
     assert min(chances) < 1 == max(chances)
     for _ in range(9):
         run._update()
-
-
-def stop_after(run, updates, monkeypatch):
-    """Press Ctrl-C during the last of so many updates."""
-    update = run._update
-    count = 0
-
-    def counted():
-        nonlocal count
-        count += 1
-        if count == updates:
-            os.kill(os.getpid(), signal.SIGINT)
-        return update()
-
-    monkeypatch.setattr(run, "_update", counted)
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 
-SWEEPS = Path(__file__).resolve().parents[1] / "configs" / "sweeps"
+SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
 
 
 def sweep_command(path: Path, parameters: Mapping[str, Any]) -> list[str]:

@@ -14,13 +14,13 @@ import numpy as np
 
 from drest_torch.jobs.store import Failure, Job, Result, Store
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
 """Seconds after which something that does not come is given up."""
 
 
 def job(name: str, runner: str = "sum_of_squares", **spec: Any) -> Job:
-    return Job(name, f"tests.job_runners:{runner}", {"name": name} | spec)
+    return Job(name, f"tests.helpers.job_runners:{runner}", {"name": name} | spec)
 
 
 def squares(*sizes: int) -> list[Job]:

@@ -1,0 +1,8 @@
+"""Networks of tests."""
+
+from algos.networks.symmetric import Symmetries
+from envs.levels.symmetry import turned_actions, turned_cells
+
+
+def group():
+    return Symmetries(turned_cells(3), turned_actions())

@@ -1,0 +1,75 @@
+"""Training runs of tests, and how two are compared."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra import compose, initialize_config_dir
+
+from drest_torch import cli as app
+from drest_torch.config.schema import config_folder
+from drest_torch.tracking.sinks import read_metrics
+from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.training.run import start
+
+SMALLEST = ("policy.width=8", "policy.depth=1", "env_steps=2000", "evaluations=2", "pictures=0", "algo.episodes=64")
+QUIET = ("logger=none", "progress=false", "heldout.paper=false")
+TINY = ["policy.width=16", "policy.depth=1", "logger=none", "progress=false", "pictures=1"]
+WORLD = ["levels=example", "heldout.paper=false", "env_steps=6000", "evaluations=4", *TINY]
+FEW = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.heldout=10"]
+
+
+def configured(folder, *overrides):
+    app.register()
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return compose("config", arguments(folder, *overrides))
+
+
+def weights(folder):
+    tensors, _ = load_checkpoint(step_checkpoints(folder / "checkpoints")[-1])
+    return tensors
+
+
+def metrics(folder):
+    """Everything that was logged, without the clock on the wall."""
+    rows = read_metrics(folder / "metrics.jsonl")
+    return [{name: value for name, value in row.items() if not name.startswith("time/")} for row in rows]
+
+
+def same_run(one, two):
+    first, second = weights(one), weights(two)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert metrics(one) == metrics(two)
+
+
+def stop_after(run, updates, monkeypatch):
+    """Press Ctrl-C during the last of so many updates."""
+    update = run._update
+    count = 0
+
+    def counted():
+        nonlocal count
+        count += 1
+        if count == updates:
+            os.kill(os.getpid(), signal.SIGINT)
+        return update()
+
+    monkeypatch.setattr(run, "_update", counted)
+
+
+def train(folder: Path, *overrides: str) -> Path:
+    app.register()
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        cfg: Any = compose("config", [*SMALLEST, *QUIET, f"run_dir={folder}", *overrides])
+    start(cfg).train()
+    return folder
+
+
+def arguments(folder, *overrides):
+    batch = [] if "algo=exact" in overrides else ["algo.episodes=128"]
+    return [f"run_dir={folder}", *WORLD, *batch, *overrides]

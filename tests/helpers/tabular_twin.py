@@ -1,0 +1,167 @@
+"""The tabular algorithm in plain Python: the twin of the compiled kernel."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numba
+import pytest
+import torch
+
+from algos.tabular_kernel import Worlds
+from drest_torch.evaluation.tabular import tabulate
+from envs.dynamics.mdp import compile_levels
+from envs.exact.solver import Optima, solve
+from envs.levels import Level
+from tests.helpers.simulator import Simulator, searched_optima
+
+LONGEST = 4096
+
+
+@pytest.fixture(autouse=True, scope="module")
+def as_many_threads_as_torch() -> Iterator[None]:
+    with threads(torch.get_num_threads()):
+        yield
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an agent is told. ``divide``: by m (best), by the largest return seen so far (seen), or not (none)."""
+
+    lam: float = 0.9
+    gamma: float = 1.0
+    episodes_per_meta: int = 16
+    divide: str = "best"
+    clip: float | None = None
+    lr: tuple[float, float] = (0.2, 0.2)
+    epsilon: tuple[float, float] = (0.2, 0.2)
+    decay_episodes: int = 100
+    random_episodes: int = 0
+    behaviour: bool = False
+    discount_bumps: bool = True
+
+
+UINT64 = (1 << 64) - 1
+
+
+def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor, episodes: int, shape: Any) -> Reached:
+    """One agent, from this stream and these logits [R, 4]; ``shape`` says by which width and bits rows are counted."""
+    random_numbers, logits = Stream(stream), logits.clone()
+    optima = searched_optima(level, told.gamma)
+    k = len(optima)
+    found = Reached(logits, 0, 0, 0, 0, Counter(), dict.fromkeys(optima, 0.0))
+    for played in range(episodes):
+        share = min(max(played - told.random_episodes, 0) / told.decay_episodes, 1)
+        lr, epsilon = between(*told.lr, share), between(*told.epsilon, share)
+        if played < told.random_episodes:
+            epsilon = 1.0
+        state, rows, actions, coins, times, total = Simulator(level), [], [], [], [], 0.0
+        while not state.done and len(rows) < LONGEST:
+            rows.append(row_of(state.observation, shape.width, shape.bits))
+            if random_numbers.uniform() < epsilon:
+                action = math.floor(4 * random_numbers.uniform())
+            else:
+                u = random_numbers.uniform()
+                up_to = logits[rows[-1]].softmax(-1).cumsum(-1).tolist()
+                action = sum(u >= bound for bound in up_to[:3])
+            tick = state.ticks
+            coin = state.step(
+                action, button_works=lambda button: button.chance == 1 or random_numbers.uniform() < button.chance
+            )
+            total += coin * told.gamma**tick
+            actions.append(action)
+            coins.append(coin)
+            times.append(len(times) if told.discount_bumps else tick)
+        found.steps += len(rows)
+        if not state.done:
+            found.cut_off += 1
+            continue
+        length = state.ticks
+        found.best_seen[length] = max(found.best_seen[length], total)
+        m = {"best": optima, "seen": found.best_seen, "none": dict.fromkeys(optima, 1.0)}[told.divide][length]
+        # Equation 1 of the paper, for mini-episode i of the meta-episode.
+        i = found.in_meta + 1
+        discount = told.lam ** (found.chosen[length] - (i - 1) / k)
+        most = math.inf if told.clip is None else told.clip
+        rewards = [0.0 if m == 0 else min(most, discount * coin / m) for coin in coins]
+        found.in_meta, found.chosen[length] = i, found.chosen[length] + 1
+        if i == told.episodes_per_meta:
+            found.in_meta, found.chosen = 0, Counter()
+        gamma = told.gamma ** torch.tensor(times, dtype=torch.float64)
+        paid = torch.tensor(rewards, dtype=torch.float64) * gamma
+        returns = paid.flip(0).cumsum(0).flip(0) / gamma
+        logits.requires_grad_(True)
+        log_prob = logits[rows].log_softmax(-1)[range(len(rows)), actions]
+        if told.behaviour:
+            log_prob = ((1 - epsilon) * log_prob.exp() + epsilon / 4).log()
+        (gradient,) = torch.autograd.grad((returns * log_prob).sum(), logits)
+        logits = logits.detach() + lr * gradient
+    return replace(found, logits=logits, stream=random_numbers.state)
+
+
+@cache
+def ready(*levels: Level, gamma: float = 1.0) -> tuple[Worlds, Optima, Any]:
+    """Levels as tables, their optima, and how rows are counted."""
+    mdp = compile_levels(levels)
+    optima = solve(mdp, gamma)
+    return tabulate(mdp, optima), optima, SimpleNamespace(width=mdp.width, bits=mdp.num_objects)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many for the kernel, and as many as before for torch, which the first word with numba changes."""
+    torch_s = torch.get_num_threads()
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    torch.set_num_threads(torch_s)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+class Stream:
+    """Splitmix64 (Steele, Lea and Flood 2014)."""
+
+    def __init__(self, state: int) -> None:
+        self.state = state & UINT64
+
+    def next(self) -> int:
+        self.state = self.state + 0x9E3779B97F4A7C15 & UINT64
+        z = self.state
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & UINT64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & UINT64
+        return z ^ z >> 31
+
+    def uniform(self) -> float:
+        return (self.next() >> 11) / 2**53
+
+
+@dataclass
+class Reached:
+    """Where a reference agent stands."""
+
+    logits: torch.Tensor
+    stream: int
+    steps: int
+    cut_off: int
+    in_meta: int
+    chosen: Counter[int]
+    best_seen: dict[int, float]
+
+
+def row_of(observation: Sequence[int], width: int, bits: int) -> int:
+    """The row of an observation [x, y, c…, b…]: by cell, then by what is taken, the first object the lowest bit."""
+    x, y, *present = observation
+    return (y * width + x) * 2**bits + sum(2**bit for bit, there in enumerate(present) if not there)
+
+
+def between(start: float, end: float, share: float) -> float:
+    return 0.0 if start == end == 0.0 else math.exp((1 - share) * math.log(start) + share * math.log(end))
