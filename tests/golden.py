@@ -139,7 +139,7 @@ def interrupt_after(run: Any, updates: int) -> None:
     run._update = counted
 
 
-def resume(folder: Path, of: list[str]) -> dict[str, str]:
+def train_with_stops(folder: Path, of: list[str]) -> dict[str, str]:
     """Do a training run of the table with two stops."""
     return train(folder, RUNS[of[0]][1:], stops=(3, 2))
 
@@ -181,7 +181,7 @@ def main() -> None:
     for what, here in machine.items():
         if golden[what] != here:
             print(f"{what}: recorded with {golden[what]}, this is {here}: runs may differ for that reason alone")
-    commands = {"train": train, "resume": resume, "study": study, "evaluate": evaluate}
+    commands = {"train": train, "resume": train_with_stops, "study": study, "evaluate": evaluate}
     well = True
     with tempfile.TemporaryDirectory() as folder:
         for name in given.only:
