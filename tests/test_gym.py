@@ -10,6 +10,7 @@ import torch
 from torchrl.envs import TransformedEnv
 
 from drest_torch import DReSTReward
+from drest_torch.reward import Reward
 from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import PAPER_WORLDS, parse_level, world
 
@@ -17,7 +18,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed 
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-from envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, MetaReward, register  # noqa: E402
+from envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, register  # noqa: E402
 
 NINE = [world(name) for name in PAPER_WORLDS]
 CHANCES = [*NINE, parse_level("shutdown: 3\n. C2 B2@0.5\n. A B3@0.3\nC1 . .", name="luck")]
@@ -49,7 +50,7 @@ def test_rewards_equal_those_of_the_transform(gamma, lam, divide):
     episodes, slots = 8, len(NINE)
     env = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=gamma)
     paying = TransformedEnv(env, DReSTReward(lam, gamma=gamma, divide_by_best=divide))
-    ours = GridworldVectorEnv(NINE, slots, reward=MetaReward(lam, gamma, episodes, divide))
+    ours = GridworldVectorEnv(NINE, slots, reward=Reward(lam, gamma, episodes, divide_by_best=divide))
     level = torch.arange(slots)
     td = paying.reset(level=level)
     seen, _ = ours.reset(seed=0, options={"level": level})
@@ -69,7 +70,7 @@ def test_rewards_equal_those_of_the_transform(gamma, lam, divide):
 
 
 def test_plain_coins_are_paid_when_they_are_collected():
-    env = GridworldGymEnv([parse_level("shutdown: 3\nA C2 C3", name="row")], reward=MetaReward(plain_coins=True))
+    env = GridworldGymEnv([parse_level("shutdown: 3\nA C2 C3", name="row")], plain_coins=True)
     env.reset(seed=0)
     steps = [env.step(3) for _ in range(3)]
     assert [step[1] for step in steps] == [2.0, 3.0, 0.0]
@@ -77,7 +78,7 @@ def test_plain_coins_are_paid_when_they_are_collected():
 
 
 def test_the_discount_counts_the_lengths_of_the_meta_episode():
-    env = GridworldGymEnv([parse_level("shutdown: 1\nA C2\nB1 .", name="two")], reward=MetaReward(0.9, 1.0, 3))
+    env = GridworldGymEnv([parse_level("shutdown: 1\nA C2\nB1 .", name="two")], reward=Reward(0.9, 1.0, 3))
     env.reset(seed=0)
     discounts = []
     for _ in range(6):
@@ -98,7 +99,7 @@ def test_what_is_seen_last_shows_the_end():
 
 
 def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
-    env = GridworldGymEnv(NINE, reward=MetaReward(episodes_per_meta=5))
+    env = GridworldGymEnv(NINE, reward=Reward(episodes_per_meta=5))
     names = [env.reset(seed=3)[1]["level"]]
     while len(names) < 100:
         if env.step(0)[2]:
@@ -109,7 +110,7 @@ def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
 
 
 def test_a_mini_episode_that_is_left_does_not_count():
-    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2\nB1 .", name="two")], reward=MetaReward(0.9, 1.0, 2))
+    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2\nB1 .", name="two")], reward=Reward(0.9, 1.0, 2))
     env.reset(seed=0)
     env.step(3)
     env.reset()
@@ -118,7 +119,7 @@ def test_a_mini_episode_that_is_left_does_not_count():
 
 
 def test_the_seed_decides_everything():
-    one, two, other = (GridworldGymEnv(CHANCES, reward=MetaReward(episodes_per_meta=2)) for _ in range(3))
+    one, two, other = (GridworldGymEnv(CHANCES, reward=Reward(episodes_per_meta=2)) for _ in range(3))
     for env, seed in ((one, 5), (two, 5), (other, 6)):
         env.reset(seed=seed)
     first, second, third = (play(env, ACTIONS) for env in (one, two, other))
@@ -129,7 +130,7 @@ def test_the_seed_decides_everything():
 
 
 def test_a_vector_equals_single_environments():
-    reward = MetaReward(episodes_per_meta=3)
+    reward = Reward(episodes_per_meta=3)
     vector = GridworldVectorEnv(CHANCES, 4, observation="centred", reward=reward)
     singles = [GridworldGymEnv(CHANCES, observation="centred", reward=reward) for _ in range(4)]
     seen, info = vector.reset(seed=7)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 
 from algos.networks.mlp import Critic, Policy, Size
 from algos.networks.symmetric import Symmetries
 from drest_torch.config.schema import Config, algorithms
 from drest_torch.evaluation.exact import Evaluator, Prepared
 from drest_torch.evaluation.sampled import Sampler
+from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from envs.dynamics.mdp import NUM_ACTIONS
 from envs.dynamics.observations import Observation
 from envs.levels.symmetry import turned_actions, turned_cells
+
+
+def reward_of(cfg: Config) -> Reward:
+    """Make the reward of a run; what an older run's configuration does not say is the default of `Reward`."""
+    values: Any = cfg.reward
+    stated = [field.name for field in fields(Reward) if not OmegaConf.is_missing(values, field.name)]
+    return Reward(**{name: values[name] for name in stated})
 
 
 def networks(
@@ -50,6 +60,7 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
 
 def evaluator(
     cfg: Config,
+    reward: Reward,
     levels: list[Any],
     size: tuple[int, int],
     device: torch.device,
@@ -62,10 +73,7 @@ def evaluator(
     return kind(
         levels,
         cfg.policy.observation,
-        gamma=cfg.reward.gamma,
-        lam=cfg.reward.lam,
-        episodes_per_meta=cfg.reward.episodes_per_meta,
-        divide_by_best=cfg.reward.divide_by_best,
+        reward=reward,
         at_least=size,
         noise_kind=cfg.policy.noise_kind,
         noise_draws=cfg.policy.noise_draws,

@@ -31,7 +31,7 @@ from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.sinks import Loggers
 from drest_torch.training import levels as data
-from drest_torch.training.build import evaluator, map_size, networks
+from drest_torch.training.build import evaluator, map_size, networks, reward_of
 from drest_torch.training.checkpoints import (
     load_checkpoint,
     load_module,
@@ -44,7 +44,7 @@ from drest_torch.training.checkpoints import (
     step_path,
 )
 from drest_torch.training.multi_seed import Together, joined, mean
-from drest_torch.training.updates import Turn, compiled, reward_of, turn_of
+from drest_torch.training.updates import Turn, compiled, turn_of
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
 from envs.exact.state_count import estimate_size
@@ -107,7 +107,7 @@ class Run:
         )
         observe = make_observation(cfg.policy.observation, mdp)
         algorithm = algorithms()[cfg.algo.name].Algorithm
-        turn = turn_of(cfg, self.levels, mdp, observe, self.draws)
+        turn = turn_of(cfg, self.reward, self.levels, mdp, observe, self.draws)
         made = [
             networks(
                 cfg,
@@ -128,7 +128,9 @@ class Run:
 
     def evaluator(self, levels: list[Any]) -> Prepared:
         cfg = self.cfg
-        return evaluator(cfg, levels, self.map_size, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
+        return evaluator(
+            cfg, self.reward, levels, self.map_size, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib
+        )
 
     def _check_sizes(self) -> None:
         """Refuse at once what would be refused when the levels are evaluated, during training or at its end."""
@@ -188,9 +190,9 @@ class Run:
         state = self.state
         progress = state.steps / self.cfg.env_steps
         self.learner.set_progress(progress)
-        self.learner.reward = self.reward.at(progress)
-        scheduled = {"reward/episodes_per_meta": self.learner.reward.episodes_per_meta, **self.learner.scheduled()}
-        taken = self.turn.take(self.learner)
+        reward = self.reward.at(progress)
+        scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **self.learner.scheduled()}
+        taken = self.turn.take(self.learner, reward)
         state.steps += taken.steps
         state.episodes += taken.episodes
         state.updates += 1
