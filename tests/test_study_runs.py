@@ -219,7 +219,7 @@ def test_a_run_on_several_levels_has_their_values(tmp_path: Path) -> None:
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, updates: int, what: Any) -> None:
     """Let it happen in the update after so many."""
-    update = Run._update
+    update = Run.update
     count = 0
 
     def counted(run: Run) -> Any:
@@ -229,7 +229,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, updates: int, what: Any) -> Non
             what()
         return update(run)
 
-    monkeypatch.setattr(Run, "_update", counted)
+    monkeypatch.setattr(Run, "update", counted)
 
 
 def stop() -> None:
@@ -264,7 +264,7 @@ def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(
     job: Job, whole: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, result = whole
-    monkeypatch.setattr(Run, "_update", power_cut)
+    monkeypatch.setattr(Run, "update", power_cut)
     again = train(job.spec, folder)
     same(again, result)
     assert again.numbers["wall_seconds"] == result.numbers["wall_seconds"]

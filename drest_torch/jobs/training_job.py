@@ -119,7 +119,7 @@ def trained(spec: dict[str, Any], folder: Path) -> tuple[Run, Result]:
         for name in ("usefulness", "neutrality"):
             arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
         if len(levels) == 1:
-            arrays |= {f"{split}/{name}": value for name, value in _one_level(run, run.watched[split]).items()}
+            arrays |= {f"{split}/{name}": value for name, value in _one_level(run, run.judge.watched[split]).items()}
     return run, Result(numbers, arrays)
 
 

@@ -202,7 +202,7 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
 
     first = not (folder / "calls").exists()
     _begin(folder)
-    update, count = Run._update, 0
+    update, count = Run.update, 0
 
     def counted(run: Run) -> dict[str, float]:
         nonlocal count
@@ -215,11 +215,11 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
         count += 1
         return update(run)
 
-    Run._update = counted  # type: ignore[method-assign]
+    Run.update = counted  # type: ignore[method-assign]
     try:
         return runs.train(spec, folder)
     finally:
-        Run._update = update  # type: ignore[method-assign]
+        Run.update = update  # type: ignore[method-assign]
 
 
 def meets(spec: dict[str, Any], folder: Path) -> Result:
