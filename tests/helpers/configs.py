@@ -68,5 +68,10 @@ def schema_of(group: str, name: str) -> type:
     return schemas()[group, f"base_{name if group == 'algo' else group}"]
 
 
-RECIPES = {("algo", "generalist"): ("algo", "exact")}
+def base_of(group: str, name: str) -> str:
+    """The first of an option's defaults: the schema, or another option, of which it changes some values."""
+    return next(iter(yaml.safe_load((FOLDER / group / f"{name}.yaml").read_text("utf-8"))["defaults"]))
+
+
+RECIPES = {(group, name): (group, base) for group, name in OPTIONS if (group, base := base_of(group, name)) in OPTIONS}
 """Options that give other values to some keys of another option."""
