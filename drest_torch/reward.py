@@ -25,7 +25,8 @@ COUNTINGS = ("sequential", "averaged")
 
 def sequential_exponent(chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
     """Return N − (i−1)/k, for N = ``chosen_before`` and i − 1 = ``index``, the mini-episodes played before."""
-    return chosen_before - index * (1 / num_lengths)
+    k = num_lengths.to(chosen_before.dtype) if isinstance(num_lengths, Tensor) else num_lengths
+    return chosen_before - index * (1 / k)
 
 
 def sequential_discount(chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float, lam: float) -> Tensor:
@@ -100,7 +101,7 @@ def expected_return(
     probability: Tensor,
     coins: Tensor,
     best_return: Tensor | None,
-    num_lengths: Tensor | int,
+    num_lengths: Tensor | float,
     episodes_per_meta: int,
     lam: float,
 ) -> Tensor:
@@ -127,6 +128,8 @@ class Reward:
     """One mini-episode after the other, as in the paper; or averaged: side by side, with the mean over orders."""
     divide_by_best: bool = True
     """Whether coins are divided by m, the most that can be collected given the length."""
+    normalise: bool = True
+    """Whether the discount has its normalising factor λ^(−(i−1)/k); without it, it is λ^N (see docs/theorem.md)."""
     clip: float | None = None
     """The largest reward of a mini-episode; None: any."""
     episodes_at_start: int | None = None
@@ -152,8 +155,11 @@ class Reward:
         return replace(self, episodes_per_meta=episodes, episodes_at_start=None)
 
     def normaliser(self, num_lengths: Tensor | float) -> Tensor | float:
-        """Return k as the normalising factor λ^(−(i−1)/k) has it; all exponents and discounts ask here."""
-        return num_lengths
+        """Return k as the normalising factor λ^(−(i−1)/k) has it: infinite if there is none, as its limit is 1.
+
+        All exponents and discounts ask here.
+        """
+        return num_lengths if self.normalise else math.inf
 
     def exponent(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
         """Return the exponent of λ, for N = ``chosen_before`` and i − 1 = ``index``."""
@@ -189,7 +195,7 @@ class Reward:
         return expected_discount(probability, self.normaliser(num_lengths), self.episodes_per_meta, self.lam)
 
     def expected_return(
-        self, probability: Tensor, preliminary: Tensor, num_lengths: Tensor | int, *, credit: str = "meta"
+        self, probability: Tensor, preliminary: Tensor, num_lengths: Tensor | float, *, credit: str = "meta"
     ) -> Tensor:
         """Return [...] the expected return of a meta-episode, Σ_l P(L=l) · E[C | L=l]/m(l) · D(P(L=l)).
 
