@@ -1,5 +1,6 @@
 """Advantages, minibatches and gradients against slow or sampled counterparts; then tiny learning."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +24,7 @@ from envs.exact.propagator import Reachable
 from envs.exact.solver import solve
 from envs.levels import world
 from tests.helpers.collecting import NINE, TINY, make
+from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS
 
 
@@ -101,22 +103,6 @@ def test_schedule_and_sampling():
     assert torch.allclose(counts, torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.01)
 
 
-class Table(nn.Module):
-    """Free logits for every reachable state of a level set, looked up by the state's observation."""
-
-    noise = 0
-    reads_maps = False
-
-    def __init__(self, observations, logits):
-        super().__init__()
-        self.observations = observations.flatten(1)
-        self.logits = nn.Parameter(logits)
-
-    def forward(self, observation, noise=None):
-        match = (observation.flatten(1).unsqueeze(1) == self.observations.unsqueeze(0)).all(-1)
-        return self.logits[match.int().argmax(1)]
-
-
 def exact_batch(level, seen, reward):
     source = Source([level], torch.Generator())
     return ExactLevels(source, seen, reward=reward, at_once=1, at_least=(1, 1)).draw()
@@ -135,11 +121,13 @@ def exact_gradient(policy, batch, credit):
     return torch.autograd.grad(objective, policy.logits)[0], objective
 
 
-def test_exact_with_meta_credit_is_the_expected_return():
-    policy, batch = table_problem(Reward(0.8, 1.0, 12))
+@pytest.mark.parametrize("normalise", [True, False])
+def test_exact_with_meta_credit_is_the_expected_return(normalise):
+    policy, batch = table_problem(Reward(0.8, 1.0, 12, normalise=normalise))
     _, objective = exact_gradient(policy, batch, "meta")
     probability, collected = batch.outcome(policy.logits.softmax(-1).unsqueeze(0))
-    expected = expected_return(probability, collected / probability, batch.best_return, batch.num_lengths, 12, 0.8) / 12
+    k = batch.num_lengths if normalise else math.inf
+    expected = expected_return(probability, collected / probability, batch.best_return, k, 12, 0.8) / 12
     assert objective.item() == pytest.approx(expected.item(), rel=1e-5)
 
 

@@ -45,12 +45,22 @@ def test_gymnasiums_own_check(observation):
         check_env(GridworldGymEnv(levels, observation=observation), skip_render_check=True)
 
 
-@pytest.mark.parametrize(("gamma", "lam", "divide"), [(1.0, 0.9, True), (0.9, 0.7, True), (0.9, 0.9, False)])
-def test_rewards_equal_those_of_the_transform(gamma, lam, divide):
-    episodes, slots = 8, len(NINE)
-    env = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=gamma)
-    paying = TransformedEnv(env, DReSTReward(lam, gamma=gamma, divide_by_best=divide))
-    ours = GridworldVectorEnv(NINE, slots, reward=Reward(lam, gamma, episodes, divide_by_best=divide))
+@pytest.mark.parametrize(
+    "reward",
+    [
+        Reward(0.9, 1.0, 8),
+        Reward(0.7, 0.9, 8),
+        Reward(0.9, 0.9, 8, divide_by_best=False),
+        Reward(0.5, 1.0, 8, normalise=False),
+        Reward(0.5, 1.0, 8, clip=0.8),
+    ],
+    ids=str,
+)
+def test_rewards_equal_those_of_the_transform(reward):
+    episodes, slots = reward.episodes_per_meta, len(NINE)
+    env = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=reward.gamma)
+    paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=2))
+    ours = GridworldVectorEnv(NINE, slots, reward=reward)
     level = torch.arange(slots)
     td = paying.reset(level=level)
     seen, _ = ours.reset(seed=0, options={"level": level})
@@ -88,6 +98,25 @@ def test_the_discount_counts_the_lengths_of_the_meta_episode():
         discounts.append(info["discount"])
         env.reset()
     assert discounts == pytest.approx([1, 0.9**0.5, 0.9, 1, 0.9**0.5, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("reward", "paid"),
+    [
+        (Reward(0.1, episodes_per_meta=200, clip=2.0), 2.0),
+        (Reward(0.1, episodes_per_meta=200), float(np.finfo(np.float32).max)),
+        (Reward(0.1, episodes_per_meta=200, normalise=False), 1.0),
+    ],
+)
+def test_what_a_seldom_chosen_length_is_paid_stays_finite_and_below_the_clip(reward, paid):
+    """After a hundred of length 1, all without a coin, one of length 2: its discount is λ^(−50), or 1."""
+    env = GridworldGymEnv([parse_level("shutdown: 1\nC2 A B1\n. . C3", name="two")], reward=reward)
+    env.reset(seed=0)
+    for _ in range(100):
+        assert env.step(0)[1] == 0.0
+        env.reset()
+    assert not env.step(3)[2]
+    assert env.step(1)[1] == paid
 
 
 def test_what_is_seen_last_shows_the_end():
