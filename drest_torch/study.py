@@ -14,7 +14,7 @@ from drest_torch.config.schema import config_folder
 from drest_torch.studies.runner import Settings, run_studies
 from drest_torch.studies.study import study_schemas
 
-register(study_schemas())
+register(study_schemas(sys.argv[1:]))
 
 
 @hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="study")
