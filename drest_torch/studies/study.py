@@ -221,18 +221,18 @@ def find_study(name: str) -> ModuleType:
 def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str], Any]:
     """Return the studies' schemas by (group, name), for `drest_torch.cli.register`.
 
-    Studies from outside are those of entry points, and packages that the command's ``arguments`` name.
+    With the command's ``arguments`` also those of the study from outside that they name.
     """
     command: dict[tuple[str | None, str], Any] = {
         (None, "base_study"): StudyCommand,
         ("study", "base_all"): AllStudies,
     }
-    asked = [each.removeprefix("study=") for each in arguments if each.startswith("study=") and "." in each]
-    outside = [*(point.name for point in entry_points(group=ENTRY_POINTS)), *asked]
+    points = {point.name for point in entry_points(group=ENTRY_POINTS)}
+    asked = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
     return (
         command
         | {("study", f"base_{name}"): module.Config for name, module in all_studies().items()}
-        | {("study", name): outside_values(name) for name in outside}
+        | {("study", name): outside_values(name) for name in asked if "." in name or name in points}
     )
 
 
