@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from drest_torch.jobs import ray_cluster as clusters
+from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.local import Again, Done, Event, ExecutorError, Local, Started, run_jobs
 from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
-from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints

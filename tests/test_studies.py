@@ -10,8 +10,9 @@ from omegaconf import OmegaConf
 from drest_torch.cli import help_text
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.local import run_jobs
-from drest_torch.jobs.store import Job, Store
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.store import Store
 from drest_torch.studies.runner import Settings, run_studies
 from drest_torch.studies.study import Finished, all_studies, study_schemas
 from tests.helpers.chromium import check_page, needs_chromium

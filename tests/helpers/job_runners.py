@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from drest_torch.jobs.store import Failure, Job, Result, Store
+from drest_torch.jobs.job import Failure, Job, Result
+from drest_torch.jobs.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
