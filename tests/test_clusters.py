@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: which of them begin again, and that a machine that dies costs the others nothing."""
+"""Runs on a Ray cluster: how Ray is asked for them, and that a machine that dies costs the others nothing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from drest_torch.jobs import ray_cluster as clusters
+from drest_torch.jobs.executor import Done, Event, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.local import Again, Done, Event, ExecutorError, Local, Started, run_jobs
-from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.ray_cluster import RayCluster, ShutDownError, run_on_a_node
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.tracking.sinks import read_metrics
@@ -71,7 +72,7 @@ def test_runs_that_share_no_gpu() -> None:
 
 
 def test_a_node_that_does_not_see_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(ExecutorError, match=re.escape(f"{tmp_path / 'elsewhere'} is not there on ")):
+    with pytest.raises(ExecutorError, match=re.escape(f"{tmp_path / 'elsewhere'} does not exist on ")):
         run_on_a_node(job("one"), tmp_path / "elsewhere" / "one", clusters.project_checksum())
     assert list(tmp_path.iterdir()) == []
 
@@ -88,30 +89,14 @@ def test_a_node_with_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(tmp_path.iterdir()) == []
 
 
-# --------------------------------------------------------------------- which begin again, with a stand-in
+# ------------------------------------------------------------------------------------ a stand-in for Ray
 
 
 class RayError(Exception):
     pass
 
 
-class NodeDiedError(RayError):
-    pass
-
-
-class TaskCancelledError(RayError):
-    pass
-
-
-class ObjectLostError(RayError):
-    pass
-
-
 class WorkerCrashedError(RayError):
-    pass
-
-
-class OutOfMemoryError(RayError):
     pass
 
 
@@ -122,11 +107,11 @@ class RayTaskError(RayError):
 
 
 class StandIn:
-    """Answers as Ray does: for each run what becomes of it each time that it begins, and then a result."""
+    """Answers as Ray does: ``fates`` has the errors of runs by their names, all others have a result."""
 
     exceptions = sys.modules[__name__]
 
-    def __init__(self, fates: dict[str, list[Exception]] | None = None, **resources: float) -> None:
+    def __init__(self, fates: dict[str, Exception] | None = None, **resources: float) -> None:
         self.fates, self.resources = fates or {}, {"CPU": 2.0} | resources
         self.begun: list[tuple[str, float]] = []
         self.asked: dict[str, Any] = {}
@@ -154,9 +139,8 @@ class StandIn:
 
     def get(self, reference: Any) -> Done:
         _, job = reference
-        fates = self.fates.get(job.name, [])
-        if fates:
-            raise fates.pop(0)
+        if job.name in self.fates:
+            raise self.fates[job.name]
         return Done(job, Result({}), None, 1.0)
 
     def cancel(self, reference: Any, force: bool = False) -> None:
@@ -170,45 +154,23 @@ def on_stand_in(monkeypatch: pytest.MonkeyPatch, ray: StandIn, jobs: list[Job], 
     return run_jobs(jobs, store, RayCluster(**how), report=heard.append), heard
 
 
-@pytest.mark.parametrize("error", [NodeDiedError, TaskCancelledError, ObjectLostError])
-def test_what_befalls_its_node_is_not_counted_as_the_runs_own_fault(
-    store: Store, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
-) -> None:
-    ray = StandIn({"one": [error() for _ in range(5)]})
-    failures, heard = on_stand_in(monkeypatch, ray, [job("one"), job("two")], store, crashes=0, losses=5)
-    assert failures == []
-    assert sorted(name for name, _ in ray.begun) == ["one"] * 6 + ["two"]
-    kinds = [type(event) for event in heard if event.job.name == "one"]
-    assert kinds == [Started, *[Again, Started] * 5, Done]
-    assert ray.asked["max_retries"] == 0  # by Ray itself
-
-
-def test_a_run_that_takes_its_nodes_with_it_fails_in_the_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = StandIn({"one": [NodeDiedError("the node is dead") for _ in range(9)]})
-    (failure,), _ = on_stand_in(monkeypatch, ray, [job("one"), job("two")], store, losses=2)
-    assert failure.reason == (
-        "the node it was on died or was shut down, the last of 3 times (NodeDiedError: the node is dead)"
-    )
-    assert sorted(name for name, _ in ray.begun) == ["one"] * 3 + ["two"]
-    assert names(store.failures()) == ["one"]
-
-
-@pytest.mark.parametrize("error", [WorkerCrashedError, OutOfMemoryError])
-def test_a_run_whose_own_process_dies_is_tried_a_few_times(
-    store: Store, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
-) -> None:
-    fates = {"always": [error("it is dead") for _ in range(9)], "twice": [NodeDiedError(), error(), error()]}
+def test_ray_begins_runs_again_and_the_last_death_is_a_failure(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fates = {"one": WorkerCrashedError("it is dead"), "two": RayTaskError(ShutDownError("the node was shut down"))}
     ray = StandIn(fates)
-    (failure,), _ = on_stand_in(monkeypatch, ray, [job("always"), job("twice")], store, crashes=2)
-    assert failure.job.name == "always"
-    assert failure.reason == f"its process died, the last of 3 times ({error.__name__}: it is dead)"
-    assert sorted(name for name, _ in ray.begun) == ["always"] * 3 + ["twice"] * 4
+    failures, _ = on_stand_in(monkeypatch, ray, [job("one"), job("two"), job("three")], store, retries=7)
+    assert (ray.asked["max_retries"], ray.asked["retry_exceptions"]) == (7, [ShutDownError])
+    assert [failure.reason for failure in failures] == [
+        "WorkerCrashedError: it is dead",
+        "ShutDownError: the node was shut down",
+    ]
+    assert names(store.failures()) == ["one", "two"]
+    assert sorted(name for name, _ in ray.begun) == ["one", "three", "two"]
 
 
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        (ExecutorError("/shared is not there on node7"), "/shared is not there on node7"),
+        (ExecutorError("/shared does not exist on node7"), "/shared does not exist on node7"),
         (ModuleNotFoundError("No module named 'drest_torch'"), "ModuleNotFoundError: No module named 'drest_torch'"),
     ],
 )
@@ -216,7 +178,7 @@ def test_a_node_that_can_do_no_runs_stops_the_study_and_fails_none(
     store: Store, monkeypatch: pytest.MonkeyPatch, cause: Exception, words: str
 ) -> None:
     with pytest.raises(ExecutorError) as caught:
-        on_stand_in(monkeypatch, StandIn({"one": [RayTaskError(cause)]}), [job("one"), job("two")], store)
+        on_stand_in(monkeypatch, StandIn({"one": RayTaskError(cause)}), [job("one"), job("two")], store)
     assert str(caught.value) == f"the Ray cluster cannot do these runs: {words}"
     assert store.failures() == []
 
@@ -235,12 +197,13 @@ def test_runs_on_a_gpu_ask_for_their_share_of_it(
     assert failures == []
     assert dict(ray.begun) == {each.name: share if each.name.startswith("cuda") else 0 for each in jobs}
     assert per_gpu * share <= 1
-    at_once = most = 0
-    for event in heard:
-        if event.job.name.startswith("cuda"):
-            at_once += 1 if isinstance(event, Started) else -1
-            most = max(most, at_once)
-    assert most == min(2 * per_gpu, 20)
+    assert [event.job.name for event in heard][:2] == ["cuda 0", "cuda 1"]  # GPUs are scarce
+
+
+def test_as_many_runs_at_once_as_there_are_workers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, heard = on_stand_in(monkeypatch, StandIn(CPU=64.0), squares(*range(9)), store, workers=3)
+    going_on = list(itertools.accumulate(1 if isinstance(event, Started) else -1 for event in heard))
+    assert (max(going_on), going_on[-1]) == (3, 0)
 
 
 def test_a_cluster_without_a_gpu(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,9 +249,9 @@ def test_a_ray_cluster_finds_what_one_process_finds(store: Store, tmp_path: Path
 @pytest.mark.usefixtures("ray")
 def test_a_process_that_dies_on_a_ray_cluster_is_begun_again(store: Store) -> None:
     jobs = [job("dies", "dies", how=int(signal.SIGKILL)), job("dies once", "dies_once"), *squares(3)]
-    (failure,) = run_jobs(jobs, store, RayCluster(workers=1, crashes=1))
+    (failure,) = run_jobs(jobs, store, RayCluster(workers=1, retries=1))
     assert failure.job == jobs[0]
-    assert failure.reason.startswith("its process died, the last of 2 times (WorkerCrashedError: ")
+    assert failure.reason.startswith("WorkerCrashedError: ")
     assert "before the end" in failure.traceback
     assert [len(calls(store, each)) for each in jobs] == [2, 2, 1]
     assert sums(store, squares(3)) == [5]
@@ -325,7 +288,7 @@ def test_a_ray_cluster_of_its_own(store: Store) -> None:
         "from pathlib import Path\n"
         "import ray\n"
         "from drest_torch.jobs.ray_cluster import RayCluster\n"
-        "from drest_torch.jobs.local import run_jobs\n"
+        "from drest_torch.jobs.executor import run_jobs\n"
         "from drest_torch.jobs.store import Store\n"
         "from tests.helpers.job_runners import job\n"
         f"store = Store(Path({str(store.folder)!r}))\n"
@@ -352,14 +315,16 @@ def cluster() -> Iterator[Any]:
 
 
 def driver(cluster: Any, store: Store, jobs: list[Job], how: str = "") -> subprocess.Popen[str]:
-    """A study in another process, which no crash of a run is forgiven."""
+    """A study in another process."""
     program = (
         "import sys\n"
         "from pathlib import Path\n"
         "from drest_torch.jobs.ray_cluster import RayCluster\n"
-        "from drest_torch.jobs.local import JobProgress, run_jobs\n"
-        "from drest_torch.jobs.store import Job, Store\n"
-        f"executor = RayCluster({cluster.address!r}, crashes=0, {how})\n"
+        "from drest_torch.jobs.executor import run_jobs\n"
+        "from drest_torch.jobs.job import Job\n"
+        "from drest_torch.jobs.progress import JobProgress\n"
+        "from drest_torch.jobs.store import Store\n"
+        f"executor = RayCluster({cluster.address!r}, {how})\n"
         f"jobs = {jobs!r}\n"
         "with JobProgress(len(jobs), title='a study', stream=sys.stdout) as progress:\n"
         f"    failures = run_jobs(jobs, Store(Path({str(store.folder)!r})), executor, report=progress)\n"
@@ -438,9 +403,8 @@ def test_a_node_that_dies_costs_the_other_runs_nothing_and_its_own_the_time_sinc
         for each in (raylet.process.pid, *workers):  # as a machine goes down
             os.kill(each, signal.SIGKILL)
         Path(kept.spec["until"]).touch()
-        output, _ = process.communicate()
+        process.communicate()
     assert process.returncode == 0
-    assert f"a study: {lost.name} begins again: the node it was on died or was shut down\n" in output
     assert all(store.get(each) for each in jobs)
     assert [len(calls(store, each)) for each in [*squares(2, 3, 4), kept, lost]] == [1, 1, 1, 1, 2]
     assert (begun_at(store, kept), begun_at(store, lost)) == ([0], [0, saved])
@@ -479,9 +443,8 @@ def test_a_node_that_is_shut_down_has_its_runs_go_on_elsewhere(
         os.kill(calls(store, run)[0], signal.SIGTERM)
         wait_for(lambda: len(calls(store, run)) == 2 or process.poll() is not None)
         later.touch()
-        output, _ = process.communicate()
+        process.communicate()
     assert process.returncode == 0
-    assert "one begins again: the node it was on died or was shut down" in output
     assert len(calls(store, run)) == 2
     assert store.get(run) is not None
     if runner == "saves":

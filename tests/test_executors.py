@@ -224,7 +224,8 @@ def test_what_goes_wrong_in_a_worker_is_one_run(store: Store, later: Path, capfd
         job("objects", "returns", what="an object array"): "arrays['objects'] is an array of object",
         job("raises", "fails", until=str(later)): "ValueError: it cannot be done",
         job("exits", "exits"): "SystemExit: no more",
-        job("ends", "dies", how="exit"): "its process ended with exit status 7 before it had a result",
+        job("ends", "dies", status=7): "its process ended with exit status 7 before it had a result",
+        job("ends well", "dies", status=0): "its process ended with exit status 0 before it had a result",
         job("crashes", "dies", how=int(signal.SIGSEGV)): "was killed by signal 11 (Segmentation fault) before",
         job("killed", "dies", how=int(signal.SIGKILL)): "killed by signal 9 (Killed), as the system does when memory",
     }
@@ -285,10 +286,14 @@ def test_a_negative_number_of_workers() -> None:
 # ----------------------------------------------------------------------------------------- stopping
 
 
-def driver(tmp_path: Path, store: Store, jobs: list[Job], executor: str) -> subprocess.Popen[str]:
+def driver(
+    tmp_path: Path, store: Store, jobs: list[Job], executor: str, patience: float = 5.0
+) -> subprocess.Popen[str]:
     """A study in another process, and a session of its own."""
     program = (
         "import sys\n"
+        "import drest_torch.jobs.local\n"
+        f"drest_torch.jobs.local.SECONDS_TO_SAVE = {patience}\n"
         "from pathlib import Path\n"
         "from drest_torch.jobs.executor import run_jobs\n"
         "from drest_torch.jobs.job import Job\n"
@@ -370,6 +375,20 @@ def test_a_study_in_the_background_of_a_script_heeds_sigint(store: Store, later:
         wait_for(lambda: process.poll() is not None)
     assert process.returncode == 130
     assert not is_alive(*calls(store, waits))
+
+
+def test_a_second_ctrl_c_ends_runs_that_do_not_listen(store: Store, later: Path, tmp_path: Path) -> None:
+    deaf = job("deaf", "is_deaf", until=str(later))
+    with driver(tmp_path, store, [deaf], "Local(1)", patience=1e6) as process:
+        wait_for(lambda: calls(store, deaf))
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        assert is_alive(*calls(store, deaf))
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: process.poll() is not None)
+    assert process.returncode == 130
+    assert not is_alive(*calls(store, deaf))
 
 
 @pytest.mark.slow
