@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from drest_torch.jobs import ray_cluster as clusters
-from drest_torch.jobs.executor import Done, Event, ExecutorError, Started, run_jobs
+from drest_torch.jobs.executor import Again, Done, Event, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.local import Local
-from drest_torch.jobs.ray_cluster import RayCluster, ShutDownError, run_on_a_node
+from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.tracking.sinks import read_metrics
@@ -96,22 +96,38 @@ class RayError(Exception):
     pass
 
 
+class NodeDiedError(RayError):
+    pass
+
+
 class WorkerCrashedError(RayError):
+    pass
+
+
+class OutOfMemoryError(RayError):
     pass
 
 
 class RayTaskError(RayError):
     def __init__(self, cause: Exception) -> None:
-        super().__init__("a long text")
+        super().__init__(str(cause))
         self.cause = cause
 
 
+class TaskCancelledError(RayError):
+    pass
+
+
+class CancelledTaskError(RayTaskError, TaskCancelledError):
+    """Derived from both, as in Ray."""
+
+
 class StandIn:
-    """Answers as Ray does: ``fates`` has the errors of runs by their names, all others have a result."""
+    """Answers as Ray does: for each run the errors of its first attempts, and then a result."""
 
     exceptions = sys.modules[__name__]
 
-    def __init__(self, fates: dict[str, Exception] | None = None, **resources: float) -> None:
+    def __init__(self, fates: dict[str, list[Exception]] | None = None, **resources: float) -> None:
         self.fates, self.resources = fates or {}, {"CPU": 2.0} | resources
         self.begun: list[tuple[str, float]] = []
         self.asked: dict[str, Any] = {}
@@ -139,8 +155,9 @@ class StandIn:
 
     def get(self, reference: Any) -> Done:
         _, job = reference
-        if job.name in self.fates:
-            raise self.fates[job.name]
+        fates = self.fates.get(job.name, [])
+        if fates:
+            raise fates.pop(0)
         return Done(job, Result({}), None, 1.0)
 
     def cancel(self, reference: Any, force: bool = False) -> None:
@@ -154,17 +171,28 @@ def on_stand_in(monkeypatch: pytest.MonkeyPatch, ray: StandIn, jobs: list[Job], 
     return run_jobs(jobs, store, RayCluster(**how), report=heard.append), heard
 
 
-def test_ray_begins_runs_again_and_the_last_death_is_a_failure(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    fates = {"one": WorkerCrashedError("it is dead"), "two": RayTaskError(ShutDownError("the node was shut down"))}
-    ray = StandIn(fates)
-    failures, _ = on_stand_in(monkeypatch, ray, [job("one"), job("two"), job("three")], store, retries=7)
-    assert (ray.asked["max_retries"], ray.asked["retry_exceptions"]) == (7, [ShutDownError])
-    assert [failure.reason for failure in failures] == [
-        "WorkerCrashedError: it is dead",
-        "ShutDownError: the node was shut down",
-    ]
-    assert names(store.failures()) == ["one", "two"]
-    assert sorted(name for name, _ in ray.begun) == ["one", "three", "two"]
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (NodeDiedError, "its node died or was shut down"),
+        (CancelledTaskError, "its node died or was shut down"),
+        (WorkerCrashedError, "its process died"),
+        (OutOfMemoryError, "its process died"),
+    ],
+)
+def test_a_death_begins_a_run_again_a_few_times(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: type[Exception], reason: str
+) -> None:
+    ray = StandIn({"always": [error("it is dead") for _ in range(9)], "twice": [error("dead")] * 2})
+    (failure,), heard = on_stand_in(monkeypatch, ray, [job("always"), job("twice"), job("never")], store, retries=2)
+    assert failure.job.name == "always"
+    assert failure.reason == f"{reason}, the last of 3 times ({error.__name__}: it is dead)"
+    assert names(store.failures()) == ["always"]
+    assert sorted(name for name, _ in ray.begun) == ["always"] * 3 + ["never"] + ["twice"] * 3
+    events = [event for event in heard if event.job.name == "twice"]
+    assert [type(event) for event in events] == [Started, Again, Started, Again, Started, Done]
+    assert {event.reason for event in events if isinstance(event, Again)} == {reason}
+    assert ray.asked["max_retries"] == 0  # by Ray itself
 
 
 @pytest.mark.parametrize(
@@ -178,7 +206,7 @@ def test_a_node_that_can_do_no_runs_stops_the_study_and_fails_none(
     store: Store, monkeypatch: pytest.MonkeyPatch, cause: Exception, words: str
 ) -> None:
     with pytest.raises(ExecutorError) as caught:
-        on_stand_in(monkeypatch, StandIn({"one": RayTaskError(cause)}), [job("one"), job("two")], store)
+        on_stand_in(monkeypatch, StandIn({"one": [RayTaskError(cause)]}), [job("one"), job("two")], store)
     assert str(caught.value) == f"the Ray cluster cannot do these runs: {words}"
     assert store.failures() == []
 
@@ -251,7 +279,7 @@ def test_a_process_that_dies_on_a_ray_cluster_is_begun_again(store: Store) -> No
     jobs = [job("dies", "dies", how=int(signal.SIGKILL)), job("dies once", "dies_once"), *squares(3)]
     (failure,) = run_jobs(jobs, store, RayCluster(workers=1, retries=1))
     assert failure.job == jobs[0]
-    assert failure.reason.startswith("WorkerCrashedError: ")
+    assert failure.reason.startswith("its process died, the last of 2 times (WorkerCrashedError: ")
     assert "before the end" in failure.traceback
     assert [len(calls(store, each)) for each in jobs] == [2, 2, 1]
     assert sums(store, squares(3)) == [5]
@@ -403,8 +431,9 @@ def test_a_node_that_dies_costs_the_other_runs_nothing_and_its_own_the_time_sinc
         for each in (raylet.process.pid, *workers):  # as a machine goes down
             os.kill(each, signal.SIGKILL)
         Path(kept.spec["until"]).touch()
-        process.communicate()
+        output, _ = process.communicate()
     assert process.returncode == 0
+    assert f"a study: {lost.name} begins again: its node died or was shut down\n" in output
     assert all(store.get(each) for each in jobs)
     assert [len(calls(store, each)) for each in [*squares(2, 3, 4), kept, lost]] == [1, 1, 1, 1, 2]
     assert (begun_at(store, kept), begun_at(store, lost)) == ([0], [0, saved])
@@ -443,8 +472,9 @@ def test_a_node_that_is_shut_down_has_its_runs_go_on_elsewhere(
         os.kill(calls(store, run)[0], signal.SIGTERM)
         wait_for(lambda: len(calls(store, run)) == 2 or process.poll() is not None)
         later.touch()
-        process.communicate()
+        output, _ = process.communicate()
     assert process.returncode == 0
+    assert "one begins again: its node died or was shut down" in output
     assert len(calls(store, run)) == 2
     assert store.get(run) is not None
     if runner == "saves":

@@ -13,7 +13,7 @@ import threading
 
 import pytest
 
-from drest_torch.jobs.executor import Done, Started
+from drest_torch.jobs.executor import Again, Done, Started
 from drest_torch.jobs.job import Failure, Job, Result
 from drest_torch.jobs.progress import JobProgress
 from drest_torch.tracking.progress import Progress
@@ -287,3 +287,17 @@ def test_a_study_that_is_finished_says_nothing(clock):
     stream = io.StringIO()
     study(stream, clock, runs=10, existing=10)
     assert stream.getvalue() == ""
+
+
+def test_a_run_that_begins_again_is_mentioned(clock):
+    stream, one = io.StringIO(), job("one")
+    with JobProgress(1, title="a running study", stream=stream) as progress:
+        progress(Started(one))
+        progress(Again(one, "its node died"))
+        assert progress.running == {}
+        progress(Started(one))
+        assert list(progress.running) == ["one"]
+    assert stream.getvalue().splitlines() == [
+        "a running study: 0 / 1 runs",
+        "a running study: one begins again: its node died",
+    ]

@@ -54,7 +54,15 @@ class Done:
     existed: bool = False
 
 
-Event = Started | Done
+@dataclass(frozen=True)
+class Again:
+    """The end of a run that will begin again, because its process or its machine died."""
+
+    job: Job
+    reason: str
+
+
+Event = Started | Again | Done
 Task = tuple[Job, Path]
 """A run and its folder."""
 

@@ -7,7 +7,7 @@ from typing import TextIO
 from rich.console import RenderableType
 from rich.text import Text
 
-from drest_torch.jobs.executor import Event, Started
+from drest_torch.jobs.executor import Again, Event, Started
 from drest_torch.tracking.progress import LiveLines
 
 
@@ -30,6 +30,9 @@ class JobProgress(LiveLines):
                 self.begin()
                 self._tell_tenth()
             self.running[event.job.name] = None
+        elif isinstance(event, Again):
+            self.running.pop(event.job.name, None)
+            self.note(f"{self.title}: {event.job.name} begins again: {event.reason}")
         else:
             self.done += 1
             self.running.pop(event.job.name, None)

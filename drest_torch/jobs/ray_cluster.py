@@ -1,7 +1,7 @@
 """Runs on the machines of a Ray cluster. See docs/clusters.md.
 
-Ray itself decides where a run goes, which runs share a GPU, and whether one whose process or node has died begins
-again. What is left here is what Ray does not know: our runs' folders, one version of the project, and a clean stop.
+Ray itself decides where a run goes and which runs share a GPU. How often a run begins again is counted here: with
+Ray's own ``max_retries`` (2.60) one that needs more memory than a node has begins again for ever.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import os
 import signal
 import socket
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -23,6 +23,7 @@ from typing import Any
 from drest_torch.jobs.executor import (
     SECONDS_BETWEEN_LOOKS,
     SECONDS_TO_SAVE,
+    Again,
     Done,
     Event,
     ExecutorError,
@@ -37,10 +38,6 @@ from drest_torch.jobs.job import Failure, Job
 _SECONDS_TO_CONNECT = 10.0
 _SHARES = 10_000
 """Ray counts a GPU in so many parts."""
-
-
-class ShutDownError(RuntimeError):
-    """A run was asked to stop, and not by the study: Ray begins it again."""
 
 
 class RayCluster:
@@ -100,12 +97,11 @@ class RayCluster:
                 f"{len(on_gpu)} runs have device=cuda, and no node of the Ray cluster has a GPU; "
                 "start one on a machine that has, or leave device=cuda out"
             )
-        remote = ray.remote(num_cpus=1, max_retries=self.retries, retry_exceptions=[ShutDownError])(run_on_a_node)
+        remote = ray.remote(num_cpus=1, max_retries=0)(run_on_a_node)
         gpu = math.floor(_SHARES / self.runs_per_gpu) / _SHARES
-        waiting = deque(
-            sorted(tasks, key=lambda task: not _is_on_gpu(task[0]))
-        )  # first those on GPUs, which are scarce
+        waiting = deque(sorted(tasks, key=lambda task: not _is_on_gpu(task[0])))  # GPUs are scarce
         running: dict[Any, Task] = {}
+        tries: Counter[Path] = Counter()
         try:
             while waiting or running:
                 room = self.workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
@@ -113,30 +109,39 @@ class RayCluster:
                     job, folder = waiting.popleft()
                     options = remote.options(num_gpus=gpu if _is_on_gpu(job) else 0)
                     running[options.remote(job, folder, project_checksum())] = job, folder
+                    tries[folder] += 1
                     yield Started(job)
                 for reference in ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)[0]:
-                    yield _done(ray, reference, *running.pop(reference))
+                    task = running.pop(reference)
+                    event = self._end(ray, reference, *task, tries[task[1]])
+                    if isinstance(event, Again):
+                        waiting.appendleft(task)
+                    yield event
         finally:
             _stop(ray, list(running))
+
+    def _end(self, ray: Any, reference: Any, job: Job, folder: Path, tries: int) -> Again | Done:
+        errors = ray.exceptions
+        try:
+            done: Done = ray.get(reference)
+            return done
+        except errors.RayError as error:
+            # What goes wrong in a run itself is in its `Done`, and cancelled is one whose node was shut down.
+            if isinstance(error, errors.RayTaskError) and not isinstance(error, errors.TaskCancelledError):
+                cause = error.cause if isinstance(error.cause, ExecutorError) else reason_of(error.cause)
+                raise ExecutorError(f"the Ray cluster cannot do these runs: {cause}") from None
+            own = isinstance(error, errors.WorkerCrashedError | errors.OutOfMemoryError)
+            reason = "its process died" if own else "its node died or was shut down"
+            if tries <= self.retries:
+                return Again(job, reason)
+            reason = f"{reason}, the last of {tries} times ({reason_of(error)})"
+            return Done(job, None, Failure(job, reason, f"{error}\n{last_output(folder)}"), 0.0)
 
 
 def _is_on_gpu(job: Job) -> bool:
     """Return whether the spec, if it is that of a training run, asks for a GPU."""
     config = job.spec.get("config")
     return isinstance(config, dict) and str(config.get("device")).startswith("cuda")
-
-
-def _done(ray: Any, reference: Any, job: Job, folder: Path) -> Done:
-    try:
-        done: Done = ray.get(reference)
-        return done
-    except ray.exceptions.RayError as error:
-        cause = getattr(error, "cause", None)  # in a process that lives; what a run itself raises is in its `Done`
-        if cause is not None and not isinstance(cause, ShutDownError):
-            reason = cause if isinstance(cause, ExecutorError) else reason_of(cause)
-            raise ExecutorError(f"the Ray cluster cannot do these runs: {reason}") from None
-        failure = Failure(job, reason_of(cause or error), f"{error}\n{last_output(folder)}")
-        return Done(job, None, failure, 0.0)
 
 
 def _stop(ray: Any, references: list[Any]) -> None:
@@ -186,8 +191,6 @@ def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return run_job(job, folder, own_output=True)
-    except KeyboardInterrupt:
-        raise ShutDownError("the node it was on was shut down") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
