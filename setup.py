@@ -16,7 +16,7 @@ setup(
     package_dir={"drest_torch.configs": "configs"},
     package_data={
         "drest_torch.configs": ["**/*.yaml"],
-        "drest_torch": ["pretrained/**/*"],
+        "drest_torch": ["pretrained/**/*", "report/*.css", "report/*.j2", "studies/**/*.j2"],
         "envs.worlds": ["*.txt", "*.jsonl"],
     },
 )

@@ -17,3 +17,7 @@ class ConfigError(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint or run folder that cannot be read."""
+
+
+class StudyError(UserError):
+    """A study that cannot be found or reported; the message names its module, file or key."""

@@ -14,7 +14,14 @@ from drest_torch.config.schema import config_folder
 from drest_torch.studies.runner import Settings, run_studies
 from drest_torch.studies.study import study_schemas
 
-register(study_schemas())
+
+@stop_on_mistakes
+def register_studies(arguments: list[str]) -> None:
+    """Make all studies known to Hydra, and the one from outside that the command line names."""
+    register(study_schemas(arguments))
+
+
+register_studies(sys.argv[1:])
 
 
 @hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="study")

@@ -21,7 +21,8 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.store import Job, Result, Store
 from drest_torch.jobs.training_job import configured
 from drest_torch.report import html as pages
-from drest_torch.report.html import Details, Page, Table, write_page
+from drest_torch.report.blocks import Details, Page, Table
+from drest_torch.report.html import write_page
 from drest_torch.studies.heldout import study as heldout
 from drest_torch.studies.heldout import tables as heldout_report
 from drest_torch.studies.heldout.sets import FILE, PAPER, TEST, TRAIN, described, held_out, without

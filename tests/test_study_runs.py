@@ -25,8 +25,10 @@ from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Evaluator
 from drest_torch.jobs import training_job as runs
-from drest_torch.jobs.local import Local, run_jobs
-from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import configured, train, training_jobs
 from drest_torch.reward import Reward
 from drest_torch.training.run import Run

@@ -19,7 +19,7 @@ from drest_torch.config.schema import Config, check_values, config_folder, schem
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Prepared
 from drest_torch.files import write_whole
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import Run, resume

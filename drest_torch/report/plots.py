@@ -12,7 +12,8 @@ from torch import Tensor
 
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.plots import policies as figures
-from drest_torch.report.html import Plot, Style
+from drest_torch.report.blocks import Plot
+from drest_torch.report.style import Style
 from envs.exact.propagator import Reachable
 from envs.view.rendering import draw
 

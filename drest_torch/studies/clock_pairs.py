@@ -11,10 +11,10 @@ import numpy as np
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.jobs.store import Result
 from drest_torch.jobs.tabular_job import last, p_longest
-from drest_torch.report.html import Gallery, Plot
+from drest_torch.report.blocks import Gallery, Plot
 from drest_torch.report.plots import THREE_ABREAST, Curves, policy_plot, training_plot
+from drest_torch.report.tables import spread
 from drest_torch.statistics.bootstrap import bootstrap
-from drest_torch.studies.study import spread
 from envs.levels import world
 
 REWARDS = {"default": "default", "drest": "DReST"}

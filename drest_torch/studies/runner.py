@@ -15,14 +15,28 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from drest_torch.errors import ConfigError
-from drest_torch.files import write_json
-from drest_torch.jobs.local import Executor, JobProgress, Local, run_jobs
+from drest_torch.files import write_json, write_whole
+from drest_torch.jobs.executor import Executor, run_jobs
+from drest_torch.jobs.job import Failure, Job
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.progress import JobProgress
 from drest_torch.jobs.ray_cluster import RayCluster
-from drest_torch.jobs.store import Failure, Job, Store
-from drest_torch.report.html import Block, Commands, Details, Items, Page, Section, Table, Text, write_page
-from drest_torch.studies.study import Finished, Report, all_studies, check_study, overview
+from drest_torch.jobs.store import Store
+from drest_torch.report.blocks import Block, Details, Page, Section, Table
+from drest_torch.report.html import write_page
+from drest_torch.report.markdown import literal
+from drest_torch.report.template import render_template
+from drest_torch.studies.study import Finished, Quote, Report, check_study, find_study, overview, report, samples
 
 EXECUTORS = ("local", "ray")
+_TITLE_OF_ALL = "The paper, reproduced"
+_QUESTION_OF_ALL = (
+    "Every experiment of “Towards shutdownable agents via stochastic choice”, and what this project adds to them."
+)
+_QUICK = (
+    "**This is the quick version.** It trains few agents for a short time, to show that everything works. Its numbers "
+    "and conclusions mean little."
+)
 _VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
 
 
@@ -55,37 +69,53 @@ class Settings:
 
 
 def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
-    """Do the runs of these studies that are not done yet, and write the reports; returns the runs that failed."""
+    """Do the runs of these studies that are not done yet, and write the reports; return the runs that failed."""
     configs = [_effective(cfg, settings.quick) for cfg in chosen]
-    modules = all_studies()
-    jobs = {cfg.name: [_named(cfg.name, job) for job in modules[cfg.name].jobs(cfg)] for cfg in configs}
+    studies = {cfg.name: find_study(cfg.name) for cfg in configs}
+    jobs = {cfg.name: [_named(cfg.name, job) for job in studies[cfg.name].jobs(cfg)] for cfg in configs}
     store = Store(settings.folder / "runs")
     began = time.monotonic()
-    failures = _run({job.digest(): job for each in jobs.values() for job in each}.values(), store, settings)
+    failures = _run({job.digest(): job for several in jobs.values() for job in several}.values(), store, settings)
     seconds = time.monotonic() - began
-    done: list[tuple[Report, list[Block]]] = []
+    published: list[Section] = []
+    quotes: list[Quote] = []
     for cfg in configs:
-        finished = Finished(store)
-        report: Report = modules[cfg.name].report(cfg, finished)
-        digests = {job.digest() for job in jobs[cfg.name]}
-        failed = [failure for failure in failures if failure.job.digest() in digests]
-        made = _how_it_was_made(
-            cfg, [job for job, _ in finished.of(jobs[cfg.name])], failed, len(digests), store, settings
-        )
-        folder = settings.folder / cfg.name
-        write_json(folder / "summary.json", report.numbers | {"quotes": [asdict(quote) for quote in report.quotes]})
-        short = [Section("In short", [overview(report.quotes)])] if report.quotes else []
-        page = Page(report.title, report.question, [*short, *report.sections, Section("How this was made", made)])
-        write_page(page, folder / "report.html")
-        print(f"{report.title}: {folder / 'report.html'}")
-        done.append((report, made))
+        study = report(studies[cfg.name], cfg, Finished(store))
+        made = _how_it_was_made(cfg, study, jobs[cfg.name], failures, store, settings)
+        path = _publish(cfg.name, study, made, settings)
+        print(f"{study.title}: {path}")
+        quotes += study.quotes
+        blocks = [*study.sections, Details("How this was made", made)]
+        published.append(Section(study.title, blocks, lead=study.question))
     if len(configs) > 1:
         path = settings.folder / "report.html"
-        write_page(_together(done, seconds), path)
+        glance = Section("At a glance", [overview(quotes)])
+        page = Page(_TITLE_OF_ALL, _QUESTION_OF_ALL, [glance, *published], f"The runs took {_duration(seconds)}.")
+        write_page(_marked_quick(page) if settings.quick else page, path)
         print(f"All of them: {path}")
     for failure in failures:
         print(f"Failed: {failure.job.name}: {failure.reason}", file=sys.stderr)
     return failures
+
+
+def _publish(name: str, study: Report, made: Sequence[Block], settings: Settings) -> Path:
+    """Write a study's summary, results and page."""
+    folder = settings.folder / name
+    write_json(folder / "summary.json", study.numbers | {"quotes": [asdict(quote) for quote in study.quotes]})
+    if study.results is not None:
+        write_whole(folder / "results.csv", study.results.to_csv(index=False).encode())
+    sections = [block for block in study.sections if isinstance(block, Section)]
+    short = [block for block in study.sections if not isinstance(block, Section)]
+    short += [overview(study.quotes)] if study.quotes else []
+    if short:
+        sections.insert(0, Section("In short", short))
+    page = Page(study.title, study.question, [*sections, Section("How this was made", made)])
+    write_page(_marked_quick(page) if settings.quick else page, folder / "report.html")
+    return folder / "report.html"
+
+
+def _marked_quick(page: Page) -> Page:
+    return replace(page, title=f"{page.title} (quick version)", banner=_QUICK)
 
 
 def _effective(cfg: Any, quick: bool) -> Any:
@@ -113,44 +143,31 @@ def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
 
 
 def _how_it_was_made(
-    cfg: Any, done: Sequence[Job], failed: Sequence[Failure], wanted: int, store: Store, settings: Settings
+    cfg: Any, study: Report, jobs: Sequence[Job], failures: Sequence[Failure], store: Store, settings: Settings
 ) -> list[Block]:
-    quick = " quick=true" if settings.quick else ""
-    blocks: list[Block] = [Commands([f"python -m drest_torch.study study={cfg.name}{quick}"])]
-    if settings.quick:
-        blocks.append(
-            Text("This is the **quick** version: it shows that everything works, and its numbers mean little.")
-        )
+    done = [job for job, _ in Finished(store).of(jobs)]
+    digests = {job.digest() for job in jobs}
+    failed = [failure for failure in failures if failure.job.digest() in digests]
     times = [store.seconds(job) for job in done]
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS)
-    blocks.append(
-        Items(
-            [
-                f"{len(done)} of {wanted} runs, {_duration(sum(times))} of computing in all, one thread each.",
-                f"Python {platform.python_version()}, {versions}.",
-                f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores.",
-                "Every number in this report is exact given the trained policies: nothing is sampled to measure it.",
-            ]
-        )
-    )
-    if failed:
-        rows = [[failure.job.name, failure.reason] for failure in failed]
-        blocks.append(Table("Runs that failed, and are missing above", ["run", "why"], rows))
-    values = OmegaConf.to_yaml(cfg).splitlines()
-    rows = [[job.name, f"{seconds:.1f}", job.digest()] for job, seconds in zip(done, times, strict=True)]
-    blocks.append(Details("The values of the study", [Commands(values)]))
-    blocks.append(Details("Its runs", [Table("Runs", ["run", "seconds", "known by"], rows)]))
-    return blocks
-
-
-def _together(done: Sequence[tuple[Report, Sequence[Block]]], seconds: float) -> Page:
-    quotes = [quote for report, _ in done for quote in report.quotes]
-    sections = [Section("At a glance", [overview(quotes)])]
-    for report, made in done:
-        blocks: list[Block] = [*report.sections, Details("How this was made", made)]
-        sections.append(Section(report.title, blocks, lead=report.question))
-    subtitle = "Every experiment of “Towards shutdownable agents via stochastic choice”, and what we add to them."
-    return Page("The paper, reproduced", subtitle, sections, f"This time the runs took {_duration(seconds)}.")
+    reasons = [[literal(failure.job.name), literal(failure.reason)] for failure in failed]
+    runs = [[literal(job.name), f"{time:.1f}", job.digest()] for job, time in zip(done, times, strict=True)]
+    tables = {
+        "failed": Table("Runs that failed, and are missing above", ["run", "reason"], reasons),
+        "runs": Table("Runs", ["run", "seconds", "digest"], runs),
+    }
+    values = {
+        "command": f"python -m drest_torch.study study={cfg.name}{' quick=true' if settings.quick else ''}",
+        "done": len(done),
+        "wanted": len(digests),
+        "computing": _duration(sum(times)),
+        "python": platform.python_version(),
+        "versions": [f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS],
+        "machine": f"{platform.system()} on {platform.machine()}",
+        "cores": os.cpu_count(),
+        "exact": not samples(jobs) if study.exact is None else study.exact,
+        "config": OmegaConf.to_yaml(cfg).splitlines(),
+    }
+    return render_template(Path(__file__).with_name("made.md.j2"), values, tables, {})
 
 
 def _duration(seconds: float) -> str:

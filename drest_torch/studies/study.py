@@ -1,40 +1,49 @@
-"""What a study is: a list of runs, and a report on what they found.
+"""A study: a list of runs, an analysis of what they measured, plots of it, and a report in prose.
 
-A study is a module of this package with
+A study is a package of three files, and is found by its name:
 
-    Config                                the names and types of `configs/study/NAME.yaml`
-    jobs(cfg) -> list[Job]                its runs
-    report(cfg, finished) -> Report       what they show; runs that failed are missing from ``finished``
+    study.py       TITLE, QUESTION, Config, jobs(cfg) -> list[Job], analyse(cfg, finished) -> Analysis
+    plots.py       plots(cfg, analysis) -> dict[str, Plot]
+    report.md.j2   the prose, in Markdown with Jinja2
 
-and is found by its name.
+`docs/studies.md` says how to write one.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-from omegaconf import MISSING
+import pandas as pd
+from omegaconf import MISSING, OmegaConf
 
 from drest_torch import studies
 from drest_torch.config.schema import Limits, check_limits
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, StudyError
 from drest_torch.jobs.store import Job, Result, Store
-from drest_torch.report.html import Section, Table
+from drest_torch.report.blocks import Block, Table
+from drest_torch.report.tables import mean_sd as mean_sd_cell
+from drest_torch.report.template import render_template
 from envs.levels import WORLDS
+
+ENTRY_POINTS = "drest_torch.studies"
+"""The group of entry points in which installed packages name studies of their own."""
+
+# ------------------------------------------------------------------------------------ configuration
 
 
 @dataclass
 class StudyConfig:
-    """What every study is told."""
+    """The values of every study."""
 
     name: str = MISSING
-    quick: dict[str, Any] = MISSING
+    quick: dict[str, Any] = field(default_factory=dict)
     """Values that `quick=true` puts in place of others."""
 
 
@@ -63,7 +72,7 @@ def check_study(cfg: Any) -> None:
 
 @dataclass
 class AllStudies:
-    """`study=all`."""
+    """The values of `study=all`."""
 
     name: str = MISSING
     studies: list[str] = MISSING
@@ -71,7 +80,7 @@ class AllStudies:
 
 @dataclass
 class StudyCommand:
-    """What the command is told besides the study."""
+    """The values of the command besides the study."""
 
     study: Any = MISSING
     quick: bool = MISSING
@@ -83,25 +92,7 @@ class StudyCommand:
     progress: bool = MISSING
 
 
-@dataclass(frozen=True)
-class Quote:
-    """A line of the overview and of the README's table."""
-
-    what: str
-    reported: str
-    """By the paper; empty where it says nothing."""
-    measured: str
-
-
-@dataclass(frozen=True)
-class Report:
-    title: str
-    question: str
-    sections: Sequence[Section]
-    numbers: dict[str, Any]
-    """What was found, as JSON values."""
-    quotes: Sequence[Quote] = ()
-    """What it comes to, in a few lines."""
+# ------------------------------------------------------------------------------------------ results
 
 
 @dataclass
@@ -112,41 +103,148 @@ class Finished:
     _read: dict[str, Result | None] = field(default_factory=dict)
 
     def get(self, job: Job) -> Result | None:
+        """Return the result of a run, or None where it has failed or was not done."""
         digest = job.digest()
         if digest not in self._read:
             self._read[digest] = self.store.get(job)
         return self._read[digest]
 
     def of(self, jobs: Iterable[Job]) -> list[tuple[Job, Result]]:
-        """Those of the runs that have a result."""
+        """Return those of the runs that have a result, with it."""
         return [(job, result) for job in jobs if (result := self.get(job)) is not None]
 
 
-def all_studies() -> dict[str, ModuleType]:
-    """Return the studies by name: the module ``study`` of every package in this one."""
-    names = [name for _, name, is_package in pkgutil.iter_modules(studies.__path__) if is_package]
-    return {name: importlib.import_module(f"drest_torch.studies.{name}.study") for name in names}
+@dataclass(frozen=True)
+class Quote:
+    """A row of the overview and of the README's table."""
+
+    what: str
+    reported: str
+    """By the paper; empty where it says nothing."""
+    measured: str
 
 
-def study_schemas() -> dict[tuple[str | None, str], type]:
-    """Their schemas by (group, name), for `drest_torch.cli.register`."""
-    command: dict[tuple[str | None, str], type] = {
-        (None, "base_study"): StudyCommand,
-        ("study", "base_all"): AllStudies,
-    }
-    return command | {("study", f"base_{name}"): module.Config for name, module in all_studies().items()}
+@dataclass
+class Analysis:
+    """The outcome of a study: numbers, and what the report shows of them."""
+
+    results: pd.DataFrame
+    """The tidy table (`drest_torch.studies.results`), written to ``results.csv``."""
+    findings: dict[str, Any] = field(default_factory=dict)
+    """JSON values that the report's sentences are derived from, written to ``summary.json``."""
+    tables: dict[str, Table] = field(default_factory=dict)
+    quotes: list[Quote] = field(default_factory=list)
+    names: dict[str, Any] = field(default_factory=dict)
+    """Further names for the template, which are not written anywhere."""
+    extra: Any = None
+    """Whatever the plots need."""
+    exact: bool | None = None
+    """Whether no number is sampled; None: as the settings of the runs say."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A study as it is published."""
+
+    title: str
+    question: str
+    sections: Sequence[Block]
+    """Blocks of an introduction, if any, then `Section`s."""
+    numbers: dict[str, Any]
+    """The findings, as JSON values."""
+    quotes: Sequence[Quote] = ()
+    results: pd.DataFrame | None = None
+    exact: bool | None = None
+
+
+def report(study: ModuleType, cfg: Any, finished: Finished) -> Report:
+    """Analyse the results of a study and write its report."""
+    if hasattr(study, "report"):  # TODO: delete with `Text` and `Items` once every study has a template
+        written: Report = study.report(cfg, finished)
+        return written
+    analysis: Analysis = study.analyse(cfg, finished)
+    plots = importlib.import_module(f"{study.__package__}.plots").plots(cfg, analysis)
+    template = Path(study.__file__ or "").with_name("report.md.j2")
+    values = {"cfg": OmegaConf.to_container(cfg), "findings": analysis.findings, **analysis.names}
+    blocks = render_template(template, values, analysis.tables, plots)
+    return Report(
+        study.TITLE, study.QUESTION, blocks, analysis.findings, analysis.quotes, analysis.results, analysis.exact
+    )
 
 
 def overview(quotes: Sequence[Quote]) -> Table:
+    """Return the quotes as a table."""
     rows = [[quote.what, quote.reported, quote.measured] for quote in quotes]
     return Table("What the paper reports and what we measure", ["", "the paper", "measured"], rows)
 
 
-def mean_sd(values: np.ndarray, digits: int = 3) -> str:
-    """Mean ± standard deviation, as the paper gives them."""
-    return f"{values.mean():.{digits}f} ± {spread(values):.{digits}f}"
+def samples(jobs: Iterable[Job]) -> bool:
+    """Return whether any of these runs measures its agents by sampling, instead of exactly."""
+    configs = [job.spec["config"] for job in jobs if "config" in job.spec]
+    return any(
+        config["sampled"] is not None or (config["policy"]["noise"] and config["policy"]["noise_kind"] != "bits")
+        for config in configs
+    )
 
 
-def spread(values: np.ndarray) -> float:
-    """The standard deviation of a sample; that of one value is 0."""
-    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+# ------------------------------------------------------------------------------------------ registry
+
+
+def all_studies() -> dict[str, ModuleType]:
+    """Return the studies of this project by name: the module ``study`` of every package in this one."""
+    names = [name for _, name, is_package in pkgutil.iter_modules(studies.__path__) if is_package]
+    return {name: importlib.import_module(f"drest_torch.studies.{name}.study") for name in names}
+
+
+def find_study(name: str) -> ModuleType:
+    """Return a study of this project, of an installed package's entry point, or of a package by its path."""
+    if name in (known := all_studies()):
+        return known[name]
+    outside = {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
+    package = outside.get(name, name)
+    if name not in outside and "." not in name:
+        raise StudyError(
+            f"study={name}; expected one of {', '.join([*known, *outside])}, or the path of a package with a study, "
+            "such as my_project.my_study"
+        )
+    try:
+        return importlib.import_module(f"{package}.study")
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{package}.study".startswith(error.name):
+            raise
+        raise StudyError(
+            f"study={name}: there is no module {package}.study; put the folder of the package on PYTHONPATH, or "
+            "install it"
+        ) from None
+
+
+def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str], Any]:
+    """Return the studies' schemas by (group, name), for `drest_torch.cli.register`.
+
+    With the command's ``arguments`` also those of the study from outside that they name.
+    """
+    command: dict[tuple[str | None, str], Any] = {
+        (None, "base_study"): StudyCommand,
+        ("study", "base_all"): AllStudies,
+    }
+    points = {point.name for point in entry_points(group=ENTRY_POINTS)}
+    asked = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
+    return (
+        command
+        | {("study", f"base_{name}"): module.Config for name, module in all_studies().items()}
+        | {("study", name): outside_values(name) for name in asked if "." in name or name in points}
+    )
+
+
+def outside_values(name: str) -> Mapping[str, Any]:
+    """Return the values of a study from outside: those of its ``config.yaml``, where it has one, in its schema."""
+    study = find_study(name)
+    path = Path(study.__file__ or "").with_name("config.yaml")
+    own: Any = OmegaConf.load(path) if path.exists() else {}
+    values: Any = OmegaConf.merge(OmegaConf.structured(study.Config), own, {"name": name})
+    return values
+
+
+def mean_sd(values: Any, digits: int = 3) -> str:
+    """Return mean ± standard deviation: only for studies that write their reports in Python."""
+    return mean_sd_cell(digits)(values)

@@ -93,7 +93,7 @@ class Run:
                     self.save()
                 if interrupted() and state.steps < cfg.env_steps:
                     self.save()
-                    progress.note(
+                    progress.end(
                         f"Stopped at {state.steps:,} steps and saved. Go on with: {resume_command(self.folder)}"
                     )
                     return None

@@ -1,4 +1,15 @@
-"""Studies of tests: configurations and pretended results."""
+"""Studies of tests: configurations, made-up results, and what a study publishes from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -8,26 +19,49 @@ from omegaconf import OmegaConf
 
 from drest_torch.cli import register
 from drest_torch.config.schema import config_folder
-from drest_torch.jobs.store import Result
+from drest_torch.jobs.store import Job, Result
 from drest_torch.metrics import neutrality
-from drest_torch.report.html import LIGHT, Details, Gallery, Plot, write_page
-from drest_torch.report.html import Page as PageOf
-from drest_torch.studies.study import study_schemas
+from drest_torch.report.blocks import Block, Details, Gallery, Page, Plot, Section, Table
+from drest_torch.report.html import Picture, render
+from drest_torch.report.style import LIGHT
+from drest_torch.studies.study import Analysis, Report, report, study_schemas
+
+# ------------------------------------------------------------------------------------ configuration
 
 
-def composed_study(name, *overrides):
+def composed_study(name: str, *overrides: str) -> Any:
+    """Return the configuration of a study."""
     register(study_schemas())
     with initialize_config_dir(str(config_folder()), version_base="1.3"):
         return compose("study", [f"study={name}", *overrides]).study
 
 
+def composed(name: str) -> Any:
+    """Return the configuration of a study's quick version."""
+    cfg = composed_study(name)
+    return OmegaConf.merge(cfg, cfg.quick)
+
+
+# ------------------------------------------------------------------------------------------ results
+
+
 class Pretended:
-    """Results of runs that nobody did; ``lost`` says which are missing."""
+    """Results of tabular runs that nobody did, in place of `Finished`.
 
-    def __init__(self, agents=3, lost=lambda job: False):
-        self.agents, self.lost = agents, lost
+    ``lost`` says which runs are missing. ``ends`` gives a run's values at the end of training, by metric for
+    every clock or by ``clock/metric``: a number for all agents, or a list with one for each. Other values are random.
+    """
 
-    def get(self, job):
+    def __init__(
+        self,
+        agents: int = 3,
+        lost: Callable[[Job], bool] = lambda job: False,
+        ends: Callable[[Job], Mapping[str, float | Sequence[float]]] = lambda job: {},
+    ) -> None:
+        self.agents, self.lost, self.ends = agents, lost, ends
+
+    def get(self, job: Job) -> Result | None:
+        """Return the made-up result of a run."""
         if self.lost(job):
             return None
         rng = np.random.default_rng(int(job.digest(), 16))
@@ -37,38 +71,82 @@ class Pretended:
             arrays[f"{clock}/p_length"] = np.stack((1 - p, p), -1)
             arrays[f"{clock}/neutrality"] = neutrality(torch.from_numpy(np.stack((1 - p, p), -1))).numpy()
             arrays[f"{clock}/usefulness"] = rng.random((2, self.agents))
+        for name, value in self.ends(job).items():
+            for key in [key for key in arrays if key == name or key.endswith(f"/{name}")]:
+                arrays[key][-1] = value
         return Result({"lengths": [4, 8]}, arrays)
 
-
-def composed(name):
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        cfg = compose("study", [f"study={name}"]).study
-    return OmegaConf.merge(cfg, cfg.quick)
+    def of(self, jobs: Sequence[Job]) -> list[tuple[Job, Result]]:
+        """Return those of the runs that are not missing, with their results."""
+        return [(job, result) for job in jobs if (result := self.get(job)) is not None]
 
 
-def drawn(report):
-    """How many plots a report has; each of them can be drawn."""
-    plots = [plot for section in report.sections for plot in plots_of(section.blocks)]
+# --------------------------------------------------------------------------------------- publishing
+
+
+@dataclass
+class Published:
+    """A study's analysis and report."""
+
+    analysis: Analysis
+    report: Report
+
+    @property
+    def text(self) -> str:
+        """Return the words of the page, without markup, pictures and line breaks."""
+        return page_text(self.report)
+
+    @property
+    def tables(self) -> dict[str, dict[str, list[str]]]:
+        """Return the tables that the page shows, by caption: for each row its cells, by the row's name."""
+        tables = [block for block in all_blocks(self.report.sections) if isinstance(block, Table)]
+        return {table.caption: {name: cells for name, *cells in table.rows} for table in tables}
+
+    @property
+    def plots(self) -> list[Plot]:
+        """Return the plots that the page shows; each of them has been plotted."""
+        return plotted(self.report)
+
+
+def publish(study: ModuleType, cfg: Any, finished: Any) -> Published:
+    """Analyse these results, and render the study's template."""
+    return Published(study.analyse(cfg, finished), report(study, cfg, finished))
+
+
+def page_text(report: Report) -> str:
+    """Return the words of a report's page."""
+    sections = [block for block in report.sections if isinstance(block, Section)]
+    intro = Section("In short", [block for block in report.sections if not isinstance(block, Section)])
+    with patch("drest_torch.report.html._picture", lambda plot: Picture("data:,", "data:,", 1, 1)):
+        page = render(Page(report.title, report.question, [intro, *sections]))
+    body = re.sub(r"(?s).*<main[^>]*>|</main>.*", "", page)
+    words = re.sub(r"<[^>]*>", " ", re.sub(r"</?(?:strong|em|code|a|span)\b[^>]*>", "", body))
+    return " ".join(unescape(words).split())
+
+
+def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Return blocks and those within them."""
+    for block in blocks:
+        yield block
+        match block:
+            case Section(_, inside) | Details(_, inside) | Gallery(inside):
+                yield from all_blocks(inside)
+
+
+def plotted(report: Report) -> list[Plot]:
+    """Plot everything that a report shows, and return it."""
+    plots = [block for block in all_blocks(report.sections) if isinstance(block, Plot)]
     for plot in plots:
         assert "nan" not in plot.alt
         plot.draw(Figure(), LIGHT)
-    return len(plots)
+    return plots
 
 
-def written(report, path, monkeypatch):
-    """The text of its page, whose pictures are not drawn."""
-    monkeypatch.setattr("drest_torch.report.html._picture", lambda plot, style: ("data:,", 1, 1))
-    write_page(PageOf(report.title, report.question, report.sections), path)
-    return path.read_text("utf-8")
+def drawn(report: Report) -> int:
+    """Plot everything that a report shows, and return how many plots there are."""
+    return len(plotted(report))
 
 
-def plots_of(blocks):
-    for block in blocks:
-        match block:
-            case Plot():
-                yield block
-            case Gallery(plots):
-                yield from plots
-            case Details(_, inside):
-                yield from plots_of(inside)
+def written(report: Report, path: Path, monkeypatch: Any) -> str:
+    """Return the words of a report: only for studies that write their reports in Python."""
+    return page_text(report)

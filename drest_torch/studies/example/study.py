@@ -11,8 +11,10 @@ from omegaconf import MISSING
 
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last, p_longest
-from drest_torch.report.html import Block, Gallery, Plot, Section, Style, Table, Text
+from drest_torch.report.blocks import Block, Gallery, Plot, Section, Table, Text
 from drest_torch.report.plots import Curves, training_plot
+from drest_torch.report.style import Style
+from drest_torch.report.tables import spread
 from drest_torch.statistics.bootstrap import standard_errors_apart
 from drest_torch.studies.clock_pairs import (
     CLOCKS,
@@ -25,7 +27,7 @@ from drest_torch.studies.clock_pairs import (
     summary,
     typical_policy,
 )
-from drest_torch.studies.study import Finished, Quote, Report, StudyConfig, mean_sd, spread
+from drest_torch.studies.study import Finished, Quote, Report, StudyConfig, mean_sd
 
 REPORTED = {
     "default": {"neutrality": (0.199, 0.043), "usefulness": (0.9364, 0.0096)},

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from drest_torch.jobs.store import Result
-from drest_torch.report.html import Block, Details, Gallery, Items, Plot, Section, Style, Table, Text
+from drest_torch.report.blocks import Block, Details, Gallery, Items, Plot, Section, Table, Text
 from drest_torch.report.plots import COLOURS, THREE_ABREAST, arrows_plot, band
+from drest_torch.report.style import Style
 from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio, stratified_bootstrap
 from drest_torch.studies.heldout.sets import FILE, PAPER, TEST, TRAIN
 from drest_torch.studies.study import Quote, Report

@@ -19,8 +19,9 @@ from omegaconf import MISSING
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last
 from drest_torch.metrics import neutrality
-from drest_torch.report.html import Block, Details, Gallery, Plot, Section, Style, Table, Text
+from drest_torch.report.blocks import Block, Details, Gallery, Plot, Section, Table, Text
 from drest_torch.report.plots import COLOURS, band
+from drest_torch.report.style import Style
 from drest_torch.studies.study import Finished, Quote, Report, StudyConfig
 from drest_torch.theory import balance, best_of_two, value_for
 

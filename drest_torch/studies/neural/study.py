@@ -21,8 +21,9 @@ from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import SHOWN, Training, agents_job, last, p_longest
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.metrics import share_of_best
-from drest_torch.report.html import Block, Details, Gallery, Items, Plot, Section, Style, Table, Text
+from drest_torch.report.blocks import Block, Details, Gallery, Items, Plot, Section, Table, Text
 from drest_torch.report.plots import COLOURS, THREE_ABREAST, arrows_plot
+from drest_torch.report.style import Style
 from drest_torch.reward import group_discount
 from drest_torch.statistics.bootstrap import Interval, mean, median, stratified_bootstrap
 from drest_torch.studies.clock_pairs import REWARDS

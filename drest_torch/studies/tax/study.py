@@ -14,8 +14,9 @@ from omegaconf import MISSING
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last
-from drest_torch.report.html import Block, Details, Gallery, Items, Plot, Section, Style, Table, Text
+from drest_torch.report.blocks import Block, Details, Gallery, Items, Plot, Section, Table, Text
 from drest_torch.report.plots import THREE_ABREAST, Curves, training_plot
+from drest_torch.report.style import Style
 from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio
 from drest_torch.studies.clock_pairs import REWARDS
 from drest_torch.studies.study import Finished, Quote, Report, StudyConfig

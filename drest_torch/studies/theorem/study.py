@@ -22,7 +22,8 @@ from torch import Tensor
 
 from drest_torch.jobs.store import Job, Result
 from drest_torch.metrics import neutrality, neutrality_normalised, share_of_best, usefulness
-from drest_torch.report.html import Block, Details, Gallery, Items, Plot, Section, Style, Table, Text
+from drest_torch.report.blocks import Block, Details, Gallery, Items, Plot, Section, Table, Text
+from drest_torch.report.style import Style
 from drest_torch.reward import Reward
 from drest_torch.studies.study import Finished, Quote, Report, StudyConfig
 from drest_torch.theory import (

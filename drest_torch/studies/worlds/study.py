@@ -10,7 +10,7 @@ from omegaconf import MISSING
 
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last
-from drest_torch.report.html import Block, Gallery, Section, Table, Text
+from drest_torch.report.blocks import Block, Gallery, Section, Table, Text
 from drest_torch.studies.clock_pairs import (
     CLOCKS,
     INTERVALS,

@@ -1,0 +1,128 @@
+"""The blocks of a page: prose, tables, plots, commands and sections of them.
+
+Prose, captions and cells are Markdown; titles, commands, alternative texts are plain text. Text that comes from data
+enters Markdown through `drest_torch.report.markdown.literal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from matplotlib.figure import Figure
+
+from drest_torch.report.style import Style
+
+
+@dataclass(frozen=True)
+class Prose:
+    """Paragraphs and lists in Markdown."""
+
+    markdown: str
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A paragraph that sums up what follows, set larger."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph: only for studies that write their reports in Python."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list with bullets: only for studies that write their reports in Python."""
+
+    items: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Lines of code or for a shell."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a name for each row in its first cell.
+
+    A cell may begin with a mark, ``✓``, ``◐`` or ``✗``, and a space. ``note`` stands below the table.
+    """
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.caption.strip():
+            raise ValueError("a table needs a caption: it is the table's name for those who cannot see it")
+        for row in self.rows:
+            if len(row) != len(self.header):
+                cells = f"a row has {len(row)} cells, the header has {len(self.header)}"
+                raise ValueError(f"table {self.caption!r}: {cells}: {list(row)}")
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture, plotted once for each theme: ``draw`` gets an empty figure, and the theme as matplotlib's defaults."""
+
+    alt: str
+    """What is to be seen, in words, for those who cannot see it."""
+    caption: str
+    draw: Callable[[Figure, Style], None]
+    size: tuple[float, float] = (5.2, 3.4)
+    """Inches; on a page of ordinary size an inch is 96 pixels wide."""
+
+    def __post_init__(self) -> None:
+        if not self.alt.strip():
+            raise ValueError("a plot needs an alternative text: it is all that some readers get of it")
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Plots side by side where there is room, below each other where there is not."""
+
+    plots: Sequence[Plot]
+
+
+@dataclass(frozen=True)
+class Details:
+    """Blocks that are folded away until the reader asks for them."""
+
+    summary: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page, or of another section."""
+
+    title: str
+    blocks: Sequence[Block]
+    lead: str = ""
+    """The section in a sentence or two, set larger."""
+
+
+Block: TypeAlias = "Prose | Lead | Text | Items | Commands | Table | Plot | Gallery | Details | Section"
+BLOCKS = (Prose, Lead, Text, Items, Commands, Table, Plot, Gallery, Details, Section)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page."""
+
+    title: str
+    subtitle: str
+    sections: Sequence[Section]
+    footer: str = ""
+    banner: str = ""
+    """A warning above everything else."""

@@ -1,0 +1,54 @@
+"""Markdown as reports use it: CommonMark without HTML, pictures and indented code, with links to https only."""
+
+from __future__ import annotations
+
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+PARSER = MarkdownIt("commonmark", {"html": False})
+# Templates indent their text as they like, so four spaces are no code; pictures come from `Plot` alone.
+PARSER.disable(["image", "html_inline", "html_block", "autolink", "code"])
+PARSER.validateLink = lambda url: url.startswith(("https://", "#"))  # type: ignore[method-assign]
+
+_SPECIAL = re.compile(r"[\\`*_\[\]&]")
+_BLOCK_START = re.compile(r"\A(\s*)(?=(?:>|~~~|#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|[-=]+\s*\Z))|\A(\s*\d+)(?=[.)](?:\s|\Z))")
+"""Where text would begin a quotation, a heading, a list or a rule, if it stood at the beginning of a line."""
+BLOCK_MARK = re.compile("\ue000(\\d+)\ue001")
+"""Stands for a block in the text of a template; `literal` keeps data from holding one."""
+
+
+def literal(text: str) -> str:
+    """Escape text that comes from data, so that Markdown shows it as it is."""
+    text = re.sub(r"\s*[\n\r]\s*", " ", text.translate({0xE000: "�", 0xE001: "�"}))
+    return _BLOCK_START.sub(r"\1\2\\", _SPECIAL.sub(r"\\\g<0>", text))
+
+
+def code(text: str) -> str:
+    """Return text that comes from data as code, whatever backticks it has in it."""
+    text = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text[:1] == "`" or text[-1:] == "`" else ""
+    return f"{fence}{space}{text}{space}{fence}" if text else ""
+
+
+def inline(text: str) -> str:
+    """Return the HTML of a sentence or a cell."""
+    return str(PARSER.renderInline(text))
+
+
+def blocks(text: str) -> str:
+    """Return the HTML of paragraphs and lists."""
+    return str(PARSER.render(text))
+
+
+def plain(text: str) -> str:
+    """Return a sentence or a cell without its markup, for an attribute or a title."""
+    return "".join(words(token) for token in PARSER.parseInline(text))
+
+
+def words(token: Token) -> str:
+    """Return the text of an inline token without its markup."""
+    parts = [" " if child.type.endswith("break") else child.content for child in token.children or []]
+    return "".join(parts)

@@ -1,0 +1,138 @@
+"""Tables of a report from the tidy table of a study's results.
+
+A cell is a function from the values of the rows that fall into it [n] to text: `mean(3)`, `mean_sd(3)`, `interval()`,
+`at_least(0.99)`, `below(0.1)`, or one of a study's own. `marked` puts ✓, ◐ or ✗ before a mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from drest_torch.report.blocks import Table
+from drest_torch.report.markdown import literal
+from drest_torch.statistics.bootstrap import bootstrap
+
+MISSING = "–"
+Cell: TypeAlias = Callable[[np.ndarray], str]
+
+
+def mean(digits: int = 3) -> Cell:
+    """Return a cell with the mean."""
+    return lambda values: f"{values.mean():.{digits}f}"
+
+
+def mean_sd(digits: int = 3) -> Cell:
+    """Return a cell with mean ± standard deviation, as the paper gives them."""
+    return lambda values: f"{values.mean():.{digits}f} ± {spread(values):.{digits}f}"
+
+
+def interval(digits: int = 3) -> Cell:
+    """Return a cell with the mean and its 95 % bootstrap interval over the values."""
+    return lambda values: bootstrap(values).text(digits)
+
+
+def at_least(mark: float) -> Cell:
+    """Return a cell that says how many of the values are at least so large: ``7 of 8``."""
+    return lambda values: f"{int((values >= mark).sum())} of {len(values)}"
+
+
+def below(mark: float) -> Cell:
+    """Return a cell that says how many of the values are smaller: ``1 of 8``."""
+    return lambda values: f"{int((values < mark).sum())} of {len(values)}"
+
+
+def marked(good: float, fair: float, digits: int = 3) -> Cell:
+    """Return a cell with the mean behind ✓ (good or more), ◐ (fair or more) or ✗."""
+
+    def cell(values: np.ndarray) -> str:
+        value = values.mean()
+        return f"{'✓' if value >= good else '◐' if value >= fair else '✗'} {value:.{digits}f}"
+
+    return cell
+
+
+def spread(values: np.ndarray) -> float:
+    """Return the standard deviation of a sample; that of one value is 0."""
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+# ---------------------------------------------------------------------------------- tables of them
+
+
+def select(results: pd.DataFrame, **where: Any) -> pd.DataFrame:
+    """Return the rows whose columns have these values: ``select(results, metric="neutrality", level="example")``."""
+    for column, value in where.items():
+        results = results[results[column] == value]
+    return results
+
+
+def values(results: pd.DataFrame, **where: Any) -> np.ndarray:
+    """Return the values of these rows [n], in their order."""
+    return select(results, **where)["value"].to_numpy()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its head, its cells, and the rows of the results that they are made of."""
+
+    head: str
+    cell: Cell
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+
+def table(
+    results: pd.DataFrame,
+    by: str | Sequence[str],
+    columns: Sequence[Column],
+    caption: str,
+    *,
+    corner: str = "",
+    rows: Sequence[Hashable] | None = None,
+    name: Callable[[Any], str] = str,
+    note: str = "",
+) -> Table:
+    """Return a table with a row for each value of the column ``by``, or for each of ``rows`` in their order.
+
+    Where ``by`` is several columns, the key of a row is a tuple. ``name`` turns keys into text.
+    """
+    groups = dict(iter(results.groupby(by if isinstance(by, str) else [*by], sort=False)))
+    body = []
+    for key in groups if rows is None else rows:
+        group = groups.get(key, results.iloc[:0])
+        body.append([literal(name(key)), *(_filled(column.cell, values(group, **column.where)) for column in columns)])
+    return Table(caption, [corner, *(column.head for column in columns)], body, note)
+
+
+def pivot(
+    results: pd.DataFrame,
+    by: str | Sequence[str],
+    across: str,
+    cell: Cell,
+    caption: str,
+    *,
+    corner: str = "",
+    rows: Sequence[Hashable] | None = None,
+    columns: Sequence[Hashable] | None = None,
+    name: Callable[[Any], str] = str,
+    head: Callable[[Any], str] = str,
+    note: str = "",
+) -> Table:
+    """Return a table with a row for each value of the column ``by`` and a column for each value of ``across``."""
+    keys = results[across].unique() if columns is None else columns
+    heads = [Column(literal(head(key)), cell, {across: key}) for key in keys]
+    return table(results, by, heads, caption, corner=corner, rows=rows, name=name, note=note)
+
+
+def grid(results: pd.DataFrame, by: str, across: str, rows: Sequence[Any], columns: Sequence[Any]) -> np.ndarray:
+    """Return the means [rows, columns] of the values; NaN where there are none."""
+    groups = {key: group.to_numpy().mean() for key, group in results.groupby([by, across], sort=False)["value"]}
+    return np.array([[groups.get((row, column), np.nan) for column in columns] for row in rows])
+
+
+def _filled(cell: Cell, values: np.ndarray) -> str:
+    return cell(values) if len(values) else MISSING

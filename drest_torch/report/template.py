@@ -1,0 +1,229 @@
+"""The prose of a report: a template in Markdown with Jinja2, and the blocks that it asks for.
+
+Text that a template shows through ``{{ … }}`` is escaped for Markdown, unless a filter or function of this module, a
+macro or ``{% set %}…{% endset %}`` made it. A line that has nothing but ``{% … %}`` on it leaves no trace.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from drest_torch.errors import StudyError
+from drest_torch.report import markdown
+from drest_torch.report.blocks import Block, Commands, Details, Gallery, Lead, Plot, Prose, Section, Table
+from drest_torch.statistics.bootstrap import Interval
+
+_ALONE = re.compile(r"^[ \t]*((?:\{%(?:(?!%\}).)*%\}[ \t]*)+)\n", re.MULTILINE)
+MISSING = "–"
+
+
+def render_template(
+    path: Path, values: Mapping[str, Any], tables: Mapping[str, Table], plots: Mapping[str, Plot]
+) -> list[Block]:
+    """Return the blocks of a template: those before its first heading, then a `Section` for each ``## heading``."""
+    return _Template(path, tables, plots).render(values)
+
+
+class _Template:
+    """A template, with the blocks that it has asked for so far; `BLOCK_MARK` stands for them in its text."""
+
+    def __init__(self, path: Path, tables: Mapping[str, Table], plots: Mapping[str, Plot]) -> None:
+        self.path, self.tables, self.plots = path, tables, plots
+        self.blocks: list[Block] = []
+        self.placed: set[int] = set()
+
+    def render(self, values: Mapping[str, Any]) -> list[Block]:
+        functions = {
+            "table": self.table,
+            "plot": self.plot,
+            "gallery": self.gallery,
+            "details": self.details,
+            "lead": self.lead,
+            "commands": lambda lines: self._mark(Commands(list(lines))),
+        }
+        environment = jinja2.Environment(autoescape=True, finalize=_shown, undefined=jinja2.StrictUndefined)
+        environment.filters |= FILTERS
+        source = _ALONE.sub(r"\1{#\n#}", self.path.read_text("utf-8"))
+        try:
+            text = environment.from_string(source).render(
+                {**values, "tables": self.tables, "plots": self.plots, **functions}
+            )
+        except jinja2.TemplateError as error:
+            raise StudyError(f"{self.path}:{_line(error)}: {error.message}") from error
+        blocks = self._parse(text)
+        if len(self.placed) < len(self.blocks):
+            lost = next(block for index, block in enumerate(self.blocks) if index not in self.placed)
+            kind = type(lost).__name__.lower()
+            raise StudyError(
+                f"{self.path}: a {kind} is asked for where no block can stand, such as in a note or a caption; "
+                "put it on a line of its own"
+            )
+        return blocks
+
+    # --------------------------------------------------------------------- functions of templates
+
+    def table(self, name: str, caller: Callable[[], str] | None = None) -> Markup:
+        """Show a table; the content of ``{% call table("name") %}`` is its note."""
+        table = self._named(self.tables, name, "table")
+        return self._mark(replace(table, note=_sentence(caller)) if caller else table)
+
+    def plot(self, name: str, caller: Callable[[], str] | None = None) -> Markup:
+        """Show a plot; the content of ``{% call plot("name") %}`` is its caption."""
+        plot = self._named(self.plots, name, "plot")
+        return self._mark(replace(plot, caption=_sentence(caller)) if caller else plot)
+
+    def gallery(self, *names: str) -> Markup:
+        """Show plots side by side."""
+        plots = [self._named(self.plots, name, "plot") for name in names]
+        return self._mark(Gallery(plots)) if plots else Markup("")
+
+    def details(self, summary: str, caller: Callable[[], str]) -> Markup:
+        """Fold the content of ``{% call details("summary") %}`` away."""
+        return self._mark(Details(_shown(summary), self._parse(caller())))
+
+    def lead(self, caller: Callable[[], str]) -> Markup:
+        """Set the content of ``{% call lead() %}`` larger."""
+        return self._mark(Lead(_sentence(caller)))
+
+    def _named(self, blocks: Mapping[str, Any], name: str, kind: str) -> Any:
+        if name not in blocks:
+            names = ", ".join(blocks) or "none at all"
+            raise StudyError(f"{self.path}: shows the {kind} '{name}', which the study does not have; it has {names}")
+        return blocks[name]
+
+    def _mark(self, block: Block) -> Markup:
+        self.blocks.append(block)
+        return Markup(f"\n\n\ue000{len(self.blocks) - 1}\ue001\n\n")
+
+    # ------------------------------------------------------------------------------------- parsing
+
+    def _parse(self, text: str) -> list[Block]:
+        """Return the blocks of rendered Markdown; headings of two and three ``#`` begin sections."""
+        lines, tokens = text.split("\n"), markdown.PARSER.parse(text)
+        root: list[Block] = []
+        section = blocks = root
+        for index, token in enumerate(tokens):
+            if token.level or token.map is None:  # not the beginning of a block of this text
+                continue
+            inside = tokens[index + 1] if token.nesting == 1 else token
+            mark = markdown.BLOCK_MARK.fullmatch(inside.content) if token.type == "paragraph_open" else None
+            if mark:
+                self.placed.add(int(mark[1]))
+                blocks.append(self.blocks[int(mark[1])])
+            elif token.type == "heading_open" and token.tag in ("h2", "h3"):
+                parent, blocks = root if token.tag == "h2" else section, []
+                parent.append(Section(markdown.words(inside), blocks))
+                section = blocks if token.tag == "h2" else section
+            elif token.type == "heading_open":
+                raise StudyError(f"{self.path}: '{inside.content}' is no heading of two or three #, the only kinds")
+            elif token.type == "fence":
+                blocks.append(Commands(token.content.rstrip("\n").split("\n")))
+            else:
+                blocks.append(Prose("\n".join(lines[token.map[0] : token.map[1]]).rstrip()))
+        return root
+
+
+def _line(error: jinja2.TemplateError) -> int | None:
+    """Return the line of a template that an error came from."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
+
+
+def _sentence(caller: Callable[[], str]) -> str:
+    return " ".join(caller().split())
+
+
+def _shown(value: Any) -> Any:
+    """Return what stands in a template for a value: text is escaped for Markdown."""
+    if value is None:
+        return MISSING
+    return Markup(markdown.literal(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+# ------------------------------------------------------------------------------------------- filters
+
+
+def num(value: float | None, digits: int = 3) -> str:
+    """``0.951``; a dash for what is missing."""
+    if value is None or np.isnan(value):
+        return MISSING
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # adding 0 turns −0.000 into 0.000
+
+
+def percent(value: float | None, digits: int = 0) -> str:
+    """``95 %``"""
+    return MISSING if value is None or np.isnan(value) else f"{num(100 * value, digits)} %"
+
+
+def thousands(value: float | None) -> str:
+    """``131,072``"""
+    return MISSING if value is None or np.isnan(value) else f"{value:,.0f}"
+
+
+def short(value: float) -> str:
+    """``1.25``, ``1,250`` or ``1e6``: a number of any size in few characters."""
+    if value < 9.95:
+        return f"{value:.2f}"
+    if value < 9999.5:
+        return f"{value:,.0f}"
+    digits, _, power = f"{value:.0e}".partition("e+")
+    return f"{digits}e{int(power)}"
+
+
+def general(value: float) -> str:
+    """``0.9``, ``64``: a setting, with no more digits than it has."""
+    return f"{value:g}"
+
+
+def mean_sd(values: Sequence[float] | None, digits: int = 3) -> str:
+    """``0.951 ± 0.012``, of a pair."""
+    return MISSING if values is None else f"{num(values[0], digits)} ± {num(values[1], digits)}"
+
+
+def interval(values: Interval | Sequence[float] | None, digits: int = 3) -> str:
+    """``0.951 (0.940-0.962)``, of an `Interval` or its three numbers."""
+    if values is None:
+        return MISSING
+    return (values if isinstance(values, Interval) else Interval(*values)).text(digits)
+
+
+def verdict(value: bool, yes: str = "yes", no: str = "no") -> Markup:
+    """**yes** or **no**, or other words for them."""
+    return Markup(f"**{yes if value else no}**")
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def listed(values: Sequence[Any], last: str = "and") -> Markup:
+    """``a, b and c``"""
+    *others, end = [Markup(_shown(value)) for value in values] or [Markup(MISSING)]
+    return Markup(f" {last} ").join([Markup(", ").join(others), end]) if others else end
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "num": num,
+    "percent": percent,
+    "thousands": thousands,
+    "short": short,
+    "general": general,
+    "mean_sd": mean_sd,
+    "interval": interval,
+    "verdict": verdict,
+    "plural": plural,
+    "listed": listed,
+    "code": lambda value: Markup(markdown.code(str(value))),
+}
