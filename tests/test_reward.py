@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -147,6 +148,27 @@ def test_without_the_factor_each_length_adds_a_strictly_concave_term(episodes, l
     slopes = closed.diff()
     assert (slopes.diff() <= 1e-13).all()
     assert (slopes[:20].diff() < 0).all()
+
+
+@pytest.mark.parametrize("changed", [1, 2, 4, 6])
+def test_without_the_factor_each_step_of_the_lemma_raises_the_return(changed):
+    """Lemma D.2 with λ^N: x is chosen with μ + Δ and y with μ − Δ, and from some mini-episode on both with μ."""
+    lam, mean, more, episodes = Fraction(9, 10), Fraction(2, 5), Fraction(3, 10), 6
+
+    def total(neutral_from):
+        chances = [mean + more if i < neutral_from else mean for i in range(1, episodes + 1)]
+        value = Fraction(0)
+        for of_length in (chances, [2 * mean - chance for chance in chances]):
+            discount = Fraction(1)
+            for chance in of_length:
+                value += chance * discount
+                discount *= 1 - (1 - lam) * chance
+        return value
+
+    before = [(1 - (1 - lam) * (mean + sign * more)) ** (changed - 1) for sign in (1, -1)]
+    rise = more * (before[1] - before[0]) * (1 - mean * (1 - lam)) ** (episodes - changed)
+    assert total(changed) - total(changed + 1) == rise
+    assert rise > 0 if changed > 1 else rise == 0
 
 
 def test_exact_gradients_of_the_whole_meta_episode_learn_to_be_neutral_without_the_factor():
