@@ -5,7 +5,8 @@ is λ^(N − (i−1)/k) · c/m, where N is how often the chosen trajectory-lengt
 meta-episode, k how many lengths there are, and m the most that can be collected given the length.
 
 A `Reward` says how mini-episodes are paid, and `MetaEpisodes` keeps the counts of a batch of slots and pays them. The
-functions above them are the formulas, one by one.
+functions above them are the formulas, one by one; with ``num_lengths=inf`` they leave out the normalising factor
+λ^(−(i−1)/k), which goes to 1 as k grows.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def test_a_group_side_by_side_is_the_mean_over_orders(normalise):
 def test_the_normalising_factor_is_all_that_is_left_out_of_other_groups():
     """E that is not the size of the group: without the factor no discount is above 1, and 1 where none is alike."""
     with_it, without = (
-        Reward(0.8, episodes_per_meta=9, normalise=each).group_discounts(2, 4) for each in (True, False)
+        Reward(0.8, episodes_per_meta=9, normalise=normalise).group_discounts(2, 4) for normalise in (True, False)
     )
     assert torch.equal(with_it[2], group_discount(2, 4, 9, 0.8))
     assert torch.equal(without[1], without[2])
@@ -117,7 +117,7 @@ def values_of(choices, episodes, normalise, lam=0.9):
 
 def simplex(k, points=60):
     """Return all choices among k lengths on a grid that has 1/k on it [n, k]."""
-    shares = [each for each in itertools.product(range(points + 1), repeat=k) if sum(each) == points]
+    shares = [counts for counts in itertools.product(range(points + 1), repeat=k) if sum(counts) == points]
     return torch.tensor(shares, dtype=torch.float64) / points
 
 
@@ -293,7 +293,7 @@ def test_the_kernel_pays_random_histories_as_the_pay_master_does(seed):
     for column, coins, best, paid, k in kernel_history(reward, 60, seed):
         if meta is None or meta.played().item() == reward.episodes_per_meta:
             meta = MetaEpisodes(reward, 1, k)
-        expected, _ = meta.pay(*(torch.tensor([each]) for each in (coins, column, k, best)))
+        expected, _ = meta.pay(*(torch.tensor([value]) for value in (coins, column, k, best)))
         assert paid == pytest.approx(expected.item(), rel=1e-5)
         seen.add((column, paid > 0))
     assert len(seen) >= 5

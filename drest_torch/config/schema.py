@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         name: str
         group: int
 else:
-    _TYPES = {"name": str, **{each.name: get_type_hints(Reward)[each.name] for each in fields(Reward)}, "group": int}
+    _TYPES = {"name": str, **{entry.name: get_type_hints(Reward)[entry.name] for entry in fields(Reward)}, "group": int}
     RewardConfig = make_dataclass("RewardConfig", [(name, kind, MISSING) for name, kind in _TYPES.items()])
     RewardConfig.__module__ = __name__
 
