@@ -64,8 +64,8 @@ class _Template:
             lost = next(block for index, block in enumerate(self.blocks) if index not in self.placed)
             kind = type(lost).__name__.lower()
             raise StudyError(
-                f"{self.path}: a {kind} is asked for where no block can stand, such as in a note or a caption; put it on a "
-                "line of its own"
+                f"{self.path}: a {kind} is asked for where no block can stand, such as in a note or a caption; "
+                "put it on a line of its own"
             )
         return blocks
 
