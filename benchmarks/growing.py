@@ -54,7 +54,7 @@ def side_by_side(bench: Bench, agents: int) -> Work:
     """A turn of a run with so many agents; nothing is written."""
     overrides = [f"agents={agents}", "lockstep=true", "algo.episodes=128", "levels=example", f"device={bench.device}"]
     trained = Run(composed(overrides), Path())
-    return once(trained._update)
+    return once(trained.update)
 
 
 def run(bench: Bench) -> None:

@@ -87,9 +87,9 @@ def new_run(bench: Bench, overrides: str, seed: int, folder: Path) -> Run:
 
 
 def watches(bench: Bench, run: Run) -> dict[str, Watch]:
-    found = {"own held-out levels": Watch(run.watched["heldout"])}
+    found = {"own held-out levels": Watch(run.judge.watched["heldout"])}
     if bench.peer is not None:
-        found["follow-up's levels"] = Watch(run.evaluator(read_levels(bench.peer)))
+        found["follow-up's levels"] = Watch(run.judge.evaluator(read_levels(bench.peer)))
     return found
 
 
@@ -108,7 +108,7 @@ def train(bench: Bench, overrides: str, seed: int, folder: Path) -> dict[str, Wa
     until = run.cfg.env_steps // (1 if not bench.quick else 500)
     while run.state.steps < until and _still(watched):
         began = bench.clock()
-        run._update()
+        run.update()
         bench.wait()
         seconds += bench.clock() - began
         if run.state.steps * LOOKS >= looks * until:

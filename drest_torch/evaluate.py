@@ -8,7 +8,7 @@ from typing import Any
 import hydra
 from omegaconf import OmegaConf
 
-from drest_torch import agent as saved
+from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
 from drest_torch.cli import register, stop_on_mistakes
 from drest_torch.config.schema import LIMITS, check_limits, config_folder
 from drest_torch.tracking.console import print_table
@@ -20,9 +20,8 @@ register()
 @stop_on_mistakes
 def main(cfg: Any) -> None:
     check_limits(OmegaConf.masked_copy(cfg, ["sampled", "memory_gib"]), LIMITS)
-    folder = saved.SHIPPED if cfg.run is None else Path(cfg.run)
-    agent = saved.Agent(folder, checkpoint=cfg.checkpoint, device=cfg.device)
-    levels = saved.levels_to_evaluate(agent, cfg.levels)
+    agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
+    levels = levels_to_evaluate(agent, cfg.levels)
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
     print_table(results.rows())
     if cfg.out is not None:

@@ -1,9 +1,10 @@
-"""Files that are written whole or not at all."""
+"""The one place where files are written whole or not at all."""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ from drest_torch.errors import FileError
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that, whatever happens, it is found as it was before or complete."""
-    partial = path.with_name(path.name + ".partial")
+    """Write a file so that, whatever happens, it is found as it was before or complete.
+
+    Make the folders above it where they are missing. A link at ``path`` is replaced, and what it leads to stays.
+    """
+    # Of a random name and made anew: neither another process nor a link can stand in its place.
+    partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
+        with open(partial, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -28,5 +33,11 @@ def write_whole(path: Path, data: bytes) -> None:
             partial.unlink()
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, whole or not at all."""
+    write_whole(path, text.encode())
+
+
 def write_json(path: Path, value: Any) -> None:
-    write_whole(path, (json.dumps(value, indent=2) + "\n").encode())
+    """Write a value as indented JSON, whole or not at all."""
+    write_text(path, json.dumps(value, indent=2) + "\n")

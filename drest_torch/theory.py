@@ -164,3 +164,8 @@ def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...
         left = before
     found = _polished(p[torch.tensor([*shares, left])], episodes, lam)
     return tuple(found.sort().values.tolist())
+
+
+def rule_of_thumb(num_lengths: int, lam: float) -> float:
+    """Return the E at which the curvature at 1/k changes its sign, if the mean discount at 1/k is taken to be 1."""
+    return 2 + 3 * num_lengths * lam ** (1 / num_lengths) / (1 - lam)

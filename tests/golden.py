@@ -129,14 +129,14 @@ def train(folder: Path, overrides: list[str], stops: Sequence[int] = ()) -> dict
 
 def interrupt_after(run: Any, updates: int) -> None:
     """Press Ctrl-C during the last of so many updates."""
-    update, count = run._update, itertools.count(1)
+    update, count = run.update, itertools.count(1)
 
     def counted() -> Any:
         if next(count) == updates:
             signal.raise_signal(signal.SIGINT)
         return update()
 
-    run._update = counted
+    run.update = counted
 
 
 def train_with_stops(folder: Path, of: list[str]) -> dict[str, str]:
@@ -161,7 +161,7 @@ def study(folder: Path, overrides: list[str]) -> dict[str, str]:
 def evaluate(folder: Path, overrides: list[str]) -> dict[str, str]:
     """Evaluate the agent that comes with the project."""
     cfg = composed("evaluate", overrides)
-    agent = saved.Agent(saved.SHIPPED, device=cfg.device)
+    agent = saved.Agent.load(saved.SHIPPED, device=cfg.device)
     results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
     return {"weights": digest_arrays(agent.policy.state_dict().values()), "summary": digest_names(results.record())}
 

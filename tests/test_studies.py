@@ -15,8 +15,9 @@ from omegaconf import OmegaConf
 from drest_torch.cli import help_text, register
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError, StudyError
-from drest_torch.jobs.local import run_jobs
-from drest_torch.jobs.store import Job, Store
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.studies.runner import Settings, run_studies

@@ -16,8 +16,10 @@ from omegaconf import OmegaConf
 from drest_torch.cli import register
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.local import Local, run_jobs
-from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.store import Store
 from drest_torch.report import html as pages
 from drest_torch.report.blocks import Page
 from drest_torch.report.html import write_page

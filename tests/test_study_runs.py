@@ -25,8 +25,10 @@ from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Evaluator
 from drest_torch.jobs import training_job as runs
-from drest_torch.jobs.local import Local, run_jobs
-from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import configured, train, training_jobs
 from drest_torch.training.run import Run
 from envs.levels import world
@@ -218,7 +220,7 @@ def test_a_run_on_several_levels_has_their_values(tmp_path: Path) -> None:
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, updates: int, what: Any) -> None:
     """Let it happen in the update after so many."""
-    update = Run._update
+    update = Run.update
     count = 0
 
     def counted(run: Run) -> Any:
@@ -228,7 +230,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, updates: int, what: Any) -> Non
             what()
         return update(run)
 
-    monkeypatch.setattr(Run, "_update", counted)
+    monkeypatch.setattr(Run, "update", counted)
 
 
 def stop() -> None:
@@ -263,7 +265,7 @@ def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(
     job: Job, whole: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, result = whole
-    monkeypatch.setattr(Run, "_update", power_cut)
+    monkeypatch.setattr(Run, "update", power_cut)
     again = train(job.spec, folder)
     same(again, result)
     assert again.numbers["wall_seconds"] == result.numbers["wall_seconds"]

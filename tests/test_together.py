@@ -34,7 +34,7 @@ def test_each_agent_of_a_run_is_as_it_would_be_alone(tmp_path, algo):
             single.learner.set_progress(0.0)
             single.learner.reward = single.reward
             single.turn.take(single.learner)
-    together = [torch.cat([p.flatten() for p in policy.parameters()]) for policy in run._policies()]
+    together = [torch.cat([p.flatten() for p in policy.parameters()]) for policy in run.policies()]
     for mine, single in zip(together, singles, strict=True):
         expected = torch.cat([p.flatten() for p in single.learner.policy.parameters()])
         assert torch.allclose(mine, expected, atol=1e-5)
@@ -84,7 +84,7 @@ def test_an_agent_goes_on_alone(tmp_path):
     assert single.state.steps == 100
     for each in (run, single):
         each.turn.take(_ready(each))
-    for one, other in zip(run._policies()[1].parameters(), single.learner.policy.parameters(), strict=True):
+    for one, other in zip(run.policies()[1].parameters(), single.learner.policy.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
 
 

@@ -16,7 +16,8 @@ from omegaconf import OmegaConf
 from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import step_checkpoints
-from drest_torch.training.run import load_config, resume, start
+from drest_torch.training.folder import load_config
+from drest_torch.training.run import resume, start
 from envs.levels import LevelError, world, write_levels
 from tests.helpers.runs import FEW, arguments, configured, metrics, same_run, stop_after, weights
 from tests.helpers.wandb_reader import finished_files, read_history, read_summary
@@ -105,7 +106,7 @@ def test_a_batch_may_be_without_the_chances_that_the_levels_have(tmp_path, algo)
     chances = [level.buttons[0].chance for level in run.levels.train]
     assert min(chances) < 1 == max(chances)
     for _ in range(9):
-        run._update()
+        run.update()
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
@@ -116,7 +117,7 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(run, "_update", twice)
+    monkeypatch.setattr(run, "update", twice)
     with pytest.raises(KeyboardInterrupt):
         run.train()
     assert signal.getsignal(signal.SIGINT) is before
@@ -162,8 +163,8 @@ def wait_for_lines(process, file, more):
 def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path, monkeypatch):
     start(configured(tmp_path / "whole")).train()
     run = start(configured(tmp_path / "killed"))
-    update = run._update
-    monkeypatch.setattr(run, "_update", lambda: update() if run.state.updates < 1 else _power_cut())
+    update = run.update
+    monkeypatch.setattr(run, "update", lambda: update() if run.state.updates < 1 else _power_cut())
     with pytest.raises(SystemError):
         run.train()
     assert not step_checkpoints(tmp_path / "killed" / "checkpoints")

@@ -13,7 +13,7 @@ from omegaconf import MISSING, OmegaConf
 from algos import tabular
 from algos.tabular_kernel import State, new_state, play
 from drest_torch.evaluation.tabular import Tables, check_finite, tabulate
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import solve
 from envs.levels import Level, world

@@ -19,7 +19,7 @@ from drest_torch.config.schema import Config, check_values, config_folder, schem
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Prepared
 from drest_torch.files import write_whole
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import Run, resume
@@ -119,7 +119,7 @@ def trained(spec: dict[str, Any], folder: Path) -> tuple[Run, Result]:
         for name in ("usefulness", "neutrality"):
             arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
         if len(levels) == 1:
-            arrays |= {f"{split}/{name}": value for name, value in _one_level(run, run.watched[split]).items()}
+            arrays |= {f"{split}/{name}": value for name, value in _one_level(run, run.judge.watched[split]).items()}
     return run, Result(numbers, arrays)
 
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from drest_torch.errors import UserError
+from drest_torch.files import write_text
 
 MODES = ("offline", "online", "disabled")
 
@@ -56,9 +57,7 @@ class JsonLines:
     def __init__(self, path: Path, continue_from: int = 0) -> None:
         self.path = path
         self.earlier = [row for row in read_metrics(path) if row["step"] <= continue_from] if continue_from else []
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text("".join(map(_line, self.earlier)), encoding="utf-8")
-        os.replace(partial, path)
+        write_text(path, "".join(map(_line, self.earlier)))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         with self.path.open("a", encoding="utf-8") as file:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from drest_torch.jobs.store import Failure, Job, Result, Store
+from drest_torch.jobs.job import Failure, Job, Result
+from drest_torch.jobs.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
@@ -105,8 +106,8 @@ def stops(spec: dict[str, Any], folder: Path) -> Result:
 def dies(spec: dict[str, Any], folder: Path) -> Result:
     _begin(folder)
     print("before the end", flush=True)
-    if spec["how"] == "exit":
-        os._exit(7)
+    if "status" in spec:
+        os._exit(spec["status"])
     os.kill(os.getpid(), spec["how"])
     time.sleep(PATIENCE)
     raise AssertionError("still alive")
@@ -129,8 +130,9 @@ def waits(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def is_deaf(spec: dict[str, Any], folder: Path) -> Result:
-    """Waits too, and cannot be interrupted."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Waits too, and cannot be asked to stop."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_IGN)
     return waits(spec, folder)
 
 
@@ -203,7 +205,7 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
 
     first = not (folder / "calls").exists()
     _begin(folder)
-    update, count = Run._update, 0
+    update, count = Run.update, 0
 
     def counted(run: Run) -> dict[str, float]:
         nonlocal count
@@ -216,11 +218,11 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
         count += 1
         return update(run)
 
-    Run._update = counted  # type: ignore[method-assign]
+    Run.update = counted  # type: ignore[method-assign]
     try:
         return runs.train(spec, folder)
     finally:
-        Run._update = update  # type: ignore[method-assign]
+        Run.update = update  # type: ignore[method-assign]
 
 
 def meets(spec: dict[str, Any], folder: Path) -> Result:

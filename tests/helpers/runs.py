@@ -49,7 +49,7 @@ def same_run(one, two):
 
 def stop_after(run, updates, monkeypatch):
     """Press Ctrl-C during the last of so many updates."""
-    update = run._update
+    update = run.update
     count = 0
 
     def counted():
@@ -59,7 +59,7 @@ def stop_after(run, updates, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return update()
 
-    monkeypatch.setattr(run, "_update", counted)
+    monkeypatch.setattr(run, "update", counted)
 
 
 def train(folder: Path, *overrides: str) -> Path:
