@@ -59,3 +59,13 @@ def test_a_network_of_ones_own_is_trained(tmp_path: Path, monkeypatch: pytest.Mo
     ]
     assert [len(gain) for gain in gains] == [16, 16]
     assert not any(torch.equal(gain, torch.ones(16)) for gain in gains)
+
+
+def test_a_logger_of_ones_own_is_told_of_every_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = follow("A logger", tmp_path, monkeypatch)
+    evaluated = [row for row in metrics(run.folder) if "eval/train/usefulness" in row]
+    assert len(evaluated) == 3
+    lines = [f"{row['step']} {row['eval/train/usefulness']:.3f}" for row in evaluated]
+    assert capsys.readouterr().out.splitlines() == lines

@@ -10,6 +10,7 @@ from algos import ALGORITHMS
 from algos.networks import NETWORKS
 from drest_torch.errors import ConfigError
 from drest_torch.registry import Registry
+from drest_torch.tracking.sinks import SINKS
 
 SHAPES = Registry("shape", "shapes.{}_shape", ("draw", "AREA"), "test.shapes")
 FILES = {
@@ -73,3 +74,5 @@ def test_every_kind_of_this_project_is_found_and_nothing_else() -> None:
     assert not {"base", "batch", "networks"} & set(ALGORITHMS)
     assert {"mlp", "symmetric", "convolutional"} <= set(NETWORKS)
     assert not {"base", "policy", "stacked"} & set(NETWORKS)
+    assert "wandb" in set(SINKS)
+    assert not {"sinks", "progress", "console"} & set(SINKS)

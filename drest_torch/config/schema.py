@@ -25,7 +25,8 @@ from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import MAX_NOISE_BITS, NOISE_KINDS
 from drest_torch.registry import Registry
 from drest_torch.reward import COUNTINGS
-from drest_torch.tracking.sinks import MODES, LoggerConfig
+from drest_torch.tracking.sinks import SINKS, LoggerConfig
+from drest_torch.tracking.wandb_sink import MODES
 from envs.dynamics.observations import OBSERVATIONS
 
 
@@ -187,6 +188,8 @@ def check_values(cfg: Any) -> None:
     """Refuse a value that nothing can be done with; what only some combinations forbid is `data`'s to find."""
     ALGORITHMS.check(cfg.algo.name)
     NETWORKS.check(cfg.policy.network)
+    for name in cfg.logger.sinks:
+        SINKS.check(name)
     for key, choices in CHOICES.items():
         value = OmegaConf.select(cfg, key)  # None also where this algorithm has no such key
         if value is not None and value not in choices:
