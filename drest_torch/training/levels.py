@@ -156,10 +156,14 @@ def _check_policy(cfg: Config) -> None:
             f"policy.network={policy.network} with policy.observation={policy.observation}, {required.because}; "
             f"use policy.observation={required.observations[0]}"
         )
-    if policy.width % required.width_multiple or policy.depth < required.min_depth:
+    if policy.width % required.width_multiple:
         raise ConfigError(
-            f"policy.network={policy.network} with policy.width={policy.width} and policy.depth={policy.depth}; "
-            f"expected at least {required.min_depth} layer(s) of a multiple of {required.width_multiple} units"
+            f"policy.network={policy.network} with policy.width={policy.width}; "
+            f"use a multiple of {required.width_multiple}"
+        )
+    if policy.depth < required.min_depth:
+        raise ConfigError(
+            f"policy.network={policy.network} with policy.depth={policy.depth}; use at least {required.min_depth}"
         )
     if policy.noise and learns_from(cfg) == "world":
         raise ConfigError(
