@@ -24,7 +24,7 @@ from torch import Tensor
 
 from algos.base import NetworkConfig, NetworkLearner
 from algos.batch import ExactBatch
-from algos.networks.mlp import settings
+from algos.networks.policy import settings
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import expected_discount
 

@@ -12,7 +12,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from algos.networks.mlp import Policy
+from algos.networks.policy import Policy
 from drest_torch.config.schema import LevelsConfig, device_of
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import Evaluation, Prepared

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from algos.networks.base import Size
 from algos.networks.convolutional import AGENT, COIN, DELAY, TIME, WALL, alike
-from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.policy import Critic, Policy
 from algos.networks.stacked import Stacked
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import GridObservation
@@ -21,8 +22,8 @@ def made(shape, *, noise=0, once=True, width=16, depth=2, context=1, scale=0.3):
     """A policy and a critic with weights far from where they begin."""
     torch.manual_seed(0)
     shared = {"scale": torch.ones(()), "noise": noise, "symmetries": group()}
-    policy = Policy(shape, NUM_ACTIONS, Size(width, depth, "silu", True, once), **shared)
-    critic = Critic(shape, Size(width, depth, "tanh", True, once), context=context, **shared)
+    policy = Policy(shape, NUM_ACTIONS, Size(width, depth, "silu", "convolutional", once), **shared)
+    critic = Critic(shape, Size(width, depth, "tanh", "convolutional", once), context=context, **shared)
     for parameter in [*policy.parameters(), *critic.parameters()]:
         parameter.data += scale * torch.randn_like(parameter)
     return policy, critic

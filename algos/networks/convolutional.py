@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from algos.networks.symmetric import SymmetricMLP, Symmetries, orthogonal, to_all_blocks
+from algos.networks.base import Requirements, Signature, Size, Symmetries
+from algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
 
 WALL, COIN, DELAY, AGENT, TIME = range(5)
 """The planes of an observation (`envs.dynamics.observations.GridObservation`); there may be one more, of the map."""
@@ -26,6 +27,28 @@ LARGE_DELAY = 8
 ASKING = 128, 2
 """Units and hidden layers of the MLP that a state asks."""
 SMALL = 1e-5
+
+REQUIRES = Requirements(
+    observations=("grid",),
+    because="which is no planes of a map",
+    symmetries="cells",
+    width_multiple=8,
+    min_depth=1,
+    reads_maps=True,
+)
+
+
+def build(signature: Signature, size: Size) -> nn.Module:
+    assert signature.symmetries is not None
+    layers = size.width, size.depth, size.new_activation()
+    return MapNet(
+        signature.shape[0],
+        signature.further,
+        signature.symmetries,
+        *layers,
+        once=size.once,
+        last_gain=signature.last_gain,
+    )
 
 
 class MapNet(nn.Module):

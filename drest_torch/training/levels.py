@@ -9,13 +9,13 @@ from typing import Any, cast
 import torch
 from omegaconf import MISSING, OmegaConf
 
+from algos.networks import requirements
 from drest_torch.config.schema import Config, GeneratorConfig, LevelsConfig, check_values, device_of, learns_from
 from drest_torch.errors import ConfigError
 from drest_torch.files import write_whole
 from envs.generation import splits
 from envs.generation import stream as generator
 from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
-from envs.levels.symmetry import NUM_SYMMETRIES
 
 
 @dataclass(frozen=True)
@@ -150,21 +150,20 @@ def check(cfg: Config, levels: Levels) -> None:
 
 
 def _check_policy(cfg: Config) -> None:
-    policy = cfg.policy
-    if policy.network == "symmetric" and policy.observation == "vector":
+    policy, required = cfg.policy, requirements(cfg.policy.network)
+    if required.observations and policy.observation not in required.observations:
         raise ConfigError(
-            "policy.network=symmetric, but the vector observation shows no map that could be turned; "
-            "use policy.observation=centred"
+            f"policy.network={policy.network} with policy.observation={policy.observation}, {required.because}; "
+            f"use policy.observation={required.observations[0]}"
         )
-    if policy.network == "convolutional" and policy.observation != "grid":
+    if policy.width % required.width_multiple:
         raise ConfigError(
-            f"policy.network=convolutional with policy.observation={policy.observation}, which is no planes of a map; "
-            "use policy.observation=grid"
+            f"policy.network={policy.network} with policy.width={policy.width}; "
+            f"use a multiple of {required.width_multiple}"
         )
-    if policy.network != "mlp" and (policy.width % NUM_SYMMETRIES or policy.depth == 0):
+    if policy.depth < required.min_depth:
         raise ConfigError(
-            f"policy.network={policy.network} with policy.width={policy.width} and policy.depth={policy.depth}; "
-            f"expected at least one layer of a multiple of {NUM_SYMMETRIES} units"
+            f"policy.network={policy.network} with policy.depth={policy.depth}; use at least {required.min_depth}"
         )
     if policy.noise and learns_from(cfg) == "world":
         raise ConfigError(

@@ -1,6 +1,6 @@
 """Networks of tests."""
 
-from algos.networks.symmetric import Symmetries
+from algos.networks.base import Symmetries
 from envs.levels.symmetry import turned_actions, turned_cells
 
 
