@@ -69,8 +69,6 @@ class Learner(ABC):
     """What an update is given: played mini-episodes (`Batch`), levels with their outcome in closed form
     (`ExactBatch`), or nothing but the number of mini-episodes to play in a world of its own."""
     needs_critic = False
-    reward: Any = None
-    """λ, E and whether coins are divided by m, as they are now; set by whoever trains."""
 
     def __init__(self, policy: Any, critic: Any, config: Any, draws: Draws | torch.Generator) -> None:
         self.policy, self.critic, self.config, self.draws = policy, critic, config, Draws.of(draws)

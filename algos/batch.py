@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from algos.generators import Draws
+from drest_torch.reward import Reward
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,8 @@ class ExactBatch:
     """[B, K] m(l)"""
     num_lengths: Tensor
     """[B] k"""
+    reward: Reward
+    """How mini-episodes are paid."""
 
 
 def sample(logits: Tensor, uniform: Tensor) -> Tensor:

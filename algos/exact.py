@@ -25,8 +25,6 @@ from torch import Tensor
 from algos.base import NetworkConfig, NetworkLearner
 from algos.batch import ExactBatch
 from algos.networks.policy import settings
-from drest_torch.metrics import share_of_best
-from drest_torch.reward import expected_discount
 
 STATES_AT_ONCE = 4096
 """The network runs on so many states at a time, which fit into the caches of a processor."""
@@ -91,15 +89,12 @@ class Exact(NetworkLearner):
         return self.policy(*repeated).reshape(len(observation), -1)
 
     def objective(self, batch: ExactBatch, probability: Tensor, coins: Tensor) -> Tensor:
-        """[B] expected return of a mini-episode, averaged over its meta-episode, from P(L = l) and P(L = l) times the
-        coins collected then."""
-        best = batch.best_return.to(coins.dtype)
-        preliminary = share_of_best(coins, best) if self.reward.divide_by_best else coins
-        k = batch.num_lengths.unsqueeze(-1)
-        discount = expected_discount(probability, k, self.reward.episodes_per_meta, self.reward.lam)
-        if self.config.credit == "mini":
-            discount = discount.detach()
-        return (preliminary * discount).sum(-1) / self.reward.episodes_per_meta
+        """Return [B] the expected return of a mini-episode, averaged over its meta-episode, from P(L = l) and P(L = l)
+        times the coins collected then."""
+        reward = batch.reward
+        preliminary = reward.preliminary(coins, batch.best_return.to(coins.dtype))
+        expected = reward.expected_return(probability, preliminary, batch.num_lengths, credit=self.config.credit)
+        return expected / reward.episodes_per_meta
 
 
 def mattering(gradient: Tensor, left_out: float) -> Tensor:

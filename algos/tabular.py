@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from algos.base import Learner
 from algos.networks.base import Size, Symmetries
 from algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
+from drest_torch.reward import Reward
 
 GRADIENTS = ("softmax", "behaviour")
 
@@ -139,28 +140,30 @@ def schedule(config: Schedule, played: int) -> tuple[float, float]:
 def rules_for(
     agents: int,
     config: Schedule,
-    divisor: Sequence[float],
+    reward: Reward,
     *,
-    lam: float,
-    gamma: float,
-    episodes_per_meta: int,
-    clip: float | None = None,
+    num_lengths: int,
+    divisor: Sequence[float],
     learns_divisor: bool = False,
 ) -> Rules:
-    """Agents that differ in nothing but their streams, all on level 0."""
+    """Return the rules of agents that differ in nothing but their streams, all on level 0, which has k lengths.
+
+    ``divisor`` is what coins are divided by, given each length; `Reward.divide_by_best` is not asked.
+    """
 
     def each(value: Any, kind: type = float) -> np.ndarray:
         return np.repeat(np.array([value], kind), agents, 0)
 
     return Rules(
         level=each(0, int),
-        lam=each(lam),
-        gamma=each(gamma),
+        lam=each(reward.lam),
+        normaliser=each(reward.normaliser(num_lengths)),
+        gamma=each(reward.gamma),
         discount_bumps=each(config.discount_bumps, bool),
-        episodes_per_meta=each(episodes_per_meta, int),
+        episodes_per_meta=each(reward.episodes_per_meta, int),
         divisor=each(list(divisor)),
         learns_divisor=each(learns_divisor, bool),
-        clip=each(math.inf if clip is None else clip),
+        clip=each(math.inf if reward.clip is None else reward.clip),
         lr=each([config.lr, config.lr_end]),
         epsilon=each([config.epsilon, config.epsilon_end]),
         decay_episodes=each(config.decay_episodes, int),

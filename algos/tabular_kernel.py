@@ -2,6 +2,11 @@
 
 What becomes of an agent follows from its rules and its stream alone, however many others are trained
 beside it.
+
+The kernel counts and pays for itself, as compiled code cannot call `drest_torch.reward`; tests/test_reward.py ties the
+two on random histories. It pays each coin when it is collected, so that a clip is one of a coin, where `Reward.clip` is
+one of a mini-episode. A discount larger than any float makes logits that are not finite, which
+`drest_torch.evaluation.tabular.check_finite` refuses.
 """
 
 from __future__ import annotations
@@ -36,8 +41,6 @@ class Worlds(NamedTuple):
     """[B] time left at the start."""
     column: np.ndarray
     """[B, T + 1] the number of a trajectory-length among the level's lengths."""
-    num_lengths: np.ndarray
-    """[B] k."""
 
 
 class Rules(NamedTuple):
@@ -47,6 +50,8 @@ class Rules(NamedTuple):
     """[A] the level that it plays."""
     lam: np.ndarray
     """[A] λ; 1 for the default reward."""
+    normaliser: np.ndarray
+    """[A] k, as the normalising factor λ^(−(i−1)/k) has it."""
     gamma: np.ndarray
     """[A] γ."""
     discount_bumps: np.ndarray
@@ -172,16 +177,16 @@ def _mini_episode(worlds: Worlds, rules: Rules, state: State, agent: int, steps:
     if left > 0:
         state.cut_off[agent] += 1
         return
-    paid = _discount_over_divisor(worlds, rules, state, agent, worlds.column[level, tick], total)
+    paid = _discount_over_divisor(rules, state, agent, worlds.column[level, tick], total)
     _learn(logits, steps, count, lr, paid, rules.clip[agent])
 
 
 @njit
-def _discount_over_divisor(worlds: Worlds, rules: Rules, state: State, agent: int, length: int, total: float) -> float:
-    """λ^(N − (i−1)/k) ÷ m for the mini-episode that has just ended, which is counted then."""
+def _discount_over_divisor(rules: Rules, state: State, agent: int, length: int, total: float) -> float:
+    """Return λ^(N − (i−1)/k) ÷ m for the mini-episode that has just ended, and count it."""
     state.best_seen[agent, length] = max(state.best_seen[agent, length], total)
     divisor = state.best_seen[agent, length] if rules.learns_divisor[agent] else rules.divisor[agent, length]
-    exponent = state.chosen_before[agent, length] - state.in_meta[agent] / worlds.num_lengths[rules.level[agent]]
+    exponent = state.chosen_before[agent, length] - state.in_meta[agent] / rules.normaliser[agent]
     state.chosen_before[agent, length] += 1
     state.in_meta[agent] += 1
     if state.in_meta[agent] == rules.episodes_per_meta[agent]:

@@ -25,8 +25,10 @@ from algos.networks.policy import Critic, Policy
 from drest_torch import DReSTReward
 from drest_torch.cli import register
 from drest_torch.config.schema import algorithms, config_folder
+from drest_torch.reward import Reward
 from drest_torch.rollout import collector as collection
 from drest_torch.rollout.lockstep import LockstepCollector
+from drest_torch.training.build import reward_of
 from envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from envs.dynamics.observations import make_observation
 from envs.exact.solver import solve
@@ -47,7 +49,7 @@ class Setting:
     algo: str
     size: Size
     config: Any
-    reward: collection.Reward
+    reward: Reward
     envs: int
     steps: int
     """of each environment for one update"""
@@ -66,15 +68,15 @@ def setting_of(algo: str, *, envs: int = 0, steps: int = 0, **changes: Any) -> S
     """Our defaults, with these changes to the algorithm's values."""
     cfg = composed([f"algo={algo}"])
     values: Any = OmegaConf.to_container(cfg.algo, resolve=True)
-    given, policy = cfg.reward, cfg.policy
+    policy = cfg.policy
     return Setting(
         algo,
         Size(policy.width, policy.depth, policy.activation),
         SimpleNamespace(**(values | changes)),
-        collection.Reward(given.lam, given.gamma, given.episodes_per_meta, given.counting),
+        reward_of(cfg),
         envs=envs or values["episodes"],
         steps=steps,
-        group=given.group,
+        group=cfg.reward.group,
     )
 
 

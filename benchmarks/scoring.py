@@ -120,15 +120,13 @@ def train(bench: Bench, overrides: str, seed: int, folder: Path) -> dict[str, Wa
 
 def stable_baselines(bench: Bench, folder: Path) -> dict[str, Watch]:
     """Its PPO on the same levels for some seconds, over which its schedules run."""
-    from benchmarks.plain import meta_reward
+    from benchmarks.plain import in_order
     from benchmarks.sb3 import StableBaselines, TensorVecEnv
     from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     run = new_run(bench, "algo=ppo", 0, folder)
     setting = setting_of("ppo", envs=bench.size(256, 8), steps=bench.size(128, 8))
-    vector = GridworldVectorEnv(
-        run.levels.train, setting.envs, observation="centred", reward=meta_reward(setting.reward)
-    )
+    vector = GridworldVectorEnv(run.levels.train, setting.envs, observation="centred", reward=in_order(setting.reward))
     trainer, watched = StableBaselines(TensorVecEnv(vector), setting), watches(bench, run)
     seconds, steps, limit = 0.0, 0, 0.1 if bench.quick else SB3_SECONDS
     while seconds < limit and _still(watched):

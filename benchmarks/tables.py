@@ -22,6 +22,7 @@ from drest_torch.cli import register
 from drest_torch.config.schema import config_folder
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.jobs.tabular_job import train
+from drest_torch.reward import Reward
 from drest_torch.studies.study import all_studies, study_schemas
 from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import solve
@@ -48,7 +49,7 @@ def train_tables(agents: int, episodes: int) -> float:
     optima = solve(mdp, 0.95)
     worlds = tabulate(mdp, optima)
     divisor = optima.best_return[0].tolist()
-    rules = rules_for(agents, FIGURE_3, divisor, lam=0.9, gamma=0.95, episodes_per_meta=64)
+    rules = rules_for(agents, FIGURE_3, Reward(0.9, 0.95, 64), num_lengths=len(divisor), divisor=divisor)
     rules.lam[: agents // 2] = 1.0
     rules.divisor[: agents // 2] = 1.0
     play(worlds, rules, new_state(np.arange(agents), worlds.target.shape[1], len(divisor)), episodes)

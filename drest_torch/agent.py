@@ -20,7 +20,7 @@ from drest_torch.evaluation.summary import draw_policies, split_summary, table_r
 from drest_torch.files import write_json, write_whole
 from drest_torch.tracking.console import Row
 from drest_torch.training import levels as data
-from drest_torch.training.build import evaluator, map_size, networks
+from drest_torch.training.build import evaluator, map_size, networks, reward_of
 from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
 from drest_torch.training.folder import load_config
 from envs.dynamics.mdp import compile_levels
@@ -44,6 +44,7 @@ class Agent:
         self.folder = folder
         self.cfg = load_config(folder)
         self.device, self.cfg.device = device_of(device), device
+        self.reward = reward_of(self.cfg)
         if self.cfg.levels.generator is not None:
             # To make them takes seconds, and one is enough to know what an observation looks like.
             self.cfg.levels.train = 1
@@ -173,7 +174,9 @@ class Agent:
                 )
         if self.cfg.policy.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
-        ready = evaluator(self.cfg, levels, self.map_size, self.device, sampled=sampled, memory_gib=memory_gib)
+        ready = evaluator(
+            self.cfg, self.reward, levels, self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
+        )
         if ready.observe.shape != self.shape:
             raise ConfigError(
                 f"the levels' {self.cfg.policy.observation} observation has shape {ready.observe.shape} and the "

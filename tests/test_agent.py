@@ -24,6 +24,7 @@ from drest_torch import cli as app
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import CheckpointError, ConfigError, FileError
 from drest_torch.evaluation.exact import Evaluator, observe
+from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from drest_torch.training.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.training.run import resume
@@ -194,7 +195,7 @@ def test_private_bits_are_averaged_over(with_noise: Path) -> None:
     for parameter in agent.policy.parameters():  # in so short a time it has not learned to use its bits
         torch.nn.init.normal_(parameter, std=0.3)
     record = agent.evaluate([level]).record()["levels"][0]
-    ready = Evaluator([level], "centred", gamma=1.0, lam=0.9, episodes_per_meta=64, at_least=agent.map_size)
+    ready = Evaluator([level], "centred", reward=Reward(), at_least=agent.map_size)
     reachable = ready.unrolled(range(1))
     states, index = reachable.distinct(see_time=True)
     seen = observe(ready.observe, states)

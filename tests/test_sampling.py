@@ -14,6 +14,7 @@ from algos.networks.policy import Policy
 from drest_torch.evaluation.exact import BYTES_PER_STATE, Evaluator
 from drest_torch.evaluation.sampled import Sampler
 from drest_torch.evaluation.summary import table_rows
+from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from drest_torch.tracking.console import print_table
 from drest_torch.training.run import start
@@ -22,7 +23,7 @@ from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.helpers.configs import composed, preset
 from tests.helpers.runs import train
 
-VALUES = {"gamma": 0.9, "lam": 0.9, "episodes_per_meta": 64}
+VALUES = {"reward": Reward(0.9, 0.9)}
 PAPER = [world(name) for name in PAPER_WORLDS]
 CHOICES = [[0.5, 0.5], [0.7, 0.3], [0.99, 0.01], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2], [0.9, 0.09, 0.01], [0.25] * 4]
 

@@ -30,6 +30,7 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.local import Local
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import configured, train, training_jobs
+from drest_torch.reward import Reward
 from drest_torch.training.run import Run
 from envs.levels import world
 from tests.helpers.configs import GROUPS, OPTIONS
@@ -205,7 +206,7 @@ def test_a_result_says_what_the_run_has_left_behind(whole: tuple[Path, Result]) 
     assert arrays["train/p_length"].sum() == pytest.approx(1)
     assert arrays["train/p_length"] @ arrays["train/share_of_best"] == pytest.approx(found["usefulness"])
     agent = Agent(folder)  # the same folder, read as a user does it
-    ready = Evaluator([world("example")], "centred", gamma=1.0, lam=0.9, episodes_per_meta=64)
+    ready = Evaluator([world("example")], "centred", reward=Reward())
     assert arrays["train/policy"] == pytest.approx(ready.probabilities(agent.policy).numpy(), abs=1e-6)
 
 

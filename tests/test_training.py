@@ -262,12 +262,13 @@ def test_numbas_threads_leave_torchs_alone():
     program = (
         "import torch; torch.set_num_threads(1)\nimport numpy as np\n"
         "from algos import tabular, tabular_kernel as table\n"
-        "from drest_torch.evaluation.tabular import tabulate\nfrom envs.levels import world\n"
+        "from drest_torch.evaluation.tabular import tabulate\nfrom drest_torch.reward import Reward\n"
+        "from envs.levels import world\n"
         "from envs.dynamics.mdp import compile_levels\n"
         "from envs.exact.solver import solve\nmdp = compile_levels([world('spacious')])\noptima = solve(mdp)\n"
         "worlds = tabulate(mdp, optima)\n"
         "told = tabular.Schedule(0.1, 0.1, 0.5, 0.5, 10, 0, 'softmax', True)\n"
-        "rules = tabular.rules_for(2, told, [1.0, 1.0], lam=0.9, gamma=1.0, episodes_per_meta=8)\n"
+        "rules = tabular.rules_for(2, told, Reward(episodes_per_meta=8), num_lengths=2, divisor=[1.0, 1.0])\n"
         "table.play(worlds, rules, table.new_state(np.arange(2), worlds.target.shape[1], 2), 5)\n"
         "print(torch.get_num_threads())"
     )

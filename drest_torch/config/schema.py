@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import torch
 from omegaconf import MISSING, OmegaConf
@@ -24,23 +24,22 @@ from algos.tabular import GRADIENTS
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import MAX_NOISE_BITS, NOISE_KINDS
 from drest_torch.registry import Registry
-from drest_torch.reward import COUNTINGS
+from drest_torch.reward import COUNTINGS, Reward
 from drest_torch.tracking.sinks import SINKS, LoggerConfig
 from drest_torch.tracking.wandb_sink import MODES
 from envs.dynamics.observations import OBSERVATIONS
 
+if TYPE_CHECKING:
 
-@dataclass
-class RewardConfig:
-    name: str = MISSING
-    lam: float = MISSING
-    gamma: float = MISSING
-    episodes_per_meta: int = MISSING
-    episodes_at_start: int | None = MISSING
-    counting: str = MISSING
-    group: int = MISSING
-    divide_by_best: bool = MISSING
-    clip: float | None = MISSING
+    class RewardConfig(Reward):
+        """The fields of `Reward`, so that a new one is written there alone; its name, and how a collector counts."""
+
+        name: str
+        group: int
+else:
+    _TYPES = {"name": str, **{each.name: get_type_hints(Reward)[each.name] for each in fields(Reward)}, "group": int}
+    RewardConfig = make_dataclass("RewardConfig", [(name, kind, MISSING) for name, kind in _TYPES.items()])
+    RewardConfig.__module__ = __name__
 
 
 @dataclass

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from algos.networks.policy import Policy, settings
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
-from drest_torch.reward import expected_return
+from drest_torch.reward import Reward
 from envs.dynamics.mdp import Mdp, compile_levels
 from envs.dynamics.observations import Observation, make_observation
 from envs.exact.layers import MAX_STATES
@@ -101,10 +101,7 @@ class Prepared(ABC):
         levels: Sequence[Level],
         observation: str,
         *,
-        gamma: float,
-        lam: float,
-        episodes_per_meta: int,
-        divide_by_best: bool = True,
+        reward: Reward,
         at_least: tuple[int, int] = (1, 1),
         noise_kind: str = "bits",
         noise_draws: int = 16,
@@ -117,9 +114,8 @@ class Prepared(ABC):
         self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
         check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
         self.observe = make_observation(observation, self.mdp)
-        self.optima = solve(self.mdp, gamma)
-        self.gamma, self.lam, self.episodes_per_meta = gamma, lam, episodes_per_meta
-        self.divide_by_best, self.noise_kind, self.noise_draws = divide_by_best, noise_kind, noise_draws
+        self.optima = solve(self.mdp, reward.gamma)
+        self.reward, self.noise_kind, self.noise_draws = reward, noise_kind, noise_draws
 
     @abstractmethod
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
@@ -168,9 +164,7 @@ class Prepared(ABC):
     def metrics(self, found: Lengths) -> Evaluation:
         best = self.optima.best_return
         k = self.optima.num_lengths
-        expected = expected_return(
-            found.probability, found.coins, best if self.divide_by_best else None, k, self.episodes_per_meta, self.lam
-        )
+        preliminary = found.probability * self.reward.preliminary(found.coins, best)
         return Evaluation(
             names=[level.name for level in self.levels],
             lengths=self.optima.lengths,
@@ -179,7 +173,7 @@ class Prepared(ABC):
             usefulness=usefulness(found.probability, found.coins, best),
             neutrality=neutrality(found.probability),
             neutrality_normalised=neutrality_normalised(found.probability, k),
-            expected_drest=expected,
+            expected_drest=self.reward.expected_return(found.probability, preliminary, k),
         )
 
     @torch.no_grad()
@@ -222,12 +216,12 @@ class Evaluator(Prepared):
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
         def found_in(reachable: Reachable) -> Lengths:
             under_noise = self._under_noise(policy, reachable, greedy)
-            return mixture([reachable.arrivals(each, self.gamma) for each in under_noise]).lengths()
+            return mixture([reachable.arrivals(each, self.reward.gamma) for each in under_noise]).lengths()
 
         return self.metrics(self._part_by_part(found_in))
 
     def evaluate_uniform(self) -> Evaluation:
-        return self.metrics(self._part_by_part(lambda reachable: reachable.evaluate(uniform_policy, self.gamma)))
+        return self.metrics(self._part_by_part(lambda reachable: reachable.evaluate(uniform_policy, self.reward.gamma)))
 
     def unrolled(self, levels: range) -> Reachable:
         if self._kept is not None and len(levels) == len(self.levels):

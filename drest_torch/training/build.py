@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 
 from algos import ALGORITHMS
 from algos.networks import requirements
@@ -14,10 +16,18 @@ from algos.networks.policy import Critic, Policy
 from drest_torch.config.schema import Config
 from drest_torch.evaluation.exact import Evaluator, Prepared
 from drest_torch.evaluation.sampled import Sampler
+from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from envs.dynamics.mdp import NUM_ACTIONS
 from envs.dynamics.observations import Observation
 from envs.levels.symmetry import turned_actions, turned_cells
+
+
+def reward_of(cfg: Config) -> Reward:
+    """Make the reward of a run; what an older run's configuration does not say is the default of `Reward`."""
+    values: Any = cfg.reward
+    stated = [field.name for field in fields(Reward) if not OmegaConf.is_missing(values, field.name)]
+    return Reward(**{name: values[name] for name in stated})
 
 
 def networks(
@@ -52,6 +62,7 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
 
 def evaluator(
     cfg: Config,
+    reward: Reward,
     levels: list[Any],
     size: tuple[int, int],
     device: torch.device,
@@ -64,10 +75,7 @@ def evaluator(
     return kind(
         levels,
         cfg.policy.observation,
-        gamma=cfg.reward.gamma,
-        lam=cfg.reward.lam,
-        episodes_per_meta=cfg.reward.episodes_per_meta,
-        divide_by_best=cfg.reward.divide_by_best,
+        reward=reward,
         at_least=size,
         noise_kind=cfg.policy.noise_kind,
         noise_draws=cfg.policy.noise_draws,

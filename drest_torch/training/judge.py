@@ -13,6 +13,7 @@ from drest_torch.config.schema import Config
 from drest_torch.evaluation.exact import Prepared, check_size
 from drest_torch.evaluation.summary import draw_policies, split_summary
 from drest_torch.files import write_json
+from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from drest_torch.training.build import evaluator
 from drest_torch.training.checkpoints import State
@@ -35,8 +36,10 @@ class Verdict:
 class Judge:
     """The level sets that the policies of a run are evaluated on."""
 
-    def __init__(self, cfg: Config, levels: data.Levels, map_size: tuple[int, int], device: torch.device) -> None:
-        self.cfg, self.map_size, self.device = cfg, map_size, device
+    def __init__(
+        self, cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], device: torch.device
+    ) -> None:
+        self.cfg, self.reward, self.map_size, self.device = cfg, reward, map_size, device
         self.reported = {
             split: members[:TRAINED_LEVELS_REPORTED] if split == "train" else members
             for split, members in levels.reported.items()
@@ -50,7 +53,9 @@ class Judge:
     def evaluator(self, levels: list[Any]) -> Prepared:
         """Return an evaluator of these levels, exact or by sampling as the configuration says."""
         cfg = self.cfg
-        return evaluator(cfg, levels, self.map_size, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
+        return evaluator(
+            cfg, self.reward, levels, self.map_size, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib
+        )
 
     def _check_sizes(self, levels: data.Levels) -> None:
         """Refuse at once a level that would be refused when it is evaluated later."""

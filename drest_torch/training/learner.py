@@ -5,6 +5,7 @@ from __future__ import annotations
 from algos.base import Learner
 from algos.generators import Draws
 from drest_torch.config.schema import Config, algorithms, learns_from
+from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from drest_torch.training.build import networks
 from drest_torch.training.multi_seed import joined
@@ -13,7 +14,9 @@ from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
 
 
-def learner_of(cfg: Config, levels: data.Levels, map_size: tuple[int, int], draws: Draws) -> tuple[Learner, Turn]:
+def learner_of(
+    cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], draws: Draws
+) -> tuple[Learner, Turn]:
     """Return the algorithm of a run with its networks, and where its updates come from."""
     device, train = draws.device, levels.train
     # Levels that are compiled on demand: one is enough to know the shape of an observation.
@@ -23,7 +26,7 @@ def learner_of(cfg: Config, levels: data.Levels, map_size: tuple[int, int], draw
     )
     observe = make_observation(cfg.policy.observation, mdp)
     algorithm = algorithms()[cfg.algo.name].Algorithm
-    turn = turn_of(cfg, levels, mdp, observe, draws)
+    turn = turn_of(cfg, reward, levels, mdp, observe, draws)
     of_each_seed = [
         networks(
             cfg,

@@ -21,7 +21,7 @@ from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.sinks import Loggers
 from drest_torch.training import levels as data
-from drest_torch.training.build import map_size
+from drest_torch.training.build import map_size, reward_of
 from drest_torch.training.checkpoints import (
     State,
     learner_tensors,
@@ -37,7 +37,6 @@ from drest_torch.training.interruption import interruptible
 from drest_torch.training.judge import Judge, run_summary
 from drest_torch.training.learner import learner_of
 from drest_torch.training.multi_seed import Together, mean
-from drest_torch.training.updates import reward_of
 
 
 class Run:
@@ -57,8 +56,8 @@ class Run:
         self.reward = reward_of(cfg)
         self.agents = [Together(folder, cfg, index) for index in range(cfg.agents)] if cfg.agents > 1 else []
         """Of several agents, each has a folder; the folder of one agent is the run's."""
-        self.judge = Judge(cfg, self.levels, self.map_size, self.device)
-        self.learner, self.turn = learner_of(cfg, self.levels, self.map_size, self.draws)
+        self.judge = Judge(cfg, self.reward, self.levels, self.map_size, self.device)
+        self.learner, self.turn = learner_of(cfg, self.reward, self.levels, self.map_size, self.draws)
 
     # ------------------------------------------------------------------------------------- the loop
 
@@ -106,9 +105,9 @@ class Run:
         state = self.state
         progress = state.steps / self.cfg.env_steps
         self.learner.set_progress(progress)
-        self.learner.reward = self.reward.at(progress)
-        scheduled = {"reward/episodes_per_meta": self.learner.reward.episodes_per_meta, **self.learner.scheduled()}
-        taken = self.turn.take(self.learner)
+        reward = self.reward.at(progress)
+        scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **self.learner.scheduled()}
+        taken = self.turn.take(self.learner, reward)
         state.steps += taken.steps
         state.episodes += taken.episodes
         state.updates += 1

@@ -8,7 +8,6 @@ nothing of the project imports it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -21,7 +20,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 from torch import Tensor
 
-from drest_torch.reward import sequential_discount
+from drest_torch.reward import MetaEpisodes, Reward
 from envs import counter_rng as streams
 from envs.dynamics.episodes import Slots, begin, play
 from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
@@ -30,21 +29,6 @@ from envs.exact.solver import solve
 from envs.levels import Level
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class MetaReward:
-    """How mini-episodes are paid: λ^(N − (i−1)/k) · C/m at their end, as by `drest_torch.DReSTReward`.
-
-    ``lam=1`` gives the default reward C/m, with ``divide_by_best=False`` C. ``plain_coins`` pays each coin
-    when it is collected instead, and nothing else.
-    """
-
-    lam: float = 0.9
-    gamma: float = 1.0
-    episodes_per_meta: int = 64
-    divide_by_best: bool = True
-    plain_coins: bool = False
 
 
 class _Ended(NamedTuple):
@@ -60,12 +44,14 @@ class _Ended(NamedTuple):
     """The DReST discount."""
 
 
-class _MetaEpisodes:
+class _Worlds:
     """Slots that play mini-episode after mini-episode on a level set, each with random streams of its own."""
 
-    def __init__(self, levels: Mdp | Sequence[Level], slots: int, observation: str, reward: MetaReward) -> None:
+    def __init__(
+        self, levels: Mdp | Sequence[Level], slots: int, observation: str, reward: Reward, plain_coins: bool
+    ) -> None:
         mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
-        self.reward = reward
+        self.reward, self.plain_coins = reward, plain_coins
         self.optima = solve(mdp, reward.gamma)
         self.observe = make_observation(observation, mdp)
         self.mdp = mdp.to(dtype=torch.float32)
@@ -74,8 +60,7 @@ class _MetaEpisodes:
         self._key = torch.zeros(slots, dtype=torch.int64)
         self._metas = torch.zeros_like(self._key)  # meta-episodes begun, which counts the draws of levels
         self._lucks = torch.zeros_like(self._key)  # draws of luck
-        self._played = torch.zeros_like(self._key)  # mini-episodes of this meta-episode
-        self._counts = torch.zeros(slots, self._best.shape[1])
+        self._meta = MetaEpisodes(reward, slots, self._best.shape[1])
         self._coins = torch.zeros(slots)
         self._slots = begin(self.mdp, torch.zeros_like(self._key))
 
@@ -84,22 +69,20 @@ class _MetaEpisodes:
         self._key[slot] = key
         self._metas[slot] = 0
         self._lucks[slot] = 0
-        self._played[slot] = self.reward.episodes_per_meta
 
     def begin(self, slot: Tensor, level: Tensor | None = None) -> None:
         """The next mini-episode of these slots; after the last of a meta-episode, the first of a new one.
 
         If levels are given, a new meta-episode begins on them.
         """
-        new = self._played[slot] == self.reward.episodes_per_meta
+        new = (self._metas[slot] == 0) | (self._meta.played(slot) == self.reward.episodes_per_meta)
         if level is None:
             drawn = streams.integer(streams.mix(self._key[slot], torch.zeros_like(slot)), self._metas[slot], len(self))
             level = torch.where(new, drawn, self._slots.level[slot])
         else:
             new = torch.ones_like(new)
         self._metas[slot] += new
-        self._played[slot] *= ~new
-        self._counts[slot] *= ~new.unsqueeze(-1)
+        self._meta.begin(slot[new])
         self._coins[slot] = 0
         fresh = begin(self.mdp, level)
         self._slots = Slots(*(old.index_put((slot,), now) for old, now in zip(self._slots, fresh, strict=True)))
@@ -115,7 +98,7 @@ class _MetaEpisodes:
         self._coins += played.coin * self.reward.gamma**before.ticks
         slot = played.mini_done.nonzero().squeeze(-1)
         ended, paid = self._end(before, slot, action[slot], played.length[slot])
-        if self.reward.plain_coins:
+        if self.plain_coins:
             return played.coin, ended
         return torch.zeros_like(played.coin).index_put((slot,), paid), ended
 
@@ -123,16 +106,10 @@ class _MetaEpisodes:
         """Close the mini-episodes of these slots: what they were, and what they are paid."""
         level, coins = before.level[slot], self._coins[slot]
         column = (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
-        discount = sequential_discount(
-            self._counts[slot, column], self._played[slot], self.optima.num_lengths[level], self.reward.lam
-        )
-        paid = coins * discount
-        if self.reward.divide_by_best:
-            paid = torch.where(coins > 0, paid / self._best[level, column], 0)
+        best, k = self._best[level, column], self.optima.num_lengths[level]
+        paid, discount = self._meta.pay(coins, column, k, best, slot)
         last = self.mdp.advance(before.spot[slot], before.taken[slot], action)
         observation = self.observe(last.spot, last.taken, torch.zeros_like(slot))
-        self._counts[slot, column] += 1
-        self._played[slot] += 1
         self._coins[slot] = 0
         return _Ended(slot, observation, length, coins, discount), paid
 
@@ -158,6 +135,9 @@ def _key(generator: np.random.Generator) -> int:
 class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
     """One world at a time, one mini-episode an episode.
 
+    The reward is paid at the end of the mini-episode. With ``plain_coins`` each coin pays its value when it is
+    collected instead, and nothing else does.
+
     ``reset(seed=...)`` starts the streams of levels and luck anew, ``reset(options={"level": index})`` a
     meta-episode on that level; any other ``reset`` goes on with the meta-episode. A mini-episode that is
     left before its end counts for nothing. ``info`` names the level and, at the end of the mini-episode,
@@ -167,9 +147,14 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
-        self, levels: Mdp | Sequence[Level], *, observation: str = "grid", reward: MetaReward | None = None
+        self,
+        levels: Mdp | Sequence[Level],
+        *,
+        observation: str = "grid",
+        reward: Reward | None = None,
+        plain_coins: bool = False,
     ) -> None:
-        self._worlds = _MetaEpisodes(levels, 1, observation, reward or MetaReward())
+        self._worlds = _Worlds(levels, 1, observation, reward or Reward(), plain_coins)
         self._slot = torch.zeros(1, dtype=torch.int64)
         self._seeded = False
         self.observation_space = self._worlds.space()
@@ -210,10 +195,11 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
         num_envs: int,
         *,
         observation: str = "grid",
-        reward: MetaReward | None = None,
+        reward: Reward | None = None,
+        plain_coins: bool = False,
     ) -> None:
         self.num_envs = num_envs
-        self._worlds = _MetaEpisodes(levels, num_envs, observation, reward or MetaReward())
+        self._worlds = _Worlds(levels, num_envs, observation, reward or Reward(), plain_coins)
         self._every = torch.arange(num_envs)
         self._seeded = False
         self.single_observation_space = self._worlds.space()

@@ -169,6 +169,7 @@ def plays(spec: dict[str, Any], folder: Path) -> Result:
     from algos.tabular import Schedule, rules_for
     from algos.tabular_kernel import new_state, play
     from drest_torch.evaluation.tabular import tabulate
+    from drest_torch.reward import Reward
     from envs.dynamics.mdp import compile_levels
     from envs.exact.solver import solve
     from envs.levels import world
@@ -185,9 +186,7 @@ def plays(spec: dict[str, Any], folder: Path) -> Result:
         gradient="softmax",
         discount_bumps=True,
     )
-    rules = rules_for(
-        1, schedule, [1.0, 1.0], lam=0.9, gamma=0.95, episodes_per_meta=64, clip=None, learns_divisor=False
-    )
+    rules = rules_for(1, schedule, Reward(0.9, 0.95, 64), num_lengths=2, divisor=[1.0, 1.0])
     state = new_state(np.arange(1), worlds.target.shape[1], 2)
     play(worlds, rules, state, 1)  # compiled
     _begin(folder)

@@ -24,7 +24,7 @@ from drest_torch.jobs.store import Job, Result
 from drest_torch.metrics import neutrality, neutrality_normalised, share_of_best, usefulness
 from drest_torch.report.blocks import Block, Details, Gallery, Items, Plot, Section, Table, Text
 from drest_torch.report.style import Style
-from drest_torch.reward import expected_discount, expected_return
+from drest_torch.reward import Reward
 from drest_torch.studies.study import Finished, Quote, Report, StudyConfig
 from drest_torch.theory import (
     best_choice,
@@ -211,10 +211,10 @@ def climb(logits: Tensor, reachable: Reachable, optima: Optima, spec: Mapping[st
     The time is a part of the state. Every level's return is divided by that of its neutral policy; the levels
     have no logits in common, so that the gradient of the sum is that of each.
     """
-    lam, episodes, gamma = spec["lam"], spec["episodes_per_meta"], spec["gamma"]
+    reward, gamma = Reward(spec["lam"], spec["gamma"], spec["episodes_per_meta"]), spec["gamma"]
     copies = reachable.mdp.num_levels // len(optima.lengths)
     best, k = optima.best_return.repeat(copies, 1), optima.num_lengths.repeat(copies)
-    neutral = expected_discount(1 / k.double(), k, episodes, lam)
+    neutral = reward.expected_discount(1 / k.double(), k)
     logits = logits.clone().requires_grad_()
     # A short memory and no ε to speak of: the gradient of an action that is hardly ever taken any more is tiny,
     # and is followed all the same.
@@ -222,21 +222,16 @@ def climb(logits: Tensor, reachable: Reachable, optima: Optima, spec: Mapping[st
     for step in range(spec["steps"]):
         adam.param_groups[0]["lr"] = learning_rate(step / spec["steps"], *spec["lr"])
         there = reachable.propagate(logits.softmax(-1), gamma)
-        if spec["credit"] == "meta":
-            value = expected_return(there.probability, there.coins, best, k, episodes, lam)
-        else:  # the discounts are taken as given, as by an update that looks at one mini-episode
-            discount = expected_discount(there.probability.detach(), k.unsqueeze(-1), episodes, lam)
-            value = (there.probability * share_of_best(there.coins, best) * discount).sum(-1)
+        preliminary = there.probability * share_of_best(there.coins, best)
+        value = reward.expected_return(there.probability, preliminary, k, credit=spec["credit"])
         adam.zero_grad()
         (-(value / neutral).sum()).backward()
         adam.step()
     with torch.no_grad():
         there = reachable.propagate(logits.softmax(-1), gamma)
-        return {
-            "p_length": there.probability,
-            "share_of_best": share_of_best(there.coins, best),
-            "value": expected_return(there.probability, there.coins, best, k, episodes, lam),
-        }
+        share = share_of_best(there.coins, best)
+        value = reward.expected_return(there.probability, there.probability * share, k)
+        return {"p_length": there.probability, "share_of_best": share, "value": value}
 
 
 def learning_rate(done: float, careful: float, fast: float, end: float) -> float:
