@@ -11,7 +11,7 @@ is Σ_l p_l · D(p_l), which is maximised over the simplex (`best_choice`).
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -111,7 +111,7 @@ def one_length_value(num_lengths: int, episodes: int, lam: float) -> float:
     return choice_value(one, episodes, lam).item()
 
 
-@lru_cache
+@cache
 def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...]:
     """Return the choice among k lengths that has the largest expected return, the least likely length first.
 
