@@ -277,6 +277,12 @@ def test_climbs_that_contradict_the_theorem_are_said_to(cfg):
     assert published.tables["Where credit within the mini-episode leads"]["0.5 / 8 / 2"][0] == "0 of 4"
 
 
+def test_where_no_limit_is_known_none_is_claimed(cfg):
+    cfg.lams = [0.5]
+    text = publish(theorem, cfg, MadeUp(as_in_theory)).text
+    assert "A neutral policy is best in 5 of 6 combinations of λ, E and the number of lengths. At the paper's" in text
+
+
 def test_a_small_e_is_said_to_be_within_the_theorem(cfg):
     cfg.settings, cfg.papers.episodes_per_meta = cfg.settings[:1], 32
     text = publish(theorem, cfg, MadeUp(as_in_theory)).text

@@ -135,20 +135,21 @@ def conclusions(
     verdicts: Sequence[dict[str, Any]], minis: Sequence[dict[str, Any]], limit: dict[int, dict[float, int]]
 ) -> dict[str, Any]:
     """Return what the report's sentences are derived from, over all settings."""
-    climbed = [each for each in verdicts if each["levels"]]
-    useful = min((each["least_usefulness"] for each in climbed), default=None)
-    ratios = [each["neutral_over_one_length"] for each in verdicts]
-    known = [each for each in verdicts if each["lam"] in limit.get(each["num_lengths"], {})]
+    climbed = [row for row in verdicts if row["levels"]]
+    useful = min((row["least_usefulness"] for row in climbed), default=None)
+    ratios = [row["neutral_over_one_length"] for row in verdicts]
+    known = [row for row in verdicts if row["lam"] in limit.get(row["num_lengths"], {})]
     thumbs = [most / rule_of_thumb(k, lam) for k, row in limit.items() for lam, most in row.items()]
     return {
         "useful": {"least": useful, "holds": useful is not None and useful >= 1 - EXACT},
-        "neutral": sum(each["neutral_is_best"] for each in verdicts),
-        "as_limits_say": all(
-            each["neutral_is_best"] == (each["episodes_per_meta"] <= limit[each["num_lengths"]][each["lam"]])
-            for each in known
+        "neutral": sum(row["neutral_is_best"] for row in verdicts),
+        "as_limits_say": len(known) == len(verdicts)
+        and all(
+            row["neutral_is_best"] == (row["episodes_per_meta"] <= limit[row["num_lengths"]][row["lam"]])
+            for row in known
         ),
         "over_one_length": [min(ratios), max(ratios)],
-        "apart": max((each["climbing_apart_from_simplex"] for each in climbed), default=None),
+        "apart": max((row["climbing_apart_from_simplex"] for row in climbed), default=None),
         "thumb": [min(thumbs), max(thumbs)],
         "mini": {name: sum(row[name] for row in minis) for name in ("neutral", "climbs")},
     }

@@ -102,7 +102,9 @@ def jobs(cfg: Any) -> list[Job]:
 
 def analyse(cfg: Any, finished: Finished) -> Analysis:
     """Return the best policies that were climbed to and the best choices of lengths, side by side."""
-    settings = [Setting(float(each.lam), int(each.episodes_per_meta), k) for each in cfg.settings for k in cfg.lengths]
+    settings = [
+        Setting(float(reward.lam), int(reward.episodes_per_meta), k) for reward in cfg.settings for k in cfg.lengths
+    ]
     paper = Setting(float(cfg.papers.lam), int(cfg.papers.episodes_per_meta), 2)
     limits = analysis.limits([float(lam) for lam in cfg.lams], list(cfg.lengths))
     results = measure(cfg, finished, [*settings, paper], limits)
