@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from envs.levels import CLOCKS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
+from envs.objects import KINDS, Button, Coin
+from envs.objects.button import MAX_BUTTONS, PER_CENT
 
-MAX_BUTTONS = 3
-PER_CENT = 100
-"""Chances of buttons are whole hundredths, so that levels can be read."""
 WALL_SHAPES = ("scattered", "lines", "blocks", "mixed")
 DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "shutdown", "delay")
 THINNED = ("distance", "spare")
@@ -151,9 +150,11 @@ class GeneratorConfig:
 
     def _check_room(self, height: int, width: int) -> None:
         buttons, coins, walls = self.buttons[1], self.coins[1], self.most_walls(height * width)
-        taken = 1 + buttons + coins + walls
+        others = {kind.plural(): getattr(self, kind.plural())[1] for kind in KINDS if kind not in (Button, Coin)}
+        taken = 1 + buttons + coins + walls + sum(others.values())
         if taken > height * width:
             named = "the button" if buttons == 1 else f"{buttons} buttons"
+            named += "".join(f", {number} {name}" for name, number in others.items() if number)
             raise LevelError(
                 f"generator: the agent, {named}, {coins} coins and {walls} walls take {taken} "
                 f"cells; expected at most {height * width}, those of a map of {height} by {width}"
