@@ -111,6 +111,8 @@ def test_rows_of_a_level_without_a_source() -> None:
 
 # -------------------------------------------------------------------------- .txt files refused
 
+KINDS_OF_CELLS = "expected '#', '.', 'A', a coin like 'C3', a button like 'B4' or a door like '>'"
+
 MAP = "A C1 B2\n. # ."
 TXT_ERRORS: dict[str, tuple[Any, str]] = {
     "empty file": ("", "l.txt:1: no map; expected rows of cells such as '# . A C3 B4'"),
@@ -218,15 +220,15 @@ TXT_ERRORS: dict[str, tuple[Any, str]] = {
     ),
     "unknown cell": (
         "shutdown: 4\nA C1\n.  D4",
-        "l.txt:3, column 4: unknown cell 'D4'; expected '#', '.', 'A', a coin like 'C3' or a button like 'B4'",
+        "l.txt:3, column 4: unknown cell 'D4'; " + KINDS_OF_CELLS,
     ),
     "cells not apart": (
         "shutdown: 4\nA C1\n. ##",
-        "l.txt:3, column 3: unknown cell '##'; expected '#', '.', 'A', a coin like 'C3' or a button like 'B4'",
+        "l.txt:3, column 3: unknown cell '##'; " + KINDS_OF_CELLS,
     ),
     "small letter": (
         "shutdown: 4\na C1",
-        "l.txt:2, column 1: unknown cell 'a'; expected '#', '.', 'A', a coin like 'C3' or a button like 'B4'",
+        "l.txt:2, column 1: unknown cell 'a'; " + KINDS_OF_CELLS,
     ),
     "coin of zero": (
         "shutdown: 4\nA C0",
@@ -367,8 +369,7 @@ RECORD_ERRORS: dict[str, tuple[Any, str]] = {
     ),
     "unknown cell": (
         GOOD | {"map": ["A C1", ".   D4"]},
-        "s.jsonl:2, map row 2, column 2: unknown cell 'D4'; "
-        "expected '#', '.', 'A', a coin like 'C3' or a button like 'B4'",
+        "s.jsonl:2, map row 2, column 2: unknown cell 'D4'; " + KINDS_OF_CELLS,
     ),
     "coin without a value": (
         GOOD | {"map": ["A Cx"]},

@@ -12,7 +12,7 @@ from envs.objects import KINDS, Button, Coin
 from envs.objects.button import MAX_BUTTONS, PER_CENT
 
 WALL_SHAPES = ("scattered", "lines", "blocks", "mixed")
-DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "shutdown", "delay")
+DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "doors", "shutdown", "delay")
 THINNED = ("distance", "spare")
 """What can be given weights: drawn numbers, and filters."""
 
@@ -47,6 +47,8 @@ class GeneratorConfig:
     buttons: Range = (1, 1)
     chance: RealRange = (1.0, 1.0)
     """With which a button works, in whole hundredths."""
+    doors: Range = (0, 0)
+    """One-way doors, each in a direction of its own, on cells where nothing else is."""
     shutdown: Range = (1, 7)
     delay: Range = (1, 8)
     clock: str = "steps"
@@ -81,6 +83,7 @@ class GeneratorConfig:
         self._check("coins", 1, MAX_OBJECTS - self.buttons[1])
         self._check("coin_values", 1, 1_000_000)
         self._check("chance", 0.01, 1.0)
+        self._check("doors", 0, self.map_cells)
         self._check("shutdown", 1, MAX_TIME - self.buttons[1])
         self._check("delay", 1, (MAX_TIME - self.shutdown[1]) // max(1, self.buttons[1]))
         self._check("lengths", 1, 2 ** self.buttons[1])

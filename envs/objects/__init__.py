@@ -11,6 +11,7 @@ from torch import Tensor
 from envs.objects.base import Draws, Layer, Layers, Plane, WorldObject, format_number
 from envs.objects.button import Button
 from envs.objects.coin import Coin
+from envs.objects.door import Door
 
 __all__ = [
     "FEATURES",
@@ -20,6 +21,7 @@ __all__ = [
     "TAKEN",
     "Button",
     "Coin",
+    "Door",
     "Draws",
     "Layer",
     "Layers",
@@ -29,7 +31,7 @@ __all__ = [
     "redirected",
 ]
 
-KINDS: tuple[type[WorldObject], ...] = (Coin, Button)
+KINDS: tuple[type[WorldObject], ...] = (Coin, Button, Door)
 TAKEN = tuple(kind for kind in KINDS if kind.is_taken)
 """Those of which each object takes one bit of a state."""
 KIND_OF = {letter: kind for kind in KINDS for letter in kind.letters}
