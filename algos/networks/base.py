@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+
+from algos.networks.layout import MapLayout
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
 
@@ -39,10 +41,12 @@ class Symmetries:
     """[|G|, F] turned by g, an input x is ``x[..., inputs[g]]``; no two elements are alike"""
     outputs: Tensor
     """[|G|, O] turned by g, output o is output ``outputs[g, o]``; each can be turned into any other"""
+    layout: MapLayout | None = None
+    """For networks that read maps, whose inputs are three by three cells"""
 
     def of_a_value(self) -> Symmetries:
         """Return the same inputs, and a single output that does not change when they are turned."""
-        return Symmetries(self.inputs, torch.zeros_like(self.outputs[:, :1]))
+        return replace(self, outputs=torch.zeros_like(self.outputs[:, :1]))
 
     def between(self) -> Tensor:
         """Return [|G|, |G|] which element g⁻¹h is: turned by h and then by g⁻¹, x is ``x[inputs[h]][inputs[g⁻¹]]``."""

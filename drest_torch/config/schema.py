@@ -56,6 +56,7 @@ class GeneratorConfig:
     coin_values: list[int] = MISSING
     buttons: list[int] = MISSING
     chance: list[float] = MISSING
+    doors: list[int] = MISSING
     shutdown: list[int] = MISSING
     delay: list[int] = MISSING
     lengths: Any = MISSING

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from algos import ALGORITHMS
 from algos.networks import requirements
 from algos.networks.base import Size, Symmetries
+from algos.networks.layout import MapLayout
 from algos.networks.policy import Critic, Policy
 from drest_torch.config.schema import Config
 from drest_torch.evaluation.exact import Evaluator, Prepared
@@ -19,7 +20,7 @@ from drest_torch.evaluation.sampled import Sampler
 from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from envs.dynamics.mdp import NUM_ACTIONS
-from envs.dynamics.observations import Observation
+from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, GridObservation, Observation, turned_planes
 from envs.levels.symmetry import turned_actions, turned_cells
 
 
@@ -55,7 +56,9 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
     if required is None:
         return None
     if required == "cells":
-        return Symmetries(turned_cells(3), turned_actions())
+        assert isinstance(observe, GridObservation)  # `data.check` has seen to it
+        layout = MapLayout(observe.planes, turned_planes(observe.planes), TIME_STEPS, DELAY_UNIT)
+        return Symmetries(turned_cells(3), turned_actions(), layout)
     assert observe.turned is not None  # `data.check` and `map_size` have seen to it
     return Symmetries(observe.turned.cpu(), turned_actions())
 

@@ -15,7 +15,8 @@ from drest_torch.errors import ConfigError
 from drest_torch.files import write_whole
 from envs.generation import splits
 from envs.generation import stream as generator
-from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
+from envs.levels import PAPER_WORLDS, WORLDS, Level, features_of, find_levels, read_levels, world
+from envs.objects import FEATURES
 
 
 @dataclass(frozen=True)
@@ -141,10 +142,10 @@ def check(cfg: Config, levels: Levels) -> None:
     _check_policy(cfg)
     _check_lockstep(cfg, levels)
     for name, others in {**levels.reported, "selection": levels.selection}.items():
-        if others and len({any(map(by_chance, each)) for each in (levels.train, others)}) == 2:
+        for feature in features_of(levels.train) ^ features_of(others) if others else ():
             raise ConfigError(
-                f"buttons that work by chance are in one of the training and the {name} levels and not in the other; "
-                "the policy is shown chances or is not, so have them in both, or leave these levels out "
+                f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
+                "policy is shown them or is not, so have them in both, or leave these levels out "
                 "(heldout.paper=false for the paper's)"
             )
 
@@ -235,11 +236,6 @@ def _check_table(cfg: Any) -> None:
     for key in ("lr", "lr_end"):
         if getattr(cfg.algo, key) == 0:
             raise ConfigError(f"algo.{key}=0, which an exponential schedule cannot reach; use a small number")
-
-
-def by_chance(level: Level) -> bool:
-    """Whether a level has a button that does not always work: observations then show the chances."""
-    return any(button.chance < 1 for button in level.buttons)
 
 
 def slots_and_group(cfg: Config) -> tuple[int, int]:
