@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from algos.advantages import estimate
 from algos.batch import Batch, Part
 from algos.generators import Draws
-from algos.networks.mlp import Policy, Size
-from algos.networks.symmetric import Symmetries
+from algos.networks.base import Size, Symmetries
+from algos.networks.policy import Policy
 
 WIDE = 8
 """Rows and columns from which on a weight matrix is Muon's."""

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from algos.base import NetworkConfig, NetworkLearner
 from algos.batch import ExactBatch
-from algos.networks.mlp import settings
+from algos.networks.policy import settings
 
 STATES_AT_ONCE = 4096
 """The network runs on so many states at a time, which fit into the caches of a processor."""

@@ -24,8 +24,7 @@ from omegaconf import MISSING
 from torch import Tensor, nn
 
 from algos.base import Learner
-from algos.networks.mlp import Size
-from algos.networks.symmetric import Symmetries
+from algos.networks.base import Size, Symmetries
 from algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
 from drest_torch.reward import Reward
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from algos.networks.mlp import Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Policy
 from benchmarks.collecting import passes
 from benchmarks.measuring import SECONDS, TIMES, Bench, Work, once
 from drest_torch.evaluation.exact import Evaluator, observe

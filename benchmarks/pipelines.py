@@ -20,7 +20,8 @@ from torchrl.objectives.value import GAE
 
 from algos.base import linear
 from algos.generators import Draws
-from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Critic, Policy
 from drest_torch import DReSTReward
 from drest_torch.cli import register
 from drest_torch.config.schema import algorithms, config_folder

@@ -19,7 +19,7 @@ from gymnasium import spaces
 
 from drest_torch.reward import Reward
 from envs.dynamics.mdp import NUM_ACTIONS, STEPS, compile_levels
-from envs.dynamics.observations import CentredObservation
+from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS
 from envs.exact.solver import solve
 from envs.interfaces.gymnasium_env import GridworldGymEnv
 from envs.levels import Level
@@ -29,7 +29,7 @@ class PlainLevels:
     """A level set as Python lists and numpy arrays, shared by all environments that play it."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
-        mdp, unit = compile_levels(levels), CentredObservation.DELAY_UNIT
+        mdp, unit = compile_levels(levels), DELAY_UNIT
         optima = solve(mdp)
         assert not mdp.any_chance
         assert not mdp.any_free_bumps
@@ -55,7 +55,7 @@ class PlainLevels:
             )
         ]
         times = np.arange(mdp.max_time + 1)[:, None]
-        steps = np.clip(times - np.arange(CentredObservation.TIME_STEPS), 0, 1)
+        steps = np.clip(times - np.arange(TIME_STEPS), 0, 1)
         self.times = np.concatenate([steps, times / (2 * unit)], axis=1).astype(np.float32)
 
 

@@ -12,7 +12,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from algos.networks.mlp import Policy
+from algos.networks.policy import Policy
 from drest_torch.config.schema import LevelsConfig, device_of
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import Evaluation, Prepared
@@ -25,7 +25,7 @@ from drest_torch.training.checkpoints import load_checkpoint, load_module, save_
 from drest_torch.training.folder import load_config
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
-from envs.levels import Level, find_levels
+from envs.levels import Level, features_of, find_levels
 
 PRETRAINED = Path(__file__).resolve().parent / "pretrained"
 """The folder of the agents that come with the project, as `Agent.save` writes them."""
@@ -50,8 +50,8 @@ class Agent:
             self.cfg.levels.train = 1
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
-        shown = next(filter(data.by_chance, self.levels.every()), self.levels.train[0])
-        observe = make_observation(self.cfg.policy.observation, compile_levels([shown], at_least=self.map_size))
+        shown = compile_levels(self.levels.train[:1], at_least=self.map_size, features=features_of(self.levels.every()))
+        observe = make_observation(self.cfg.policy.observation, shown)
         self.shape = observe.shape
         """Of one observation."""
         self.policy, _ = networks(self.cfg, observe, 0, with_critic=False, seed=self.cfg.seed)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from drest_torch.errors import FileError
+from drest_torch.errors import FileError, UserError
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | None = None) -> None:
     """Write a file so that, whatever happens, it is found as it was before or complete.
 
     Make the folders above it where they are missing. A link at ``path`` is replaced, and what it leads to stays.
+    ``refusal`` makes the error to raise from the reason for which the file cannot be written.
     """
     # Of a random name and made anew: neither another process nor a link can stand in its place.
     partial = path.with_name(f".{secrets.token_hex(8)}.partial")
@@ -27,7 +29,10 @@ def write_whole(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        raise FileError(f"{path}: cannot be written ({error.strerror}); what was there before is untouched") from None
+        why = str(error.strerror)
+        if refusal is not None:
+            raise refusal(why) from None
+        raise FileError(f"{path}: cannot be written ({why}); what was there before is untouched") from None
     finally:
         with suppress(OSError):
             partial.unlink()

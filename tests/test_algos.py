@@ -12,7 +12,8 @@ from algos.advantages import estimate
 from algos.base import linear
 from algos.batch import sample
 from algos.generators import Draws
-from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Critic, Policy
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, expected_return
 from drest_torch.rollout.collector import Collector

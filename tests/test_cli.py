@@ -230,7 +230,9 @@ def test_a_network_that_cannot_read_what_it_is_shown(call: Call) -> None:
     centred = ("policy=convolutional", "policy.observation=centred")
     assert "use policy.observation=grid" in call(train.main, *SAMPLED, *centred).sentence
     narrow = ("policy=convolutional", "policy.width=20")
-    assert "policy.width=20" in call(train.main, *SAMPLED, *narrow).sentence
+    assert "policy.width=20; use a multiple of 8" in call(train.main, *SAMPLED, *narrow).sentence
+    shallow = ("policy=symmetric", "policy.depth=0")
+    assert "policy.depth=0; use at least 1" in call(train.main, *SAMPLED, *shallow).sentence
     blind = ("policy=symmetric", "policy.observation=vector")
     assert "no map that could be turned" in call(train.main, *SAMPLED, *blind).sentence
 

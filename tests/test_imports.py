@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("drest_torch", "envs", "algos")
 MATHEMATICS = {
     "drest_torch",
-    *(f"drest_torch.{name}" for name in ("errors", "metrics", "reward", "theory", "transform")),
+    *(f"drest_torch.{name}" for name in ("errors", "files", "metrics", "registry", "reward", "theory", "transform")),
 }
 ENTRY_POINTS = {f"drest_torch.{name}" for name in ("train", "evaluate", "study", "cli")}
 """The commands, and `cli`, which holds what they share."""

@@ -11,7 +11,8 @@ from torchrl.envs import TransformedEnv
 from algos import a2c, ppo, reinforce
 from algos.batch import Batch
 from algos.generators import Draws
-from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Critic, Policy
 from algos.networks.stacked import Stacked
 from drest_torch import DReSTReward
 from drest_torch.reward import Reward, group_discount

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from algos.exact import Exact
-from algos.networks.mlp import LOUD, Critic, Policy, Size, loud, settings
+from algos.networks.base import Size
+from algos.networks.policy import LOUD, Critic, Policy, loud, settings
 from drest_torch.evaluation.exact import BYTES_PER_STATE, Evaluator, check_at_once, observe
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
@@ -28,7 +29,7 @@ WEAK = Reward(0.8, 1.0, 12)
 
 def made(levels, *, noise, reads_maps=False, seed=0, reward=WEAK, **changes):
     evaluator = Evaluator(levels, "grid", reward=reward)
-    size, see = Size(32, 2, "silu", reads_maps), evaluator.observe
+    size, see = Size(32, 2, "silu", "convolutional" if reads_maps else "mlp"), evaluator.observe
     torch.manual_seed(seed)
     policy = Policy(
         see.shape, NUM_ACTIONS, size, scale=see.scale, noise=noise, symmetries=group() if reads_maps else None

@@ -9,7 +9,8 @@ import math
 import pytest
 import torch
 
-from algos.networks.mlp import Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Policy
 from drest_torch.evaluation.exact import BYTES_PER_STATE, Evaluator
 from drest_torch.evaluation.sampled import Sampler
 from drest_torch.evaluation.summary import table_rows

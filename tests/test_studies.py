@@ -153,7 +153,7 @@ def test_quick_studies_leave_reports_and_are_not_repeated(tmp_path, monkeypatch,
     assert before == {name: (tmp_path / "quick" / name / "summary.json").read_bytes() for name in FAST}
     assert str(tmp_path / "quick" / "report.html") in capsys.readouterr().out
     for page in (together, *((tmp_path / "quick" / name / "report.html").read_text("utf-8") for name in FAST)):
-        assert "(quick version)</title>" in page
+        assert " – quick version</title>" in page
         assert "This is the quick version." in page
 
 
@@ -220,7 +220,7 @@ def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
     neutral = json.loads((folder / "summary.json").read_text("utf-8"))["neutral"]
     assert neutral == [lam for lam, mean in results.groupby("lam").value.mean().items() if mean >= 0.9]
     page = (folder / "report.html").read_text("utf-8")
-    assert "<h1>A few values of λ (quick version)</h1>" in page
+    assert "<h1>A few values of λ – quick version</h1>" in page
     assert "python -m drest_torch.study study=my_project.lambdas quick=true" in page
     assert "Every number in this report is exact" in page
     assert "Mean ± standard deviation of 2 agents" in page

@@ -15,24 +15,44 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from algos.networks.symmetric import SymmetricMLP, Symmetries, orthogonal, to_all_blocks
+from algos.networks.base import Requirements, Signature, Size, Symmetries
+from algos.networks.layout import MapLayout
+from algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
 
-WALL, COIN, DELAY, AGENT, TIME = range(5)
-"""The planes of an observation (`envs.dynamics.observations.GridObservation`); there may be one more, of the map."""
-TIME_STEPS = 16
-"""The time left is given as so many steps that are full while time lasts, and as a share of them."""
-LARGE_DELAY = 8
-"""Delays are given in units of this, which brings them to about 1."""
+NOT_OF_THE_MAP = ("agent", "time")
+"""Planes that differ between the states on a map."""
 ASKING = 128, 2
 """Units and hidden layers of the MLP that a state asks."""
 SMALL = 1e-5
+
+REQUIRES = Requirements(
+    observations=("grid",),
+    because="which is no planes of a map",
+    symmetries="cells",
+    width_multiple=8,
+    min_depth=1,
+    reads_maps=True,
+)
+
+
+def build(signature: Signature, size: Size) -> nn.Module:
+    assert signature.symmetries is not None
+    layers = size.width, size.depth, size.new_activation()
+    return MapNet(
+        signature.shape[0],
+        signature.further,
+        signature.symmetries,
+        *layers,
+        once=size.once,
+        last_gain=signature.last_gain,
+    )
 
 
 class MapNet(nn.Module):
     """Outputs [n, O] from observations [n, P, H, W] and further numbers [n, F].
 
-    ``symmetries`` are those of three by three cells. With ``once``, maps that are alike are read once; without, all
-    shapes follow from those of the inputs.
+    ``symmetries`` are those of three by three cells, and say how observations show a map. With ``once``, maps that are
+    alike are read once; without, all shapes follow from those of the inputs.
     """
 
     def __init__(
@@ -48,18 +68,23 @@ class MapNet(nn.Module):
         last_gain: float,
     ) -> None:
         super().__init__()
-        self.once = once
-        self.read = Reader(planes - 2, symmetries, width, depth, activation)
-        asked = TIME_STEPS + 1 + further
+        layout = symmetries.layout
+        if layout is None or len(layout.planes) != planes:
+            raise ValueError(f"observations of {planes} planes, and a layout of {layout and len(layout.planes)}")
+        self.once, self.time_steps = once, layout.time_steps
+        self.agent, self.time = layout.planes.index("agent"), layout.planes.index("time")
+        self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
+        self.read = Reader(layout, symmetries, width, depth, activation)
+        asked = self.time_steps + 1 + further
         turned = Symmetries(self.read.turned(), symmetries.outputs)
         self.ask = SymmetricMLP(turned, asked, *ASKING, activation, last_gain=last_gain)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
-        maps = torch.cat((observation[:, :AGENT], observation[:, TIME + 1 :]), dim=1)
-        place, time = observation[:, AGENT].flatten(1).argmax(-1), observation[:, TIME, 0, :1]
-        steps = (time - torch.arange(TIME_STEPS, device=time.device)).clamp(0, 1)
+        maps = torch.stack([observation[:, index] for index in self.map], dim=1)
+        place, time = observation[:, self.agent].flatten(1).argmax(-1), observation[:, self.time, 0, :1]
+        steps = (time - torch.arange(self.time_steps, device=time.device)).clamp(0, 1)
         one_of_each, which = alike(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
-        given = [self.read(maps[one_of_each])[which, place], steps, time / TIME_STEPS]
+        given = [self.read(maps[one_of_each])[which, place], steps, time / self.time_steps]
         return self.ask(torch.cat(given if further is None else [*given, further], dim=-1))
 
 
@@ -77,8 +102,16 @@ class Reader(nn.Module):
 
     between: Tensor
     cells: Tensor
+    patches: Tensor
 
-    def __init__(self, planes: int, symmetries: Symmetries, width: int, depth: int, activation: nn.Module) -> None:
+    def __init__(
+        self,
+        layout: MapLayout,
+        symmetries: Symmetries,
+        width: int,
+        depth: int,
+        activation: nn.Module,
+    ) -> None:
         super().__init__()
         order = len(symmetries.inputs)
         if width % order:
@@ -86,8 +119,16 @@ class Reader(nn.Module):
         self.units = width // order
         self.register_buffer("between", symmetries.between(), persistent=False)
         self.register_buffer("cells", symmetries.inputs, persistent=False)
+        names = [name for name in layout.planes if name not in NOT_OF_THE_MAP]
+        self.wall, self.coin, self.delay = (names.index(name) for name in ("wall", "coin", "delay"))
+        self.others = [index for index in range(len(names)) if index not in (self.wall, self.coin, self.delay)]
+        self.delay_unit = layout.delay_unit
         # Which of the cells holds a button is shown besides.
-        self.first = nn.Parameter(orthogonal(self.units, (planes + 1) * 9, 1.0))
+        shown = ["wall", "coin", "delay", "button", *(names[index] for index in self.others)]
+        channels = [[shown.index(turned.get(name, name)) for name in shown] for turned in layout.turned_names()]
+        patches = torch.tensor(channels).unsqueeze(-1) * 9 + symmetries.inputs.cpu().unsqueeze(1)
+        self.register_buffer("patches", patches.to(symmetries.inputs.device), persistent=False)
+        self.first = nn.Parameter(orthogonal(self.units, len(shown) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
         self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(depth)])
 
@@ -96,10 +137,11 @@ class Reader(nn.Module):
         return (self.between.unsqueeze(-1) * self.units + torch.arange(self.units)).flatten(1)
 
     def forward(self, maps: Tensor) -> Tensor:
-        free, coin, delay = 1 - maps[:, WALL], maps[:, COIN], maps[:, DELAY]
+        free, coin, delay = 1 - maps[:, self.wall], maps[:, self.coin], maps[:, self.delay]
         coin = coin / coin.amax((-2, -1), keepdim=True).clamp_min(SMALL)
-        seen = torch.stack((free, coin, delay / LARGE_DELAY, (delay > 0).to(delay), *maps[:, DELAY + 1 :].unbind(1)), 1)
-        kernels = self.first.unflatten(-1, (-1, 9))[..., self.cells].movedim(2, 0).flatten(0, 1).unflatten(-1, (3, 3))
+        others = [maps[:, index] for index in self.others]
+        seen = torch.stack((free, coin, delay / self.delay_unit, (delay > 0).to(delay), *others), 1)
+        kernels = self.first[:, self.patches].movedim(1, 0).flatten(0, 1).unflatten(-1, (3, 3))
         known = conv2d(seen, kernels, self.first_bias.repeat(len(self.cells)), padding=1)
         for layer in self.layers:
             known = known + layer(_levelled(known) * free.unsqueeze(1), self.between, self.cells)

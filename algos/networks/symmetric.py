@@ -7,30 +7,25 @@ much as one of an MLP of the same width and has |G| times fewer weights to learn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
+from algos.networks.base import Flat, Requirements, Signature, Size, Symmetries
 
-@dataclass(frozen=True)
-class Symmetries:
-    """A group of |G| elements, by what each does to inputs and to outputs."""
+REQUIRES = Requirements(
+    observations=("centred", "grid"),
+    because="which shows no map that could be turned",
+    symmetries="observation",
+    width_multiple=8,
+    min_depth=1,
+)
 
-    inputs: Tensor
-    """[|G|, F] turned by g, an input x is ``x[..., inputs[g]]``; no two elements are alike"""
-    outputs: Tensor
-    """[|G|, O] turned by g, output o is output ``outputs[g, o]``; each can be turned into any other"""
 
-    def of_a_value(self) -> Symmetries:
-        """The same inputs, and a single output that does not change when they are turned."""
-        return Symmetries(self.inputs, torch.zeros_like(self.outputs[:, :1]))
-
-    def between(self) -> Tensor:
-        """[|G|, |G|] which element g⁻¹h is: turned by h and then by g⁻¹, x is ``x[inputs[h]][inputs[g⁻¹]]``."""
-        back = self.inputs.argsort(-1)
-        both = torch.stack([self.inputs[:, each] for each in back])
-        return (both.unsqueeze(2) == self.inputs).all(-1).int().argmax(-1)
+def build(signature: Signature, size: Size) -> nn.Module:
+    assert signature.symmetries is not None
+    layers = size.width, size.depth, size.new_activation()
+    body = SymmetricMLP(signature.symmetries, signature.further, *layers, last_gain=signature.last_gain)
+    return Flat(signature, body)
 
 
 class SymmetricMLP(nn.Module):
@@ -87,7 +82,7 @@ class SymmetricMLP(nn.Module):
 
 
 def to_all_blocks(weight: Tensor, between: Tensor) -> Tensor:
-    """[|G| · out, |G| · in] the weights to all blocks from those to the identity's [out, |G| · in]."""
+    """Return [|G| · out, |G| · in] the weights to all blocks from those to the identity's [out, |G| · in]."""
     blocks = weight.unflatten(-1, (len(between), -1))
     return blocks[:, between].movedim(1, 0).flatten(2).flatten(0, 1)
 

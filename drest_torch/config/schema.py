@@ -6,27 +6,27 @@ that does not exist, or a value of another type, is refused by Hydra with the ke
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import torch
 from omegaconf import MISSING, OmegaConf
 
-import algos
+from algos import ALGORITHMS
 from algos.advantages import CREDITS
-from algos.networks.mlp import ACTIVATIONS
+from algos.networks import NETWORKS
+from algos.networks.base import ACTIVATIONS
 from algos.tabular import GRADIENTS
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import MAX_NOISE_BITS, NOISE_KINDS
+from drest_torch.registry import Registry
 from drest_torch.reward import COUNTINGS, Reward
-from drest_torch.tracking.sinks import MODES, LoggerConfig
+from drest_torch.tracking.sinks import SINKS, LoggerConfig
+from drest_torch.tracking.wandb_sink import MODES
 from envs.dynamics.observations import OBSERVATIONS
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class GeneratorConfig:
     coin_values: list[int] = MISSING
     buttons: list[int] = MISSING
     chance: list[float] = MISSING
+    doors: list[int] = MISSING
     shutdown: list[int] = MISSING
     delay: list[int] = MISSING
     lengths: Any = MISSING
@@ -143,8 +144,6 @@ class EvaluateConfig:
     pictures: str | None = MISSING
 
 
-NETWORKS = ("mlp", "symmetric", "convolutional")
-
 CHOICES: dict[str, Collection[str]] = {
     "algo.credit": CREDITS,
     "algo.counting": COUNTINGS,
@@ -152,7 +151,6 @@ CHOICES: dict[str, Collection[str]] = {
     "algo.gradient": GRADIENTS,
     "reward.counting": COUNTINGS,
     "policy.observation": OBSERVATIONS,
-    "policy.network": NETWORKS,
     "policy.activation": ACTIVATIONS,
     "policy.noise_kind": NOISE_KINDS,
     "logger.mode": MODES,
@@ -188,7 +186,11 @@ LIMITS: Limits = {
 
 def check_values(cfg: Any) -> None:
     """Refuse a value that nothing can be done with; what only some combinations forbid is `data`'s to find."""
-    for key, choices in {"algo.name": algorithms(), **CHOICES}.items():
+    ALGORITHMS.check(cfg.algo.name)
+    NETWORKS.check(cfg.policy.network)
+    for name in cfg.logger.sinks:
+        SINKS.check(name)
+    for key, choices in CHOICES.items():
         value = OmegaConf.select(cfg, key)  # None also where this algorithm has no such key
         if value is not None and value not in choices:
             raise ConfigError(f"{key}={value}; expected one of {', '.join(choices)}")
@@ -228,10 +230,9 @@ def _device_number(name: str) -> int | None:
     return None if name == "cpu" else int(match[1] or 0)
 
 
-def algorithms() -> dict[str, ModuleType]:
-    """The algorithms by name: every module of `algos` that has a ``Config`` and an ``Algorithm``."""
-    modules = {name: importlib.import_module(f"algos.{name}") for _, name, _ in pkgutil.iter_modules(algos.__path__)}
-    return {name: module for name, module in modules.items() if hasattr(module, "Algorithm")}
+def algorithms() -> Registry:
+    """Return the algorithms by name."""
+    return ALGORITHMS
 
 
 def learns_from(cfg: Any) -> str:
@@ -249,7 +250,7 @@ def schemas() -> dict[tuple[str | None, str], type]:
         ("policy", "base_policy"): PolicyConfig,
         ("logger", "base_logger"): LoggerConfig,
     }
-    return groups | {("algo", f"base_{name}"): module.Config for name, module in algorithms().items()}
+    return groups | {("algo", f"base_{name}"): ALGORITHMS[name].Config for name in ALGORITHMS}
 
 
 def config_folder() -> Path:

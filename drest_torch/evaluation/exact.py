@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algos.networks.mlp import Policy, settings
+from algos.networks.policy import Policy, settings
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import Reward
 from envs.dynamics.mdp import Mdp, compile_levels

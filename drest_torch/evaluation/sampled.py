@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from algos.generators import Draws
-from algos.networks.mlp import Policy
+from algos.networks.policy import Policy
 from drest_torch.evaluation.exact import Evaluation, Prepared
 from drest_torch.metrics import share_of_best
 from drest_torch.rollout.play import draw_noise, ticks

@@ -115,7 +115,7 @@ def _publish(name: str, study: Report, made: Sequence[Block], settings: Settings
 
 
 def _marked_quick(page: Page) -> Page:
-    return replace(page, title=f"{page.title} (quick version)", banner=_QUICK)
+    return replace(page, title=f"{page.title} – quick version", banner=_QUICK)
 
 
 def _effective(cfg: Any, quick: bool) -> Any:

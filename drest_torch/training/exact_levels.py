@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import torch
@@ -30,11 +30,11 @@ class ExactLevels:
         reward: Reward,
         at_once: int,
         at_least: tuple[int, int],
-        by_chance: bool = False,
+        features: Collection[str] = (),
         device: torch.device | str = "cpu",
     ) -> None:
         self.source, self.observation, self.reward = source, observation, reward
-        self.at_least, self.by_chance, self.device = at_least, by_chance, device
+        self.at_least, self.features, self.device = at_least, features, device
         self.at_once = at_once
         is_whole = not source.changes and at_once >= len(source.levels)
         self._whole = self._batch(source.levels) if is_whole else None
@@ -50,7 +50,7 @@ class ExactLevels:
 
     def _batch(self, levels: Sequence[Level]) -> ExactBatch:
         gamma = self.reward.gamma
-        mdp = compile_levels(levels, self.device, at_least=self.at_least, by_chance=self.by_chance)
+        mdp = compile_levels(levels, self.device, at_least=self.at_least, features=self.features)
         reachable, optima = Reachable(mdp), solve(mdp, gamma)
         see = make_observation(self.observation, mdp)
 

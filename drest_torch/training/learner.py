@@ -12,6 +12,7 @@ from drest_torch.training.multi_seed import joined
 from drest_torch.training.updates import Turn, compiled, turn_of
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
+from envs.levels import features_of
 
 
 def learner_of(
@@ -21,9 +22,7 @@ def learner_of(
     device, train = draws.device, levels.train
     # Levels that are compiled on demand: one is enough to know the shape of an observation.
     on_demand = learns_from(cfg) == "levels" or (levels.split and (cfg.levels.fresh or cfg.levels.symmetries))
-    mdp = compile_levels(
-        train[:1] if on_demand else train, device, at_least=map_size, by_chance=any(map(data.by_chance, train))
-    )
+    mdp = compile_levels(train[:1] if on_demand else train, device, at_least=map_size, features=features_of(train))
     observe = make_observation(cfg.policy.observation, mdp)
     algorithm = algorithms()[cfg.algo.name].Algorithm
     turn = turn_of(cfg, reward, levels, mdp, observe, draws)

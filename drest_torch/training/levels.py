@@ -9,13 +9,14 @@ from typing import Any, cast
 import torch
 from omegaconf import MISSING, OmegaConf
 
+from algos.networks import requirements
 from drest_torch.config.schema import Config, GeneratorConfig, LevelsConfig, check_values, device_of, learns_from
 from drest_torch.errors import ConfigError
 from drest_torch.files import write_whole
 from envs.generation import splits
 from envs.generation import stream as generator
-from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
-from envs.levels.symmetry import NUM_SYMMETRIES
+from envs.levels import PAPER_WORLDS, WORLDS, Level, features_of, find_levels, read_levels, world
+from envs.objects import FEATURES
 
 
 @dataclass(frozen=True)
@@ -141,30 +142,29 @@ def check(cfg: Config, levels: Levels) -> None:
     _check_policy(cfg)
     _check_lockstep(cfg, levels)
     for name, others in {**levels.reported, "selection": levels.selection}.items():
-        if others and len({any(map(by_chance, each)) for each in (levels.train, others)}) == 2:
+        for feature in features_of(levels.train) ^ features_of(others) if others else ():
             raise ConfigError(
-                f"buttons that work by chance are in one of the training and the {name} levels and not in the other; "
-                "the policy is shown chances or is not, so have them in both, or leave these levels out "
+                f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
+                "policy is shown them or is not, so have them in both, or leave these levels out "
                 "(heldout.paper=false for the paper's)"
             )
 
 
 def _check_policy(cfg: Config) -> None:
-    policy = cfg.policy
-    if policy.network == "symmetric" and policy.observation == "vector":
+    policy, required = cfg.policy, requirements(cfg.policy.network)
+    if required.observations and policy.observation not in required.observations:
         raise ConfigError(
-            "policy.network=symmetric, but the vector observation shows no map that could be turned; "
-            "use policy.observation=centred"
+            f"policy.network={policy.network} with policy.observation={policy.observation}, {required.because}; "
+            f"use policy.observation={required.observations[0]}"
         )
-    if policy.network == "convolutional" and policy.observation != "grid":
+    if policy.width % required.width_multiple:
         raise ConfigError(
-            f"policy.network=convolutional with policy.observation={policy.observation}, which is no planes of a map; "
-            "use policy.observation=grid"
+            f"policy.network={policy.network} with policy.width={policy.width}; "
+            f"use a multiple of {required.width_multiple}"
         )
-    if policy.network != "mlp" and (policy.width % NUM_SYMMETRIES or policy.depth == 0):
+    if policy.depth < required.min_depth:
         raise ConfigError(
-            f"policy.network={policy.network} with policy.width={policy.width} and policy.depth={policy.depth}; "
-            f"expected at least one layer of a multiple of {NUM_SYMMETRIES} units"
+            f"policy.network={policy.network} with policy.depth={policy.depth}; use at least {required.min_depth}"
         )
     if policy.noise and learns_from(cfg) == "world":
         raise ConfigError(
@@ -236,11 +236,6 @@ def _check_table(cfg: Any) -> None:
     for key in ("lr", "lr_end"):
         if getattr(cfg.algo, key) == 0:
             raise ConfigError(f"algo.{key}=0, which an exponential schedule cannot reach; use a small number")
-
-
-def by_chance(level: Level) -> bool:
-    """Whether a level has a button that does not always work: observations then show the chances."""
-    return any(button.chance < 1 for button in level.buttons)
 
 
 def slots_and_group(cfg: Config) -> tuple[int, int]:

@@ -142,14 +142,14 @@ def turn_of(cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe:
             reward=reward,
             at_once=cfg.algo.levels_at_once,
             at_least=(mdp.height, mdp.width),
-            by_chance=mdp.any_chance,
+            features=mdp.features,
             device=mdp.device,
         )
         return ExactTurn(exact, cfg.algo.counted_as)
 
     def ready(drawn: list[Level]) -> Ready:
         size = mdp.height, mdp.width
-        compiled = compile_levels(drawn, mdp.device, at_least=size, by_chance=mdp.any_chance)
+        compiled = compile_levels(drawn, mdp.device, at_least=size, features=mdp.features)
         return compiled, solve(compiled, reward.gamma), make_observation(cfg.policy.observation, compiled)
 
     slots, group = data.slots_and_group(cfg)

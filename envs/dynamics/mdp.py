@@ -5,12 +5,13 @@ the project knows what a wall, a coin or a button does.
 
 A *spot* is a cell of a level of the set, counted through: ``spot = level * cells + row * width + column``
 on maps padded to the largest of the set. ``taken`` holds one bit for each coin and button of the level,
-coins first, set once the agent has entered its cell.
+coins first, set once the agent has entered its cell. What the objects of a cell come to is in *layers*: see
+:mod:`envs.objects`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,11 +19,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from envs.levels import Level, LevelError
+from envs.actions import ACTIONS, NUM_ACTIONS, STEPS
+from envs.levels import Level, LevelError, features_of
+from envs.objects import LAYERS, WorldObject, redirected
 
-ACTIONS = ("up", "down", "left", "right")
-STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
-NUM_ACTIONS = len(ACTIONS)
+__all__ = ["ACTIONS", "NUM_ACTIONS", "STEPS", "Arrival", "Mdp", "compile_levels"]
 
 
 class Arrival(NamedTuple):
@@ -49,12 +50,8 @@ class Mdp:
     """[S * 4] the spot that an action leads to; a bump leads to the spot itself."""
     found: Tensor
     """[S] the bit of the coin or button of the spot, 0 where there is none."""
-    coin: Tensor
-    """[S] the value of the coin of the spot."""
-    delay: Tensor
-    """[S] the delay of the button of the spot."""
-    chance: Tensor
-    """[S] the chance with which that button works, 1 where there is none."""
+    layers: Mapping[str, Tensor]
+    """[S] by name, the numbers of the objects of the spot."""
     wall: Tensor
     """[S] whether the spot is wall (or padding)."""
     start: Tensor
@@ -63,8 +60,29 @@ class Mdp:
     """[B] the time that is left at the start."""
     free_bumps: Tensor
     """[B] whether the clock counts moves only, so that a bump takes no time."""
-    any_chance: bool
+    features: frozenset[str]
+    """What is shown only of a set that has it (the keys of `envs.objects.FEATURES`)."""
     any_free_bumps: bool
+
+    @property
+    def any_chance(self) -> bool:
+        """Whether what an action leads to can depend on luck."""
+        return "chance" in self.features
+
+    @property
+    def coin(self) -> Tensor:
+        """[S] the value of the coin of the spot."""
+        return self.layers["coin"]
+
+    @property
+    def delay(self) -> Tensor:
+        """[S] the delay of the button of the spot."""
+        return self.layers["delay"]
+
+    @property
+    def chance(self) -> Tensor:
+        """[S] the chance with which that button works, 1 where there is none."""
+        return self.layers["chance"]
 
     @property
     def num_levels(self) -> int:
@@ -91,6 +109,8 @@ class Mdp:
         """The same set on another device, or with its coin values and chances in another precision."""
 
         def moved(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {name: moved(layer) for name, layer in value.items()}
             if not isinstance(value, Tensor):
                 return value
             return value.to(device, dtype if value.is_floating_point() else None)
@@ -133,41 +153,39 @@ def compile_levels(
     device: torch.device | str = "cpu",
     *,
     at_least: tuple[int, int] = (1, 1),
-    by_chance: bool = False,
+    features: Collection[str] = (),
 ) -> Mdp:
     """Compile a level set to tensors; the only loop over levels and objects is this one.
 
-    Maps are padded with wall to the largest of the set, or to ``at_least`` so many rows and columns. With ``by_chance``
-    the set counts as one with buttons that work by chance, as the larger set that it is drawn from may have some.
+    Maps are padded with wall to the largest of the set, or to ``at_least`` so many rows and columns. The set counts as
+    one that has these ``features`` too, as the larger set that it is sampled from may have them.
     """
     if not levels:
         raise LevelError("no levels; expected at least one")
     height = max(at_least[0], *(level.height for level in levels))
     width = max(at_least[1], *(level.width for level in levels))
     wall = torch.ones(len(levels), height, width, dtype=torch.bool)
-    objects: list[tuple[int, int, float, int, float]] = []
+    objects: list[tuple[int, int]] = []
+    numbers: dict[type[WorldObject], list[tuple[float, ...]]] = {}
     starts = []
     for index, level in enumerate(levels):
         wall[index, : level.height, : level.width] = torch.tensor(level.walls)
         first = index * height * width
-        for bit, coin in enumerate(level.coins):
-            objects.append((first + coin.row * width + coin.column, 1 << bit, coin.value, 0, 1.0))
-        for bit, button in enumerate(level.buttons, start=len(level.coins)):
-            objects.append((first + button.row * width + button.column, 1 << bit, 0.0, button.delay, button.chance))
+        for bit, thing in enumerate(level.objects):
+            objects.append((first + thing.row * width + thing.column, 1 << bit))
+        for thing in (*level.objects, *level.fixtures):
+            numbers.setdefault(type(thing), []).append((first + thing.row * width + thing.column, *thing.numbers))
         starts.append(first + level.start[0] * width + level.start[1])
-    spots = wall.numel()
-    where, bits, values, delays, chances = zip(*objects, strict=True)
-    found = torch.zeros(spots, dtype=torch.int64)
-    coin_value = torch.zeros(spots, dtype=torch.float64)
-    delay = torch.zeros(spots, dtype=torch.int64)
-    chance = torch.ones(spots, dtype=torch.float64)
-    at = torch.tensor(where)
-    found[at] = torch.tensor(bits)
-    coin_value[at] = torch.tensor(values, dtype=torch.float64)
-    delay[at] = torch.tensor(delays)
-    chance[at] = torch.tensor(chances, dtype=torch.float64)
+    found = torch.zeros(wall.numel(), dtype=torch.int64)
+    where, bits = zip(*objects, strict=True)
+    found[torch.tensor(where)] = torch.tensor(bits)
+    layers = {name: torch.full((wall.numel(),), layer.nothing, dtype=layer.dtype) for name, layer in LAYERS.items()}
+    for kind, rows in numbers.items():
+        where, *columns = zip(*rows, strict=True)
+        for name, values in zip(kind.layers, columns, strict=True):
+            layers[name][torch.tensor(where)] = torch.tensor(values, dtype=layers[name].dtype)
     start = torch.tensor(starts)
-    goto = _goto(wall)
+    goto = redirected(_goto(wall), layers)
     _check_free_to_move(levels, goto, start)
     return Mdp(
         levels=tuple(levels),
@@ -175,14 +193,12 @@ def compile_levels(
         width=width,
         goto=goto.reshape(-1),
         found=found,
-        coin=coin_value,
-        delay=delay,
-        chance=chance,
+        layers=layers,
         wall=wall.reshape(-1),
         start=start,
         shutdown=torch.tensor([level.shutdown for level in levels]),
         free_bumps=torch.tensor([level.clock == "moves" for level in levels]),
-        any_chance=by_chance or bool((chance < 1).any()),
+        features=features_of(levels).union(features),
         any_free_bumps=any(level.clock == "moves" for level in levels),
     ).to(device)
 

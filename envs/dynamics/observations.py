@@ -5,14 +5,22 @@ The environment and exact evaluation show a policy the same tensors, because bot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from envs.actions import ACTIONS
 from envs.dynamics.mdp import Mdp
-from envs.levels.symmetry import NUM_SYMMETRIES, turned_cells
+from envs.levels.symmetry import NUM_SYMMETRIES, turned_actions, turned_cells
+from envs.objects import KINDS, Plane
+from envs.objects.button import DELAY_UNIT
+
+TIME_STEPS = 16
+"""Of the time left, so many steps are told apart."""
+_FADING = {plane.name for kind in KINDS if kind.is_taken for plane in kind.planes}
+"""What is gone once the object has been taken."""
 
 
 class Observation(Protocol):
@@ -71,29 +79,42 @@ class VectorObservation:
         return torch.cat((position, present), dim=-1).float()
 
 
+def _planes(feature: str | None) -> list[Plane]:
+    """The planes of all kinds of objects that are shown of a set with this feature, or of every set."""
+    return [plane for kind in KINDS for plane in kind.planes if plane.feature == feature]
+
+
+def _further(mdp: Mdp) -> list[Plane]:
+    """The planes that are shown because of what the set has."""
+    return [plane for kind in KINDS for plane in kind.planes if plane.feature in mdp.features]
+
+
 class GridObservation:
     """Planes [P, H, W] of the map: walls, coin values, button delays, the agent, and the time left.
 
     Coins and buttons are shown while they are there; the time left fills its plane. Maps smaller than the
-    set's largest are padded with wall on the right and below. If a button of the set works by chance, a
-    sixth plane shows the chance of each button.
+    set's largest are padded with wall on the right and below. What only some sets have is shown of these alone, by
+    further planes: if a button of the set works by chance, a sixth plane shows the chance of each button.
     """
 
     see_time = True
 
     def __init__(self, mdp: Mdp) -> None:
-        self.planes = ("wall", "coin", "delay", "agent", "time") + (("chance",) if mdp.any_chance else ())
+        objects, further = _planes(None), _further(mdp)
+        first, last = ([(plane.name, plane.scale) for plane in planes] for planes in (objects, further))
+        self.planes, scales = zip(("wall", 1), *first, ("agent", 1), ("time", 1 / DELAY_UNIT), *last, strict=True)
         self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
-        self.scale = torch.tensor([1, 1 / 4, 1 / 4, 1, 1 / 8, 1][: self.shape[0]], device=mdp.device).reshape(-1, 1, 1)
-        self.turned = _turned(mdp, mdp.height, len(self.planes), 0)
+        self.scale = torch.tensor(scales, device=mdp.device).reshape(-1, 1, 1)
+        self.turned = _turned(mdp, mdp.height, self.planes, 0)
         self._cells = mdp.num_cells
+        self._agent, self._time = self.planes.index("agent"), self.planes.index("time")
         per_level = (mdp.num_levels, mdp.num_cells)
         self._found = mdp.found.reshape(per_level)
         self._wall = mdp.wall.reshape(per_level).float()
-        self._coin = mdp.coin.reshape(per_level).float()
-        self._delay = mdp.delay.reshape(per_level).float()
-        self._chance = mdp.chance.reshape(per_level).float() if mdp.any_chance else None
-        self._button = self._delay > 0
+        self._objects = [
+            (self.planes.index(plane.name), plane.name in _FADING, plane.values(mdp.layers).reshape(per_level).float())
+            for plane in (*objects, *further)
+        ]
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         level = torch.div(spot, self._cells, rounding_mode="floor")
@@ -101,12 +122,13 @@ class GridObservation:
         here = (self._found[level] & ~taken.unsqueeze(-1)) != 0
         shown = torch.zeros(len(spot), len(self.planes), self._cells, device=spot.device)
         shown[:, 0] = self._wall[level]
-        torch.mul(self._coin[level], here, out=shown[:, 1])
-        torch.mul(self._delay[level], here, out=shown[:, 2])
-        shown[:, 3].scatter_(1, cell.unsqueeze(-1), 1.0)
-        shown[:, 4] = time_left.unsqueeze(-1)
-        if self._chance is not None:
-            torch.mul(self._chance[level], here & self._button[level], out=shown[:, 5])
+        for index, fades, values in self._objects:
+            if fades:
+                torch.mul(values[level], here, out=shown[:, index])
+            else:
+                shown[:, index] = values[level]
+        shown[:, self._agent].scatter_(1, cell.unsqueeze(-1), 1.0)
+        shown[:, self._time] = time_left.unsqueeze(-1)
         return shown.reshape(len(spot), *self.shape)
 
 
@@ -114,32 +136,33 @@ class CentredObservation:
     """The map as the agent sees it from where it stands: a window with the agent in the middle, then the time.
 
     The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are
-    walls, coin values as shares of the level's largest coin, and button delays (with the chance of each
-    button if any of the set works by chance); outside the map is wall. The time left follows as steps that
+    walls, coin values as shares of the level's largest coin, and button delays (and what only some sets have: see
+    `GridObservation`); outside the map is wall. The time left follows as steps that
     are full while time lasts: step j is min(max(time − j, 0), 1). A step in a direction looks the same
     wherever it is taken, which an MLP would otherwise have to learn for each cell anew.
     """
 
     see_time = True
-    TIME_STEPS = 16
-    DELAY_UNIT = 8
-    """Delays and times are given in units that bring them to about 1."""
 
     def __init__(self, mdp: Mdp) -> None:
         self._cells = mdp.num_cells
         self._window = _window(mdp.height, mdp.width).to(mdp.device)
         per_level = (mdp.num_levels, mdp.num_cells)
-        coin = mdp.coin.reshape(per_level)
         # One cell more for each level: what stands outside of its map.
         self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
         self._found = _with_outside(mdp.found.reshape(per_level), 0)
-        planes = [coin / coin.max(-1, keepdim=True).values, mdp.delay.reshape(per_level) / self.DELAY_UNIT]
-        if mdp.any_chance:
-            planes.append(mdp.chance.reshape(per_level) * (planes[1] > 0))
-        self._planes = [_with_outside(plane.float(), 0.0) for plane in planes]
-        self._steps = torch.arange(self.TIME_STEPS, device=mdp.device)
-        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + self.TIME_STEPS + 1,)
-        self.turned = _turned(mdp, 2 * mdp.height - 1, 1 + len(planes), self.TIME_STEPS + 1)
+        planes = _planes(None) + _further(mdp)
+        self._planes = [
+            (
+                plane.name in _FADING,
+                _with_outside(plane.relative(plane.values(mdp.layers).reshape(per_level)).float(), 0.0),
+            )
+            for plane in planes
+        ]
+        self._steps = torch.arange(TIME_STEPS, device=mdp.device)
+        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + TIME_STEPS + 1,)
+        names = ("wall", *(plane.name for plane in planes))
+        self.turned = _turned(mdp, 2 * mdp.height - 1, names, TIME_STEPS + 1)
         self.scale = torch.ones(self.shape, device=mdp.device)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
@@ -147,9 +170,9 @@ class CentredObservation:
         at = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
         here = (self._found.take(at) & ~taken.unsqueeze(-1)) != 0
         time = time_left.unsqueeze(-1)
-        planes = [plane.take(at) * here for plane in self._planes]
+        planes = [plane.take(at) * here if fades else plane.take(at) for fades, plane in self._planes]
         steps = (time - self._steps).clamp(0, 1)
-        return torch.cat((self._wall.take(at), *planes, steps, time / (2 * self.DELAY_UNIT)), dim=-1)
+        return torch.cat((self._wall.take(at), *planes, steps, time / (2 * DELAY_UNIT)), dim=-1)
 
 
 def _window(height: int, width: int) -> Tensor:
@@ -162,14 +185,27 @@ def _window(height: int, width: int) -> Tensor:
     return torch.where(inside, rows * width + columns, height * width)
 
 
-def _turned(mdp: Mdp, size: int, planes: int, further: int) -> Tensor | None:
+def turned_planes(names: Sequence[str]) -> Tensor:
+    """[8, P] which of the planes stands at the place of each when the level is turned as `symmetry.transform` does."""
+
+    def source(name: str, actions: list[int]) -> str:
+        """What has this name once the level is turned."""
+        first, _, direction = name.rpartition(" ")
+        return f"{first} {ACTIONS[actions.index(ACTIONS.index(direction))]}" if direction in ACTIONS else name
+
+    return torch.tensor(
+        [[names.index(source(name, actions)) for name in names] for actions in turned_actions().tolist()]
+    )
+
+
+def _turned(mdp: Mdp, size: int, planes: Sequence[str], further: int) -> Tensor | None:
     """`Observation.turned` of square planes, followed by numbers that stay as they are."""
     if mdp.height != mdp.width:
         return None
     cells = turned_cells(size)
-    first = torch.arange(planes).reshape(-1, 1) * size * size
+    first = turned_planes(planes).unsqueeze(-1) * size * size
     places = (cells.unsqueeze(1) + first).flatten(1)
-    rest = torch.arange(further).expand(NUM_SYMMETRIES, -1) + planes * size * size
+    rest = torch.arange(further).expand(NUM_SYMMETRIES, -1) + len(planes) * size * size
     return torch.cat((places, rest), dim=-1).to(mdp.device)
 
 

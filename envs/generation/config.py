@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from envs.levels import CLOCKS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
+from envs.objects import KINDS, Button, Coin
+from envs.objects.button import MAX_BUTTONS, PER_CENT
 
-MAX_BUTTONS = 3
-PER_CENT = 100
-"""Chances of buttons are whole hundredths, so that levels can be read."""
 WALL_SHAPES = ("scattered", "lines", "blocks", "mixed")
-DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "shutdown", "delay")
+DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "doors", "shutdown", "delay")
 THINNED = ("distance", "spare")
 """What can be given weights: drawn numbers, and filters."""
 
@@ -48,6 +47,8 @@ class GeneratorConfig:
     buttons: Range = (1, 1)
     chance: RealRange = (1.0, 1.0)
     """With which a button works, in whole hundredths."""
+    doors: Range = (0, 0)
+    """One-way doors, each in a direction of its own, on cells where nothing else is."""
     shutdown: Range = (1, 7)
     delay: Range = (1, 8)
     clock: str = "steps"
@@ -82,6 +83,7 @@ class GeneratorConfig:
         self._check("coins", 1, MAX_OBJECTS - self.buttons[1])
         self._check("coin_values", 1, 1_000_000)
         self._check("chance", 0.01, 1.0)
+        self._check("doors", 0, self.map_cells)
         self._check("shutdown", 1, MAX_TIME - self.buttons[1])
         self._check("delay", 1, (MAX_TIME - self.shutdown[1]) // max(1, self.buttons[1]))
         self._check("lengths", 1, 2 ** self.buttons[1])
@@ -151,9 +153,11 @@ class GeneratorConfig:
 
     def _check_room(self, height: int, width: int) -> None:
         buttons, coins, walls = self.buttons[1], self.coins[1], self.most_walls(height * width)
-        taken = 1 + buttons + coins + walls
+        others = {kind.plural(): getattr(self, kind.plural())[1] for kind in KINDS if kind not in (Button, Coin)}
+        taken = 1 + buttons + coins + walls + sum(others.values())
         if taken > height * width:
             named = "the button" if buttons == 1 else f"{buttons} buttons"
+            named += "".join(f", {number} {name}" for name, number in others.items() if number)
             raise LevelError(
                 f"generator: the agent, {named}, {coins} coins and {walls} walls take {taken} "
                 f"cells; expected at most {height * width}, those of a map of {height} by {width}"

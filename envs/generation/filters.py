@@ -2,8 +2,8 @@
 
 Solver and propagator follow every tick, since a coin's worth and a policy's chances depend on when. Here
 nothing does: whoever is somewhere early can be there later, by going back and forth between the two cells
-just visited. So the earliest arrival at each combination of cell and things taken tells everything, at a
-fraction of the cost.
+just visited, or by bumping where there is no way back. So the earliest arrival at each combination of cell and
+things taken tells everything, at a fraction of the cost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp
+from envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
 
 MAX_TABLE = 1 << 24
 """Entries of the table of states; larger sets are searched a part at a time."""
@@ -56,9 +56,9 @@ def button_distance(mdp: Mdp) -> Tensor:
     reached = torch.zeros(len(mdp.goto) // NUM_ACTIONS, dtype=torch.bool)
     reached[mdp.start] = True
     distance = torch.zeros(num_levels, dtype=torch.int64)
+    goto = mdp.goto.reshape(-1, NUM_ACTIONS)
     for tick in range(1, int(mdp.shutdown.max()) + 1):
-        # Moves can be taken back, so a spot is reached from one that an action leads to from there.
-        reached = reached.index_select(0, mdp.goto).reshape(-1, NUM_ACTIONS).any(-1) | reached
+        reached = reached.index_fill(0, goto[reached].reshape(-1), True)
         pressed = (reached.reshape(num_levels, -1) & is_button).any(-1)
         distance.masked_fill_(pressed & (distance == 0) & (mdp.shutdown >= tick), tick)
     return distance
@@ -105,16 +105,34 @@ def _search(mdp: Mdp, levels: range, longest: int, times: int, bits: int) -> tup
         if times > 1:
             key = key * times + then_length
         key = ((key << bits) | arrival.taken).reshape(-1)
-        new = known.new(key, None if isinstance(arrival.ticks, int) else arrival.ticks.reshape(-1) > 0)
+        new, waits = _met(mdp, known, key, spot, arrival)
         spot, taken, length, total = _chosen(new, arrival.spot, arrival.taken, then_length, then_total)
         column = (mdp.level_of(spot) - levels.start) * (longest + 1) + length
-        better = (total > MORE * best.index_select(0, column)).nonzero().squeeze(-1)
+        good = total > MORE * best.index_select(0, column)
+        if waits is not None:
+            good &= waits | (length == tick)
+        better = good.nonzero().squeeze(-1)
         column, better_total = _chosen(better, column, total)
         best.scatter_reduce_(0, column, better_total, "amax")
         since[column] = tick
         alive = (length > tick).nonzero().squeeze(-1)
         spot, taken, length, total = _chosen(alive, spot, taken, length, total)
     return best.reshape(len(levels), -1), since.reshape(len(levels), -1)
+
+
+def _met(mdp: Mdp, known: _Known, key: Tensor, spot: Tensor, arrival: Arrival) -> tuple[Tensor, Tensor | None]:
+    """Choose the arrivals to go on from: their indices, and whether one can wait there; None where one always can.
+
+    One can wait where bumps take time, or the way back is open. Elsewhere only this tick counts, and what comes next.
+    """
+    if isinstance(arrival.ticks, int):
+        return known.new(key, None), None
+    moved = arrival.ticks.reshape(-1) > 0
+    back = (mdp.goto.reshape(-1, NUM_ACTIONS)[arrival.spot] == spot.unsqueeze(-1)).any(-1)
+    waits = (back | ~mdp.free_bumps[mdp.level_of(spot)]).reshape(-1)
+    lasting = known.new(key, moved & waits)
+    passing = (moved & ~waits).nonzero().squeeze(-1)
+    return torch.cat((lasting, passing)), torch.cat((torch.ones_like(lasting), torch.zeros_like(passing))).bool()
 
 
 def _chosen(index: Tensor, *values: Tensor) -> list[Tensor]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from drest_torch.files import write_whole
 from envs.levels.level import STUDY_KEYS, Level, LevelError
 from envs.levels.text import check_text, format_level, parse_level, parse_map
 
@@ -142,8 +142,8 @@ def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
         names.add(level.name)
         if level_from_record(record, source=f"{path}:{number}") != level:
             raise LevelError(
-                f"{path}:{number}: the level '{level.name}' would not read back as it is; expected coins and buttons "
-                f"in reading order and a study of {', '.join(STUDY_KEYS)}"
+                f"{path}:{number}: the level '{level.name}' would not read back as it is; expected each kind of "
+                f"object in reading order and a study of {', '.join(STUDY_KEYS)}"
             )
     if path.suffix == ".txt":
         text = format_level(levels[0])
@@ -154,14 +154,8 @@ def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
 
 def write_file(path: Path, text: str) -> None:
     """Write a text file, whole or not at all; its lines end as they do in the text."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(text.encode())
-        os.replace(partial, path)
-    except OSError as error:
-        raise LevelError(
-            f"{path}: cannot be written ({error.strerror}); expected a folder to write a file in"
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+    write_whole(
+        path,
+        text.encode(),
+        lambda why: LevelError(f"{path}: cannot be written ({why}); expected a folder to write a file in"),
+    )

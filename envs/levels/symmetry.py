@@ -15,14 +15,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import STEPS
-from envs.levels.level import Button, Coin, Level, LevelError
+from envs.actions import STEPS
+from envs.levels.level import Level, LevelError
+from envs.objects import KINDS, WorldObject
 
 NUM_SYMMETRIES = 8
 
 Cell = TypeVar("Cell")
 Grid = Sequence[Sequence[Cell]]
-Thing = TypeVar("Thing", Coin, Button)
 
 
 def symmetries(level: Level) -> list[Level]:
@@ -49,8 +49,8 @@ def transform(level: Level, index: int) -> Level:
         name=f"{level.name}~{index}",
         walls=tuple(tuple(row) for row in _turned(level.walls, index)),
         start=place[level.start],
-        coins=_placed(level.coins, place),
-        buttons=_placed(level.buttons, place),
+        objects=_placed(level.objects, place, index),
+        fixtures=_placed(level.fixtures, place, index),
     )
 
 
@@ -69,17 +69,26 @@ def turned_actions() -> Tensor:
     return (place_of.unsqueeze(-1) == beside).int().argmax(-1)
 
 
+@lru_cache
+def _actions() -> list[list[int]]:
+    return turned_actions().tolist()
+
+
 def canonical_key(level: Level) -> str:
     """A text that is the same for two levels just if they are one level up to symmetry and translation.
 
     Rows and columns that are wall from end to end are cropped from the map's sides, as everything outside
-    a map is wall. Walls, coins, buttons, shutdown and clock count; the name and the study do not. Cells
+    a map is wall. Walls, objects, shutdown and clock count; the name and the study do not. Cells
     that cannot be reached count too: an agent that is shown the whole map can tell them apart.
     """
     rows = _cropped(_cells(level))
     cells = [cell for row in rows for cell in row]
     cells += " /"
-    texts = ["".join(text(cells)) for text in _texts(len(rows), len(rows[0]))]
+    directed = [thing for thing in (*level.objects, *level.fixtures) if thing.is_directed]
+    texts = []
+    for text, actions in zip(_texts(len(rows), len(rows[0])), _actions(), strict=True):
+        rotated = {thing.key: thing.moved(thing.row, thing.column, actions).key for thing in directed}
+        texts.append("".join(text([rotated.get(cell, cell) for cell in cells] if rotated else cells)))
     return f"{level.shutdown} {level.clock} {min(texts)}"
 
 
@@ -106,23 +115,20 @@ def _turned(rows: Grid[Cell], index: int) -> Grid[Cell]:
     return rows
 
 
-def _placed(things: Sequence[Thing], place: dict[tuple[int, int], tuple[int, int]]) -> tuple[Thing, ...]:
-    """Coins or buttons at their new places, in reading order again."""
-    moved = []
-    for thing in things:
-        row, column = place[thing.row, thing.column]
-        moved.append(replace(thing, row=row, column=column))
-    return tuple(sorted(moved, key=lambda thing: (thing.row, thing.column)))
+def _placed(
+    objects: Sequence[WorldObject], place: dict[tuple[int, int], tuple[int, int]], index: int
+) -> tuple[WorldObject, ...]:
+    """Return objects at their new places, each kind in reading order again."""
+    moved = [thing.moved(*place[thing.row, thing.column], _actions()[index]) for thing in objects]
+    return tuple(sorted(moved, key=lambda thing: (KINDS.index(type(thing)), thing.row, thing.column)))
 
 
 def _cells(level: Level) -> list[list[str]]:
     """The map as texts that differ wherever two cells do (`Level.rows` is for people, and slower)."""
     cells = [["#" if wall else "." for wall in row] for row in level.walls]
     cells[level.start[0]][level.start[1]] = "A"
-    for coin in level.coins:
-        cells[coin.row][coin.column] = f"C{float(coin.value)!r}"
-    for button in level.buttons:
-        cells[button.row][button.column] = f"B{button.delay}@{float(button.chance)!r}"
+    for thing in (*level.objects, *level.fixtures):
+        cells[thing.row][thing.column] = thing.key
     return cells
 
 

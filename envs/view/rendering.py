@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,13 +20,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.patches import Circle, FancyArrow, FancyBboxPatch, PathPatch, Polygon, Rectangle
+from matplotlib.patches import FancyArrow, PathPatch, Polygon, Rectangle
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from drest_torch.errors import UserError
-from envs.dynamics.mdp import STEPS
-from envs.levels import Button, Coin, Level
+from drest_torch.files import write_whole
+from envs.actions import STEPS
+from envs.levels import Level
+from envs.objects import KINDS
 
 Cell = tuple[int, int]
 Point = tuple[float, float]
@@ -41,11 +43,6 @@ class PictureError(UserError):
     """A picture that cannot be written; the message says which and why."""
 
 
-def objects(level: Level) -> list[Coin | Button]:
-    """The coins, then the buttons: the order of the bits of ``taken``."""
-    return [*level.coins, *level.buttons]
-
-
 # ------------------------------------------------------------------------------------------- text
 
 _INK = "38;5;236"
@@ -53,9 +50,8 @@ _STYLES = {
     "#": "38;5;240;48;5;240",
     ".": "38;5;250;48;5;255",
     "A": "1;38;5;160;48;5;255",
-    "C": "1;38;5;94;48;5;220",
-    "B": "1;38;5;231;48;5;31",
     "way": f"1;{_INK};48;5;224",
+    **{letter: kind.style for kind in KINDS for letter in kind.letters},
 }
 
 
@@ -102,8 +98,6 @@ def _painted(cell: str, width: int) -> str:
 _WALL, _WALL_EDGE = "#4d4d4d", "#6e6e6e"
 _GRID = "#bdbdbd"
 _TEXT, _PALE = "#222222", "#c4c4c4"
-_GOLD, _GOLD_EDGE = "#f9d35b", "#c8961e"
-_BUTTON, _BUTTON_EDGE = "#dcebf5", "#35749f"
 _ARROW = "#d7191c"
 _ROUTE = "#2c7fb8"
 _FONT = FontProperties(family="DejaVu Sans", weight="bold")
@@ -148,16 +142,9 @@ def save_picture(level: Level, path: str | os.PathLike[str], *, panels: Sequence
     if path.suffix[1:].lower() not in PICTURE_FORMATS:
         raise PictureError(f"{path}: unknown kind of picture; expected the ending .{', .'.join(PICTURE_FORMATS)}")
     figure = _figure(level, panels)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(partial, format=path.suffix[1:].lower(), dpi=160)
-        os.replace(partial, path)
-    except OSError as error:
-        raise PictureError(f"{path}: the picture cannot be written ({error.strerror})") from None
-    finally:
-        with suppress(OSError):
-            partial.unlink()
+    picture = BytesIO()
+    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=160)
+    write_whole(path, picture.getvalue(), lambda why: PictureError(f"{path}: the picture cannot be written ({why})"))
 
 
 def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
@@ -194,27 +181,15 @@ def _draw_board(level: Level, ax: Axes) -> None:
 
 
 def _draw_objects(level: Level, taken: int, ax: Axes) -> None:
-    """The coins and buttons that are still there, and the agent, pale once something is taken."""
-    cells = [row.split() for row in level.rows()]
+    """The objects that are still there, and the agent, pale once something is taken."""
     row, column = level.start
     _write(ax, "A", column + 0.5, row + 0.5, height=0.3, colour=_PALE if taken else _TEXT)
-    for bit, thing in enumerate(objects(level)):
-        if not taken >> bit & 1:
-            badge = _button if isinstance(thing, Button) else _coin
-            x, y = thing.column + 0.5, thing.row + 0.5
-            ax.add_patch(badge(x, y))
-            _write(ax, cells[thing.row][thing.column], x, y, height=0.21, widest=0.5)
-
-
-def _coin(x: float, y: float) -> Circle:
-    return Circle((x, y), 0.32, facecolor=_GOLD, edgecolor=_GOLD_EDGE, linewidth=1.2, zorder=3)
-
-
-def _button(x: float, y: float) -> FancyBboxPatch:
-    style = "round,pad=0,rounding_size=0.1"
-    return FancyBboxPatch(
-        (x - 0.32, y - 0.22), 0.64, 0.44, style, facecolor=_BUTTON, edgecolor=_BUTTON_EDGE, linewidth=1.2, zorder=3
-    )
+    here = [thing for bit, thing in enumerate(level.objects) if not taken >> bit & 1]
+    for thing in (*level.fixtures, *here):
+        x, y = thing.column + 0.5, thing.row + 0.5
+        ax.add_patch(thing.patch(x, y))
+        if thing.label:
+            _write(ax, thing.label, x, y, height=0.21, widest=0.5)
 
 
 def _draw_shutdown(level: Level, ax: Axes) -> None:

@@ -25,7 +25,8 @@ from typing import Any, NoReturn
 from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import optimal_route, solve
 from envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
-from envs.view.rendering import Panel, PictureError, Route, arrows_text, objects, save_picture, to_text
+from envs.objects import KINDS, TAKEN, WorldObject
+from envs.view.rendering import Panel, PictureError, Route, arrows_text, save_picture, to_text
 
 GAMMA = 0.95
 """The paper's discount for the running example (its other eight worlds have 0.9, `lopsided` 1)."""
@@ -154,11 +155,15 @@ def _print_study(level: Level) -> None:
 
 
 def _facts(level: Level) -> str:
+    objects = [_count(number, kind.noun) for kind in KINDS if (number := _number(level, kind)) or kind.is_taken]
     return (
-        f"{level.height} × {level.width} cells, {_count(len(level.coins), 'coin')}, "
-        f"{_count(len(level.buttons), 'button')}, shutdown after {_count(level.shutdown, 'tick')}; "
+        f"{level.height} × {level.width} cells, {', '.join(objects)}, shutdown after {_count(level.shutdown, 'tick')}; "
         f"the clock counts {level.clock}"
     )
+
+
+def _number(level: Level, kind: type[WorldObject]) -> int:
+    return sum(type(thing) is kind for thing in (*level.objects, *level.fixtures))
 
 
 def _count(number: int, what: str) -> str:
@@ -182,9 +187,9 @@ def _print_optima(
 
 
 def _visits(level: Level, route: Route) -> str:
-    """The coins and buttons that a route enters, each with its tick."""
+    """The objects that a route enters, each with its tick."""
     cells = [row.split() for row in level.rows()]
-    there = {(thing.row, thing.column) for thing in objects(level)}
+    there = {(thing.row, thing.column) for thing in (*level.objects, *level.fixtures)}
     entered = []
     for tick, (row, column) in enumerate(route):
         if (row, column) in there:
@@ -210,11 +215,11 @@ def show_set(levels: Sequence[Level], name: str, began: float) -> None:
     barren = int(((optima.best_return == 0) & ~padding).any(-1).sum())
     shutdowns = [level.shutdown for level in levels]
     longest = optima.lengths.amax(-1).tolist()
+    there = {*TAKEN, *(type(thing) for level in levels for thing in level.fixtures)}
     print(f"{name}: {_count(len(levels), 'level')}, valid, each with a coin within reach\n")
     for key, value in {
         "cells": _tally(((level.height, level.width) for level in levels), "{0[0]} × {0[1]}"),
-        "coins": _tally(len(level.coins) for level in levels),
-        "buttons": _tally(len(level.buttons) for level in levels),
+        **{kind.plural(): _tally(_number(level, kind) for level in levels) for kind in KINDS if kind in there},
         "lengths k": _tally(optima.num_lengths.tolist()),
         "clock": _tally(level.clock for level in levels),
         "shutdown": f"{min(shutdowns)} to {max(shutdowns)}",

@@ -68,10 +68,15 @@ def schema_of(group: str, name: str) -> type:
     return schemas()[group, f"base_{name if group == 'algo' else group}"]
 
 
-def base_of(group: str, name: str) -> str:
-    """The first of an option's defaults: the schema, or another option, of which it changes some values."""
-    return next(iter(yaml.safe_load((FOLDER / group / f"{name}.yaml").read_text("utf-8"))["defaults"]))
+def based_on(group: str, name: str) -> str:
+    """What a yaml file begins with: a schema, or another option of which it changes some keys."""
+    first: str = yaml.safe_load((FOLDER / group / f"{name}.yaml").read_text("utf-8"))["defaults"][0]
+    return first
 
 
-RECIPES = {(group, name): (group, base) for group, name in OPTIONS if (group, base := base_of(group, name)) in OPTIONS}
+RECIPES = {
+    (group, name): (group, based_on(group, name))
+    for group, name in OPTIONS
+    if not based_on(group, name).startswith("base_")
+}
 """Options that give other values to some keys of another option."""

@@ -2,12 +2,19 @@
 
 from torch import nn
 
-from algos.networks.symmetric import Symmetries
+from algos.networks.base import Symmetries
+from algos.networks.layout import MapLayout
+from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, turned_planes
 from envs.levels.symmetry import turned_actions, turned_cells
 
+PLANES = ("wall", "coin", "delay", "agent", "time")
+"""Those of every level."""
 
-def group():
-    return Symmetries(turned_cells(3), turned_actions())
+
+def group(planes=PLANES):
+    """Return the symmetries of maps of which observations show these planes."""
+    layout = MapLayout(planes, turned_planes(planes), TIME_STEPS, DELAY_UNIT)
+    return Symmetries(turned_cells(3), turned_actions(), layout)
 
 
 class Table(nn.Module):
