@@ -19,12 +19,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from omegaconf import MISSING
 from torch import Tensor
 
 from algos.base import NetworkConfig, NetworkLearner
 from algos.batch import ExactBatch
 from algos.networks.mlp import settings
+from drest_torch.limits import limited
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import expected_discount
 
@@ -34,10 +34,10 @@ STATES_AT_ONCE = 4096
 
 @dataclass
 class Config(NetworkConfig):
-    levels_at_once: int = MISSING
-    rarely: float = MISSING
-    left_out: float = MISSING
-    counted_as: int = MISSING
+    levels_at_once: int = limited(at_least=1)
+    rarely: float = limited(at_least=0)
+    left_out: float = limited(at_least=0)
+    counted_as: int = limited(at_least=1)
 
 
 class Exact(NetworkLearner):

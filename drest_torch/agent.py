@@ -11,7 +11,9 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from algos.networks.mlp import Policy
-from drest_torch.config.schema import LevelsConfig, device_of
+from drest_torch.config.checks import device_of
+from drest_torch.config.schema import LevelsConfig
+from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import Evaluation, Prepared
 from drest_torch.evaluation.summary import draw_policies, split_summary, table_rows
@@ -20,7 +22,6 @@ from drest_torch.tracking.console import Row
 from drest_torch.training import levels as data
 from drest_torch.training.build import evaluator, map_size, networks
 from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
-from drest_torch.training.run import load_config
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
 from envs.levels import Level
@@ -41,7 +42,7 @@ class Agent:
             self.cfg.levels.train = 1
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
-        shown = next(filter(data.by_chance, self.levels.every()), self.levels.train[0])
+        shown = next((level for level in self.levels.every() if level.by_chance), self.levels.train[0])
         observe = make_observation(self.cfg.policy.observation, compile_levels([shown], at_least=self.map_size))
         self.shape = observe.shape
         self.policy, _ = networks(self.cfg, observe, 0, with_critic=False, seed=self.cfg.seed)
@@ -118,10 +119,10 @@ class Results:
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
-    """The levels that a user names. ``levels=generated`` are the run's own held-out ones."""
-    if chosen.path is None and chosen.name == "generated":
+    """Return the levels that a user names. ``levels=own`` are the run's own test levels."""
+    if chosen.path is None and chosen.name == "own":
         if "heldout" not in agent.levels.reported:
-            raise ConfigError(f"{agent.folder} holds out no levels; choose levels=paper or levels.path=FILE")
+            raise ConfigError(f"{agent.folder} has no test levels; choose levels=paper or levels.path=FILE")
         return agent.levels.reported["heldout"]
     return data.named(chosen)
 

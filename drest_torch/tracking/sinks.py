@@ -8,14 +8,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from drest_torch.config.schema import LOGGER_MODES, LoggerConfig
 from drest_torch.errors import UserError
-
-MODES = ("offline", "online", "disabled")
 
 QUIET: dict[str, Any] = {
     "silent": True,
@@ -33,16 +31,6 @@ QUIET: dict[str, Any] = {
 
 class LoggerError(UserError):
     """A logger that cannot be started; the message says in one sentence what to change."""
-
-
-@dataclass
-class LoggerConfig:
-    project: str = "drest_torch"
-    mode: str = "offline"
-    entity: str | None = None
-    group: str | None = None
-    name: str | None = None
-    tags: list[str] = field(default_factory=list)
 
 
 class JsonLines:
@@ -103,8 +91,8 @@ class WandbLogger:
         run_id: str | None = None,
         earlier: Sequence[Mapping[str, float]] = (),
     ) -> None:
-        if config.mode not in MODES:
-            raise LoggerError(f"logger.mode={config.mode}; expected one of {', '.join(MODES)}")
+        if config.mode not in LOGGER_MODES:
+            raise LoggerError(f"logger.mode={config.mode}; expected one of {', '.join(LOGGER_MODES)}")
         self._run = None if config.mode == "disabled" else _start(config, run_folder, run_config, run_id)
         self._step = int(earlier[-1]["step"]) if earlier else 0
         if config.mode == "offline":

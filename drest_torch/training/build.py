@@ -9,7 +9,7 @@ import torch
 
 from algos.networks.mlp import Critic, Policy, Size
 from algos.networks.symmetric import Symmetries
-from drest_torch.config.schema import Config, algorithms
+from drest_torch.config.schema import Config, algorithm
 from drest_torch.evaluation.exact import Evaluator, Prepared
 from drest_torch.evaluation.sampled import Sampler
 from drest_torch.training import levels as data
@@ -31,7 +31,7 @@ def networks(
     symmetries, critic = _symmetries(cfg, observe), None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        policy = algorithms()[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, noise, symmetries)
+        policy = algorithm(cfg.algo.name).Algorithm.new_policy(observe, NUM_ACTIONS, size, noise, symmetries)
         if with_critic:
             scale = observe.scale.cpu()
             critic = Critic(observe.shape, size, scale=scale, noise=noise, context=context, symmetries=symmetries)
@@ -44,7 +44,7 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
         return None
     if cfg.policy.network == "convolutional":
         return Symmetries(turned_cells(3), turned_actions())
-    assert observe.turned is not None  # `data.load` has seen to it
+    assert observe.turned is not None  # `check_run` has seen to it
     return Symmetries(observe.turned.cpu(), turned_actions())
 
 

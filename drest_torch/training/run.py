@@ -12,18 +12,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 import torch
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
-from yaml import YAMLError
 
 from algos.base import Learner
 from algos.generators import Draws
-from drest_torch.config.schema import Config, algorithms, device_of, learns_from
-from drest_torch.errors import CheckpointError, ConfigError
+from drest_torch.config.checks import check_levels, check_run, device_of
+from drest_torch.config.schema import Config, algorithm, in_lockstep, learns_from
+from drest_torch.config.stored import load_config, write_config
+from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Prepared, check_size
 from drest_torch.evaluation.summary import draw_policies, split_summary
 from drest_torch.files import write_json
@@ -74,8 +74,9 @@ class Run:
     def __init__(self, cfg: Config, folder: Path) -> None:
         self.cfg, self.folder = cfg, folder
         self.state = State()
+        check_run(cfg)
         self.levels = data.load(cfg)
-        data.check(cfg, self.levels)
+        check_levels(cfg, self.levels.train, self.levels.evaluated())
         self.device = device_of(cfg.device)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
@@ -103,24 +104,24 @@ class Run:
             train[:1] if drawn_first else train,
             self.device,
             at_least=self.map_size,
-            by_chance=any(map(data.by_chance, train)),
+            by_chance=any(level.by_chance for level in train),
         )
         observe = make_observation(cfg.policy.observation, mdp)
-        algorithm = algorithms()[cfg.algo.name].Algorithm
+        kind = algorithm(cfg.algo.name).Algorithm
         turn = turn_of(cfg, self.levels, mdp, observe, self.draws)
         made = [
             networks(
                 cfg,
                 observe,
                 turn.context_size,
-                with_critic=algorithm.needs_critic,
+                with_critic=kind.needs_critic,
                 seed=seed,
-                fixed_shapes=data.in_lockstep(cfg),
+                fixed_shapes=in_lockstep(cfg),
             )
             for seed in self.seeds
         ]
         policy, critic = (joined(each, self.device) for each in zip(*made, strict=True))
-        learner = algorithm(policy, critic, cfg.algo, self.draws)
+        learner: Learner = kind(policy, critic, cfg.algo, self.draws)
         if cfg.compile:
             learner.loss = compiled(cfg, learner.loss)
         turn.begin(learner)
@@ -381,24 +382,9 @@ def start(cfg: Config) -> Run:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
     run = Run(cfg, folder)
     folder.mkdir(parents=True, exist_ok=True)
-    data.write_config(cfg, folder)
+    write_config(cfg, folder)
     data.write_split(run.levels, cfg, folder)
     return run
-
-
-def load_config(folder: Path) -> Config:
-    """The configuration that a run was started with."""
-    path = folder / "config.yaml"
-    if not path.is_file():
-        raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
-    try:
-        loaded: Any = OmegaConf.load(path)
-        schema = OmegaConf.structured(Config)
-        schema.algo = OmegaConf.structured(algorithms()[loaded.algo.name].Config)
-        return cast(Config, OmegaConf.merge(schema, loaded))
-    except (YAMLError, OmegaConfBaseException, KeyError, AttributeError) as error:
-        reason = str(error).splitlines()[0]
-        raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
 
 
 def resume(folder: Path) -> Run:

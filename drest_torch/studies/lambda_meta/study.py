@@ -14,6 +14,7 @@ from omegaconf import MISSING
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.limits import limited
 from drest_torch.report.html import Block, Gallery, Items, Plot, Section, Style, Table, Text
 from drest_torch.report.plots import COLOURS
 from drest_torch.reward import expected_discount
@@ -39,7 +40,7 @@ Cell = tuple[float, int]
 @dataclass
 class Config(StudyConfig):
     world: str = MISSING
-    agents: int = MISSING
+    agents: int = limited(at_least=1)
     lams: list[float] = MISSING
     sizes: list[int] = MISSING
     mini_episodes: int = MISSING

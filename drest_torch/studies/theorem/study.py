@@ -21,6 +21,7 @@ from omegaconf import MISSING
 from torch import Tensor
 
 from drest_torch.jobs.store import Job, Result
+from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, neutrality_normalised, share_of_best, usefulness
 from drest_torch.report.html import Block, Details, Gallery, Items, Plot, Section, Style, Table, Text
 from drest_torch.reward import expected_discount, expected_return
@@ -66,7 +67,7 @@ class Config(StudyConfig):
     papers: Setting = MISSING
     random_starts: int = MISSING
     slip: float = MISSING
-    steps: int = MISSING
+    steps: int = limited(at_least=1)
     lr: list[float] = MISSING
     curve_lam: float = MISSING
     curve_episodes: list[int] = MISSING

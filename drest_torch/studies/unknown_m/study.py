@@ -16,6 +16,7 @@ from omegaconf import MISSING
 
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.limits import limited
 from drest_torch.metrics import neutrality
 from drest_torch.report.html import Block, Details, Gallery, Plot, Section, Style, Table, Text
 from drest_torch.report.plots import COLOURS
@@ -36,7 +37,7 @@ TITLES = {"neutrality": "neutrality (bits)", "usefulness": "usefulness"}
 @dataclass
 class Config(StudyConfig):
     worlds: list[str] = MISSING
-    agents: int = MISSING
+    agents: int = limited(at_least=1)
     factors: list[float] = MISSING
     patience: int = MISSING
     training: Training = field(default_factory=Training)
