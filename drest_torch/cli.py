@@ -17,7 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from drest_torch.config.compose import VERSION_BASE, explain, register
+from drest_torch.config.compose import VERSION_BASE, explain, options, register
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import UserError
 from envs.levels import WORLDS
@@ -83,8 +83,10 @@ def command(name: str) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
             os.environ[FULL_ERROR] = "1"
             try:
                 composed()
-            except (HydraException, AssertionError) as error:
-                if isinstance(error, AssertionError) and "omegaconf" not in extract_tb(error.__traceback__)[-1].filename:
+            except HydraException as error:
+                stop(explain(error))
+            except AssertionError as error:
+                if "omegaconf" not in extract_tb(error.__traceback__)[-1].filename:
                     raise
                 stop(explain(error))
             finally:
@@ -136,7 +138,7 @@ def help_text(name: str) -> str:
         f"\n  {this.example}\n\nGroups of values, of which one option is chosen with GROUP=OPTION:",
     ]
     for group, default in _defaults(this).items():
-        lines += [f"\n{group} ({default} by default)", *_options(group, name)]
+        lines += [f"\n{group} ({default} by default)", *_described(group, name)]
     lines += [
         "\nSingle values are set with KEY=VALUE. --cfg job prints every key with its value;",
         f"{this.page} and the comments in configs/ say what they mean.",
@@ -148,12 +150,13 @@ def help_text(name: str) -> str:
 def _defaults(this: Command) -> dict[str, str]:
     """Return the option of each group that is taken where the user chooses none."""
     entries: Any = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{this.config}.yaml").defaults)
-    return {group: entry[group] for group in this.groups for entry in entries if isinstance(entry, dict) and group in entry}
+    chosen = dict(pair for entry in entries if isinstance(entry, dict) for pair in entry.items())
+    return {group: chosen[group] for group in this.groups}
 
 
-def _options(group: str, command: str) -> list[str]:
+def _described(group: str, command: str) -> list[str]:
     """Return a line for each option of a group, and one for all the worlds."""
-    files = {path.stem: path for path in sorted((config_folder() / group).glob("[!_]*.yaml"))}
+    files = options(group)
     worlds = [name for name in files if name in WORLDS] if group == "levels" else []
     if command == "train":
         files.pop("own", None)  # which are the test levels of a run that is evaluated

@@ -34,7 +34,8 @@ class Limits:
         if self.at_least > -math.inf and self.at_most < math.inf:
             return f"a number from {_text(self.at_least)} to {_text(self.at_most)}"
         bounds = {"at least": self.at_least, "above": self.above, "at most": self.at_most}
-        return f"a number {', '.join(f'{word} {_text(bound)}' for word, bound in bounds.items() if abs(bound) < math.inf)}"
+        words = [f"{word} {_text(bound)}" for word, bound in bounds.items() if math.isfinite(bound)]
+        return f"a number {', '.join(words)}"
 
 
 def limited(

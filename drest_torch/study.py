@@ -8,9 +8,9 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 
 from drest_torch.cli import command
-from drest_torch.config.compose import compose, register
+from drest_torch.config.compose import register
 from drest_torch.studies.runner import Settings, run_studies
-from drest_torch.studies.study import StudyCommand, study_schemas
+from drest_torch.studies.study import StudyCommand, compose_study, study_schemas
 
 register(study_schemas())
 
@@ -26,7 +26,7 @@ def main(cfg: StudyCommand) -> None:
 def _composed(name: str) -> Any:
     """Return a study's configuration, with what the command line says to all of them."""
     arguments = [argument for argument in HydraConfig.get().overrides.task if argument != "study=all"]
-    return compose(f"study={name}", *arguments, name="study").study
+    return compose_study(name, *arguments).study
 
 
 if __name__ == "__main__":

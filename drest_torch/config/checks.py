@@ -39,8 +39,8 @@ def check_limits(cfg: Any, prefix: str = "") -> None:
             continue
         if limits := limits_of(each):
             _check_value(f"{prefix}{each.name}", cfg[each.name], limits)
-        elif isinstance(inner := cfg._get_node(each.name), DictConfig | ListConfig) and not inner._is_none():
-            check_limits(inner, f"{prefix}{each.name}.")
+        elif is_dataclass(inner := OmegaConf.get_type(cfg, each.name)) or inner is list:
+            check_limits(cfg[each.name], f"{prefix}{each.name}.")
 
 
 def _check_value(key: str, value: Any, limits: Limits) -> None:

@@ -54,6 +54,11 @@ def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({
         store.store(group=group, name=name, node=schema)
 
 
+def options(group: str) -> dict[str, Path]:
+    """Return the files of a group's options by their names; its base is none."""
+    return {path.stem: path for path in sorted((config_folder() / group).glob("[!_]*.yaml"))}
+
+
 @lru_cache(maxsize=256)
 def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
     """To compose takes a tenth of a second, and a study does it for each of its runs."""
@@ -63,11 +68,11 @@ def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
 
 @contextmanager
 def _initialised() -> Iterator[Any]:
-    """Have Hydra find our files: it does so already within our commands. Yields what tells one search path from another."""
+    """Have Hydra find our files, as it does already within our commands; yields what stands for its search path."""
     folder, running = config_folder(), GlobalHydra.instance().hydra
     if running is not None:
-        paths = [Path(entry.path.removeprefix("file://")) for entry in running.config_loader.get_search_path().get_path()]
-        if folder in paths:
+        searched = running.config_loader.get_search_path().get_path()
+        if folder in [Path(entry.path.removeprefix("file://")) for entry in searched]:
             yield running
             return
     GlobalHydra.instance().clear()
@@ -84,7 +89,7 @@ def _initialised() -> Iterator[Any]:
 def explain(error: Exception) -> str:
     """Say in one sentence why a configuration could not be composed, and what is right."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
-        return _wrong_option(*error.missing_cfg_file.rsplit("/", 1), options=list(error.options))
+        return _wrong_option(error.missing_cfg_file, list(error.options))
     text = " ".join(str(error).split())
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
@@ -101,14 +106,16 @@ def explain(error: Exception) -> str:
     return text
 
 
-def _wrong_option(group: str, name: str, options: list[str]) -> str:
-    real = [option for option in options if not option.startswith(("_", "base_"))]
+def _wrong_option(path: str, found: list[str]) -> str:
+    group, _, name = path.rpartition("/")
+    real = [option for option in found if not option.startswith(("_", "base_"))]
     return f"{group}={name}; expected one of {', '.join(real)}{_did_you_mean(difflib.get_close_matches(name, real, 1))}"
 
 
 def _wrong_key(error: Any) -> str:
     """``error`` is OmegaConf's, and knows the configuration to which the key was not added."""
-    key, known = error.full_key, _keys(error.parent_node._get_root())
+    key, known = error.full_key, _keys(OmegaConf.to_container(error.parent_node._get_root()))
+    known = [name for name in known if not name.startswith("hydra")]
     ends = {name: name.rpartition(".")[2] for name in known}
     end = key.rpartition(".")[2]
     near = [name for name in known if ends[name] == end] or difflib.get_close_matches(key, known, 1)
@@ -120,11 +127,9 @@ def _did_you_mean(names: list[str]) -> str:
     return f" (did you mean {' or '.join(names)}?)" if names else ""
 
 
-def _keys(cfg: DictConfig, prefix: str = "") -> list[str]:
-    """Return the keys of a configuration, those of nested ones with dots."""
-    keys = []
-    for name in cfg:
-        keys.append(f"{prefix}{name}")
-        if isinstance(inner := cfg._get_node(name), DictConfig) and not (inner._is_none() or inner._is_missing()):
-            keys += _keys(inner, f"{prefix}{name}.")
-    return [key for key in keys if not key.startswith("hydra")]
+def _keys(values: Any, prefix: str = "") -> list[str]:
+    """Return the keys of nested dictionaries, with dots."""
+    if not isinstance(values, dict):
+        return []
+    inner = (key for name, value in values.items() for key in _keys(value, f"{prefix}{name}."))
+    return [*(f"{prefix}{name}" for name in values), *inner]

@@ -186,8 +186,11 @@ def in_lockstep(cfg: Config) -> bool:
 
 def schemas() -> dict[tuple[str | None, str], type]:
     """Return every schema by (group, name); a yaml file of the group begins with it, or its base does."""
-    commands: dict[tuple[str | None, str], type] = {(None, "base_config"): Config, (None, "base_evaluate"): EvaluateConfig}
-    return commands | {("algo", f"base_{name}"): module.Config for name, module in algorithms().items()}
+    return {
+        (None, "base_config"): Config,
+        (None, "base_evaluate"): EvaluateConfig,
+        **{("algo", f"base_{name}"): module.Config for name, module in algorithms().items()},
+    }
 
 
 def config_folder() -> Path:

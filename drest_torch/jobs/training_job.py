@@ -1,4 +1,4 @@
-"""A complete training run as a run of a study: it begins in its folder, or goes on there, and ends evaluated exactly."""
+"""A complete training run as a job: it begins in its folder, or goes on there, and ends evaluated exactly."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ IN_A_STUDY: dict[str, Any] = {
     "progress": False,
 }
 """What the runs of studies have in place of the values in `configs/config.yaml`, unless a study says otherwise."""
+
 
 def run_config(values: Any = None, **options: str) -> Config:
     """Return the configuration of a run: ``options`` choose from groups (``algo="ppo"``), ``values`` are set last."""

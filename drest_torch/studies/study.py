@@ -23,6 +23,7 @@ from omegaconf import MISSING
 
 from drest_torch import studies
 from drest_torch.config.checks import check_limits
+from drest_torch.config.compose import compose, register
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.store import Job, Result, Store
 from drest_torch.report.html import Section, Table
@@ -114,12 +115,18 @@ def all_studies() -> dict[str, ModuleType]:
 
 
 def study_schemas() -> dict[tuple[str | None, str], type]:
-    """Their schemas by (group, name), for `drest_torch.cli.register`."""
+    """Return their schemas by (group, name), for `drest_torch.config.compose.register`."""
     command: dict[tuple[str | None, str], type] = {
         (None, "base_study"): StudyCommand,
         ("study", "base_all"): AllStudies,
     }
     return command | {("study", f"base_{name}"): module.Config for name, module in all_studies().items()}
+
+
+def compose_study(name: str, *overrides: str) -> Any:
+    """Return the configuration of ``python -m drest_torch.study study=NAME`` with these further arguments."""
+    register(study_schemas())
+    return compose(f"study={name}", *overrides, name="study")
 
 
 def overview(quotes: Sequence[Quote]) -> Table:

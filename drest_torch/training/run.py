@@ -121,7 +121,7 @@ class Run:
             for seed in self.seeds
         ]
         policy, critic = (joined(each, self.device) for each in zip(*made, strict=True))
-        learner: Learner = kind(policy, critic, cfg.algo, self.draws)
+        learner = kind(policy, critic, cfg.algo, self.draws)
         if cfg.compile:
             learner.loss = compiled(cfg, learner.loss)
         turn.begin(learner)

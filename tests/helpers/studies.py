@@ -2,23 +2,18 @@
 
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from drest_torch.cli import register
-from drest_torch.config.schema import config_folder
 from drest_torch.jobs.store import Result
 from drest_torch.metrics import neutrality
 from drest_torch.report.html import LIGHT, Details, Gallery, Plot, write_page
 from drest_torch.report.html import Page as PageOf
-from drest_torch.studies.study import study_schemas
+from drest_torch.studies.study import compose_study
 
 
 def composed_study(name, *overrides):
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose("study", [f"study={name}", *overrides]).study
+    return compose_study(name, *overrides).study
 
 
 class Pretended:
@@ -41,9 +36,7 @@ class Pretended:
 
 
 def composed(name):
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        cfg = compose("study", [f"study={name}"]).study
+    cfg = compose_study(name).study
     return OmegaConf.merge(cfg, cfg.quick)
 
 
