@@ -51,10 +51,16 @@ def test_options_are_those_of_the_folder_without_the_base() -> None:
     assert options("policy")["mlp"] == config_folder() / "policy" / "mlp.yaml"
 
 
-def within(command: Callable[[Any], None], name: str | None, arguments: list[str], patch: pytest.MonkeyPatch) -> None:
-    """Call a function of its configuration as one of Hydra's commands; ``None``: one that knows nothing of ours."""
+def within(
+    command: Callable[[Any], Any],
+    name: str,
+    arguments: list[str],
+    patch: pytest.MonkeyPatch,
+    folder: Path | None = None,
+) -> None:
+    """Call a function of its configuration as one of Hydra's commands, of our configurations or those of a folder."""
     patch.setattr(sys, "argv", ["command", *arguments])
-    path = None if name is None else str(config_folder())
+    path = str(folder or config_folder())
     hydra.main(version_base="1.3", config_path=path, config_name=name)(command)()
 
 
@@ -84,14 +90,17 @@ def test_within_a_command_it_gives_the_same(elsewhere: Path, monkeypatch: pytest
 def test_within_a_command_of_another_project_it_gives_the_same(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (elsewhere / "theirs").mkdir()
+    (elsewhere / "theirs" / "app.yaml").write_text("a: 1\n")
     outside, found = plain(compose(*RUN)), []
 
     def command(cfg: Any) -> None:
+        assert cfg == {"a": 1}
         running = GlobalHydra.instance().hydra
         found.append(plain(compose(*RUN)))
         assert GlobalHydra.instance().hydra is running
 
-    within(command, None, [], monkeypatch)
+    within(command, "app", [], monkeypatch, elsewhere / "theirs")
     assert found == [outside]
 
 
@@ -170,10 +179,8 @@ def test_a_key_below_null_is_refused() -> None:
         compose("levels=example", "levels.generator.walls=[1,2]")
 
 
-def test_a_file_that_has_changed_is_read_again_only_by_another_process_or_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was composed is kept, by its search path."""
+def test_what_was_composed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compose takes a tenth of a second, and a study does it for each of its runs."""
     calls: list[tuple[str, ...]] = []
     real = hydra.compose
     monkeypatch.setattr(composing.hydra, "compose", lambda name, given: calls.append(tuple(given)) or real(name, given))
