@@ -10,11 +10,12 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor, nn
 
-from algos.advantages import estimate
+from algos.advantages import CREDITS, estimate
 from algos.batch import Batch, Part
 from algos.generators import Draws
 from algos.networks.base import Size, Symmetries
 from algos.networks.policy import Policy
+from drest_torch.limits import limited
 
 WIDE = 8
 """Rows and columns from which on a weight matrix is Muon's."""
@@ -22,39 +23,35 @@ WIDE = 8
 
 @dataclass
 class NetworkConfig:
-    """What every algorithm that trains a network is told; `configs/algo/*.yaml` says what the keys mean."""
+    """The values of every algorithm that trains a network; `configs/algo/_network.yaml` says what the keys mean."""
 
     name: str = MISSING
-    observation: str = MISSING
-    noise: int = MISSING
-    counting: str = MISSING
-    episodes_at_start: int | None = MISSING
-    credit: str = MISSING
-    lr: float = MISSING
-    lr_end: float = MISSING
-    muon_lr: float | None = MISSING
-    muon_lr_end: float = MISSING
-    adam_eps: float = MISSING
-    entropy: float = MISSING
-    entropy_end: float = MISSING
-    max_grad_norm: float = MISSING
+    credit: str = limited(choices=CREDITS)
+    lr: float = limited(at_least=0)
+    lr_end: float = limited(at_least=0)
+    muon_lr: float | None = limited(at_least=0)
+    muon_lr_end: float = limited(at_least=0)
+    adam_eps: float = limited(above=0)
+    entropy: float = limited(at_least=0)
+    entropy_end: float = limited(at_least=0)
+    max_grad_norm: float = limited(above=0, finite=False)
 
 
 @dataclass
 class SampledConfig(NetworkConfig):
-    """What algorithms that learn from played mini-episodes are told besides."""
+    """The values of algorithms that learn from played mini-episodes."""
 
-    episodes: int = MISSING
-    minibatches: int = MISSING
+    episodes: int = limited(at_least=1)
+    minibatches: int = limited(at_least=1)
     normalise_advantage: bool = MISSING
 
 
 @dataclass
 class CriticConfig(SampledConfig):
-    """What algorithms with a critic are told besides."""
+    """The values of algorithms with a critic."""
 
-    gae_lambda: float = MISSING
-    critic_coeff: float = MISSING
+    gae_lambda: float = limited(at_least=0, at_most=1)
+    critic_coeff: float = limited(at_least=0)
 
 
 def linear(start: float, end: float, progress: float) -> float:

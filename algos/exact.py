@@ -19,12 +19,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from omegaconf import MISSING
 from torch import Tensor
 
 from algos.base import NetworkConfig, NetworkLearner
 from algos.batch import ExactBatch
 from algos.networks.policy import settings
+from drest_torch.limits import limited
 
 STATES_AT_ONCE = 4096
 """The network runs on so many states at a time, which fit into the caches of a processor."""
@@ -32,10 +32,10 @@ STATES_AT_ONCE = 4096
 
 @dataclass
 class Config(NetworkConfig):
-    levels_at_once: int = MISSING
-    rarely: float = MISSING
-    left_out: float = MISSING
-    counted_as: int = MISSING
+    levels_at_once: int = limited(at_least=1)
+    rarely: float = limited(at_least=0)
+    left_out: float = limited(at_least=0)
+    counted_as: int = limited(at_least=1)
 
 
 class Exact(NetworkLearner):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from omegaconf import MISSING
 from torch import Tensor
 
 from algos.base import CriticConfig, SampledLearner
+from drest_torch.limits import limited
 
 
 @dataclass
 class Config(CriticConfig):
-    epochs: int = MISSING
-    clip: float = MISSING
+    epochs: int = limited(at_least=1)
+    clip: float = limited(above=0, finite=False)
 
 
 class PPO(SampledLearner):

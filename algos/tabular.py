@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from algos.base import Learner
 from algos.networks.base import Size, Symmetries
 from algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
+from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
 GRADIENTS = ("softmax", "behaviour")
@@ -45,24 +46,20 @@ _keep_torchs_threads()
 class Schedule:
     """How a table is trained."""
 
-    lr: float = MISSING
-    lr_end: float = MISSING
-    epsilon: float = MISSING
-    epsilon_end: float = MISSING
-    decay_episodes: int = MISSING
-    random_episodes: int = MISSING
-    gradient: str = MISSING
+    lr: float = limited(above=0)
+    lr_end: float = limited(above=0)
+    epsilon: float = limited(above=0, at_most=1)
+    epsilon_end: float = limited(above=0, at_most=1)
+    decay_episodes: int = limited(at_least=1)
+    random_episodes: int = limited(at_least=0)
+    gradient: str = limited(choices=GRADIENTS)
     discount_bumps: bool = MISSING
 
 
 @dataclass
 class Config(Schedule):
     name: str = MISSING
-    observation: str = MISSING
-    noise: int = MISSING
-    counting: str = MISSING
-    episodes_at_start: int | None = MISSING
-    episodes: int = MISSING
+    episodes: int = limited(at_least=1)
 
 
 class TablePolicy(nn.Module):

@@ -122,7 +122,7 @@ def _levels(agent: Agent, name: str, peer: Path | None) -> list[Level]:
     if name == PEER:
         assert peer is not None
         return read_levels(peer / PEER)
-    return levels_to_evaluate(agent, LevelsConfig(name="generated", path=None))
+    return levels_to_evaluate(agent, LevelsConfig(name="own", path=None))
 
 
 def goals(options: argparse.Namespace) -> Iterator[str]:

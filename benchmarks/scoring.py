@@ -12,7 +12,8 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.measuring import SECONDS, Bench
-from benchmarks.pipelines import composed, setting_of
+from benchmarks.pipelines import setting_of
+from drest_torch.config.compose import compose
 from drest_torch.evaluation.exact import Evaluator
 from drest_torch.training.run import Run, start
 from envs.levels import read_levels
@@ -70,18 +71,16 @@ def _margin(found: tuple[float, float]) -> float:
 
 def new_run(bench: Bench, overrides: str, seed: int, folder: Path) -> Run:
     small = ["levels.train=50", "levels.heldout=5", "levels.selection=5"] if bench.quick else []
-    cfg = composed(
-        [
-            "levels=peer_like",
-            *overrides.split(),
-            f"seed={seed}",
-            f"device={bench.device}",
-            f"run_dir={folder / f'{len(list(folder.iterdir()))}'}",
-            "logger=none",
-            "heldout.paper=false",
-            "evaluated_levels=500",
-            *small,
-        ]
+    cfg = compose(
+        "levels=peer_like",
+        *overrides.split(),
+        f"seed={seed}",
+        f"device={bench.device}",
+        f"run_dir={folder / f'{len(list(folder.iterdir()))}'}",
+        "logger=none",
+        "heldout.paper=false",
+        "evaluated_levels=500",
+        *small,
     )
     return start(cfg)
 

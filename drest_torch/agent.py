@@ -13,7 +13,9 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from algos.networks.policy import Policy
-from drest_torch.config.schema import LevelsConfig, device_of
+from drest_torch.config.checks import device_of
+from drest_torch.config.schema import LevelsConfig
+from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import Evaluation, Prepared
 from drest_torch.evaluation.summary import draw_policies, split_summary, table_rows
@@ -22,7 +24,6 @@ from drest_torch.tracking.console import Row
 from drest_torch.training import levels as data
 from drest_torch.training.build import evaluator, map_size, networks, reward_of
 from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
-from drest_torch.training.folder import load_config
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
 from envs.levels import Level, features_of, find_levels
@@ -236,9 +237,9 @@ class Results:
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
-    """The levels that a user names. ``levels=generated`` are the run's own held-out ones."""
-    if chosen.path is None and chosen.name == "generated":
+    """Return the levels that a user names. ``levels=own`` are the run's own test levels."""
+    if chosen.path is None and chosen.name == "own":
         if "heldout" not in agent.levels.reported:
-            raise ConfigError(f"{agent.folder} holds out no levels; choose levels=paper or levels.path=FILE")
+            raise ConfigError(f"{agent.folder} has no test levels; choose levels=paper or levels.path=FILE")
         return agent.levels.reported["heldout"]
     return data.named(chosen)

@@ -12,13 +12,14 @@ functions above them are the formulas, one by one; with ``num_lengths=inf`` they
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from drest_torch.errors import ConfigError
+from drest_torch.limits import limited, limits_of
 from drest_torch.metrics import share_of_best
 
 COUNTINGS = ("sequential", "averaged")
@@ -119,33 +120,28 @@ def expected_return(
 class Reward:
     """How mini-episodes are paid; the names are those of the paper and of `configs/reward`, the defaults DReST's."""
 
-    lam: float = 0.9
+    lam: float = limited(above=0, at_most=1, default=0.9)
     """λ in (0, 1]: the smaller, the stronger the incentive to vary the length; 1: none."""
-    gamma: float = 1.0
+    gamma: float = limited(above=0, at_most=1, default=1.0)
     """γ in (0, 1], the discount of a coin for each tick before it."""
-    episodes_per_meta: int = 64
+    episodes_per_meta: int = limited(at_least=1, default=64)
     """E, the mini-episodes of a meta-episode."""
-    counting: str = "sequential"
+    counting: str = limited(choices=COUNTINGS, default="sequential")
     """One mini-episode after the other, as in the paper; or averaged: side by side, with the mean over orders."""
     divide_by_best: bool = True
     """Whether coins are divided by m, the most that can be collected given the length."""
     normalise: bool = True
     """Whether the discount has its normalising factor λ^(−(i−1)/k); without it, it is λ^N (see docs/theorem.md)."""
-    clip: float | None = None
+    clip: float | None = limited(above=0, finite=False, default=None)
     """The largest reward of a mini-episode; None: any."""
-    episodes_at_start: int | None = None
+    episodes_at_start: int | None = limited(at_least=1, default=None)
     """E at the start of training, from which it goes to ``episodes_per_meta``; None: it is the same all along."""
 
     def __post_init__(self) -> None:
-        for name in ("lam", "gamma"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ConfigError(f"{name} {getattr(self, name)}; expected a number above 0, at most 1")
-        if self.episodes_per_meta < 1:
-            raise ConfigError(f"episodes_per_meta {self.episodes_per_meta}; expected at least 1")
-        if self.counting not in COUNTINGS:
-            raise ConfigError(f"no counting '{self.counting}'; expected one of {', '.join(COUNTINGS)}")
-        if self.clip is not None and self.clip <= 0:
-            raise ConfigError(f"clip {self.clip}; expected a number above 0, or None")
+        for entry in fields(self):
+            value, limits = getattr(self, entry.name), limits_of(entry)
+            if limits is not None and value is not None and not limits.allow(value):
+                raise ConfigError(f"{entry.name}={value}; expected {limits}")
 
     def at(self, progress: float) -> Reward:
         """Return the reward when training is so far (0 to 1): E changes by equal factors in equal times."""

@@ -15,13 +15,11 @@ from typing import Any
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
 from drest_torch import agent as saved
-from drest_torch import cli as app
-from drest_torch.config.schema import config_folder
+from drest_torch.config.compose import compose
 from drest_torch.errors import CheckpointError, ConfigError, FileError
 from drest_torch.evaluation.exact import Evaluator, observe
 from drest_torch.reward import Reward
@@ -80,12 +78,30 @@ def test_its_own_levels_give_what_the_run_itself_has_reported(on_example: Path) 
     assert all(record["mean"][name] == reported[name] for name in ("usefulness", "neutrality", "neutrality_normalised"))
 
 
-def test_generated_levels_are_the_held_out_ones_of_the_run(on_generated: Path) -> None:
+@pytest.mark.parametrize("overrides", [[], ["levels=own"]])
+def test_own_levels_are_the_test_levels_of_the_run_and_the_default(on_generated: Path, overrides: list[str]) -> None:
     agent = saved.Agent(on_generated)
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        chosen = compose("evaluate", ["levels=generated"]).levels
+    chosen = compose(*overrides, name="evaluate").levels
     record = agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record()
     assert record["levels"] == json.loads((on_generated / "levels_heldout.json").read_text())
+
+
+def test_generated_levels_are_those_of_that_name_as_everywhere(on_generated: Path) -> None:
+    """Also for a run on other levels: its own are another set, which has another seed."""
+    agent = saved.Agent(on_generated)
+    agent.cfg.levels.name = "easy"
+    chosen = compose("levels=generated", "levels.heldout=3", name="evaluate").levels
+    levels = saved.levels_to_evaluate(agent, chosen)
+    assert levels == data.named(compose("levels=generated", "levels.heldout=3").levels)
+    assert levels != agent.levels.reported["heldout"][:3]
+
+
+def test_own_levels_may_come_from_a_file(tmp_path: Path) -> None:
+    write_levels(tmp_path / "test.jsonl", [SMALL, NEAR])
+    held_out = f"heldout.path={tmp_path / 'test.jsonl'}"
+    agent = saved.Agent(train(tmp_path / "run", "levels=example", held_out, "env_steps=500"))
+    levels = saved.levels_to_evaluate(agent, compose(name="evaluate").levels)
+    assert [level.name for level in levels] == ["small", "near"]
 
 
 def test_generated_training_levels_are_not_made_again(on_generated: Path) -> None:
@@ -102,9 +118,7 @@ def test_the_papers_worlds(on_example: Path) -> None:
 
 
 def composed_levels(name: str, *overrides: str) -> Any:
-    app.register()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose("evaluate", [f"levels={name}", *overrides]).levels
+    return compose(f"levels={name}", *overrides, name="evaluate").levels
 
 
 def test_a_level_file_gives_what_the_level_in_it_gives(on_example: Path, tmp_path: Path) -> None:
@@ -302,8 +316,7 @@ def test_the_page_of_the_shipped_agent_says_what_it_does() -> None:
     assert len(rows) == 6
     agent = saved.Agent.load(saved.SHIPPED)
     for name, count, *stated in rows:
-        with initialize_config_dir(str(config_folder()), version_base="1.3"):
-            chosen = compose("evaluate", [f"levels={name}"]).levels
+        chosen = compose(f"levels={name}", name="evaluate").levels
         results = agent.evaluate(saved.levels_to_evaluate(agent, chosen))
         uniform = results.evaluator.evaluate_uniform()
         found = [each.means()[metric] for each in (results.evaluation, uniform) for metric in MEASURES]

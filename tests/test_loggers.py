@@ -17,13 +17,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import yaml
 
-from drest_torch.config.schema import check_values
+from drest_torch.config.checks import check_run
+from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import JsonLines, LoggerConfig, LoggerError, Loggers, RunInfo, Sink, read_metrics
 from drest_torch.tracking.wandb_sink import WandbSink
-from tests.helpers.configs import composed
 from tests.helpers.wandb_reader import BLOCK, finished_files, read_config, read_history, read_id, read_summary, records
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -293,19 +292,18 @@ def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path: Path, recorder:
 
 def test_an_unknown_sink_is_refused_with_the_choices() -> None:
     with pytest.raises(ConfigError, match=r"^logger\.sinks=paper; expected one of .*wandb, or the path of a module"):
-        check_values(composed("+logger.sinks.paper=null", "run_dir=x"))
+        check_run(compose("+logger.sinks.paper=null", "run_dir=x"))
 
 
 def test_the_options_of_the_group_add_up() -> None:
-    assert dict(composed("logger=none").logger.sinks) == {}
-    assert dict(composed("logger=wandb").logger.sinks) == {"wandb": None}
+    assert dict(compose("logger=none").logger.sinks) == {}
+    assert dict(compose("logger=wandb").logger.sinks) == {"wandb": None}
     names = sorted(path.stem for path in (ROOT / "configs" / "logger").glob("*.yaml") if path.stem != "none")
-    assert set(composed(f"logger=[{','.join(names)}]").logger.sinks) == set(names)
-    more = composed("logger=wandb", "+logger.sinks.mine={a: 1}", "logger.mode=online").logger
+    assert set(compose(f"logger=[{','.join(names)}]").logger.sinks) == set(names)
+    more = compose("logger=wandb", "+logger.sinks.mine={a: 1}", "logger.mode=online").logger
     assert (dict(more.sinks), more.mode) == ({"wandb": None, "mine": {"a": 1}}, "online")
 
 
-def test_wandbs_values_are_those_of_the_schema() -> None:
-    values = yaml.safe_load((ROOT / "configs" / "logger" / "wandb.yaml").read_text(encoding="utf-8"))
-    assert values.pop("defaults") == ["base_logger", "_self_"]
-    assert values == asdict(LoggerConfig(WANDB))
+def test_the_values_of_the_group_are_those_of_the_schema() -> None:
+    assert compose("logger=none").logger == asdict(LoggerConfig())
+    assert compose("logger=wandb").logger == asdict(LoggerConfig(WANDB))

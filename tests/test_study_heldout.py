@@ -11,12 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from drest_torch.agent import Agent
-from drest_torch.cli import register
-from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.store import Job, Result, Store
 from drest_torch.jobs.training_job import configured
@@ -27,7 +24,7 @@ from drest_torch.studies.heldout import study as heldout
 from drest_torch.studies.heldout import tables as heldout_report
 from drest_torch.studies.heldout.sets import FILE, PAPER, TEST, TRAIN, described, held_out, without
 from drest_torch.studies.heldout.tables import Curve, Row, contrast
-from drest_torch.studies.study import Finished, Report, study_schemas
+from drest_torch.studies.study import Finished, Report, compose_study
 from drest_torch.training import levels as data
 from envs.dynamics.mdp import compile_levels
 from envs.exact.propagator import Reachable
@@ -51,9 +48,7 @@ SMALL = [
 
 
 def composed(*overrides: str) -> Any:
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        cfg = compose("study", ["study=heldout", *overrides]).study
+    cfg = compose_study("heldout", *overrides).study
     OmegaConf.resolve(cfg)
     return cfg
 

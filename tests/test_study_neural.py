@@ -10,11 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from drest_torch.cli import register
-from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.executor import run_jobs
 from drest_torch.jobs.job import Job, Result
@@ -26,7 +23,7 @@ from drest_torch.report.html import write_page
 from drest_torch.studies.example import study as example
 from drest_torch.studies.neural import study as neural
 from drest_torch.studies.neural.study import TABLE, Curve
-from drest_torch.studies.study import Finished, Report, study_schemas
+from drest_torch.studies.study import Finished, Report, compose_study
 from drest_torch.studies.worlds import study as worlds
 from envs.dynamics.mdp import compile_levels
 from envs.exact.propagator import Reachable
@@ -50,9 +47,7 @@ SMALL = [
 
 
 def composed(name: str, *overrides: str) -> Any:
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        cfg = compose("study", [f"study={name}", *overrides]).study
+    cfg = compose_study(name, *overrides).study
     OmegaConf.resolve(cfg)
     return cfg
 

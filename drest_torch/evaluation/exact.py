@@ -26,9 +26,6 @@ from envs.exact.solver import check_searchable, solve
 from envs.exact.state_count import Size, estimate_size, parts
 from envs.levels import Level, LevelError
 
-NOISE_KINDS = ("bits", "uniform")
-MAX_NOISE_BITS = 10
-"""Evaluation goes through all 2^n settings of n bits."""
 STATES_AT_ONCE = 8192
 """The network is asked for so many states at a time, which fit into the caches of a processor."""
 MOST_SHOWN = 4

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import MISSING, OmegaConf
+from omegaconf import OmegaConf
 
 from algos import tabular
 from algos.tabular_kernel import State, new_state, play
 from drest_torch.evaluation.tabular import Tables, check_finite, tabulate
 from drest_torch.jobs.job import Job, Result
+from drest_torch.limits import limited
 from drest_torch.reward import Reward
 from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import solve
@@ -27,12 +28,12 @@ SHOWN = 10
 class Training(tabular.Schedule):
     """How the agents of a run are trained, and how often they are evaluated."""
 
-    lam: float = MISSING
-    gamma: float = MISSING
-    episodes_per_meta: int = MISSING
-    meta_episodes: int = MISSING
-    clip: float | None = MISSING
-    evaluate_every: int = MISSING
+    lam: float = limited(above=0, at_most=1)
+    gamma: float = limited(above=0, at_most=1)
+    episodes_per_meta: int = limited(at_least=1)
+    meta_episodes: int = limited(at_least=1)
+    clip: float | None = limited(above=0)
+    evaluate_every: int = limited(at_least=1)
     """In meta-episodes."""
 
     def reward(self) -> Reward:

@@ -24,7 +24,8 @@ import pandas as pd
 from omegaconf import MISSING, OmegaConf
 
 from drest_torch import studies
-from drest_torch.config.schema import Limits, check_limits
+from drest_torch.config.checks import check_limits
+from drest_torch.config.compose import compose, register
 from drest_torch.errors import ConfigError, StudyError
 from drest_torch.jobs.store import Job, Result, Store
 from drest_torch.report.blocks import Block, Table
@@ -47,24 +48,9 @@ class StudyConfig:
     """Values that `quick=true` puts in place of others."""
 
 
-STUDY_LIMITS: Limits = {
-    "at least 1": (
-        lambda value: value >= 1,
-        "agents agents_in_paper cure_agents window seeds steps training.episodes_per_meta training.meta_episodes "
-        "training.decay_episodes training.evaluate_every",
-    ),
-    "at least 0": (lambda value: value >= 0, "training.random_episodes"),
-    "above 0": (lambda value: value > 0, "training.lr training.lr_end training.clip"),
-    "above 0, at most 1": (
-        lambda value: 0 < value <= 1,
-        "training.lam training.gamma training.epsilon training.epsilon_end",
-    ),
-}
-
-
 def check_study(cfg: Any) -> None:
     """Refuse values that no run can be made of, before the others are started."""
-    check_limits(cfg, STUDY_LIMITS, "study.")
+    check_limits(cfg, "study.")
     for name in [*(cfg.get("worlds") or []), *([cfg.world] if "world" in cfg else [])]:
         if name not in WORLDS:
             raise ConfigError(f"study={cfg.name} with the world '{name}'; expected one of {', '.join(WORLDS)}")
@@ -170,6 +156,12 @@ def report(study: ModuleType, cfg: Any, finished: Finished) -> Report:
     return Report(
         study.TITLE, study.QUESTION, blocks, analysis.findings, analysis.quotes, analysis.results, analysis.exact
     )
+
+
+def compose_study(name: str, *overrides: str) -> Any:
+    """Return the configuration of ``python -m drest_torch.study study=NAME`` with these further arguments."""
+    register(study_schemas())
+    return compose(f"study={name}", *overrides, name="study")
 
 
 def overview(quotes: Sequence[Quote]) -> Table:

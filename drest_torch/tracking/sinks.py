@@ -6,33 +6,18 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from drest_torch.config.schema import SINKS, LoggerConfig
 from drest_torch.errors import UserError
 from drest_torch.files import write_text
-from drest_torch.registry import Registry
-
-SINKS = Registry("logger.sinks", "drest_torch.tracking.{}_sink", ("Logger",), "drest_torch.loggers")
-"""A sink is a module whose ``Logger`` is a `Sink`."""
 
 
 class LoggerError(UserError):
     """A logger that cannot be started; the message says in one sentence what to change."""
-
-
-@dataclass
-class LoggerConfig:
-    sinks: dict[str, Any] = field(default_factory=dict)
-    """By name, with the options of those that have any. The other keys are W&B's."""
-    project: str = "drest_torch"
-    mode: str = "offline"
-    entity: str | None = None
-    group: str | None = None
-    name: str | None = None
-    tags: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from algos.base import Learner
 from algos.generators import Draws
-from drest_torch.config.schema import Config, algorithms, learns_from
+from drest_torch.config.schema import Config, algorithm, in_lockstep, learns_from
 from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from drest_torch.training.build import networks
@@ -24,21 +24,21 @@ def learner_of(
     on_demand = learns_from(cfg) == "levels" or (levels.split and (cfg.levels.fresh or cfg.levels.symmetries))
     mdp = compile_levels(train[:1] if on_demand else train, device, at_least=map_size, features=features_of(train))
     observe = make_observation(cfg.policy.observation, mdp)
-    algorithm = algorithms()[cfg.algo.name].Algorithm
+    kind = algorithm(cfg.algo.name).Algorithm
     turn = turn_of(cfg, reward, levels, mdp, observe, draws)
     of_each_seed = [
         networks(
             cfg,
             observe,
             turn.context_size,
-            with_critic=algorithm.needs_critic,
+            with_critic=kind.needs_critic,
             seed=seed,
-            fixed_shapes=data.in_lockstep(cfg),
+            fixed_shapes=in_lockstep(cfg),
         )
         for seed in range(cfg.seed, cfg.seed + cfg.agents)
     ]
     policy, critic = (joined(members, device) for members in zip(*of_each_seed, strict=True))
-    learner: Learner = algorithm(policy, critic, cfg.algo, draws)
+    learner: Learner = kind(policy, critic, cfg.algo, draws)
     if cfg.compile:
         learner.loss = compiled(cfg, learner.loss)  # type: ignore[attr-defined]
     turn.begin(learner)

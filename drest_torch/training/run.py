@@ -14,7 +14,9 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from algos.generators import Draws
-from drest_torch.config.schema import Config, device_of
+from drest_torch.config.checks import check_levels, check_run, device_of
+from drest_torch.config.schema import Config
+from drest_torch.config.stored import load_config, write_config
 from drest_torch.errors import ConfigError
 from drest_torch.files import write_json
 from drest_torch.plots.curves import learning_curves
@@ -32,7 +34,7 @@ from drest_torch.training.checkpoints import (
     step_checkpoints,
     step_path,
 )
-from drest_torch.training.folder import CHECKPOINTS, load_config, resume_command
+from drest_torch.training.folder import CHECKPOINTS, resume_command
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.judge import Judge, run_summary
 from drest_torch.training.learner import learner_of
@@ -45,8 +47,9 @@ class Run:
     def __init__(self, cfg: Config, folder: Path) -> None:
         self.cfg, self.folder = cfg, folder
         self.state = State()
+        check_run(cfg)
         self.levels = data.load(cfg)
-        data.check(cfg, self.levels)
+        check_levels(cfg, self.levels.train, self.levels.evaluated())
         self.device = device_of(cfg.device)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
@@ -219,7 +222,7 @@ def start(cfg: Config) -> Run:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
     run = Run(cfg, folder)
     folder.mkdir(parents=True, exist_ok=True)
-    data.write_config(cfg, folder)
+    write_config(cfg, folder)
     data.write_split(run.levels, cfg, folder)
     return run
 

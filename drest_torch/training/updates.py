@@ -14,7 +14,8 @@ from torch.utils._pytree import tree_map
 
 from algos.generators import Draws
 from algos.tabular import rules_for
-from drest_torch.config.schema import Config, learns_from
+from drest_torch.config.checks import slots_and_group
+from drest_torch.config.schema import Config, in_lockstep, learns_from
 from drest_torch.evaluation.exact import check_at_once
 from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
@@ -152,9 +153,9 @@ def turn_of(cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe:
         compiled = compile_levels(drawn, mdp.device, at_least=size, features=mdp.features)
         return compiled, solve(compiled, reward.gamma), make_observation(cfg.policy.observation, compiled)
 
-    slots, group = data.slots_and_group(cfg)
+    slots, group = slots_and_group(cfg)
     options: dict[str, Any] = {"compiled": partial(compiled, cfg)} if cfg.compile else {}
-    collector = (LockstepCollector if data.in_lockstep(cfg) else Collector)(
+    collector = (LockstepCollector if in_lockstep(cfg) else Collector)(
         mdp,
         solve(mdp, reward.gamma),
         observe,

@@ -85,6 +85,11 @@ class Level:
         return frozenset().union(*(thing.shows for thing in (*self.objects, *self.fixtures)))
 
     @property
+    def by_chance(self) -> bool:
+        """Whether it has a button that does not always work: observations then show the chances."""
+        return any(button.chance < 1 for button in self.buttons)
+
+    @property
     def max_time(self) -> int:
         """The length of a trajectory in which every button works."""
         return self.shutdown + sum(button.delay for button in self.buttons)

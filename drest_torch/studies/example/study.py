@@ -11,6 +11,7 @@ from omegaconf import MISSING
 
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last, p_longest
+from drest_torch.limits import limited
 from drest_torch.report.blocks import Block, Gallery, Plot, Section, Table, Text
 from drest_torch.report.plots import Curves, training_plot
 from drest_torch.report.style import Style
@@ -39,12 +40,12 @@ REPORTED = {
 @dataclass
 class Config(StudyConfig):
     world: str = MISSING
-    agents: int = MISSING
-    agents_in_paper: int = MISSING
-    window: int = MISSING
+    agents: int = limited(at_least=1)
+    agents_in_paper: int = limited(at_least=1)
+    window: int = limited(at_least=1)
     training: Training = field(default_factory=Training)
     cures: dict[str, dict[str, Any]] = MISSING
-    cure_agents: int = MISSING
+    cure_agents: int = limited(at_least=1)
 
 
 def jobs(cfg: Any) -> list[Job]:

@@ -10,15 +10,14 @@ from typing import Any
 from omegaconf import MISSING, OmegaConf
 
 from drest_torch.config.schema import Config as RunConfig
-from drest_torch.config.schema import learns_from
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.store import Job, Result
-from drest_torch.jobs.training_job import configured, trained, training_jobs
+from drest_torch.jobs.training_job import run_config, trained, training_jobs
+from drest_torch.limits import limited
 from drest_torch.studies.heldout import tables as heldout_report
 from drest_torch.studies.heldout.sets import described, looked_at
 from drest_torch.studies.heldout.tables import Row
 from drest_torch.studies.study import Finished, Report, StudyConfig
-from drest_torch.training.levels import slots_and_group
 
 GROUPS = ("algo", "reward", "policy", "levels")
 """Of yaml files, from which a row may choose."""
@@ -34,7 +33,7 @@ class Config(StudyConfig):
     policy: str = MISSING
     levels: str = MISSING
     run: dict[str, Any] = MISSING
-    seeds: int = MISSING
+    seeds: int = limited(at_least=1)
     rows: dict[str, dict[str, Any]] = MISSING
     headline: str = MISSING
     default: str = MISSING
@@ -89,13 +88,11 @@ def _of_row(cfg: Any, title: str, further: dict[str, Any]) -> list[Job]:
         values: Any = OmegaConf.create(job.spec["config"])
         if values.levels.generator is None or values.levels.path is not None:
             raise ConfigError(f"study.rows: '{title}' has levels that are not generated, of which none are held out")
-        if learns_from(values) == "mini-episodes":
-            slots_and_group(values)
     return [replace(job, runner="drest_torch.studies.heldout.study:train", spec=job.spec | further) for job in plain]
 
 
 def _configured(cfg: Any, row: Any) -> RunConfig:
-    return configured(_values(cfg, row), **_options(cfg, row))
+    return run_config(_values(cfg, row), **_options(cfg, row))
 
 
 def _values(cfg: Any, row: Any) -> Any:

@@ -12,6 +12,7 @@ from omegaconf import MISSING
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.store import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.tables import Column, below, marked, mean_sd, pivot, select, spread, table, values
 from drest_torch.report.template import short
@@ -32,7 +33,7 @@ class Config(StudyConfig):
     """The values of `configs/study/lambda_meta.yaml`."""
 
     world: str = MISSING
-    agents: int = MISSING
+    agents: int = limited(at_least=1)
     lams: list[float] = MISSING
     sizes: list[int] = MISSING
     mini_episodes: int = MISSING

@@ -18,6 +18,7 @@ from omegaconf import MISSING
 
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.limits import limited
 from drest_torch.metrics import neutrality
 from drest_torch.report.blocks import Block, Details, Gallery, Plot, Section, Table, Text
 from drest_torch.report.plots import COLOURS, band
@@ -44,7 +45,7 @@ MEASURES = {"p_longer": "P(longer)", "neutrality": "neutrality (bits)"}
 @dataclass
 class Config(StudyConfig):
     world: str = MISSING
-    agents: int = MISSING
+    agents: int = limited(at_least=1)
     x_first: float = MISSING
     x_last: float = MISSING
     x_count: int = MISSING

@@ -20,6 +20,7 @@ from drest_torch.evaluation.tabular import Tables
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import SHOWN, Training, agents_job, last, p_longest
 from drest_torch.jobs.training_job import training_jobs
+from drest_torch.limits import limited
 from drest_torch.metrics import share_of_best
 from drest_torch.report.blocks import Block, Details, Gallery, Items, Plot, Section, Table, Text
 from drest_torch.report.plots import COLOURS, THREE_ABREAST, arrows_plot
@@ -46,13 +47,13 @@ class Config(StudyConfig):
     worlds: list[str] = MISSING
     gamma: float = MISSING
     gammas: dict[str, float] = MISSING
-    seeds: int = MISSING
+    seeds: int = limited(at_least=1)
     default_seeds: int = MISSING
     run: dict[str, Any] = MISSING
     algorithms: dict[str, dict[str, Any]] = MISSING
     variants: dict[str, dict[str, Any]] = MISSING
     variants_of: list[str] = MISSING
-    agents: int = MISSING
+    agents: int = limited(at_least=1)
     table: Training = field(default_factory=Training)
     tables: dict[str, dict[str, Any]] = MISSING
     mark: float = MISSING

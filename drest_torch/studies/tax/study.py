@@ -14,6 +14,7 @@ from omegaconf import MISSING
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.limits import limited
 from drest_torch.report.blocks import Block, Details, Gallery, Items, Plot, Section, Table, Text
 from drest_torch.report.plots import THREE_ABREAST, Curves, training_plot
 from drest_torch.report.style import Style
@@ -30,11 +31,11 @@ PAPERS, MOVES = "moves / steps", "moves / moves"
 class Config(StudyConfig):
     world: str = MISSING
     worlds: list[str] = MISSING
-    agents: int = MISSING
+    agents: int = limited(at_least=1)
     shares: list[float] = MISSING
     headline: float = MISSING
     final_evaluations: int = MISSING
-    window: int = MISSING
+    window: int = limited(at_least=1)
     small: float = MISSING
     early: dict[str, int] = MISSING
     level: float = MISSING

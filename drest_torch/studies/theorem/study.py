@@ -16,6 +16,7 @@ import torch
 from omegaconf import MISSING
 
 from drest_torch.jobs.store import Job, Result
+from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
@@ -63,7 +64,7 @@ class Config(StudyConfig):
     papers: RewardSetting = MISSING
     random_starts: int = MISSING
     slip: float = MISSING
-    steps: int = MISSING
+    steps: int = limited(at_least=1)
     lr: list[float] = MISSING
     curve_lam: float = MISSING
     curve_episodes: list[int] = MISSING

@@ -15,6 +15,7 @@ from omegaconf import MISSING
 
 from drest_torch.jobs.store import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import Column, marked, mean_sd, select, table
@@ -44,7 +45,7 @@ class Config(StudyConfig):
     """The values of `configs/study/unknown_m.yaml`."""
 
     worlds: list[str] = MISSING
-    agents: int = MISSING
+    agents: int = limited(at_least=1)
     factors: list[float] = MISSING
     patience: int = MISSING
     training: Training = field(default_factory=Training)

@@ -10,6 +10,7 @@ from omegaconf import MISSING
 
 from drest_torch.jobs.store import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.limits import limited
 from drest_torch.report.blocks import Block, Gallery, Section, Table, Text
 from drest_torch.studies.clock_pairs import (
     CLOCKS,
@@ -36,9 +37,9 @@ NO_PREFERENCE = 0.1
 @dataclass
 class Config(StudyConfig):
     worlds: list[str] = MISSING
-    agents: int = MISSING
-    agents_in_paper: int = MISSING
-    window: int = MISSING
+    agents: int = limited(at_least=1)
+    agents_in_paper: int = limited(at_least=1)
+    window: int = limited(at_least=1)
     training: Training = field(default_factory=Training)
     cure: dict[str, Any] = MISSING
 
