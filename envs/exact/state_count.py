@@ -29,8 +29,9 @@ class Size:
 
     Both are upper bounds. Each tick is taken to be possible once a state can be reached, though without a bump on the
     way it is only each second one; that makes them up to a quarter too large in the sets of `configs/levels/`, and a
-    hundredth or two on average. On a clock that counts moves the number of states is exact. Buttons that work by chance
-    are taken to leave another time for each way they can turn out: a factor of at most 2 to the number of them.
+    hundredth or two on average. On a clock that counts moves, the number of states is exact if every move can be taken
+    back. Buttons that work by chance are taken to leave another time for each way they can turn out: a factor of at
+    most 2 to the number of them.
     """
 
     states: Tensor
