@@ -12,6 +12,7 @@ from hydra import compose, initialize_config_dir
 from drest_torch.cli import register
 from drest_torch.config import schema as config
 from drest_torch.config.schema import config_folder, schemas
+from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 
 FOLDER = config_folder()
@@ -57,10 +58,11 @@ def preset(name, *overrides):
 
 
 def keys() -> set[tuple[str, str]]:
-    """Every ``(part of the configuration, key)``, but those of the generator, which reads all of its own."""
+    """Every ``(part of the configuration, key)``, but those of the generator and of `Reward`, all of which are read."""
     parts = {("heldout", name) for name in names(config.HeldoutConfig)}
     parts |= {("", name) for name in names(config.Config) | names(config.EvaluateConfig)}
-    return parts | {(group, key) for group, name in OPTIONS for key in names(schema_of(group, name))}
+    parts |= {(group, key) for group, name in OPTIONS for key in names(schema_of(group, name))}
+    return parts - {("reward", name) for name in names(Reward)}
 
 
 def schema_of(group: str, name: str) -> type:
