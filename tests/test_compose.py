@@ -47,7 +47,7 @@ def test_values_are_set_last_and_nested() -> None:
 
 
 def test_options_are_those_of_the_folder_without_the_base() -> None:
-    assert list(options("reward")) == ["default", "default_over_m", "drest"]
+    assert list(options("reward")) == ["default", "default_over_m", "drest", "unnormalised"]
     assert options("policy")["mlp"] == config_folder() / "policy" / "mlp.yaml"
 
 
@@ -114,7 +114,7 @@ def test_within_a_command_its_search_path_holds(elsewhere: Path, monkeypatch: py
 
     within(command, "evaluate", ["--config-dir", "mine"], monkeypatch)
     assert found == [0.99]
-    with pytest.raises(ConfigError, match=r"^reward=gentle; expected one of default, default_over_m, drest$"):
+    with pytest.raises(ConfigError, match=r"^reward=gentle; expected one of default, default_over_m, drest, unnormalised$"):
         compose("reward=gentle")
 
 
@@ -142,7 +142,7 @@ def test_an_option_with_all_its_keys_still_composes(elsewhere: Path, monkeypatch
         ("optimiser=adam", "optimiser: no such key; --cfg job prints all keys"),
         # The options there are, without bases and schemas.
         ("algo=dqn", "algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular"),
-        ("policy=mpl", r"policy=mpl; expected one of convolutional, mlp, symmetric \(did you mean mlp\?\)"),
+        ("policy=mpl", r"policy=mpl; expected one of convolutional, mlp, residual, symmetric \(did you mean mlp\?\)"),
         ("levels/kind=other", "levels/kind=other; expected one of generated, worlds"),
         # The type.
         ("algo.lr=fast", "algo.lr=fast; expected a number"),

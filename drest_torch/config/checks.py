@@ -12,7 +12,8 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from algos import ALGORITHMS
 from algos.networks import NETWORKS, requirements
-from drest_torch.config.schema import SINKS, Config, in_lockstep, learns_from
+from drest_torch.config.logger import SINKS
+from drest_torch.config.schema import Config, in_lockstep, learns_from
 from drest_torch.errors import ConfigError
 from drest_torch.limits import Limits, limits_of
 from envs.levels import Level, features_of

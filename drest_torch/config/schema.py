@@ -15,18 +15,13 @@ from omegaconf import MISSING
 
 from algos import ALGORITHMS
 from algos.networks.base import ACTIVATIONS
+from drest_torch.config.logger import LoggerConfig
 from drest_torch.limits import limited
-from drest_torch.registry import Registry
 from drest_torch.reward import Reward
 from envs.dynamics.observations import OBSERVATIONS
 
 NOISE_KINDS = ("bits", "uniform")
-LOGGER_MODES = ("offline", "online", "disabled")
 LARGEST_SEED = 2**62 - 1
-SINKS = Registry("logger.sinks", "drest_torch.tracking.{}_sink", ("Logger",), "drest_torch.loggers")
-"""A sink is a module whose ``Logger`` is a `drest_torch.tracking.sinks.Sink`."""
-
-
 if TYPE_CHECKING:
 
     class RewardConfig(Reward):
@@ -112,18 +107,6 @@ class PolicyConfig:
     noise: int = limited(at_least=0)
     noise_kind: str = limited(choices=NOISE_KINDS)
     noise_draws: int = limited(at_least=1)
-
-
-@dataclass
-class LoggerConfig:
-    sinks: dict[str, Any] = field(default_factory=dict)
-    """By name, with the options of those that have any. The other keys are W&B's."""
-    project: str = "drest_torch"
-    mode: str = limited(choices=LOGGER_MODES, default="offline")
-    entity: str | None = None
-    group: str | None = None
-    name: str | None = None
-    tags: list[str] = field(default_factory=list)
 
 
 @dataclass

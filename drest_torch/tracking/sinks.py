@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from drest_torch.config.schema import SINKS, LoggerConfig
+from drest_torch.config.logger import SINKS, LoggerConfig
 from drest_torch.errors import UserError
 from drest_torch.files import write_text
 

@@ -59,7 +59,7 @@ def schema_of(group: str, name: str) -> type:
     """The schema of an option; an algorithm's stands in its module, which another option may use as well."""
     if group != "algo":
         return SCHEMAS[group]
-    return algorithms()[compose(f"algo={name}").algo.name].Config
+    return ALGORITHMS[compose(f"algo={name}").algo.name].Config
 
 
 def keys() -> set[tuple[str, str]]:
