@@ -42,7 +42,7 @@ class Command:
 
 COMMANDS = {
     "train": Command(
-        "Train an agent, and end with an evaluation of what it learned, exact unless asked otherwise.",
+        "Train an agent, and evaluate exactly what it learned.",
         "python -m drest_torch.train algo=ppo levels=paper algo.lr=0.0005 seed=1",
         "config",
         ("algo", "reward", "levels", "policy", "logger"),

@@ -227,7 +227,7 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
         (["levels=generated", "levels.generator.walls=[3]"], ["generator: walls from 3"]),
         (["levels=generated", "levels.generator.coins=[1,30]"], ["30 coins", "25"]),
         (["logger.mode=telepathy"], ["logger.mode=telepathy", "offline"]),
-        (["resume=nowhere"], ["nowhere: no run in it"]),
+        (["resume=nowhere"], ["nowhere: no such folder of a run"]),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else str(value),
 )
@@ -256,7 +256,7 @@ def test_a_network_that_cannot_read_what_it_is_shown(call: Call) -> None:
     shallow = ("policy=symmetric", "policy.depth=0")
     assert "policy.depth=0; use at least 1" in call(train.main, *SAMPLED, *shallow).sentence
     blind = ("policy=symmetric", "policy.observation=vector")
-    assert "no map that could be rotated" in call(train.main, *SAMPLED, *blind).sentence
+    assert "shows no map that could be rotated" in call(train.main, *SAMPLED, *blind).sentence
 
 
 def test_a_level_file_with_a_mistake_is_named_with_the_place(call: Call, tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run=nowhere"], "nowhere: no run in it"),
+        (["run=nowhere"], "nowhere: no such folder of a run"),
         (["run=RUN", "checkpoint=best"], "only a run with selection levels"),
         (["run=RUN", "checkpoint=none.safetensors"], "none.safetensors: no such checkpoint"),
         (["run=RUN", "checkpoint=RUN/config.yaml"], "damaged or cut off"),

@@ -14,7 +14,7 @@ from algos.networks.base import Flat, Requirements, Signature, Size, Symmetries
 
 REQUIRES = Requirements(
     observations=("centred", "grid"),
-    because="which shows no map that could be turned",
+    because="which shows no map that could be rotated",
     symmetries="observation",
     width_multiple=8,
     min_depth=1,
