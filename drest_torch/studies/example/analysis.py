@@ -23,8 +23,8 @@ REPORTED_P_LONGER = 0.97
 """Of the default agents."""
 CLOSE = 2
 """A mean is that of the paper if it is at most so many standard errors of the difference apart."""
-RARE = 0.01
-"""A length is given up when the median agent chooses it with less than this probability."""
+GIVEN_UP = 0.1
+"""A length is given up when the median agent's probability of it is below this share of that before training."""
 
 
 def comparisons(ends: pd.DataFrame, reward: str, few: int) -> list[dict[str, Any]]:
@@ -70,12 +70,12 @@ def collapse(result: Result) -> dict[str, Any]:
     """
     median = np.median(p_longest(result, "steps"), axis=1)
     shares = result.arrays["steps/share_of_best"].astype(float).mean(1)
-    numbers: dict[str, Any] = {"final_p_longer": median[-1], "mini_episodes": None}
-    if median[-1] < RARE:
-        often = np.flatnonzero(median >= RARE)
-        first = int(often[-1]) + 1 if len(often) else 0
-        numbers["mini_episodes"] = int(result.arrays["episodes"][first])
-        numbers["share_longer"], numbers["share_shorter"] = shares[first, -1], shares[first, 0]
+    numbers: dict[str, Any] = {"first_p_longer": median[0], "final_p_longer": median[-1], "mini_episodes": None}
+    often = median >= GIVEN_UP * median[0]
+    if not often[-1]:
+        time = int(np.flatnonzero(often)[-1]) + 1
+        numbers["mini_episodes"] = int(result.arrays["episodes"][time])
+        numbers["share_longer"], numbers["share_shorter"] = shares[time, -1], shares[time, 0]
     return numbers
 
 

@@ -27,7 +27,7 @@ from drest_torch.studies.clock_pairs import (
     summary,
 )
 from drest_torch.studies.example import analysis
-from drest_torch.studies.example.analysis import CLOSE, RARE, REPORTED, REPORTED_P_LONGER
+from drest_torch.studies.example.analysis import CLOSE, GIVEN_UP, REPORTED, REPORTED_P_LONGER
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
@@ -146,7 +146,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
         "COLLAPSED": COLLAPSED,
         "MARK": MARK,
         "MOST": MOST,
-        "RARE": RARE,
+        "GIVEN_UP": GIVEN_UP,
         "REPORTED": REPORTED,
         "REPORTED_P_LONGER": REPORTED_P_LONGER,
         "drest": {pair: clocks.get(pair, {}).get("drest") for pair in CLOCKS.values()},
