@@ -114,7 +114,8 @@ def test_within_a_command_its_search_path_holds(elsewhere: Path, monkeypatch: py
 
     within(command, "evaluate", ["--config-dir", "mine"], monkeypatch)
     assert found == [0.99]
-    with pytest.raises(ConfigError, match=r"^reward=gentle; expected one of default, default_over_m, drest, unnormalised$"):
+    words = r"^reward=gentle; expected one of default, default_over_m, drest, unnormalised$"
+    with pytest.raises(ConfigError, match=words):
         compose("reward=gentle")
 
 
