@@ -234,7 +234,7 @@ def test_a_network_that_cannot_read_what_it_is_shown(call: Call) -> None:
     shallow = ("policy=symmetric", "policy.depth=0")
     assert "policy.depth=0; use at least 1" in call(train.main, *SAMPLED, *shallow).sentence
     blind = ("policy=symmetric", "policy.observation=vector")
-    assert "no map that could be turned" in call(train.main, *SAMPLED, *blind).sentence
+    assert "no map that could be rotated" in call(train.main, *SAMPLED, *blind).sentence
 
 
 def test_a_level_file_with_a_mistake_is_named_with_the_place(call: Call, tmp_path: Path) -> None:
