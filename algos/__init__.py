@@ -1,4 +1,4 @@
-"""The algorithms by name. An algorithm is a module with a class ``Algorithm`` and, of its values, a ``Config``."""
+"""The algorithms by name: each is a module with a class ``Algorithm`` and a dataclass ``Config`` of its settings."""
 
 from drest_torch.registry import Registry
 

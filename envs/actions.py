@@ -1,8 +1,8 @@
-"""What an agent can do: one step in each of four directions."""
+"""The actions of an agent: one step in each of four directions."""
 
 from __future__ import annotations
 
 ACTIONS = ("up", "down", "left", "right")
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
-"""(rows, columns) of each action."""
+"""The (rows, columns) that each action moves by."""
 NUM_ACTIONS = len(ACTIONS)

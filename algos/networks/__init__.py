@@ -1,4 +1,4 @@
-"""The networks by name. A network is a module with a function ``build`` and, if it needs anything, ``REQUIRES``."""
+"""The networks by name: each is a module with a function ``build`` and, if it has requirements, ``REQUIRES``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ NETWORKS = Registry("policy.network", "algos.networks.{}", ("build",), "drest_to
 
 
 def requirements(network: str) -> Requirements:
-    """Return what a network needs of the configuration."""
-    needed: Requirements = getattr(NETWORKS[network], "REQUIRES", Requirements())
-    return needed
+    """Return what a network requires of the configuration."""
+    required: Requirements = getattr(NETWORKS[network], "REQUIRES", Requirements())
+    return required

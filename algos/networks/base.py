@@ -1,4 +1,4 @@
-"""What networks are built from, and what they have in common."""
+"""The arguments that networks are built from, and the parts that they share."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "si
 
 @dataclass(frozen=True)
 class Size:
-    """Kind and size of a network; each kind says what width and depth count."""
+    """The kind and size of a network; each kind defines what width and depth count."""
 
     width: int = 256
     depth: int = 3
     activation: str = "relu"
     network: str = "mlp"
-    """A name in `algos.networks.NETWORKS`"""
+    """A name in `algos.networks.NETWORKS`."""
     once: bool = True
-    """Whether a network that reads maps looks for those that are alike, and reads each once."""
+    """Whether a network that reads maps encodes equal maps of a batch only once."""
 
     def new_activation(self) -> nn.Module:
+        """Return a module for the activation function."""
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"no activation '{self.activation}'; expected one of {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[self.activation]()
@@ -35,68 +36,70 @@ class Size:
 
 @dataclass(frozen=True)
 class Symmetries:
-    """A group of |G| elements, by what each does to inputs and to outputs."""
+    """A group G of rotations and reflections, as permutations of the inputs and of the outputs of a network."""
 
     inputs: Tensor
-    """[|G|, F] turned by g, an input x is ``x[..., inputs[g]]``; no two elements are alike"""
+    """[|G|, F] permutations: element g maps an input x to ``x[..., inputs[g]]``; all elements are distinct"""
     outputs: Tensor
-    """[|G|, O] turned by g, output o is output ``outputs[g, o]``; each can be turned into any other"""
+    """[|G|, O] permutations: element g maps output o to output ``outputs[g, o]``; some element maps any output to any
+    other"""
     layout: MapLayout | None = None
-    """For networks that read maps, whose inputs are three by three cells"""
+    """The layout of the observations, for networks that read maps; ``inputs`` then are those of three by three cells"""
 
     def of_a_value(self) -> Symmetries:
-        """Return the same inputs, and a single output that does not change when they are turned."""
+        """Return the same inputs with a single output, which no element of the group changes."""
         return replace(self, outputs=torch.zeros_like(self.outputs[:, :1]))
 
     def between(self) -> Tensor:
-        """Return [|G|, |G|] which element g⁻¹h is: turned by h and then by g⁻¹, x is ``x[inputs[h]][inputs[g⁻¹]]``."""
-        back = self.inputs.argsort(-1)
-        both = torch.stack([self.inputs[:, places] for places in back])
-        return (both.unsqueeze(2) == self.inputs).all(-1).int().argmax(-1)
+        """Return the indices [|G|, |G|] of the elements g⁻¹h, which map x to ``x[inputs[h]][inputs[g⁻¹]]``."""
+        inverse = self.inputs.argsort(-1)
+        composed = torch.stack([self.inputs[:, places] for places in inverse])
+        return (composed.unsqueeze(2) == self.inputs).all(-1).int().argmax(-1)
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What goes into a network, [n, *shape] observations and [n, further] numbers, and the [n, outputs] that come out.
+    """The inputs of a network, observations [n, *shape] and further numbers [n, further], and its outputs [n, outputs].
 
-    The further numbers are private noise and, for a critic, what is known of the meta-episode.
+    The further numbers are the private bits and, for a critic, the features of the meta-episode.
     """
 
     shape: Sequence[int]
     scale: Tensor
-    """Broadcasts to ``shape``: observations times this are about 1"""
+    """Factors that broadcast to ``shape`` and bring observations to a magnitude of about 1"""
     further: int
     outputs: int
     last_gain: float
-    """Gain of the last layer's weights: small for a policy, whose actions are to be about equally likely at first"""
+    """Gain of the weights of the last layer: small for a policy, so that its actions are about equally likely at
+    first"""
     symmetries: Symmetries | None = None
-    """If the network requires any"""
+    """The symmetries that the network requires, if any"""
 
     @property
     def inputs(self) -> int:
-        """How many numbers an observation and the further numbers are together."""
+        """Return how many numbers an observation and the further numbers have together."""
         return math.prod(self.shape) + self.further
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a network needs of the configuration; anything goes unless it is stated here."""
+    """The requirements of a network on the configuration; the defaults allow everything."""
 
     observations: tuple[str, ...] = ()
-    """The observations that it can read, the usual one first; none stated: any"""
+    """The observations that the network can read, the usual one first; empty: any"""
     because: str = ""
-    """What is wrong with another observation: "which …" """
+    """Why other observations are refused, as the relative clause of an error message: "which …" """
     symmetries: Literal["observation", "cells"] | None = None
-    """The symmetries that it is given: of the whole observation, whose maps are then padded to squares, or of three by
-    three cells"""
+    """The symmetries that the network is built with: of the whole observation, whose maps are then padded to squares,
+    or of three by three cells"""
     width_multiple: int = 1
     min_depth: int = 0
     reads_maps: bool = False
-    """Whether it reads a map once for all states on it, so that to ask it in every state costs little more"""
+    """Whether the network encodes a map once for all of its states, so that evaluating all states costs little more"""
 
 
 class Flat(nn.Module):
-    """A network whose ``body`` is given each observation, scaled, and the further numbers as one row."""
+    """A network whose ``body`` reads one row per state: the scaled observation, then the further numbers."""
 
     scale: Tensor
 
@@ -112,7 +115,7 @@ class Flat(nn.Module):
 
 
 def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
-    """Return a layer with orthogonal weights and no biases yet."""
+    """Return a layer with orthogonal weights and biases of 0."""
     layer = nn.Linear(inputs, outputs)
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)

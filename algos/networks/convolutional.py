@@ -1,12 +1,12 @@
-"""A network that reads a map by convolutions, once for all states on it.
+"""A convolutional network that encodes each map once for all of its states.
 
-Of a state, walls and what is still there to be taken are the map; where the agent stands and how much time is left
-are not. Layers of 3 × 3 convolutions, each added to what came before, tell every cell what is around it, further away
-with each layer. A state then asks at its cell: a small MLP is given what is known there, and the time. What has been
-learned about a place on one map holds wherever the like of it is found, on any map; an MLP learns it for each anew.
+The map of a state consists of the walls and of the objects that are still there. The position of the agent and the time
+left are not part of it. Residual layers of 3 × 3 convolutions encode the surroundings of every cell, wider with each
+layer. To act, a small MLP reads the encoding at the agent's cell and the time left. Knowledge about a local pattern
+therefore transfers to every map that contains it; an MLP on whole observations learns it again for each place.
 
 The symmetries are built in as in `algos.networks.symmetric`: a layer has a block of channels for each element g of
-the group, and the weights from block h to block g, turned around as well, depend on g⁻¹h alone.
+the group, and the weights from block h to block g depend on g⁻¹h alone, with their kernels rotated and reflected by g.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from algos.networks.layout import MapLayout
 from algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
 
 NOT_OF_THE_MAP = ("agent", "time")
-"""Planes that differ between the states on a map."""
+"""Planes that differ between the states of a map."""
 ASKING = 128, 2
-"""Units and hidden layers of the MLP that a state asks."""
+"""Units and hidden layers of the MLP that reads the encoding at the agent's cell."""
 SMALL = 1e-5
 
 REQUIRES = Requirements(
@@ -36,6 +36,7 @@ REQUIRES = Requirements(
 
 
 def build(signature: Signature, size: Size) -> nn.Module:
+    """Build the network: ``size.depth`` layers of ``size.width`` channels."""
     assert signature.symmetries is not None
     layers = size.width, size.depth, size.new_activation()
     return MapNet(
@@ -49,10 +50,10 @@ def build(signature: Signature, size: Size) -> nn.Module:
 
 
 class MapNet(nn.Module):
-    """Outputs [n, O] from observations [n, P, H, W] and further numbers [n, F].
+    """A network from observations [n, P, H, W] and further numbers [n, F] to outputs [n, O].
 
-    ``symmetries`` are those of three by three cells, and say how observations show a map. With ``once``, maps that are
-    alike are read once; without, all shapes follow from those of the inputs.
+    ``symmetries`` are those of three by three cells and hold the layout of the observations. With ``once``, equal maps
+    are encoded once; without, all tensor shapes follow from those of the inputs.
     """
 
     def __init__(
@@ -75,30 +76,30 @@ class MapNet(nn.Module):
         self.agent, self.time = layout.planes.index("agent"), layout.planes.index("time")
         self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
         self.read = Reader(layout, symmetries, width, depth, activation)
-        asked = self.time_steps + 1 + further
-        turned = Symmetries(self.read.turned(), symmetries.outputs)
-        self.ask = SymmetricMLP(turned, asked, *ASKING, activation, last_gain=last_gain)
+        fixed = self.time_steps + 1 + further
+        channels = Symmetries(self.read.turned(), symmetries.outputs)
+        self.ask = SymmetricMLP(channels, fixed, *ASKING, activation, last_gain=last_gain)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
         maps = torch.stack([observation[:, index] for index in self.map], dim=1)
         place, time = observation[:, self.agent].flatten(1).argmax(-1), observation[:, self.time, 0, :1]
         steps = (time - torch.arange(self.time_steps, device=time.device)).clamp(0, 1)
-        one_of_each, which = alike(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
-        given = [self.read(maps[one_of_each])[which, place], steps, time / self.time_steps]
-        return self.ask(torch.cat(given if further is None else [*given, further], dim=-1))
+        distinct, index = alike(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
+        inputs = [self.read(maps[distinct])[index, place], steps, time / self.time_steps]
+        return self.ask(torch.cat(inputs if further is None else [*inputs, further], dim=-1))
 
 
 def alike(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The index of one of each kind of rows [n, …], and [n] which kind each row is of."""
+    """Group equal rows [n, …]; return the index of one row of each group, and the group of each row [n]."""
     weights = torch.rand(rows.shape[1:].numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     sums = rows.flatten(1).double() @ weights.to(rows.device)
-    kinds, which = sums.unique(return_inverse=True)
+    distinct, group = sums.unique(return_inverse=True)
     index = torch.arange(len(rows), device=rows.device)
-    return torch.empty(len(kinds), dtype=torch.long, device=rows.device).scatter_(0, which, index), which
+    return torch.empty(len(distinct), dtype=torch.long, device=rows.device).scatter_(0, group, index), group
 
 
 class Reader(nn.Module):
-    """What is known in each cell [M, H · W, width] of maps [M, P, H, W] of walls, coins, delays and more."""
+    """The encoder of maps: from planes [M, P, H, W] (walls, coins, delays, …) to one row per cell [M, H · W, width]."""
 
     between: Tensor
     cells: Tensor
@@ -123,33 +124,33 @@ class Reader(nn.Module):
         self.wall, self.coin, self.delay = (names.index(name) for name in ("wall", "coin", "delay"))
         self.others = [index for index in range(len(names)) if index not in (self.wall, self.coin, self.delay)]
         self.delay_unit = layout.delay_unit
-        # Which of the cells holds a button is shown besides.
-        shown = ["wall", "coin", "delay", "button", *(names[index] for index in self.others)]
-        channels = [[shown.index(turned.get(name, name)) for name in shown] for turned in layout.turned_names()]
+        # A further input marks the cells that hold a button.
+        inputs = ["wall", "coin", "delay", "button", *(names[index] for index in self.others)]
+        channels = [[inputs.index(turned.get(name, name)) for name in inputs] for turned in layout.turned_names()]
         patches = torch.tensor(channels).unsqueeze(-1) * 9 + symmetries.inputs.cpu().unsqueeze(1)
         self.register_buffer("patches", patches.to(symmetries.inputs.device), persistent=False)
-        self.first = nn.Parameter(orthogonal(self.units, len(shown) * 9, 1.0))
+        self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
         self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(depth)])
 
     def turned(self) -> Tensor:
-        """[|G|, width] where what is known in a cell goes when the map is turned: block g comes from block h⁻¹g."""
+        """Return the permutations [|G|, width] of a cell's encoding: element h maps block h⁻¹g to block g."""
         return (self.between.unsqueeze(-1) * self.units + torch.arange(self.units)).flatten(1)
 
     def forward(self, maps: Tensor) -> Tensor:
         free, coin, delay = 1 - maps[:, self.wall], maps[:, self.coin], maps[:, self.delay]
         coin = coin / coin.amax((-2, -1), keepdim=True).clamp_min(SMALL)
         others = [maps[:, index] for index in self.others]
-        seen = torch.stack((free, coin, delay / self.delay_unit, (delay > 0).to(delay), *others), 1)
+        inputs = torch.stack((free, coin, delay / self.delay_unit, (delay > 0).to(delay), *others), 1)
         kernels = self.first[:, self.patches].movedim(1, 0).flatten(0, 1).unflatten(-1, (3, 3))
-        known = conv2d(seen, kernels, self.first_bias.repeat(len(self.cells)), padding=1)
+        encoding = conv2d(inputs, kernels, self.first_bias.repeat(len(self.cells)), padding=1)
         for layer in self.layers:
-            known = known + layer(_levelled(known) * free.unsqueeze(1), self.between, self.cells)
-        return _levelled(known).flatten(2).mT
+            encoding = encoding + layer(_normalised(encoding) * free.unsqueeze(1), self.between, self.cells)
+        return _normalised(encoding).flatten(2).mT
 
 
 class _Layer(nn.Module):
-    """What a cell learns from the cells around it [M, C, H, W]."""
+    """A residual layer: what the surrounding 3 × 3 cells add to the encoding of each cell [M, C, H, W]."""
 
     def __init__(self, order: int, units: int, activation: nn.Module) -> None:
         super().__init__()
@@ -159,17 +160,17 @@ class _Layer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(units))
         self.mixed = nn.Parameter(orthogonal(units, order * units, 0.5))
 
-    def forward(self, known: Tensor, between: Tensor, cells: Tensor) -> Tensor:
+    def forward(self, encoding: Tensor, between: Tensor, cells: Tensor) -> Tensor:
         order = len(between)
-        # From block h to block g: the weights of g⁻¹h, turned by g.
+        # From block h to block g: the weights of g⁻¹h, rotated and reflected by g.
         blocks = self.around.unflatten(-1, (order, -1, 9))[:, between]
         kernels = blocks.gather(-1, cells.reshape(1, order, 1, 1, 9).expand_as(blocks)).movedim(1, 0)
-        kernels = kernels.reshape(known.shape[1], known.shape[1], 3, 3)
-        known = known * self.gain.repeat(order).reshape(-1, 1, 1)
-        found = self.activation(conv2d(known, kernels, self.bias.repeat(order), padding=1))
-        return conv2d(found, to_all_blocks(self.mixed, between).unflatten(-1, (-1, 1, 1)))
+        kernels = kernels.reshape(encoding.shape[1], encoding.shape[1], 3, 3)
+        encoding = encoding * self.gain.repeat(order).reshape(-1, 1, 1)
+        hidden = self.activation(conv2d(encoding, kernels, self.bias.repeat(order), padding=1))
+        return conv2d(hidden, to_all_blocks(self.mixed, between).unflatten(-1, (-1, 1, 1)))
 
 
-def _levelled(known: Tensor) -> Tensor:
-    """The channels [M, C, H, W] of each cell, brought to a mean square of 1."""
-    return known * torch.rsqrt(known.square().mean(1, keepdim=True) + SMALL)
+def _normalised(encoding: Tensor) -> Tensor:
+    """Return the encoding [M, C, H, W], scaled to a mean square of 1 over the channels of each cell."""
+    return encoding * torch.rsqrt(encoding.square().mean(1, keepdim=True) + SMALL)

@@ -1,4 +1,4 @@
-"""How observations show a map, which networks that read maps have to be told."""
+"""The layout of observations that are planes of a map, for networks that read maps."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class MapLayout:
-    """How observations [P, H, W] show a map, for networks that read maps."""
+    """The layout of observations [P, H, W]: what each plane shows, and what symmetries do to it."""
 
     planes: tuple[str, ...]
-    """What each plane shows: walls, coin values, delays, the agent, the time left, and whatever else there is."""
+    """The name of each plane: walls, coin values, delays, the agent, the time left, and others."""
     turned: Tensor
-    """[|G|, P] turned by g, plane p is plane ``turned[g, p]`` with its cells turned"""
+    """[|G|, P] permutations: element g makes plane p from plane ``turned[g, p]``, whose cells it permutes as well"""
     time_steps: int
-    """Of the time left, how many steps are to be told apart."""
+    """How many steps of the time left the network can tell apart."""
     delay_unit: float
-    """What brings delays to about 1 when they are divided by it."""
+    """The number that delays are divided by, to bring them to about 1."""
 
     def turned_names(self) -> list[dict[str, str]]:
-        """Return, for each element, which plane stands at the place of each."""
+        """Return for each element a map from the name of a plane to the name of the plane that it is made from."""
         return [
             {name: self.planes[index] for name, index in zip(self.planes, row, strict=True)}
             for row in self.turned.tolist()

@@ -8,6 +8,7 @@ from algos.networks.base import Flat, Signature, Size, linear
 
 
 def build(signature: Signature, size: Size) -> nn.Module:
+    """Build the network."""
     layers: list[nn.Module] = []
     inputs = signature.inputs
     for _ in range(size.depth):

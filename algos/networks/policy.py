@@ -1,7 +1,7 @@
-"""Policies and critics. A policy sees an observation and its private noise, and nothing else.
+"""Policies and critics. A policy sees an observation and its private bits, and nothing else.
 
-What it is given decides what it can depend on: the paper's argument rests on mini-episodes that look
-alike, so the meta-episode's counts go to the critic alone.
+The inputs of a policy limit what it can depend on. The paper's argument rests on mini-episodes that the policy cannot
+tell apart, so only the critic sees the counts of the meta-episode.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from algos.networks import NETWORKS, requirements
 from algos.networks.base import Signature, Size, Symmetries
 
 LOUD = 4.0
-"""Private noise from 0 to 1 reaches a network as numbers from -LOUD to LOUD. Only who hears a coin can act on it: to
-do one thing on heads and another on tails pays from the start, but the more, the more it is done."""
+"""Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
+changes its logits. Acting differently on 0 and 1 pays from the start, but little while the actions hardly differ."""
 
 
 class Policy(nn.Module):
-    """Logits of the actions [n, A] from observations [n, *shape] and, if it has any, private noise [n, noise].
+    """A policy from observations [n, *shape] and, if it has any, private bits [n, noise] to action logits [n, A].
 
-    ``scale`` broadcasts to ``shape`` and brings an observation to about 1. ``symmetries`` are those that the network
-    of ``size`` requires (`algos.networks.base.Requirements`). At first all actions are about equally likely.
+    ``scale`` broadcasts to ``shape`` and brings observations to a magnitude of about 1. ``symmetries`` are those that
+    the network of ``size`` requires (`algos.networks.base.Requirements`). An untrained policy chooses all actions with
+    about the same probability.
     """
 
     def __init__(
@@ -45,7 +46,8 @@ class Policy(nn.Module):
 
 
 class Critic(nn.Module):
-    """Values [n] from observations, the policy's noise, and what is known of the meta-episode [n, context]."""
+    """A critic from observations, the policy's private bits, and features of the meta-episode [n, context] to values
+    [n]."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class Critic(nn.Module):
 
 
 def _network(signature: Signature, size: Size) -> nn.Module:
-    """Build a network that is given what it requires."""
+    """Build a network; refuse a signature whose symmetries are not those that the network requires."""
     required = requirements(size.network).symmetries
     if (signature.symmetries is None) != (required is None):
         raise ValueError(f"the network '{size.network}' is built with symmetries of: {required}")
@@ -76,10 +78,10 @@ def _network(signature: Signature, size: Size) -> nn.Module:
 
 
 def loud(noise: Tensor) -> Tensor:
-    """Return private noise as networks are given it."""
+    """Return private bits scaled as networks see them."""
     return LOUD * (2 * noise - 1)
 
 
 def settings(bits: int) -> Tensor:
-    """Return [2^bits, bits] every setting of the bits of private noise."""
+    """Return every setting of the private bits: [2^bits, bits]."""
     return (torch.arange(1 << bits).unsqueeze(-1) >> torch.arange(bits) & 1).float()

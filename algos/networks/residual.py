@@ -1,6 +1,6 @@
-"""A residual MLP: ``depth`` blocks of two layers, each added to its input, so that depth does not hinder learning.
+"""A residual MLP: ``depth`` blocks of two layers, whose output is added to their input so that depth does no harm.
 
-A block normalises its input first (Xiong et al. 2020), and the last layer does so too.
+Each block, and the last layer, normalises its input first (Xiong et al. 2020).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ REQUIRES = Requirements(min_depth=1)
 
 
 def build(signature: Signature, size: Size) -> nn.Module:
+    """Build the network."""
     blocks = [Block(size) for _ in range(size.depth)]
     first = linear(signature.inputs, size.width, 1.0)
     last = linear(size.width, signature.outputs, signature.last_gain)
@@ -20,7 +21,7 @@ def build(signature: Signature, size: Size) -> nn.Module:
 
 
 class Block(nn.Module):
-    """Rows [n, width] with what two layers make of them added."""
+    """A residual block on rows [n, width]: the input plus the output of two layers."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -28,7 +29,7 @@ class Block(nn.Module):
             nn.LayerNorm(size.width),
             linear(size.width, size.width, 2**0.5),
             size.new_activation(),
-            # All blocks together add about as much as there was.
+            # All blocks together add about as much as the input of the first.
             linear(size.width, size.width, size.depth**-0.5),
         )
 

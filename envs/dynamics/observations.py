@@ -1,6 +1,6 @@
-"""What a policy sees of a state. An observation is a function of (spot, taken, time left), batched.
+"""The observations of policies: batched functions of the state (spot, taken, time left).
 
-The environment and exact evaluation show a policy the same tensors, because both call these.
+The environment and exact evaluation both call these functions, so that a policy sees the same tensors in both.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from envs.objects import KINDS, Plane
 from envs.objects.button import DELAY_UNIT
 
 TIME_STEPS = 16
-"""Of the time left, so many steps are told apart."""
+"""Networks can tell apart this many steps of the time left."""
 _FADING = {plane.name for kind in KINDS if kind.is_taken for plane in kind.planes}
-"""What is gone once the object has been taken."""
+"""The planes of objects that are gone once they have been taken."""
 
 
 class Observation(Protocol):
+    """A function from states to what a policy sees of them."""
+
     shape: tuple[int, ...]
     """Shape of one observation."""
     see_time: bool
-    """Whether the time that is left can be told from it."""
+    """Whether the observation shows the time left."""
     scale: Tensor
-    """Broadcasts to ``shape``: what a network multiplies an observation by to bring it to about 1."""
+    """Factors that broadcast to ``shape``; networks multiply observations by them, to bring them to about 1."""
     turned: Tensor | None
-    """[8, F] which number of a flat observation stands at each place when the level is turned as
-    `symmetry.transform` does; None where turned levels do not look like turned ones: maps that are not square, or
-    the vector observation."""
+    """[8, F] permutations of flat observations: `symmetry.transform` of the level has this effect on them. None if
+    there is no such permutation: for maps that are not square, and for the vector observation."""
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
-        """[n, *shape] float observations of n states."""
+        """Return the observations of n states as floats [n, *shape]."""
         ...
 
 
 class VectorObservation:
-    """The paper's observation [x, y, c…, b…] of the one level of a set; it does not show the time.
+    """The paper's observation [x, y, c…, b…], for sets of one level; it does not show the time.
 
     x is the column, y the row, both from 0 in the top left corner; c and b are 1 while the coin or button
     is there.
@@ -50,7 +51,7 @@ class VectorObservation:
     see_time = False
     turned: Tensor | None = None
     TABLE_BITS = 12
-    """Up to so many coins and buttons every observation is computed once and looked up."""
+    """With at most this many coins and buttons, all observations are computed once and looked up."""
 
     def __init__(self, mdp: Mdp) -> None:
         if mdp.num_levels != 1:
@@ -80,21 +81,21 @@ class VectorObservation:
 
 
 def _planes(feature: str | None) -> list[Plane]:
-    """The planes of all kinds of objects that are shown of a set with this feature, or of every set."""
+    """Return the planes of all kinds of objects for sets with this feature, or (None) for every set."""
     return [plane for kind in KINDS for plane in kind.planes if plane.feature == feature]
 
 
 def _further(mdp: Mdp) -> list[Plane]:
-    """The planes that are shown because of what the set has."""
+    """Return the further planes that the features of the set add."""
     return [plane for kind in KINDS for plane in kind.planes if plane.feature in mdp.features]
 
 
 class GridObservation:
-    """Planes [P, H, W] of the map: walls, coin values, button delays, the agent, and the time left.
+    """The grid observation: planes [P, H, W] of walls, coin values, button delays, the agent, and the time left.
 
-    Coins and buttons are shown while they are there; the time left fills its plane. Maps smaller than the
-    set's largest are padded with wall on the right and below. What only some sets have is shown of these alone, by
-    further planes: if a button of the set works by chance, a sixth plane shows the chance of each button.
+    Coins and buttons disappear once they are taken; the time left fills its plane. Maps smaller than the largest of the
+    set are padded with wall on the right and below. Features that only some sets have add further planes: if a button
+    of the set works by chance, a sixth plane shows the chance of each button.
     """
 
     see_time = True
@@ -120,26 +121,26 @@ class GridObservation:
         level = torch.div(spot, self._cells, rounding_mode="floor")
         cell = spot - level * self._cells
         here = (self._found[level] & ~taken.unsqueeze(-1)) != 0
-        shown = torch.zeros(len(spot), len(self.planes), self._cells, device=spot.device)
-        shown[:, 0] = self._wall[level]
+        planes = torch.zeros(len(spot), len(self.planes), self._cells, device=spot.device)
+        planes[:, 0] = self._wall[level]
         for index, fades, values in self._objects:
             if fades:
-                torch.mul(values[level], here, out=shown[:, index])
+                torch.mul(values[level], here, out=planes[:, index])
             else:
-                shown[:, index] = values[level]
-        shown[:, self._agent].scatter_(1, cell.unsqueeze(-1), 1.0)
-        shown[:, self._time] = time_left.unsqueeze(-1)
-        return shown.reshape(len(spot), *self.shape)
+                planes[:, index] = values[level]
+        planes[:, self._agent].scatter_(1, cell.unsqueeze(-1), 1.0)
+        planes[:, self._time] = time_left.unsqueeze(-1)
+        return planes.reshape(len(spot), *self.shape)
 
 
 class CentredObservation:
-    """The map as the agent sees it from where it stands: a window with the agent in the middle, then the time.
+    """The centred observation: a window of the map with the agent in the middle, then the time left.
 
-    The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are
-    walls, coin values as shares of the level's largest coin, and button delays (and what only some sets have: see
-    `GridObservation`); outside the map is wall. The time left follows as steps that
-    are full while time lasts: step j is min(max(time − j, 0), 1). A step in a direction looks the same
-    wherever it is taken, which an MLP would otherwise have to learn for each cell anew.
+    The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are walls, coin
+    values as shares of the level's largest coin, and button delays (and the further planes of `GridObservation`); the
+    outside of the map is wall. The time left follows as steps: step j is min(max(time − j, 0), 1). A move in a
+    direction changes the window in the same way everywhere on the map. On the grid observation an MLP has to learn this
+    for each cell separately.
     """
 
     see_time = True
@@ -148,7 +149,7 @@ class CentredObservation:
         self._cells = mdp.num_cells
         self._window = _window(mdp.height, mdp.width).to(mdp.device)
         per_level = (mdp.num_levels, mdp.num_cells)
-        # One cell more for each level: what stands outside of its map.
+        # Each level has one further cell, which stands for the outside of its map.
         self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
         self._found = _with_outside(mdp.found.reshape(per_level), 0)
         planes = _planes(None) + _further(mdp)
@@ -167,16 +168,16 @@ class CentredObservation:
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         level = torch.div(spot, self._cells, rounding_mode="floor")
-        at = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
-        here = (self._found.take(at) & ~taken.unsqueeze(-1)) != 0
+        cells = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
+        here = (self._found.take(cells) & ~taken.unsqueeze(-1)) != 0
         time = time_left.unsqueeze(-1)
-        planes = [plane.take(at) * here if fades else plane.take(at) for fades, plane in self._planes]
+        planes = [plane.take(cells) * here if fades else plane.take(cells) for fades, plane in self._planes]
         steps = (time - self._steps).clamp(0, 1)
-        return torch.cat((self._wall.take(at), *planes, steps, time / (2 * DELAY_UNIT)), dim=-1)
+        return torch.cat((self._wall.take(cells), *planes, steps, time / (2 * DELAY_UNIT)), dim=-1)
 
 
 def _window(height: int, width: int) -> Tensor:
-    """[cells, window] the cell that each place of the window shows, ``cells`` for outside the map."""
+    """Return the cell that each place of the window shows [cells, window]; ``cells`` stands for outside the map."""
     row, column = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     down, right = torch.meshgrid(torch.arange(1 - height, height), torch.arange(1 - width, width), indexing="ij")
     rows = row.reshape(-1, 1) + down.reshape(1, -1)
@@ -186,10 +187,10 @@ def _window(height: int, width: int) -> Tensor:
 
 
 def turned_planes(names: Sequence[str]) -> Tensor:
-    """[8, P] which of the planes stands at the place of each when the level is turned as `symmetry.transform` does."""
+    """Return the permutations of the planes [8, P] that belong to `symmetry.transform`."""
 
     def source(name: str, actions: list[int]) -> str:
-        """What has this name once the level is turned."""
+        """Return the plane that has this name once the level is rotated and reflected."""
         first, _, direction = name.rpartition(" ")
         return f"{first} {ACTIONS[actions.index(ACTIONS.index(direction))]}" if direction in ACTIONS else name
 
@@ -199,7 +200,7 @@ def turned_planes(names: Sequence[str]) -> Tensor:
 
 
 def _turned(mdp: Mdp, size: int, planes: Sequence[str], further: int) -> Tensor | None:
-    """`Observation.turned` of square planes, followed by numbers that stay as they are."""
+    """Return `Observation.turned` for square planes that are followed by ``further`` numbers, which do not change."""
     if mdp.height != mdp.width:
         return None
     cells = turned_cells(size)
@@ -210,7 +211,7 @@ def _turned(mdp: Mdp, size: int, planes: Sequence[str], further: int) -> Tensor 
 
 
 def _with_outside(plane: Tensor, value: float) -> Tensor:
-    """[B, cells] → [B · (cells + 1)] with one more cell for each level."""
+    """Add one cell of this value to each level: [B, cells] → [B · (cells + 1)]."""
     return torch.nn.functional.pad(plane, (0, 1), value=value).reshape(-1)
 
 
@@ -222,6 +223,7 @@ OBSERVATIONS: dict[str, Callable[[Mdp], Observation]] = {
 
 
 def make_observation(name: str, mdp: Mdp) -> Observation:
+    """Return the observation of this name for a level set."""
     if name not in OBSERVATIONS:
         raise ValueError(f"no observation '{name}'; expected one of {', '.join(OBSERVATIONS)}")
     return OBSERVATIONS[name](mdp)

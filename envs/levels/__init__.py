@@ -1,4 +1,4 @@
-"""Levels: what a gridworld is, and how it is read and written."""
+"""Levels of gridworlds: their classes, and functions that read and write them."""
 
 from envs.levels.files import level_from_record, level_to_record, read_levels, write_levels
 from envs.levels.level import (

@@ -1,4 +1,4 @@
-"""Level files: one level as ``.txt``, or a level set as ``.jsonl`` with one JSON object a line."""
+"""Level files: one level as ``.txt``, or a level set as ``.jsonl`` with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def level_from_record(record: Any, *, source: str = "") -> Level:
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object as a dict; json alone would keep the last of two equal keys and say nothing."""
+    """Return a JSON object as a dict; refuse equal keys, of which json alone would silently keep the last."""
     record = dict(pairs)
     if len(record) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -63,7 +63,7 @@ def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def level_to_record(level: Level) -> dict[str, Any]:
-    """The JSON object of a level: the inverse of :func:`level_from_record`."""
+    """Return the JSON object of a level: the inverse of :func:`level_from_record`."""
     record: dict[str, Any] = {"name": level.name, "shutdown": level.shutdown}
     if level.clock != "steps":
         record["clock"] = level.clock
@@ -123,7 +123,7 @@ def _parse_record(line: str, source: str) -> Level:
 def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
     """Write a level set (``.jsonl``) or a single level (``.txt``), whole or not at all.
 
-    What is written reads back as the same levels; a level for which that is not so is refused.
+    Refuse a level that would not read back as the same level.
     """
     path, levels = Path(path), list(levels)
     if path.suffix == ".txt":
@@ -153,7 +153,7 @@ def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all; its lines end as they do in the text."""
+    """Write a text file, whole or not at all, with the line endings of the text."""
     write_whole(
         path,
         text.encode(),

@@ -1,13 +1,13 @@
-"""What a gridworld is.
+"""The class of a level: a map of cells, a shutdown time and a clock.
 
-A level is a map of cells, a shutdown time and a clock. Cells are separated by blanks:
+Cells are separated by blanks:
 
-    ``#`` wall, ``.`` floor, ``A`` the agent's start, or a world object such as ``C3`` or ``B4@0.5``: each module of
-    `envs.objects` begins with how its kind is written and what it does.
+    ``#`` wall, ``.`` floor, ``A`` the agent's start, or a world object such as ``C3`` or ``B4@0.5``. The docstring of
+    each module in `envs.objects` says how its kind is written and what it does.
 
-Everything outside the map is wall. A single level is a ``.txt`` file: lines ``key: value``, then the
-map. A level set is a ``.jsonl`` file with one JSON object a line. How the rules play out (movement,
-coins, buttons) is not here but in :mod:`envs.dynamics.mdp`.
+Everything outside the map is wall. A single level is a ``.txt`` file: lines ``key: value``, then the map. A level set
+is a ``.jsonl`` file with one JSON object per line. The rules (movement, coins, buttons) are in
+:mod:`envs.dynamics.mdp`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = [
 ]
 
 MAX_OBJECTS = 32
-"""Coins and buttons of one level together: each takes one bit of a state."""
+"""The limit of coins and buttons of one level together: each takes one bit of a state."""
 MAX_SIDE = 64
-"""Rows, and columns, of a map."""
+"""The limit of rows, and of columns, of a map."""
 
 CLOCKS = ("steps", "moves")
 STUDY_KEYS = ("title", "rewarded", "wanted", "caveat")
@@ -44,16 +44,17 @@ STUDY_KEYS = ("title", "rewarded", "wanted", "caveat")
 
 @dataclass(frozen=True)
 class Level:
-    """One gridworld. Its objects stand kind by kind, each kind in reading order: row by row, left to right."""
+    """A gridworld. Its objects are sorted by kind, and each kind in reading order: row by row, left to right."""
 
     name: str
     shutdown: int
     walls: tuple[tuple[bool, ...], ...]
     start: tuple[int, int]
     objects: tuple[WorldObject, ...]
-    """Those that are gone once they are entered: the coins, then the buttons. Each takes one bit of a state."""
+    """The objects that are gone once the agent enters their cell: the coins, then the buttons. Each takes one bit of a
+    state."""
     fixtures: tuple[WorldObject, ...] = ()
-    """Those that stay."""
+    """The objects that stay."""
     clock: str = "steps"
     study: Mapping[str, str] = field(default_factory=dict, hash=False)
     source: str = field(default="", compare=False)
@@ -76,12 +77,12 @@ class Level:
 
     @property
     def num_objects(self) -> int:
-        """Bits of a state."""
+        """Return the number of bits of a state."""
         return len(self.objects)
 
     @property
     def features(self) -> frozenset[str]:
-        """What policies are shown only if a level set has it (the keys of `envs.objects.FEATURES`)."""
+        """Return the features of the level that observations show only if a set has them (`envs.objects.FEATURES`)."""
         return frozenset().union(*(thing.shows for thing in (*self.objects, *self.fixtures)))
 
     @property
@@ -91,12 +92,12 @@ class Level:
 
     @property
     def max_time(self) -> int:
-        """The length of a trajectory in which every button works."""
+        """Return the length of a trajectory in which every button is pressed and works."""
         return self.shutdown + sum(button.delay for button in self.buttons)
 
     @property
     def place(self) -> str:
-        """Where the level comes from, for messages."""
+        """Return the origin and name of the level, for messages."""
         return f"{self.source or 'level'} ({self.name})"
 
     def with_clock(self, clock: str) -> Level:
@@ -105,7 +106,7 @@ class Level:
         return replace(self, clock=clock)
 
     def rows(self) -> list[str]:
-        """Return the map as text, one string a row, cells separated by one blank."""
+        """Return the map as text: one string per row, cells separated by one blank."""
         cells = [["#" if wall else "." for wall in row] for row in self.walls]
         cells[self.start[0]][self.start[1]] = "A"
         for thing in (*self.objects, *self.fixtures):
@@ -119,6 +120,6 @@ def features_of(levels: Iterable[Level]) -> frozenset[str]:
 
 
 def check_clock(clock: object, place: str) -> None:
-    """Refuse a clock that there is not."""
+    """Refuse an unknown clock."""
     if clock not in CLOCKS:
         raise LevelError(f"{place}: unknown clock {clock!r:.40}; expected 'steps' or 'moves'")

@@ -1,4 +1,4 @@
-"""Levels as text: maps, and the single level of a ``.txt`` file."""
+"""The text form of levels: maps, and the ``.txt`` file of a single level."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def parse_map(
     here: str = "",
     x: float | None = None,
 ) -> Level:
-    """Build a level from rows of ``(cell, place)`` pairs; ``place`` is what a message calls the cell.
+    """Build a level from rows of ``(cell, place)`` pairs.
 
-    ``here`` is what a message calls the level as a whole, ``x`` the value of a coin written ``Cx``.
+    In messages ``place`` is the name of the cell, and ``here`` that of the level. ``x`` is the value of a coin ``Cx``.
     """
     here = here or source or name
     _check_shutdown(shutdown, here)
@@ -52,10 +52,10 @@ def parse_map(
         raise LevelError(f"{starts[1][2]}: a second agent; expected exactly one cell 'A' (the first: {starts[0][2]})")
     if not any(isinstance(thing, Coin) for thing, _ in objects):
         raise LevelError(f"{here}: the map has no coin; expected at least one cell like 'C3'")
-    taken = [place for thing, place in objects if thing.is_taken]
-    if len(taken) > MAX_OBJECTS:
+    places = [place for thing, place in objects if thing.is_taken]
+    if len(places) > MAX_OBJECTS:
         raise LevelError(
-            f"{taken[MAX_OBJECTS]}: {len(taken)} coins and buttons together; expected at most {MAX_OBJECTS}"
+            f"{places[MAX_OBJECTS]}: {len(places)} coins and buttons together; expected at most {MAX_OBJECTS}"
         )
     walls = tuple(tuple(cell == "#" for cell, _ in row) for row in rows)
     for thing, place in objects:
@@ -88,7 +88,7 @@ def _check_shape(rows: Sequence[Sequence[tuple[str, str]]], here: str) -> None:
         if len(row) > MAX_SIDE:
             raise LevelError(f"{row[MAX_SIDE][1]}: a row of {len(row)} cells; expected at most {MAX_SIDE}")
         if len(row) != len(rows[0]):
-            place = row[min(len(row) - 1, len(rows[0]))][1]  # the first cell too many, or the last one there is
+            place = row[min(len(row) - 1, len(rows[0]))][1]  # the first surplus cell, or the last cell of a short row
             cells = f"{len(row)} cell{'s' * (len(row) != 1)}"
             raise LevelError(f"{place}: a row of {cells}; expected {len(rows[0])}, as in the map's first row")
     if len(rows) > MAX_SIDE:
@@ -103,6 +103,7 @@ def _check_shutdown(shutdown: object, place: str) -> None:
 
 
 def check_text(text: object, key: str, place: str) -> None:
+    """Refuse a value that is not one line of text."""
     if not isinstance(text, str) or text != text.strip() or len(text.splitlines()) != 1 or _SURROGATE.search(text):
         raise LevelError(f"{place}: {key} {text!r:.40}; expected one line of text with no blanks around it")
 
@@ -110,8 +111,8 @@ def check_text(text: object, key: str, place: str) -> None:
 def parse_level(text: str, *, name: str = "level", source: str = "", x: float | None = None) -> Level:
     """Read one level from the text of a ``.txt`` file.
 
-    Header lines are ``shutdown: 4`` (required), ``clock: steps`` or ``moves``, ``x: 1`` (the default
-    value of a coin ``Cx``) and the study a world stands for: title, rewarded, wanted, caveat.
+    The header lines are ``shutdown: 4`` (required), ``clock: steps`` or ``moves``, ``x: 1`` (the default value of a
+    coin ``Cx``), and the description of a world's purpose: title, rewarded, wanted, caveat.
     """
     here = source or name
     known = ("shutdown", "clock", "x", *STUDY_KEYS)
@@ -164,7 +165,7 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
 
 
 def format_level(level: Level) -> str:
-    """The text of a level's ``.txt`` file, columns aligned."""
+    """Return the text of a level's ``.txt`` file, with aligned columns."""
     lines = [f"{key}: {level.study[key]}" for key in STUDY_KEYS if key in level.study]
     lines.append(f"shutdown: {level.shutdown}")
     if level.clock != "steps":

@@ -1,7 +1,7 @@
-"""World objects: what can stand on a cell of a map beside walls and the agent.
+"""The kinds of world objects: what a cell of a map can hold besides walls and the agent.
 
-A new kind is a class in a module of its own and its name in ``KINDS``, at the end: the order decides the order of the
-bits of a state, of the planes of observations, and of random numbers.
+To add a kind, write a class in a new module and add it at the end of ``KINDS``. The order of ``KINDS`` determines the
+order of the bits of a state, of the planes of observations, and of random numbers.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = [
 
 KINDS: tuple[type[WorldObject], ...] = (Coin, Button, Door)
 TAKEN = tuple(kind for kind in KINDS if kind.is_taken)
-"""Those of which each object takes one bit of a state."""
+"""The kinds whose objects take one bit of a state each."""
 KIND_OF = {letter: kind for kind in KINDS for letter in kind.letters}
 LAYERS = {name: layer for kind in KINDS for name, layer in kind.layers.items()}
 FEATURES = {name: words for kind in KINDS for name, words in kind.features.items()}
-"""What policies are shown only if a level set has it: by its name, what it is for messages."""
+"""The features that observations show only if a level set has them, with their description for messages."""
 
 
 def redirected(goto: Tensor, layers: Layers) -> Tensor:
-    """Return where each action leads [S, 4] once the objects are on the maps."""
+    """Return the spots that actions lead to [S, 4] with the effect of the objects on the maps."""
     for kind in KINDS:
         goto = kind.redirect(goto, layers)
     return goto

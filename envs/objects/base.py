@@ -1,9 +1,9 @@
-"""What every kind of world object says of itself; `envs.objects` lists the kinds.
+"""The base class of world objects; `envs.objects` lists the kinds.
 
-An object stands on a cell of a map. A kind is one small class that says how its cells are read and written, which
-numbers of it the rules go by, what observations show of it, what a symmetry of the map does to it, how it is rendered,
-and how it is sampled for random levels. The rules know these numbers of a cell: the value of a coin, the delay of a
-button and the chance with which it works, whether there is something to take, and where each action leads.
+An object is on a cell of a map. A kind is one small class that defines how its cells are read and written, the numbers
+that the rules use, the planes that observations show, the effect of a symmetry of the map, how it is rendered, and how
+it is sampled for random levels. The rules use these numbers of a cell: the value of a coin, the delay of a button and
+the chance that it works, whether there is something to take, and the target of each action.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 """A number in the text of a level."""
 
 Layers = Mapping[str, Tensor]
-"""By name, one number for each cell of many maps, all of one shape."""
+"""Named tensors of one shape, with one number for each cell of many maps."""
 
 
 class Layer(NamedTuple):
@@ -32,38 +32,38 @@ class Layer(NamedTuple):
 
     dtype: torch.dtype
     nothing: float = 0
-    """The number of a cell on which there is no such object."""
+    """The number of a cell without such an object."""
 
 
 class Plane(NamedTuple):
-    """One picture that observations show of a kind of object."""
+    """A plane of observations that shows a kind of object."""
 
     name: str
-    """A last word that is an action says where the objects shown point, which a symmetry of the map changes."""
+    """If the last word is an action, it is the direction of the objects in this plane, which symmetries change."""
     values: Callable[[Layers], Tensor]
-    """One number for each cell."""
+    """The function that computes one number for each cell."""
     scale: float = 1.0
-    """What a network multiplies the numbers by to bring them to about 1."""
+    """The factor that brings the numbers to about 1 for a network."""
     relative: Callable[[Tensor], Tensor] = lambda values: values
-    """The numbers [B, cells] as the `centred` observation has them."""
+    """The function from the numbers [B, cells] to those of the `centred` observation."""
     feature: str | None = None
-    """What a level set must have for the plane to be shown; None: it always is."""
+    """The feature that a level set must have for the plane to be shown; None: every set has the plane."""
 
 
 class Draws(Protocol):
     """The random numbers of n drafts of levels."""
 
     def bounds(self, name: str) -> tuple[float, float]:
-        """The range of this name."""
+        """Return the range of this name."""
 
     def first(self, name: str) -> Tensor:
-        """Whole numbers from the range of this name, of those that the first generator drew."""
+        """Sample whole numbers from the range of this name, as the first version of the generator did."""
 
     def later(self, name: str, *shape: int) -> Tensor:
-        """[n, *shape] whole numbers from the range of this name."""
+        """Sample whole numbers [n, *shape] from the range of this name."""
 
     def real(self, name: str, *shape: int) -> Tensor:
-        """[n, *shape] numbers from [0, 1)."""
+        """Sample numbers in [0, 1) of shape [n, *shape]."""
 
 
 @dataclass(frozen=True)
@@ -74,90 +74,90 @@ class WorldObject(ABC):
     column: int
 
     letters: ClassVar[str]
-    """The letters with which the text of a cell begins."""
+    """The first letters that the text of a cell can have."""
     noun: ClassVar[str]
     example: ClassVar[str]
-    """The text of a cell, for messages."""
+    """The text of an example cell, for messages."""
     is_taken: ClassVar[bool] = True
-    """Whether it is gone once the agent has entered its cell; each such object takes one bit of a state."""
+    """Whether the object is gone once the agent has entered its cell; such an object takes one bit of a state."""
     is_directed: ClassVar[bool] = False
-    """Whether a symmetry of the map changes more of it than its place."""
+    """Whether a symmetry of the map changes more than the place of the object."""
     features: ClassVar[Mapping[str, str]] = {}
-    """What policies are shown only if a level set has it: by its name, what it is for messages."""
+    """The features that observations show only if a level set has them, with their description for messages."""
     layers: ClassVar[Mapping[str, Layer]]
-    """Its numbers, of which the first is never 0 where it stands."""
+    """The numbers of the object; the first is never 0 on its cell."""
     planes: ClassVar[tuple[Plane, ...]]
     draws: ClassVar[tuple[str, ...]] = ()
-    """Names of the random numbers that `sample` takes; those of coins and buttons are listed by the generator."""
+    """The names of the random numbers that `sample` uses; the generator lists those of coins and buttons."""
     style: ClassVar[str]
-    """Colours of its cell in a terminal (ANSI)."""
+    """The colours of the cell in a terminal (ANSI)."""
 
     @classmethod
     @abstractmethod
     def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
-        """Read the text of a cell; messages call it ``place``, and ``x`` is the value of a coin ``Cx``."""
+        """Read the text of a cell; ``place`` is its name in messages, ``x`` is the value of a coin ``Cx``."""
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """The text of its cell: the inverse of :meth:`parse`."""
+        """Return the text of the cell: the inverse of :meth:`parse`."""
 
     @property
     def key(self) -> str:
-        """A text that differs wherever two objects do, for their place."""
+        """Return a text that is equal for two objects if and only if they differ in nothing but their place."""
         return self.text
 
     @property
     def label(self) -> str:
-        """What is written on it in a picture."""
+        """Return the text on the object in a picture."""
         return self.text
 
     @property
     @abstractmethod
     def numbers(self) -> tuple[float, ...]:
-        """One number for each of ``layers``."""
+        """Return one number for each of ``layers``."""
 
     @classmethod
     def of_numbers(cls, row: int, column: int, *numbers: float) -> Self:
-        """Make the object of these numbers: the inverse of ``numbers``."""
+        """Return the object with these numbers: the inverse of ``numbers``."""
         return cls(row, column, *numbers)
 
     @property
     def shows(self) -> frozenset[str]:
-        """Which of ``features`` it has."""
+        """Return the features that this object has."""
         return frozenset(self.features)
 
     def check(self, walls: Sequence[Sequence[bool]], place: str) -> None:
-        """Refuse an object that cannot stand where it does."""
+        """Refuse an object that cannot be at its place."""
         return
 
     def moved(self, row: int, column: int, actions: Sequence[int]) -> Self:
-        """Return it as it is under a symmetry of the map, which makes of each action the one in ``actions``."""
+        """Return the object at its new place under a symmetry of the map, which maps each action to ``actions``."""
         return replace(self, row=row, column=column)
 
     @classmethod
     def redirect(cls, goto: Tensor, layers: Layers) -> Tensor:
-        """Change where each action leads [S, 4], given the layers [S]."""
+        """Return the spots that actions lead to [S, 4] with the effect of these objects, given the layers [S]."""
         return goto
 
     @classmethod
     def plural(cls) -> str:
-        """Return the noun for several, which is the range of the generator for how many there are."""
+        """Return the plural of the noun, which is also the name of the generator's range for their number."""
         return f"{cls.noun}s"
 
     @classmethod
     def count(cls, draws: Draws) -> Tensor:
-        """Sample how many of them each draft has [n, 1]."""
+        """Sample the number of these objects in each draft [n, 1]."""
         return draws.later(cls.plural(), 1)
 
     @classmethod
     @abstractmethod
     def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
-        """Sample the layers [n, S] of objects that stand ``here`` [n, S]; they are numbered by ``index`` there."""
+        """Sample the layers [n, S] of the objects at the cells ``here`` [n, S]; ``index`` numbers them."""
 
     @abstractmethod
     def patch(self, x: float, y: float) -> Patch:
-        """Return its shape for a picture, around (x, y), where y points down and a cell is one unit wide."""
+        """Return the shape for a picture, centred at (x, y), where y points down and a cell is one unit wide."""
 
 
 def format_number(value: float) -> str:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
 MAX_TIME = 1023
-"""Longest trajectory-length: the shutdown time and all delays together."""
+"""The limit of trajectory-lengths: the shutdown time and all delays together."""
 MAX_BUTTONS = 3
-"""Of a random level."""
+"""The limit of buttons in a random level."""
 PER_CENT = 100
-"""Chances in random levels are whole hundredths, so that levels can be read."""
+"""Chances in random levels are whole hundredths, so that people can read the levels."""
 DELAY_UNIT = 8
-"""Observations give delays and times in units of this, which brings them to about 1."""
+"""Observations show delays and times in this unit, which brings them to about 1."""
 
 _BUTTON = re.compile(rf"B(-?[0-9]{{1,9}})(?:@(-?{NUMBER}))?")
 
@@ -33,7 +33,7 @@ def _chances(layers: Layers) -> Tensor:
 
 @dataclass(frozen=True)
 class Button(WorldObject):
-    """A button that delays shutdown, which is pressed once."""
+    """A button that delays shutdown and can be pressed once."""
 
     delay: int
     chance: float = 1.0
@@ -86,13 +86,13 @@ class Button(WorldObject):
 
     @classmethod
     def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
-        which = index.clamp(0, MAX_BUTTONS - 1)
+        button = index.clamp(0, MAX_BUTTONS - 1)
         delay = torch.cat((draws.first("delay"), draws.later("delay", MAX_BUTTONS - 1)), -1)
         lowest, highest = (round(bound * PER_CENT) for bound in draws.bounds("chance"))
         chance = lowest + (draws.real("chance", MAX_BUTTONS) * (highest - lowest + 1)).long()
         return {
-            "delay": delay.gather(-1, which) * here,
-            "chance": torch.where(here, chance.gather(-1, which).double() / PER_CENT, 1.0),
+            "delay": delay.gather(-1, button) * here,
+            "chance": torch.where(here, chance.gather(-1, button).double() / PER_CENT, 1.0),
         }
 
     def patch(self, x: float, y: float) -> Patch:

@@ -1,4 +1,4 @@
-"""Coins: ``C3`` is worth 3 to the agent that enters its cell first, ``Cx`` what the reader says."""
+"""Coins: ``C3`` is worth 3 when the agent enters its cell first; the value of ``Cx`` is set when the level is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COIN = re.compile(rf"C({NUMBER}|x)")
 
 @dataclass(frozen=True)
 class Coin(WorldObject):
-    """A coin, which is collected once."""
+    """A coin that can be collected once."""
 
     value: float
 
@@ -45,13 +45,13 @@ class Coin(WorldObject):
         if match is None:
             raise LevelError(f"{place}: '{cell:.40}' is no coin; expected C and a number above 0, such as C3 or C0.5")
         if match[1] != "x":
-            value, called = float(match[1]), cell[:40]
+            value, name = float(match[1]), cell[:40]
         elif x is not None:
-            value, called = float(x), f"Cx with x={x}"
+            value, name = float(x), f"Cx with x={x}"
         else:
             raise LevelError(f"{place}: the coin 'Cx' has no value; expected one to be given as x, such as x=3")
         if not 0 < value < math.inf:
-            raise LevelError(f"{place}: the coin {called} has value {value:g}; expected a finite number above 0")
+            raise LevelError(f"{place}: the coin {name} has value {value:g}; expected a finite number above 0")
         return cls(row, column, value)
 
     @property

@@ -1,7 +1,7 @@
-"""One-way doors: ``>``, ``<``, ``^`` and ``v`` are cells that can be left in the direction of their sign alone.
+"""One-way doors: ``>``, ``<``, ``^`` and ``v`` are cells that can be left only in the direction of their sign.
 
-They are entered like floor, from every side, and stay. To step onto one is therefore the choice that cannot be taken
-back: every other action there is a bump. Where a door leads to has to be a cell of the map that is no wall.
+A door can be entered from every side, like floor, and it stays. Every other action on its cell is a bump, so a step
+onto a door cannot be taken back. The cell behind a door must be on the map and no wall.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
 SIGNS = "^v<>"
-"""In the order of the actions."""
+"""The signs in the order of the actions."""
 
 
 def _plane(action: int) -> Plane:
@@ -33,7 +33,7 @@ class Door(WorldObject):
     """A one-way door."""
 
     direction: int
-    """The action that leads out of it."""
+    """The action that leaves the cell."""
 
     letters = SIGNS
     noun = "door"
@@ -77,8 +77,8 @@ class Door(WorldObject):
     @classmethod
     def redirect(cls, goto: Tensor, layers: Layers) -> Tensor:
         door = layers["door"].unsqueeze(-1)
-        shut = (door > 0) & (door != 1 + torch.arange(NUM_ACTIONS))
-        return torch.where(shut, torch.arange(len(goto)).unsqueeze(-1), goto)
+        blocked = (door > 0) & (door != 1 + torch.arange(NUM_ACTIONS))
+        return torch.where(blocked, torch.arange(len(goto)).unsqueeze(-1), goto)
 
     @classmethod
     def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
@@ -90,5 +90,5 @@ class Door(WorldObject):
 
         down, right = STEPS[self.direction]
         corners = [(-0.28, -0.3), (0.08, -0.3), (0.34, 0.0), (0.08, 0.3), (-0.28, 0.3), (-0.02, 0.0)]
-        turned = [(x + along * right - beside * down, y + along * down + beside * right) for along, beside in corners]
-        return Polygon(turned, facecolor="#e3d3e4", edgecolor="#7b4f80", linewidth=1.2, zorder=1.8)
+        points = [(x + along * right - beside * down, y + along * down + beside * right) for along, beside in corners]
+        return Polygon(points, facecolor="#e3d3e4", edgecolor="#7b4f80", linewidth=1.2, zorder=1.8)
