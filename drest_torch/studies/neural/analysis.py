@@ -14,7 +14,7 @@ from drest_torch.jobs.tabular_job import SHOWN, last, p_longest
 from drest_torch.metrics import share_of_best
 from drest_torch.report.tables import select, values
 from drest_torch.statistics.bootstrap import Interval, mean, median, stratified_bootstrap
-from drest_torch.statistics.hitting_times import hitting_times
+from drest_torch.statistics.times import hitting_times
 from envs.dynamics.mdp import compile_levels
 from envs.exact.propagator import Reachable, uniform_policy
 from envs.exact.solver import solve
