@@ -293,7 +293,7 @@ def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run=RUN", "checkpoint=best"], "only a run with selection levels"),
         (["run=RUN", "checkpoint=none.safetensors"], "none.safetensors: no such checkpoint"),
         (["run=RUN", "checkpoint=RUN/config.yaml"], "damaged or cut off"),
-        (["run=RUN", "levels=generated"], "holds out no levels"),
+        (["run=RUN", "levels=generated"], "has no test levels"),
         (["run=RUN", "levels.path=none.jsonl"], "none.jsonl: no such file"),
         (["run=RUN", "levels=example", "out=/dev/null/out.json"], "/dev/null/out.json: cannot be written"),
         (["run=RUN", "levels=example", "pictures=/dev/null/pictures"], "/dev/null/pictures"),
