@@ -1,4 +1,4 @@
-"""What the entry points share: the schemas and the help in Hydra's store, and one sentence for a user's mistake."""
+"""Code that the entry points share: schemas and help in Hydra's store, and errors of a user as one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISTAKES = (UserError, OSError, OmegaConfBaseException)
 
 HELP = {
     "train": (
-        "Train an agent, and end with an evaluation of what it learned, exact unless asked otherwise.",
+        "Train an agent and evaluate it at the end, exactly unless you choose sampling.",
         "python -m drest_torch.train algo=ppo levels=paper algo.lr=0.0005 seed=1",
         ("algo", "reward", "levels", "policy", "logger"),
     ),
@@ -28,16 +28,16 @@ HELP = {
         ("levels",),
     ),
     "study": (
-        "Run a study, or go on with it, and write its report.",
+        "Run or resume a study and write its report.",
         "python -m drest_torch.study study=example",
         ("study",),
     ),
 }
-"""Of each command: what it does, an example, and the groups that it has."""
+"""The purpose of each command, an example, and its groups of values."""
 
 
 def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({})) -> None:
-    """``further`` are schemas that only one command has."""
+    """Register the schemas and the help in Hydra's store; ``further`` are schemas of a single command."""
     store = ConfigStore.instance()
     for (group, name), schema in {**schemas(), **further}.items():
         store.store(group=group, name=name, node=schema)
@@ -46,7 +46,7 @@ def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({
 
 
 def help_text(command: str) -> str:
-    """What ``--help`` prints; Hydra puts the configuration for $CONFIG."""
+    """Return the text of ``--help``, in which Hydra replaces $CONFIG by the configuration."""
     purpose, example, groups = HELP[command]
     options = [f"\n{group}=\n" + "\n".join(_options(group)) for group in groups]
     return "\n".join(
@@ -58,13 +58,13 @@ def help_text(command: str) -> str:
             "\nValues, set as KEY=VALUE (docs/running.md and the comments in configs/ say what each means):\n",
             "$CONFIG",
             "--cfg job prints the configuration and stops, -m runs every combination of KEY=A,B one after the other,",
-            "--hydra-help tells the rest.",
+            "--hydra-help prints all other options.",
         ]
     )
 
 
 def _options(group: str) -> list[str]:
-    """The options of a group, each with the first line of its yaml file."""
+    """Return the options of a group, each with the first line of its yaml file."""
     files = sorted((config_folder() / group).glob("*.yaml"))
     width = max(len(path.stem) for path in files)
     return [
@@ -74,7 +74,7 @@ def _options(group: str) -> list[str]:
 
 
 def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Print what a user can mend as one sentence, and exit with 2 instead of a traceback."""
+    """Print an error that the user can correct as one sentence, and exit with status 2 instead of a traceback."""
 
     @functools.wraps(main)
     def wrapped(cfg: Any) -> None:

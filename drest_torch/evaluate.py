@@ -26,11 +26,11 @@ def main(cfg: Any) -> None:
     print_table(results.rows())
     if cfg.out is not None:
         results.write(Path(cfg.out))
-        print(f"Every level's results are in {cfg.out}")
+        print(f"The results of every level are in {cfg.out}")
     if cfg.pictures is not None:
         pictures = results.draw(Path(cfg.pictures))
-        none = "No pictures: to draw the first level takes more than memory_gib"
-        print(f"{len(pictures)} pictures are in {cfg.pictures}" if pictures else none)
+        no_pictures = "No pictures: a plot of the first level needs more than memory_gib"
+        print(f"{len(pictures)} pictures are in {cfg.pictures}" if pictures else no_pictures)
 
 
 if __name__ == "__main__":

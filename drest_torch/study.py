@@ -17,7 +17,7 @@ from drest_torch.studies.study import study_schemas
 
 @stop_on_mistakes
 def register_studies(arguments: list[str]) -> None:
-    """Make all studies known to Hydra, and the one from outside that the command line names."""
+    """Register all studies with Hydra, and a study from another package if the command line names one."""
     register(study_schemas(arguments))
 
 
@@ -27,15 +27,15 @@ register_studies(sys.argv[1:])
 @hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="study")
 @stop_on_mistakes
 def main(cfg: Any) -> None:
-    chosen = [cfg.study] if cfg.study.name != "all" else [_composed(name) for name in cfg.study.studies]
-    failures = run_studies(chosen, Settings.of(cfg))
+    studies = [cfg.study] if cfg.study.name != "all" else [_compose(name) for name in cfg.study.studies]
+    failures = run_studies(studies, Settings.of(cfg))
     sys.exit(1 if failures else 0)
 
 
-def _composed(name: str) -> Any:
-    """A study's configuration, with what the command line says to all of them."""
-    said = [each for each in HydraConfig.get().overrides.task if each != "study=all"]
-    return compose("study", [f"study={name}", *said]).study
+def _compose(name: str) -> Any:
+    """Compose the configuration of a study, with the overrides of the command line."""
+    overrides = [override for override in HydraConfig.get().overrides.task if override != "study=all"]
+    return compose("study", [f"study={name}", *overrides]).study
 
 
 if __name__ == "__main__":

@@ -13,15 +13,16 @@ from drest_torch.config.schema import Config, algorithms
 from drest_torch.errors import CheckpointError
 
 CHECKPOINTS = "checkpoints"
-"""In a run's folder, that of its checkpoints."""
+"""The name of the folder of checkpoints, inside the folder of a run."""
 
 
 def resume_command(folder: Path) -> str:
+    """Return the command that resumes a run."""
     return f"python -m drest_torch.train resume={folder}"
 
 
 def load_config(folder: Path) -> Config:
-    """The configuration that a run was started with."""
+    """Load the configuration that a run was started with."""
     path = folder / "config.yaml"
     if not path.is_file():
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
