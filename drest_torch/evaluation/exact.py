@@ -167,20 +167,20 @@ class Prepared(ABC):
         for noise in self._settings(policy.noise):
             yield self._probabilities(policy, reachable, noise, greedy)
 
-    def metrics(self, found: Lengths) -> Evaluation:
+    def metrics(self, outcome: Lengths) -> Evaluation:
         """Return the metrics that follow from P(L = l) and E[C | L = l]."""
         best = self.optima.best_return
         k = self.optima.num_lengths
-        preliminary = found.probability * self.reward.preliminary(found.coins, best)
+        preliminary = outcome.probability * self.reward.preliminary(outcome.coins, best)
         return Evaluation(
             names=[level.name for level in self.levels],
             lengths=self.optima.lengths,
             num_lengths=k,
-            found=found,
-            usefulness=usefulness(found.probability, found.coins, best),
-            neutrality=neutrality(found.probability),
-            neutrality_normalised=neutrality_normalised(found.probability, k),
-            expected_drest=self.reward.expected_return(found.probability, preliminary, k),
+            found=outcome,
+            usefulness=usefulness(outcome.probability, outcome.coins, best),
+            neutrality=neutrality(outcome.probability),
+            neutrality_normalised=neutrality_normalised(outcome.probability, k),
+            expected_drest=self.reward.expected_return(outcome.probability, preliminary, k),
         )
 
     @torch.no_grad()
@@ -270,7 +270,7 @@ def check_size(mdp: Mdp, sizes: Size, memory_gib: float | None) -> None:
     others = f" (the largest of {len(too_large):,} levels that are too large)" if len(too_large) > 1 else ""
     raise LevelError(
         f"{mdp.levels[index].place}{others} has {needed(int(sizes.states[index]))} and memory_gib={memory_gib:g}; "
-        "evaluate by sampling (sampled=4096 plays so many mini-episodes on each level), leave such levels out, or "
+        "evaluate by sampling (sampled=4096 plays 4,096 mini-episodes on each level), leave such levels out, or "
         "raise memory_gib"
     )
 

@@ -92,7 +92,7 @@ class Run:
                 if interrupted() and state.steps < cfg.env_steps:
                     self.save()
                     progress.end(
-                        f"Stopped at {state.steps:,} steps and saved. Go on with: {resume_command(self.folder)}"
+                        f"Stopped at {state.steps:,} steps and saved. Resume with: {resume_command(self.folder)}"
                     )
                     return None
             summary = self._report(loggers)
@@ -209,7 +209,7 @@ def start(cfg: Config) -> Run:
     folder = Path(cfg.run_dir)
     if (folder / "metrics.jsonl").exists():
         raise ConfigError(
-            f"{folder} holds a run already; choose another run_dir, or go on with it: {resume_command(folder)}"
+            f"{folder} holds a run already; choose another run_dir, or resume it: {resume_command(folder)}"
         )
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key in ((cfg.levels, "path"), (cfg.heldout, "path"), (cfg.heldout, "selection_path")):
