@@ -22,7 +22,7 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Each is imported when it is asked for: torchrl takes seconds, and only the transform needs it."""
+    """Import a public name on first use: torchrl takes seconds to import, and only the transform needs it."""
     if name not in _WHERE:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)

@@ -31,10 +31,11 @@ from envs.levels import Level, features_of, find_levels
 PRETRAINED = Path(__file__).resolve().parent / "pretrained"
 """The folder of the agents that come with the project, as `Agent.save` writes them."""
 SHIPPED = "generalist"
+"""The agent that is loaded by default."""
 
 
 class Agent:
-    """A trained policy, as it was saved in the folder of its run: it acts, and is evaluated on levels of your choice.
+    """A trained policy, loaded from the folder of its run: it acts, and can be evaluated on levels of your choice.
 
     >>> agent = Agent.load("generalist")
     >>> agent.probabilities("my_level.txt")
@@ -47,16 +48,16 @@ class Agent:
         self.device, self.cfg.device = device_of(device), device
         self.reward = reward_of(self.cfg)
         if self.cfg.levels.generator is not None:
-            # To make them takes seconds, and one is enough to know what an observation looks like.
+            # Generation takes seconds, and one level is enough to infer the observation shape.
             self.cfg.levels.train = 1
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
-        shown = compile_levels(self.levels.train[:1], at_least=self.map_size, features=features_of(self.levels.every()))
-        observe = make_observation(self.cfg.policy.observation, shown)
+        mdp = compile_levels(self.levels.train[:1], at_least=self.map_size, features=features_of(self.levels.every()))
+        observe = make_observation(self.cfg.policy.observation, mdp)
         self.shape = observe.shape
-        """Of one observation."""
+        """The shape of one observation."""
         self.policy, _ = networks(self.cfg, observe, 0, with_critic=False, seed=self.cfg.seed)
-        self.checkpoint = self._find(checkpoint)
+        self.checkpoint = self._checkpoint_path(checkpoint)
         tensors, _ = load_checkpoint(self.checkpoint)
         load_module("policy", self.policy, tensors, self.checkpoint)
         self.policy.to(self.device)
@@ -65,7 +66,7 @@ class Agent:
 
     @classmethod
     def load(cls, path_or_name: str | Path = "generalist", *, checkpoint: str = "last", device: str = "cpu") -> Agent:
-        """Load the agent of a run's folder, or by its name one that comes with the project (``generalist``).
+        """Load an agent from the folder of a run, or an agent that comes with the project by name (``generalist``).
 
         ``checkpoint`` is ``last``, ``best`` (on the run's selection levels) or a file.
         """
@@ -77,7 +78,7 @@ class Agent:
             raise CheckpointError(f"{path_or_name}: no such folder of a run, and no agent of that name ({names})")
         return cls(folder, checkpoint=checkpoint, device=device)
 
-    def _find(self, checkpoint: str) -> Path:
+    def _checkpoint_path(self, checkpoint: str) -> Path:
         folder = self.folder / "checkpoints"
         if checkpoint == "best":
             best = folder / "best.safetensors"
@@ -90,22 +91,20 @@ class Agent:
             raise CheckpointError(f"{folder}: no checkpoint in it yet; the run has to train a little longer")
         return saved[-1]
 
-    # ------------------------------------------------------------------------------------------ acting
-
     def seed(self, seed: int) -> None:
-        """Make what the agent samples from here on repeatable."""
+        """Seed the agent: what it samples from now on is repeatable."""
         self._generator.manual_seed(seed)
         self._private: Tensor | None = None
 
     def begin_episode(self) -> None:
-        """Sample new private bits at the next action, as at the start of a mini-episode."""
+        """Start a mini-episode: new private bits are sampled at the next action."""
         self._private = None
 
     def act(self, observation: Any, *, greedy: bool = False) -> Any:
-        """Sample an action for an observation, or one for each of a batch: 0 up, 1 down, 2 left, 3 right.
+        """Sample an action for an observation, or for each observation of a batch: 0 up, 1 down, 2 left, 3 right.
 
-        An observation is what the environment shows under the name ``agent.observation``, as an array or a tensor. Call
-        `begin_episode` at the start of each mini-episode, if the policy has private bits: they stay the same within it.
+        An observation is the environment's observation of the kind ``agent.observation``, as an array or a tensor. If
+        the policy has private bits, call `begin_episode` at the start of each mini-episode: it keeps them to the end.
         """
         probabilities = self.action_probabilities(observation)
         batch = probabilities.reshape(-1, probabilities.shape[-1])
@@ -118,12 +117,12 @@ class Agent:
     @torch.no_grad()
     def action_probabilities(self, observation: Any) -> Tensor:
         """Return the probability of each action [4], or [n, 4] for a batch of observations, given the private bits."""
-        seen = torch.as_tensor(observation, dtype=torch.float32, device=self.device)
-        single = seen.ndim == len(self.shape)
-        batch = seen.unsqueeze(0) if single else seen
+        array = torch.as_tensor(observation, dtype=torch.float32, device=self.device)
+        single = array.ndim == len(self.shape)
+        batch = array.unsqueeze(0) if single else array
         if tuple(batch.shape[1:]) != self.shape:
             raise ConfigError(
-                f"an observation of shape {tuple(seen.shape)}, and the policy sees {self.observation} observations of "
+                f"an observation of shape {tuple(array.shape)}, and the policy sees {self.observation} observations of "
                 f"shape {self.shape}; make the environment with observation={self.observation!r} and maps of "
                 f"{self.map_size[0]} by {self.map_size[1]}"
             )
@@ -131,7 +130,7 @@ class Agent:
         return probabilities[0] if single else probabilities
 
     def _private_bits(self, count: int) -> Tensor | None:
-        """Return the private bits of each row [count, bits], sampled anew where there are none."""
+        """Return the private bits of each row [count, bits]; sample them if there are none yet."""
         if not self.policy.noise:
             return None
         if self._private is None or len(self._private) != count:
@@ -141,13 +140,11 @@ class Agent:
 
     @property
     def observation(self) -> str:
-        """The name of the observation that the policy sees: centred, grid or vector."""
+        """The kind of observation that the policy sees: centred, grid or vector."""
         return self.cfg.policy.observation
 
-    # -------------------------------------------------------------------------------------- evaluating
-
     def probabilities(self, level: Level | str | Path) -> dict[int, float]:
-        """Return the exact probability of each trajectory-length of a level, or of the one level of a file."""
+        """Return the exact probability of each trajectory-length of a level, or of a file with one level."""
         return self.evaluate(level).evaluation.length_probabilities(0)
 
     def evaluate(
@@ -158,10 +155,10 @@ class Agent:
         sampled: int | None = None,
         memory_gib: float = math.inf,
     ) -> Results:
-        """Evaluate on levels, a level file, or the worlds of a name (``paper``): exactly, or by sampling.
+        """Evaluate on levels, a level file, or worlds by name (``paper``): exactly, or by sampling.
 
-        ``sampled`` is the number of mini-episodes that are played on each level. Levels that the policy cannot see, or
-        that are too large, are refused with the reason.
+        ``sampled`` is the number of mini-episodes to play on each level; None evaluates exactly. Levels that the policy
+        cannot observe, or that are too large, raise an error with the reason.
         """
         if isinstance(levels, str | Path):
             levels = find_levels(str(levels))
@@ -175,18 +172,18 @@ class Agent:
                 )
         if self.cfg.policy.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
-        ready = evaluator(
+        level_set = evaluator(
             self.cfg, self.reward, levels, self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
         )
-        if ready.observe.shape != self.shape:
+        if level_set.observe.shape != self.shape:
             raise ConfigError(
-                f"the levels' {self.cfg.policy.observation} observation has shape {ready.observe.shape} and the "
+                f"the levels' {self.cfg.policy.observation} observation has shape {level_set.observe.shape} and the "
                 f"policy's {self.shape}; it was trained on levels with other coins and buttons"
             )
-        return Results(ready, self.policy, ready.evaluate(self.policy, greedy=greedy), greedy)
+        return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy)
 
     def save(self, path: str | Path) -> Path:
-        """Save what `load` needs, the configuration and the policy, in a folder of its own; return the folder."""
+        """Save the configuration and the policy, which `load` needs, to a new folder; return the folder."""
         folder = Path(path)
         tensors, meta = load_checkpoint(self.checkpoint)
         cfg: Any = load_config(self.folder)
@@ -204,7 +201,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Results:
-    """What an agent does on a level set."""
+    """The evaluation of an agent on a level set."""
 
     evaluator: Prepared
     policy: Policy
@@ -222,17 +219,20 @@ class Results:
         return self.evaluation.means()["neutrality"]
 
     def rows(self) -> list[Row]:
+        """Return the row of the printed table."""
         numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform(), len(self.evaluator.levels))
         return table_rows({"splits": {"levels": numbers}})
 
     def record(self) -> dict[str, Any]:
-        """The JSON of ``out=FILE``: the means, then every level."""
+        """Return the JSON value of ``out=FILE``: the means, then every level."""
         return {"mean": self.evaluation.means(), "levels": self.evaluation.records()}
 
     def write(self, path: Path) -> None:
+        """Write `record` to a JSON file."""
         write_json(path, self.record())
 
     def draw(self, folder: Path, most: int = 8) -> list[Path]:
+        """Plot the policy on the first levels, one picture per level; return the files."""
         return draw_policies(self.evaluator, self.policy, self.evaluation, folder, most=most, greedy=self.greedy)
 
 

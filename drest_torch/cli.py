@@ -98,7 +98,7 @@ def command(name: str) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
 
 
 def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Print what a user can mend as one sentence, and exit with 2 instead of a traceback."""
+    """Print an error that the user can correct as one sentence, and exit with status 2 instead of a traceback."""
 
     @functools.wraps(main)
     def wrapped(cfg: Any) -> None:

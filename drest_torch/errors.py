@@ -1,10 +1,10 @@
-"""Mistakes of a user: every command prints them as one sentence, without a traceback."""
+"""Errors that a user can correct: every command prints them as one sentence, without a traceback."""
 
 from __future__ import annotations
 
 
 class UserError(ValueError):
-    """A mistake that the user can mend; the message names the place and the remedy."""
+    """An error that the user can correct; the message names the place and the remedy."""
 
 
 class FileError(UserError):

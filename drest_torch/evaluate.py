@@ -21,7 +21,7 @@ def main(cfg: EvaluateConfig) -> None:
     print_table(results.rows())
     if cfg.out is not None:
         results.write(Path(cfg.out))
-        print(f"Every level's results are in {cfg.out}")
+        print(f"The results of every level are in {cfg.out}")
     if cfg.pictures is not None:
         pictures = results.draw(Path(cfg.pictures))
         none = "No pictures: to render the first level takes more than memory_gib"

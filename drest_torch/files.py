@@ -1,4 +1,4 @@
-"""The one place where files are written whole or not at all."""
+"""Write files whole or not at all. All files of the project are written here."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from drest_torch.errors import FileError, UserError
 
 
 def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | None = None) -> None:
-    """Write a file so that, whatever happens, it is found as it was before or complete.
+    """Write a file atomically: after a crash it has its old content or the new one, complete.
 
-    Make the folders above it where they are missing. A link at ``path`` is replaced, and what it leads to stays.
-    ``refusal`` makes the error to raise from the reason for which the file cannot be written.
+    Missing parent folders are created. A link at ``path`` is replaced; its target is not changed. ``refusal`` makes the
+    error to raise, from the reason for which the file cannot be written.
     """
-    # Of a random name and made anew: neither another process nor a link can stand in its place.
+    # The name is random and the file must be new: neither another process nor a link can take its place.
     partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,10 +29,10 @@ def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | N
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        why = str(error.strerror)
+        reason = str(error.strerror)
         if refusal is not None:
-            raise refusal(why) from None
-        raise FileError(f"{path}: cannot be written ({why}); what was there before is untouched") from None
+            raise refusal(reason) from None
+        raise FileError(f"{path}: cannot be written ({reason}); what was there before is untouched") from None
     finally:
         with suppress(OSError):
             partial.unlink()

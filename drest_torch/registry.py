@@ -1,9 +1,9 @@
-"""Find code by its name: a module of this project, of an installed package that announces it, or of the user's own.
+"""Find modules by name: in this project, in an installed package that announces them, or in the user's own code.
 
-A network, an algorithm or a logger is a module with certain attributes. Its name in a configuration is, in this order,
+A network, an algorithm or a logger is a module with certain attributes. A name in a configuration is looked up as
 
-1. that of a module in the package where this project keeps its own, such as ``mlp`` for `algos.networks.mlp`,
-2. that of an entry point of an installed package, whose value is the path of a module,
+1. a module of the package where this project keeps its own, such as ``mlp`` for `algos.networks.mlp`,
+2. an entry point of an installed package, whose value is the path of a module,
 3. the path of any module that Python can import, such as ``my_package.my_network``.
 """
 
@@ -22,19 +22,19 @@ from drest_torch.errors import ConfigError
 
 @dataclass(frozen=True)
 class Registry(Collection[str]):
-    """The modules of one kind by name; iterating over it gives the names that are known without a module path."""
+    """The modules of one kind by name; iteration yields the names that need no module path."""
 
     key: str
-    """Of the configuration, for messages"""
+    """The key of the configuration, for messages."""
     modules: str
-    """Where this project keeps its own: a module path with ``{}`` for the name, such as ``algos.networks.{}``"""
+    """The path of this project's modules, with ``{}`` for the name, such as ``algos.networks.{}``."""
     attributes: tuple[str, ...]
-    """What a module must have to be of this kind"""
+    """The attributes that a module of this kind must have."""
     group: str
-    """Of entry points"""
+    """The group of the entry points."""
 
     def __getitem__(self, name: str) -> ModuleType:
-        """Return the module of this name, or say what can be chosen instead."""
+        """Return the module with this name; the error for an unknown name lists the known ones."""
         module = self._find(name)
         if module is None:
             raise ConfigError(
@@ -48,7 +48,7 @@ class Registry(Collection[str]):
         return module
 
     def check(self, name: str) -> None:
-        """Refuse a name of no such module, with the reason."""
+        """Refuse a name without such a module."""
         self.__getitem__(name)
 
     def __contains__(self, name: object) -> bool:
@@ -62,7 +62,7 @@ class Registry(Collection[str]):
         return sum(1 for _ in self)
 
     def _own(self) -> Iterator[str]:
-        """Give the names of this project's modules of this kind."""
+        """Yield the names of this project's modules of this kind."""
         package, _, rest = self.modules.partition(".{}")
         suffix = rest.partition(".")[0]
         for _, name, _ in pkgutil.iter_modules(importlib.import_module(package).__path__):
@@ -85,16 +85,16 @@ class Registry(Collection[str]):
 
 
 def _imported(path: str) -> ModuleType | None:
-    """Import a module; return None if there is none at this path. An error in the module itself is not hidden."""
+    """Import a module, or return None if there is none at this path. An error in the module itself is raised."""
     if not all(part.isidentifier() for part in path.split(".")):
         return None
     try:
         if find_spec(path) is None:
             return None
-    except ModuleNotFoundError as error:  # a package above it is missing, or is no package
+    except ModuleNotFoundError as error:  # a parent package is missing, or is not a package
         if f"{path}.".startswith(f"{error.name}."):
             return None
         raise
-    except ValueError:  # a module that was not found by its path, such as __main__
+    except ValueError:  # a module without a spec, such as __main__
         return None
     return importlib.import_module(path)

@@ -1,8 +1,8 @@
 """The DReST reward: counts, exponents, discounts and payment, and their expectation in closed form.
 
 Section 5 of the paper: in mini-episode i of a meta-episode (i = 1 … E), the reward for a coin of value c
-is λ^(N − (i−1)/k) · c/m, where N is how often the chosen trajectory-length has been chosen before in the
-meta-episode, k how many lengths there are, and m the most that can be collected given the length.
+is λ^(N − (i−1)/k) · c/m. N is the number of earlier mini-episodes of the meta-episode with the same
+trajectory-length, k is the number of lengths, and m is the most that can be collected given the length.
 
 A `Reward` says how mini-episodes are paid, and `MetaEpisodes` keeps the counts of a batch of slots and pays them. The
 functions above them are the formulas, one by one; with ``num_lengths=inf`` they leave out the normalising factor
@@ -26,7 +26,7 @@ COUNTINGS = ("sequential", "averaged")
 
 
 def sequential_exponent(chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
-    """Return N − (i−1)/k, for N = ``chosen_before`` and i − 1 = ``index``, the mini-episodes played before."""
+    """Return N − (i−1)/k, for N = ``chosen_before`` and i − 1 = ``index``, the number of earlier mini-episodes."""
     k = num_lengths.to(chosen_before.dtype) if isinstance(num_lengths, Tensor) else num_lengths
     return chosen_before - index * (1 / k)
 
@@ -39,33 +39,33 @@ def sequential_discount(chosen_before: Tensor, index: Tensor | int, num_lengths:
 def averaged_discount(
     num_lengths: float, episodes_per_meta: int, lam: float, *, dtype: torch.dtype = torch.float64
 ) -> Tensor:
-    """Return [E] the sequential discount averaged over all orders in which E mini-episodes could have been played.
+    """Return [E] the sequential discount averaged over all orders in which E mini-episodes can be played.
 
-    Entry n is for a mini-episode whose length n of the E − 1 others have too: the counts leave it out.
-    The sum over a meta-episode of these discounts times the preliminary returns is therefore the
-    sequential return's mean over orders, with no order in it.
+    Entry n applies to a mini-episode that shares its length with n of the E − 1 others; it does not count
+    itself. The sum of these discounts times the preliminary returns over a meta-episode therefore equals the
+    mean of the sequential return over orders, and does not depend on an order.
 
-    A random order is that of E independent times, uniform on [0, 1]. For a mini-episode at time u each of
-    the others is earlier with probability u, and then multiplies the discount by λ^(1−1/k) if it has the
-    same length and by λ^(−1/k) if not:
+    A random order is the order of E independent times, uniform on [0, 1]. For a mini-episode at time u, each of the
+    others is earlier with probability u. An earlier one multiplies the discount by λ^(1−1/k) if it has the
+    same length, and by λ^(−1/k) otherwise:
 
         d(n) = ∫₀¹ (1 − u + u λ^(1−1/k))^n (1 − u + u λ^(−1/k))^(E−1−n) du,
 
     a polynomial in u, which Gauss-Legendre quadrature with E nodes integrates exactly.
     """
-    nodes, weights = (torch.from_numpy(each) for each in np.polynomial.legendre.leggauss(episodes_per_meta))
+    nodes, weights = (torch.from_numpy(array) for array in np.polynomial.legendre.leggauss(episodes_per_meta))
     earlier = (nodes + 1) / 2
     same = (1 - earlier + earlier * lam ** (1 - 1 / num_lengths)).log()
     other = (1 - earlier + earlier * lam ** (-1 / num_lengths)).log()
-    alike = torch.arange(episodes_per_meta, dtype=torch.float64).unsqueeze(-1)
-    return (((alike * same + (episodes_per_meta - 1 - alike) * other).exp() @ weights) / 2).to(dtype)
+    same_count = torch.arange(episodes_per_meta, dtype=torch.float64).unsqueeze(-1)
+    return (((same_count * same + (episodes_per_meta - 1 - same_count) * other).exp() @ weights) / 2).to(dtype)
 
 
 def expected_discount(probability: Tensor, num_lengths: Tensor | float, episodes_per_meta: int, lam: float) -> Tensor:
-    """Return Σ_i E[λ^(N − (i−1)/k)] over a meta-episode, for a length chosen with this probability.
+    """Return Σ_i E[λ^(N − (i−1)/k)] over a meta-episode, for a length chosen with probability p.
 
-    The policy cannot tell mini-episodes apart, so each of the i − 1 before has this length independently
-    with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1).
+    The policy cannot tell mini-episodes apart. Each of the i − 1 earlier ones therefore has this length
+    independently with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1).
     """
     k = torch.as_tensor(num_lengths, device=probability.device).to(probability.dtype)
     log_ratio = torch.log1p(-probability * (1 - lam)) - math.log(lam) / k
@@ -74,11 +74,11 @@ def expected_discount(probability: Tensor, num_lengths: Tensor | float, episodes
 
 
 def group_discount(num_lengths: float, group: int, episodes_per_meta: int, lam: float) -> Tensor:
-    """Return [group] the discount of a mini-episode by how many of the group's g − 1 others have its length.
+    """Return [group] the discount of a mini-episode, indexed by how many of the g − 1 others have its length.
 
-    With E = g it is the sequential discount's mean over all orders of the group. With any other E it is the
-    mean over meta-episodes of E mini-episodes, played in order, in which this one has a uniformly random
-    place and each other one is, independently, one of the g − 1 others of the group, all equally likely.
+    With E = g this is the mean of the sequential discount over all orders of the group. With any other E it is
+    the mean over meta-episodes of E mini-episodes played in order: this mini-episode takes a uniformly random
+    place, and every other place is filled independently and uniformly with one of the g − 1 others.
     """
     if episodes_per_meta == group:
         return averaged_discount(num_lengths, episodes_per_meta, lam, dtype=torch.float32)
@@ -89,10 +89,10 @@ def group_discount(num_lengths: float, group: int, episodes_per_meta: int, lam: 
 def overall_return(
     coins: Tensor, discount: Tensor, best_return: Tensor | None = None, clip: float | None = None
 ) -> Tensor:
-    """Return what a mini-episode is paid: discount · C/m, at most ``clip``; ``best_return=None`` does not divide by m.
+    """Return the reward of a mini-episode: discount · C/m, at most ``clip``; ``best_return=None`` does not divide by m.
 
-    A large E and a small λ can make a discount larger than any float: what is paid stays finite, and no
-    coins stay 0.
+    A large E and a small λ can make a discount larger than any float. The reward stays finite, and it is 0
+    where no coins were collected.
     """
     paid = coins * discount if best_return is None else coins * discount / best_return
     most = torch.finfo(paid.dtype).max if clip is None else clip
@@ -109,8 +109,8 @@ def expected_return(
 ) -> Tensor:
     """Return the expected DReST return of a meta-episode (equation 1 of the paper).
 
-    It follows from P(L=l), E[C | L=l] and m(l) [..., K]. ``best_return=None`` leaves out the division by m; λ = 1 gives
-    the default reward's return. Exact and differentiable.
+    The arguments are P(L=l), E[C | L=l] and m(l) [..., K]. ``best_return=None`` leaves out the division by m; λ = 1
+    gives the return of the default reward. The result is exact and differentiable.
     """
     reward = Reward(lam, episodes_per_meta=episodes_per_meta, divide_by_best=best_return is not None)
     return reward.expected_return(probability, probability * reward.preliminary(coins, best_return), num_lengths)
@@ -118,24 +118,24 @@ def expected_return(
 
 @dataclass(frozen=True)
 class Reward:
-    """How mini-episodes are paid; the names are those of the paper and of `configs/reward`, the defaults DReST's."""
+    """The parameters of a reward, named as in the paper and in `configs/reward`; the defaults are those of DReST."""
 
     lam: float = limited(above=0, at_most=1, default=0.9)
-    """λ in (0, 1]: the smaller, the stronger the incentive to vary the length; 1: none."""
+    """λ in (0, 1]: a smaller λ is a stronger incentive to vary the length; with 1 there is none."""
     gamma: float = limited(above=0, at_most=1, default=1.0)
-    """γ in (0, 1], the discount of a coin for each tick before it."""
+    """γ in (0, 1], the discount of a coin per tick before it."""
     episodes_per_meta: int = limited(at_least=1, default=64)
-    """E, the mini-episodes of a meta-episode."""
+    """E, the number of mini-episodes in a meta-episode."""
     counting: str = limited(choices=COUNTINGS, default="sequential")
-    """One mini-episode after the other, as in the paper; or averaged: side by side, with the mean over orders."""
+    """``sequential``: one mini-episode after another, as in the paper; ``averaged``: side by side, mean over orders."""
     divide_by_best: bool = True
     """Whether coins are divided by m, the most that can be collected given the length."""
     normalise: bool = True
-    """Whether the discount has its normalising factor λ^(−(i−1)/k); without it, it is λ^N (see docs/theorem.md)."""
+    """Whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N (docs/theorem.md)."""
     clip: float | None = limited(above=0, finite=False, default=None)
-    """The largest reward of a mini-episode; None: any."""
+    """The largest reward of a mini-episode; None: no limit."""
     episodes_at_start: int | None = limited(at_least=1, default=None)
-    """E at the start of training, from which it goes to ``episodes_per_meta``; None: it is the same all along."""
+    """E at the start of training, which then changes to ``episodes_per_meta``; None: E is constant."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -144,7 +144,7 @@ class Reward:
                 raise ConfigError(f"{entry.name}={value}; expected {limits}")
 
     def at(self, progress: float) -> Reward:
-        """Return the reward when training is so far (0 to 1): E changes by equal factors in equal times."""
+        """Return the reward at a point of training, 0 to 1; E changes by equal factors in equal times."""
         if self.episodes_at_start is None:
             return self
         growth = self.episodes_per_meta / self.episodes_at_start
@@ -152,9 +152,9 @@ class Reward:
         return replace(self, episodes_per_meta=episodes, episodes_at_start=None)
 
     def normaliser(self, num_lengths: Tensor | float) -> Tensor | float:
-        """Return k as the normalising factor λ^(−(i−1)/k) has it: infinite if there is none, as its limit is 1.
+        """Return the k of the normalising factor λ^(−(i−1)/k), or infinity without normalisation: the factor is then 1.
 
-        All exponents and discounts ask here.
+        All exponents and discounts use it.
         """
         return num_lengths if self.normalise else math.inf
 
@@ -163,13 +163,13 @@ class Reward:
         return sequential_exponent(chosen_before, index, self.normaliser(num_lengths))
 
     def discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
-        """Return the discount of a mini-episode that is played in order."""
+        """Return the sequential discount of a mini-episode."""
         return self.lam ** self.exponent(chosen_before, index, num_lengths)
 
     def group_discounts(self, most_lengths: int, group: int) -> Tensor:
-        """Return [k, n] the discount of one of a group that is played side by side, where n others have its length.
+        """Return [k, n] the discount of a mini-episode that shares its length with n others of its group.
 
-        Row 0 is unused.
+        The mini-episodes of a group are played side by side. Row 0 is unused.
         """
         discounts = torch.zeros(most_lengths + 1, group)
         for k in range(1, most_lengths + 1):
@@ -177,18 +177,18 @@ class Reward:
         return discounts
 
     def pay(self, coins: Tensor, discount: Tensor, best_return: Tensor | None) -> Tensor:
-        """Return what mini-episodes are paid, from the coins collected, the discount and m."""
+        """Return the rewards of mini-episodes from their coins, their discounts and m."""
         return overall_return(coins, discount, best_return if self.divide_by_best else None, self.clip)
 
     def preliminary(self, coins: Tensor, best_return: Tensor | None) -> Tensor:
-        """Return what coins are worth before the discount: their share of m, or as they are."""
+        """Return the value of coins before the discount: their share of m, or the coins themselves."""
         if not self.divide_by_best:
             return coins
         assert best_return is not None
         return share_of_best(coins, best_return)
 
     def expected_discount(self, probability: Tensor, num_lengths: Tensor | float) -> Tensor:
-        """Return D(p), the sum of a meta-episode's expected discounts of a length that is chosen with probability p."""
+        """Return D(p), the sum of the expected discounts over a meta-episode for a length chosen with probability p."""
         return expected_discount(probability, self.normaliser(num_lengths), self.episodes_per_meta, self.lam)
 
     def expected_return(
@@ -196,8 +196,8 @@ class Reward:
     ) -> Tensor:
         """Return [...] the expected return of a meta-episode, Σ_l P(L=l) · E[C | L=l]/m(l) · D(P(L=l)).
 
-        ``preliminary`` [..., K] is the product of the first two. Clipping is left out. With ``credit="mini"`` no
-        gradient goes through D: counts are taken as given, as by an update that looks at one mini-episode.
+        ``preliminary`` [..., K] is the product of the first two factors. Clipping is ignored. With ``credit="mini"`` no
+        gradient flows through D: the counts are constants, as in an update that uses one mini-episode at a time.
         """
         k = torch.as_tensor(num_lengths, device=probability.device).unsqueeze(-1)
         discount = self.expected_discount(probability, k)
@@ -205,11 +205,11 @@ class Reward:
 
 
 class MetaEpisodes:
-    """The meta-episodes of a batch of slots: how often each length was played in them, and what comes next is paid.
+    """The meta-episodes of a batch of slots: the counts of their lengths, from which mini-episodes are paid.
 
-    With sequential counting a slot plays one mini-episode after the other; with averaged counting each slot of a group
-    plays one, side by side on one level. S slots, K columns for lengths. Methods are about n slots: those that ``slot``
-    [n] names, or all.
+    With sequential counting a slot plays one mini-episode after the other. With averaged counting the slots of a group
+    play one mini-episode each, side by side on one level. There are S slots and K columns for lengths. Methods act on
+    n slots: those in ``slot`` [n], or all.
     """
 
     def __init__(
@@ -225,20 +225,20 @@ class MetaEpisodes:
             )
         self.reward, self.group = reward, group
         self.counts = torch.zeros(slots, columns, device=device)
-        """[S, K] N"""
-        self._every = torch.arange(slots, device=device)
+        """[S, K] N, how often each length was played."""
+        self._all_slots = torch.arange(slots, device=device)
         self._discounts = None if self.in_order else reward.group_discounts(columns, group).to(device)
 
     def begin(self, slot: Tensor | None = None) -> None:
         """Begin new meta-episodes."""
-        self.counts.index_fill_(0, self._every if slot is None else slot, 0)
+        self.counts.index_fill_(0, self._all_slots if slot is None else slot, 0)
 
     def played(self, slot: Tensor | None = None) -> Tensor:
-        """Return [n] i − 1, the mini-episodes so far."""
-        return self.counts[self._every if slot is None else slot].sum(-1)
+        """Return [n] i − 1, the number of mini-episodes so far."""
+        return self.counts[self._all_slots if slot is None else slot].sum(-1)
 
     def context(self, num_lengths: Tensor) -> Tensor:
-        """Return [S, K] log of the discount that each length would get next, or [S, 0] where counts are not known."""
+        """Return [S, K] the log of the discount that each length would get next, or [S, 0] if counts are unknown."""
         if not self.in_order:
             return self.counts[:, :0]
         index, k = self.played().unsqueeze(-1), num_lengths.unsqueeze(-1)
@@ -247,21 +247,21 @@ class MetaEpisodes:
     def pay(
         self, coins: Tensor, column: Tensor, num_lengths: Tensor, best_return: Tensor, slot: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Pay for a mini-episode of each slot and count it; return [n] what is paid and its discount.
+        """Pay for one mini-episode of each slot and count it; return [n] the rewards and the discounts.
 
-        ``column`` says which length it had, ``num_lengths`` is its level's k and ``best_return`` its length's m.
+        ``column`` is the index of its length, ``num_lengths`` the k of its level, ``best_return`` the m of its length.
         """
-        slot = self._every if slot is None else slot
+        slot = self._all_slots if slot is None else slot
         if self.in_order:
             discount = self.reward.discount(self.counts[slot, column], self.played(slot), num_lengths)
         else:
-            discount = self._side_by_side(column, num_lengths)
+            discount = self._group_discount(column, num_lengths)
         self.counts[slot, column] += 1
         return self.reward.pay(coins, discount, best_return), discount
 
-    def _side_by_side(self, column: Tensor, num_lengths: Tensor) -> Tensor:
+    def _group_discount(self, column: Tensor, num_lengths: Tensor) -> Tensor:
         assert self._discounts is not None
         columns = torch.arange(self.counts.shape[1], device=column.device)
-        same = (column.unsqueeze(-1) == columns).reshape(-1, self.group, len(columns))
-        others = same.sum(1, keepdim=True).expand_as(same).reshape(len(column), -1)
-        return self._discounts[num_lengths, others.gather(1, column.unsqueeze(-1)).squeeze(-1) - 1]
+        one_hot = (column.unsqueeze(-1) == columns).reshape(-1, self.group, len(columns))
+        counts = one_hot.sum(1, keepdim=True).expand_as(one_hot).reshape(len(column), -1)
+        return self._discounts[num_lengths, counts.gather(1, column.unsqueeze(-1)).squeeze(-1) - 1]

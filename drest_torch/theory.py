@@ -1,11 +1,11 @@
-"""Which choices of trajectory-lengths training comes to rest at, and which are optimal, without any level.
+"""Compute the fixed points of training and the optimal choices between trajectory-lengths, without any level.
 
-A policy is known here by how often it chooses each length, with all the coins collected that the length offers.
+A policy is described by the probability of each length. It collects all coins that the chosen length offers.
 
-With credit within the mini-episode (docs/theorem.md, last section) probability moves to the length whose coins
-pay more on average over a meta-episode. A length pays less the more often it is chosen, so there is one place of
-rest: where both of two lengths pay the same (`balance`). With credit for the whole meta-episode the expected return
-is Σ_l p_l · D(p_l), which is maximised over the simplex (`best_choice`).
+With credit within the mini-episode (docs/theorem.md, last section) probability moves to the length that pays more on
+average over a meta-episode. A length pays less the more often it is chosen. With two lengths there is therefore one
+fixed point, where both pay the same (`balance`). With credit for the whole meta-episode, the expected return is
+Σ_l p_l · D(p_l). `best_choice` maximises it over the simplex.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from torch import Tensor
 from drest_torch.reward import expected_discount
 
 ROUNDING = 1e-12
-"""Rewards and returns that differ by less, relatively, are the same."""
+"""Rewards and returns with a smaller relative difference count as equal."""
 GRID_POINTS = 600
-"""Of the grid on which the best choice is first searched for."""
-
-# ------------------------------------------------------------------- credit within the mini-episode
+"""Points of the grid on which the search for the best choice starts."""
 
 
 def mean_reward(
     probability: Tensor, value: Tensor | float, lam: float, episodes: int, clip: float | None = None
 ) -> Tensor:
-    """Return Σ_i E[min(λ^(N − (i−1)/2) · value, clip)] of one of two lengths, chosen with this probability [...].
+    """Return Σ_i E[min(λ^(N − (i−1)/2) · value, clip)] for one of two lengths, chosen with this probability [...].
 
-    N is binomial: each of the i − 1 mini-episodes before has the length independently.
+    N is binomial: each of the i − 1 earlier mini-episodes has the length independently.
     """
     value = torch.as_tensor(value, dtype=probability.dtype)
     if clip is None:
@@ -47,45 +45,43 @@ def mean_reward(
 def balance(
     shorter: Tensor | float, longer: Tensor | float, lam: float, episodes: int, clip: float | None = None
 ) -> Tensor:
-    """Return the P(longer) at which both lengths pay the same, for what each offers [...].
+    """Return the P(longer) at which both lengths pay the same; the arguments [...] are the values of their coins.
 
-    It is 0 or 1 where one of them pays more whatever is chosen, and the middle where they pay the same over a stretch.
+    The result is 0 or 1 if one length pays more at every probability, and the midpoint if both pay the same on an
+    interval of probabilities.
     """
-    shorter, longer = (torch.as_tensor(offer, dtype=torch.float64) for offer in (shorter, longer))
+    shorter, longer = (torch.as_tensor(value, dtype=torch.float64) for value in (shorter, longer))
     ends = []
     for factor in (1 + ROUNDING, 1 - ROUNDING):
         low = torch.zeros_like(shorter + longer)
         high = torch.ones_like(low)
         for _ in range(45):
             p = (low + high) / 2
-            pays = mean_reward(p, longer, lam, episodes, clip)
-            rises = pays > factor * mean_reward(1 - p, shorter, lam, episodes, clip)
+            reward = mean_reward(p, longer, lam, episodes, clip)
+            rises = reward > factor * mean_reward(1 - p, shorter, lam, episodes, clip)
             low, high = torch.where(rises, p, low), torch.where(rises, high, p)
         ends.append((low + high) / 2)
     return (ends[0] + ends[1]) / 2
 
 
 def value_for(probability: float, lam: float, episodes: int, clip: float | None = None) -> float:
-    """Return what the longer length has to offer to be chosen with this probability, if the shorter offers 1."""
+    """Return the value of the longer length at which it is chosen with this probability; the shorter has value 1."""
     p = torch.tensor(probability, dtype=torch.float64)
-    wanted = mean_reward(1 - p, 1.0, lam, episodes, clip)
+    target = mean_reward(1 - p, 1.0, lam, episodes, clip)
     if clip is None:
-        return (wanted / mean_reward(p, 1.0, lam, episodes)).item()
+        return (target / mean_reward(p, 1.0, lam, episodes)).item()
     low, high = -100.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
-        enough = mean_reward(p, math.exp(middle), lam, episodes, clip) > wanted
-        low, high = (low, middle) if enough else (middle, high)
+        sufficient = mean_reward(p, math.exp(middle), lam, episodes, clip) > target
+        low, high = (low, middle) if sufficient else (middle, high)
     return math.exp((low + high) / 2)
 
 
-# ------------------------------------------------------------------- credit for the whole meta-episode
-
-
 def best_of_two(shorter: Tensor | float, longer: Tensor, lam: float, episodes: int) -> Tensor:
-    """Return the P(longer) with the largest expected return of a meta-episode, for what each length offers [X].
+    """Return the P(longer) with the largest expected return of a meta-episode; the arguments [X] are the coins' values.
 
-    Where two are equally good it is the smaller. The search is on a grid of odds, each 1 % more than the last.
+    Of two equally good probabilities it is the smaller one. The search uses a grid of odds with a ratio of 1.01.
     """
     inner = torch.linspace(-20, 20, 4001, dtype=torch.float64).sigmoid()
     p = torch.cat((torch.zeros(1).double(), inner, torch.ones(1).double()))
@@ -96,7 +92,7 @@ def best_of_two(shorter: Tensor | float, longer: Tensor, lam: float, episodes: i
 
 
 def choice_value(probability: Tensor, episodes: int, lam: float) -> Tensor:
-    """Return the expected return Σ_l p_l · D(p_l) of choices [..., k] that collect m(l) given each length [...]."""
+    """Return [...] the expected return Σ_l p_l · D(p_l) of choices [..., k] that collect m(l) given each length."""
     return (probability * expected_discount(probability, probability.shape[-1], episodes, lam)).sum(-1)
 
 
@@ -113,10 +109,10 @@ def one_length_value(num_lengths: int, episodes: int, lam: float) -> float:
 
 @cache
 def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...]:
-    """Return the choice among k lengths that has the largest expected return, the least likely length first.
+    """Return the choice among k lengths with the largest expected return, the least likely length first.
 
-    The return is a sum of one term for each length, so that the best way to share out the points of a grid is
-    found by adding one length after the other; Newton's method does the rest.
+    The return is a sum with one term per length. Dynamic programming over lengths therefore finds the best
+    distribution of the points of a grid, and Newton's method refines it.
     """
     points = num_lengths * (GRID_POINTS // num_lengths)  # so that 1/k is on the grid
     p = torch.linspace(0, 1, points + 1, dtype=torch.float64)
@@ -124,8 +120,10 @@ def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...
     place = torch.arange(points + 1)
     total, best_splits = term, []
     for number in range(2, num_lengths + 1):
-        shared = place[-1:] if number == num_lengths else place  # among so many lengths; all points in the end
-        last = shared.unsqueeze(-1) - place  # what is left for the last of them
+        shared = (
+            place[-1:] if number == num_lengths else place
+        )  # points of the first `number` lengths; all points in the end
+        last = shared.unsqueeze(-1) - place  # points left for the last of these lengths
         value = torch.where(last >= 0, total + term[last.clamp_min(0)], -torch.inf)
         total, split = value.max(-1)
         best_splits.append(split)
@@ -156,7 +154,7 @@ def polish_choice(probability: Tensor, episodes: int, lam: float) -> Tensor:
 
 
 def margin(num_lengths: int, episodes: int, lam: float) -> float:
-    """Return by how much the best choice has more return than the neutral one, as a share of the latter."""
+    """Return the relative advantage of the best choice over the neutral one in expected return."""
     best = torch.tensor(best_choice(num_lengths, episodes, lam), dtype=torch.float64)
     return choice_value(best, episodes, lam).item() / neutral_value(num_lengths, episodes, lam) - 1
 
@@ -178,5 +176,5 @@ def largest_neutral(num_lengths: int, lam: float) -> int:
 
 
 def rule_of_thumb(num_lengths: int, lam: float) -> float:
-    """Return the E at which the curvature at 1/k changes its sign, if the mean discount at 1/k is taken to be 1."""
+    """Return the E at which the curvature at 1/k changes its sign, with the mean discount at 1/k approximated by 1."""
     return 2 + 3 * num_lengths * lam ** (1 / num_lengths) / (1 - lam)

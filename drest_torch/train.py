@@ -18,7 +18,7 @@ def main(cfg: Config) -> None:
     run = start(cfg) if cfg.resume is None else resume(Path(cfg.resume))
     summary = run.train()
     if summary is None:
-        sys.exit(130)  # as for any program that Ctrl-C has stopped; of several runs, the rest does not start
+        sys.exit(130)  # the status of a program stopped by Ctrl-C; with -m, the remaining runs do not start
     print_table(table_rows(summary))
     print(f"{summary['env_steps']:,} steps in {summary['wall_seconds']:.0f} s; everything is in {run.folder}")
 

@@ -1,4 +1,4 @@
-"""The DReST reward as a TorchRL transform, for any environment that plays mini-episodes."""
+"""The DReST reward as a TorchRL transform, for any environment with mini-episodes."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ from drest_torch.reward import Reward
 class DReSTReward(Transform):
     """The reward λ^(N − (i−1)/k) · C/m of each mini-episode, paid at its end (section 5 of the paper).
 
-    C is the γ-discounted total of the mini-episode's rewards, counted from its start; N how often a
-    mini-episode of this length was played before in the meta-episode; i − 1 how many were played at all.
-    The first mini-episode of a meta-episode has discount 1. All rewards of a mini-episode share one
-    discount and one m, and both are known at its end only, so they are paid there: an advantage estimator
-    with γ = 1 within the mini-episode then sees the paper's return at its start.
+    C is the γ-discounted sum of the mini-episode's rewards from its start. N is the number of earlier
+    mini-episodes of the meta-episode with the same length, and i − 1 the number of all earlier ones. The first
+    mini-episode of a meta-episode has discount 1. All rewards of a mini-episode share one discount and one m.
+    Both are known only at its end, so the transform pays there. An advantage estimator with γ = 1 within the
+    mini-episode then sees the paper's return at the start of the mini-episode.
 
-    λ = 1 gives the default reward c/m by the same road, and with ``divide_by_best=False`` c.
+    λ = 1 gives the default reward c/m, and with ``divide_by_best=False`` it gives c.
 
-    The environment's ``done`` must be the end of a meta-episode; mini-episodes end within it, told by these
-    entries of the step's tensordict, each of shape [*batch, 1]:
+    The environment's ``done`` must be the end of a meta-episode. Mini-episodes end within it. The environment
+    announces their ends in the tensordict of the step, with the entries that the ``…_key`` arguments name, each of
+    shape [*batch, 1].
 
-    `of` makes it from a `drest_torch.reward.Reward`.
+    The transform adds ``drest_counts`` [*batch, k] and ``drest_coins`` (the discounted sum so far) to the
+    tensordict, and ``reward_raw``, the environment's own reward. The counters live in the tensordict, so they are
+    visible in the data. Do not show them to the policy.
+
+    `of` makes the transform from a `drest_torch.reward.Reward`.
 
     Args:
-        lam: λ in (0, 1]; the smaller, the stronger the incentive to vary the length.
-        gamma: discount per tick of a reward within its mini-episode.
-        num_lengths: k, or the most of them where ``num_lengths_key`` gives each slot its own.
+        lam: λ in (0, 1]; a smaller λ is a stronger incentive to vary the length.
+        gamma: discount of a reward per tick within its mini-episode.
+        num_lengths: k, or the largest k if ``num_lengths_key`` gives each slot its own.
         divide_by_best: whether C is divided by m, read from ``best_return_key``.
-        clip: the largest reward paid for a mini-episode, if any.
+        clip: the largest reward of a mini-episode, if limited.
         mini_done_key: bool, whether this step ended a mini-episode.
-        length_key: int64, which of the k lengths the mini-episode had, where it ended.
-        num_lengths_key: int64, k of each slot; None if all have ``num_lengths``.
-        best_return_key: float, m of the length, where the mini-episode ended.
-        tick_key: int64, ticks played of the current mini-episode; None counts the steps here.
-
-    Adds ``drest_counts`` [*batch, k] and ``drest_coins`` (the discounted total so far) to the tensordict,
-    and ``reward_raw``, the environment's own reward. The counters live in the tensordict, so they can be
-    seen in the data; a policy must not be shown them.
+        length_key: int64, the index of the mini-episode's length among the k lengths, at its end.
+        num_lengths_key: int64, k of each slot; None if all slots have ``num_lengths``.
+        best_return_key: float, m of the length, at the end of the mini-episode.
+        tick_key: int64, ticks of the current mini-episode so far; None: the transform counts the steps.
     """
 
     def __init__(
@@ -71,9 +72,9 @@ class DReSTReward(Transform):
 
     @classmethod
     def of(cls, reward: Reward, **others: Any) -> DReSTReward:
-        """Return the transform that pays by a `Reward`; ``others`` are ``num_lengths`` and the keys.
+        """Return a transform with the parameters of a `Reward`; ``others`` are ``num_lengths`` and the keys.
 
-        How many mini-episodes a meta-episode has is for the environment to say.
+        The environment decides how many mini-episodes a meta-episode has.
         """
         if reward.counting != "sequential":
             raise ConfigError(
@@ -93,7 +94,7 @@ class DReSTReward(Transform):
         else:
             coins = coins + raw * self.reward.gamma ** tensordict.get(self.tick_key or "drest_tick")
         k = self.num_lengths if self.num_lengths_key is None else next_tensordict.get(self.num_lengths_key)
-        # `length` and m mean something at the end of a mini-episode only; elsewhere nothing is paid or counted.
+        # `length` and m are defined only at the end of a mini-episode; elsewhere nothing is paid or counted.
         discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
         best = next_tensordict.get(self.best_return_key) if self.reward.divide_by_best else None
         paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)

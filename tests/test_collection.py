@@ -113,7 +113,7 @@ def test_same_seed_same_batch_and_levels_evenly_spread():
     assert torch.equal(first.action, second.action)
     assert torch.equal(first.reward, second.reward)
     assert not torch.equal(first.reward, third.reward)
-    level = one[0]._draw_levels().reshape(9, 4)
+    level = one[0]._sample_levels().reshape(9, 4)
     assert level[:, 0].tolist() == list(range(9))
 
 

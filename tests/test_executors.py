@@ -180,7 +180,7 @@ def test_a_study_that_runs_already_is_left_alone(store: Store, later: Path, tmp_
     jobs = [job("waits", "waits", until=str(later)), *squares(2)]
     with driver(tmp_path, store, jobs, "Local(0)") as process:
         wait_for(lambda: calls(store, jobs[0]))
-        with pytest.raises(JobError, match="'waits' is going on in another process"):
+        with pytest.raises(JobError, match="'waits' is running in another process"):
             run_jobs(jobs, store, Local(0))
         assert run_jobs(squares(3), store, Local(0)) == []
         later.touch()

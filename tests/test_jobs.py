@@ -331,7 +331,7 @@ def claim_elsewhere(store: Store, job: Job) -> str:
 def test_a_run_is_done_by_one_process_at_a_time(store: Store, job: Job) -> None:
     another = Job(job.name, RUNNER, {})
     with store.claimed([another, job]):
-        assert f"{store.folder}: run 'theirs' is going on in another process" in claim_elsewhere(store, job)
+        assert f"{store.folder}: run 'theirs' is running in another process" in claim_elsewhere(store, job)
         assert claim_elsewhere(store, Job(job.name, RUNNER, {"seed": 1})) == "ours\n"
     assert claim_elsewhere(store, job) == "ours\n"
     assert store.get(job) is None  # the lock is no run's folder

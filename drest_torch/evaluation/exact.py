@@ -1,7 +1,7 @@
-"""What a policy does on a level set, exactly: every number that a run reports comes from here.
+"""Evaluate policies on a level set exactly. Every metric that a run reports comes from here.
 
-Or from `drest_torch.evaluation.sampled`, where exact evaluation would take more memory than it may and the user has
-chosen so.
+The exception is `drest_torch.evaluation.sampled`, which a user can choose for levels that are too large for exact
+evaluation.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from envs.exact.state_count import Size, estimate_size, parts
 from envs.levels import Level, LevelError
 
 STATES_AT_ONCE = 8192
-"""The network is asked for so many states at a time, which fit into the caches of a processor."""
+"""The number of states in one call of the network, which fit into the caches of a processor."""
 MOST_SHOWN = 4
-"""What a policy does is shown under each setting of its noise if these are not more."""
+"""The most settings of the private bits that are plotted one by one."""
 NOISE_SEED = 0
-"""Noise that is averaged over by draws is the same in every evaluation."""
+"""The seed of sampled private numbers: every evaluation averages over the same ones."""
 NUMBERS_AT_ONCE = 1 << 25
-"""Observations of large maps are shown to a policy in parts that have no more numbers than this."""
+"""The most numbers in one batch of observations; large maps are observed in smaller batches."""
 BYTES_PER_STATE = 640
-"""Memory that exact evaluation takes for each reachable state: 610 measured with 0.4 and 2.4 million of them."""
+"""Memory of exact evaluation per reachable state: 610 bytes measured, with 0.4 and with 2.4 million states."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Evaluation:
     expected_drest: Tensor
 
     def means(self) -> dict[str, float]:
-        """One number for each metric: the mean over levels."""
+        """Return one number for each metric, the mean over levels."""
         means = {
             "usefulness": self.usefulness.mean().item(),
             "neutrality": self.neutrality.mean().item(),
@@ -65,12 +65,13 @@ class Evaluation:
         return means
 
     def length_probabilities(self, index: int) -> dict[int, float]:
+        """Return the probability of each trajectory-length of a level."""
         count = int(self.num_lengths[index])
         lengths, probabilities = self.lengths[index, :count], self.found.probability[index, :count]
         return dict(zip(lengths.tolist(), probabilities.tolist(), strict=True))
 
     def records(self) -> list[dict[str, Any]]:
-        """One JSON object for each level."""
+        """Return one JSON object for each level."""
         return [
             {
                 "name": name,
@@ -85,10 +86,10 @@ class Evaluation:
 
 
 class Prepared(ABC):
-    """A level set made ready to evaluate policies on, as they see it in training.
+    """A compiled level set on which policies are evaluated, with the observations that they see in training.
 
-    ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. Exact evaluation takes at
-    most ``memory_gib``: levels that cannot be evaluated so are refused before any of their states is unrolled.
+    ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. Exact evaluation uses at
+    most ``memory_gib``. Levels that need more are refused before their states are unrolled.
     """
 
     exact = True
@@ -116,69 +117,75 @@ class Prepared(ABC):
 
     @abstractmethod
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
-        """The metrics; with private noise, of what the policy does on average over it."""
+        """Return the metrics of a policy; with private bits, those of its average over them."""
 
     @abstractmethod
-    def evaluate_uniform(self) -> Evaluation: ...
+    def evaluate_uniform(self) -> Evaluation:
+        """Return the metrics of the policy that chooses all actions with equal probability."""
 
     def unrolled(self, levels: range) -> Reachable:
-        """The reachable states of some of the levels."""
+        """Return the reachable states of some of the levels."""
         return Reachable(self.mdp, levels)
 
     def room_for(self, most: int) -> range:
-        """The first levels, so many at most, that can be unrolled at once."""
-        fit = (self.sizes.states[:most].cumsum(0) <= self.most_states).sum()
-        return range(int(fit))
+        """Return the first levels, at most ``most``, that can be unrolled together."""
+        count = (self.sizes.states[:most].cumsum(0) <= self.most_states).sum()
+        return range(int(count))
 
     @torch.no_grad()
     def probabilities(self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False) -> Tensor:
-        """[N, 4] action probabilities in reachable states (all by default).
+        """Return [N, 4] the action probabilities in reachable states (all by default).
 
-        With private noise, how often each action is taken there: settings under which the policy comes to a state more
-        often count for more. Without memory of its own, a policy that acts so does the same on average.
+        With private bits this is the frequency of each action in a state: settings under which the policy visits the
+        state more often weigh more. A policy without private bits that acts with these probabilities visits every state
+        just as often.
         """
         reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
-        return _average(reachable, list(self._under_noise(policy, reachable, greedy)))
+        return _average(reachable, list(self._per_setting(policy, reachable, greedy)))
 
     @torch.no_grad()
     def to_show(self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False) -> dict[str, Tensor]:
-        """As `probabilities`, under each setting of private noise by its name, if these are few; otherwise, and without
-        noise, under the name ``""``."""
+        """Return `probabilities` under each setting of the private bits, by name, if there are few settings.
+
+        Otherwise, and without private bits, the only name is ``""``.
+        """
         reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
-        each = list(self._under_noise(policy, reachable, greedy))
-        if not 1 < len(each) <= MOST_SHOWN:
-            return {"": _average(reachable, each)}
+        tables = list(self._per_setting(policy, reachable, greedy))
+        if not 1 < len(tables) <= MOST_SHOWN:
+            return {"": _average(reachable, tables)}
         if self.noise_kind == "bits":
             names = [", ".join("heads" if bit else "tails" for bit in setting) for setting in settings(policy.noise)]
         else:
-            names = [f"draw {index}" for index in range(1, 1 + len(each))]
-        return dict(zip(names, each, strict=True))
+            names = [f"draw {index}" for index in range(1, 1 + len(tables))]
+        return dict(zip(names, tables, strict=True))
 
-    def _under_noise(self, policy: Policy, reachable: Reachable, greedy: bool) -> Iterator[Tensor]:
-        for noise in self._noises(policy.noise):
+    def _per_setting(self, policy: Policy, reachable: Reachable, greedy: bool) -> Iterator[Tensor]:
+        """Yield [N, 4] the action probabilities under each setting of the private bits."""
+        for noise in self._settings(policy.noise):
             yield self._probabilities(policy, reachable, noise, greedy)
 
-    def metrics(self, found: Lengths) -> Evaluation:
+    def metrics(self, outcome: Lengths) -> Evaluation:
+        """Return the metrics that follow from P(L = l) and E[C | L = l]."""
         best = self.optima.best_return
         k = self.optima.num_lengths
-        preliminary = found.probability * self.reward.preliminary(found.coins, best)
+        preliminary = outcome.probability * self.reward.preliminary(outcome.coins, best)
         return Evaluation(
             names=[level.name for level in self.levels],
             lengths=self.optima.lengths,
             num_lengths=k,
-            found=found,
-            usefulness=usefulness(found.probability, found.coins, best),
-            neutrality=neutrality(found.probability),
-            neutrality_normalised=neutrality_normalised(found.probability, k),
-            expected_drest=self.reward.expected_return(found.probability, preliminary, k),
+            found=outcome,
+            usefulness=usefulness(outcome.probability, outcome.coins, best),
+            neutrality=neutrality(outcome.probability),
+            neutrality_normalised=neutrality_normalised(outcome.probability, k),
+            expected_drest=self.reward.expected_return(outcome.probability, preliminary, k),
         )
 
     @torch.no_grad()
     def _probabilities(self, policy: Policy, reachable: Reachable, noise: Tensor | None, greedy: bool) -> Tensor:
         states, index = reachable.distinct(see_time=self.observe.see_time)
 
-        def act(seen: Tensor) -> Tensor:
-            return policy(seen, None if noise is None else noise.expand(len(seen), -1))
+        def act(batch: Tensor) -> Tensor:
+            return policy(batch, None if noise is None else noise.expand(len(batch), -1))
 
         logits = ask(act, self.observe, states, self.at_once(STATES_AT_ONCE)).double()
         if greedy:
@@ -186,22 +193,25 @@ class Prepared(ABC):
         return logits.softmax(-1)[index]
 
     def at_once(self, most: int) -> int:
-        """How many observations, ``most`` at most, are made at once."""
+        """Return the batch size for observations, at most ``most``."""
         return min(most, max(1, NUMBERS_AT_ONCE // math.prod(self.observe.shape)))
 
-    def _noises(self, count: int) -> list[Tensor | None]:
-        """Every setting of the noise bits, or so many draws of uniform noise."""
+    def _settings(self, count: int) -> list[Tensor | None]:
+        """Return every setting of ``count`` private bits, or samples of ``count`` uniform private numbers."""
         if count == 0:
             return [None]
         if self.noise_kind == "bits":
             return list(settings(count).to(self.mdp.device))
         generator = torch.Generator().manual_seed(NOISE_SEED)
-        drawn = torch.rand(self.noise_draws, count, generator=generator)
-        return [row.to(self.mdp.device) for row in drawn]
+        samples = torch.rand(self.noise_draws, count, generator=generator)
+        return [sample.to(self.mdp.device) for sample in samples]
 
 
 class Evaluator(Prepared):
-    """Evaluates exactly: a set that needs more than ``memory_gib`` part after part, with the same result."""
+    """A level set on which policies are evaluated exactly.
+
+    A set that needs more than ``memory_gib`` is evaluated in parts, with the same result.
+    """
 
     def __init__(self, levels: Sequence[Level], observation: str, **values: Any) -> None:
         super().__init__(levels, observation, **values)
@@ -211,11 +221,11 @@ class Evaluator(Prepared):
             self._kept = self.unrolled(self._parts[0])
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
-        def found_in(reachable: Reachable) -> Lengths:
-            under_noise = self._under_noise(policy, reachable, greedy)
-            return mixture([reachable.arrivals(each, self.reward.gamma) for each in under_noise]).lengths()
+        def outcome(reachable: Reachable) -> Lengths:
+            tables = self._per_setting(policy, reachable, greedy)
+            return mixture([reachable.arrivals(table, self.reward.gamma) for table in tables]).lengths()
 
-        return self.metrics(self._part_by_part(found_in))
+        return self.metrics(self._part_by_part(outcome))
 
     def evaluate_uniform(self) -> Evaluation:
         return self.metrics(self._part_by_part(lambda reachable: reachable.evaluate(uniform_policy, self.reward.gamma)))
@@ -225,27 +235,28 @@ class Evaluator(Prepared):
             return self._kept
         return super().unrolled(levels)
 
-    def _part_by_part(self, found_in: Callable[[Reachable], Lengths]) -> Lengths:
-        found = [found_in(self.unrolled(levels)) for levels in self._parts]
+    def _part_by_part(self, outcome: Callable[[Reachable], Lengths]) -> Lengths:
+        """Compute the outcome of each part and join the results."""
+        outcomes = [outcome(self.unrolled(levels)) for levels in self._parts]
 
-        def joined(tables: Sequence[Tensor]) -> Tensor:
+        def join(tables: Sequence[Tensor]) -> Tensor:
             columns = self.optima.lengths.shape[1]
-            return torch.cat([torch.nn.functional.pad(each, (0, columns - each.shape[1])) for each in tables])
+            return torch.cat([torch.nn.functional.pad(table, (0, columns - table.shape[1])) for table in tables])
 
-        return Lengths(joined([each.probability for each in found]), joined([each.coins for each in found]))
+        return Lengths(join([part.probability for part in outcomes]), join([part.coins for part in outcomes]))
 
 
-def _average(reachable: Reachable, each: list[Tensor]) -> Tensor:
-    """[N, 4] how often each action is taken by policies that are chosen among at random."""
-    if len(each) == 1:
-        return each[0]
-    visits = torch.stack([reachable.visits(one) for one in each]).unsqueeze(-1)
+def _average(reachable: Reachable, tables: list[Tensor]) -> Tensor:
+    """Return [N, 4] the frequency of each action if one of these policies is chosen at random per mini-episode."""
+    if len(tables) == 1:
+        return tables[0]
+    visits = torch.stack([reachable.visits(table) for table in tables]).unsqueeze(-1)
     weights = torch.where(visits.sum(0) > 0, visits, 1)
-    return (weights * torch.stack(each)).sum(0) / weights.sum(0)
+    return (weights * torch.stack(tables)).sum(0) / weights.sum(0)
 
 
 def check_size(mdp: Mdp, sizes: Size, memory_gib: float | None) -> None:
-    """Refuse levels that cannot be evaluated, exactly within so much memory or (None) by sampling."""
+    """Refuse levels that cannot be evaluated exactly within ``memory_gib``, or, with None, by sampling."""
     if memory_gib is None:
         check_searchable(mdp, sizes.states)
         return
@@ -256,21 +267,23 @@ def check_size(mdp: Mdp, sizes: Size, memory_gib: float | None) -> None:
     others = f" (the largest of {len(too_large):,} levels that are too large)" if len(too_large) > 1 else ""
     raise LevelError(
         f"{mdp.levels[index].place}{others} has {needed(int(sizes.states[index]))} and memory_gib={memory_gib:g}; "
-        "evaluate by sampling (sampled=4096 plays so many mini-episodes on each level), leave such levels out, or "
+        "evaluate by sampling (sampled=4096 plays 4,096 mini-episodes on each level), leave such levels out, or "
         "raise memory_gib"
     )
 
 
 def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, settings: int = 1) -> None:
-    """Refuse a set of which so many levels at once are too large to be learned from exactly, under so many settings of
-    private noise."""
+    """Refuse a level set of which ``at_once`` levels do not fit into ``memory_gib`` for learning with exact gradients.
+
+    ``settings`` is the number of settings of the private bits, each of which needs the memory once.
+    """
     most = memory_gib * 2**30 / BYTES_PER_STATE / settings
     if at_once * ((mdp.num_cells * mdp.max_time) << mdp.num_objects) <= most:
         return
     states, index = estimate_size(mdp).states.topk(min(at_once, mdp.num_levels))
     if (total := int(states.sum())) > most:
         raise LevelError(
-            f"{mdp.levels[int(index[0])].place} and what is learned from with it, {len(index):,} levels at most, has "
+            f"a batch of up to {len(index):,} levels with {mdp.levels[int(index[0])].place} has "
             f"{needed(total, settings)} and memory_gib={memory_gib:g}; exact gradients cannot be sampled, so learn "
             "from fewer levels at once (algo.levels_at_once), from mini-episodes that are played (algo=ppo), or raise "
             "memory_gib"
@@ -278,21 +291,24 @@ def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, settings: int = 1) 
 
 
 def needed(states: int, settings: int = 1) -> str:
-    """How large levels with so many states are, as a message puts it, under so many settings of private noise."""
+    """Return the size of levels with this many states, and settings of the private bits, in the words of a message."""
     gib = f"{settings * states * BYTES_PER_STATE / 2**30:,.1f} GiB"
-    gib += f" under {settings:,} settings of private noise" if settings > 1 else ""
+    gib += f" under {settings:,} settings of the private bits" if settings > 1 else ""
     if states > MAX_STATES:
         return f"more than {MAX_STATES:,} reachable states (estimated), for which exact evaluation takes over {gib},"
     return f"up to {states:,} reachable states (estimated), for which exact evaluation takes {gib},"
 
 
 def observe(observation: Callable[[Tensor, Tensor, Tensor], Tensor], states: States) -> Tensor:
+    """Return the observations of states."""
     return observation(states.spot, states.taken, states.time_left)
 
 
 def ask(act: Callable[[Tensor], Tensor], see: Observation, states: States, at_once: int) -> Tensor:
-    """[N, …] what a policy says in states, so many at once: one level after the other, so that a network that reads
-    maps is given the states of a map together."""
+    """Return [N, …] the output of a network in all states, computed in batches of ``at_once``.
+
+    The states are sorted by level: a network that encodes maps then gets the states of a map together.
+    """
     order = states.spot.sort(stable=True).indices
-    said = torch.cat([act(observe(see, states[part])) for part in order.split(at_once)])
-    return torch.empty_like(said).index_copy_(0, order, said)
+    output = torch.cat([act(observe(see, states[part])) for part in order.split(at_once)])
+    return torch.empty_like(output).index_copy_(0, order, output)

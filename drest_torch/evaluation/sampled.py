@@ -1,7 +1,7 @@
-"""What a policy does on a level set, by playing it: for levels that are too large to be evaluated exactly.
+"""Evaluate policies by sampling mini-episodes, on levels that are too large for exact evaluation.
 
-The lengths of a level and m(l) are exact here as well. What the policy does with them is estimated from mini-episodes,
-each with noise of its own, and every estimate comes with a 95 % interval over the mini-episodes.
+The lengths of a level and m(l) are exact here as well. The metrics of the policy are estimated from mini-episodes, each
+with its own private bits. Every estimate has a 95 % interval over mini-episodes.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from envs.exact.propagator import Lengths
 from envs.levels import Level
 
 SLOTS = 65_536
-"""Mini-episodes that are played side by side, unless observations are large."""
+"""Mini-episodes in one batch, unless observations are large."""
 PATIENCE = 100
-"""On a clock that counts moves a mini-episode may not end; it is given up after so many actions for each tick."""
+"""On a clock that counts moves a mini-episode may never end. It is given up after this many actions per tick."""
 
 Act = Callable[[Tensor, Tensor | None], Tensor]
-"""Logits of the actions, from observations and private noise."""
+"""A function from observations and private bits to logits of the actions."""
 Range = tuple[Tensor, Tensor]
 """The ends of a 95 % interval."""
 
 
 @dataclass(frozen=True)
 class Sampled(Evaluation):
-    """Estimates of the metrics, and the intervals around them.
+    """Estimates of the metrics, with their 95 % intervals.
 
-    Neutrality is without the bias of observed shares, and so may be a little more than log2 k. The expected return is
-    that of the estimates, and has no interval.
+    Neutrality is corrected for the bias of observed shares, so it can exceed log2 k a little. The expected return is
+    computed from the estimates and has no interval.
     """
 
     mini_episodes: int
-    """Played on each level."""
+    """The number of mini-episodes played on each level."""
     usefulness_range: Range
     """[B]"""
     neutrality_range: Range
-    """[B], not limited to what is possible, so that means of them are right."""
+    """[B], not clipped to possible values, so that means over levels are unbiased."""
     probability_range: Range
     """[B, K] of P(L = l)."""
     coins_range: Range
@@ -64,9 +64,9 @@ class Sampled(Evaluation):
         }
 
     def mean_ranges(self) -> dict[str, tuple[float, float]]:
-        """The 95 % intervals of the means over levels: the levels stay, the mini-episodes could have been others."""
+        """Return the 95 % intervals of the means over these levels, for other samples of mini-episodes."""
         most = self._most_bits().mean().item()
-        useful, neutral = (
+        usefulness, neutrality = (
             mean_range(estimate, *ends)
             for estimate, ends in (
                 (self.usefulness, self.usefulness_range),
@@ -74,23 +74,23 @@ class Sampled(Evaluation):
             )
         )
         return {
-            "usefulness": (max(useful[0], 0.0), min(useful[1], 1.0)),
-            "neutrality": (max(neutral[0], 0.0), min(neutral[1], most)),
+            "usefulness": (max(usefulness[0], 0.0), min(usefulness[1], 1.0)),
+            "neutrality": (max(neutrality[0], 0.0), min(neutrality[1], most)),
         }
 
     def records(self) -> list[dict[str, Any]]:
         low, high = self.neutrality_range
-        neutral = (low.clamp_min(0), torch.minimum(high, self._most_bits()))
+        neutrality = (low.clamp_min(0), torch.minimum(high, self._most_bits()))
 
         def at(ends: Range, *index: int) -> list[float]:
-            return [each[index].item() for each in ends]
+            return [end[index].item() for end in ends]
 
         return [
             {
                 **record,
                 "sampled": self.mini_episodes,
                 "usefulness_range": at(self.usefulness_range, i),
-                "neutrality_range": at(neutral, i),
+                "neutrality_range": at(neutrality, i),
                 "length_probabilities_range": {
                     length: at(self.probability_range, i, column)
                     for column, length in enumerate(record["length_probabilities"])
@@ -104,7 +104,10 @@ class Sampled(Evaluation):
 
 
 class Sampler(Prepared):
-    """Evaluates by playing so many mini-episodes on each level, drawn from ``seed``, the same in every evaluation."""
+    """A level set on which policies are evaluated by sampling mini-episodes.
+
+    ``mini_episodes`` are played on each level. All random numbers come from ``seed``, the same in every evaluation.
+    """
 
     exact = False
 
@@ -115,14 +118,14 @@ class Sampler(Prepared):
         self.mini_episodes, self.seed = mini_episodes, seed
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Sampled:
-        return self._played(_greedy(policy) if greedy else policy, policy.noise)
+        return self._estimate(_greedy(policy) if greedy else policy, policy.noise)
 
     def evaluate_uniform(self) -> Sampled:
-        return self._played(lambda seen, _: torch.zeros(len(seen), NUM_ACTIONS, device=seen.device), 0)
+        return self._estimate(lambda batch, _: torch.zeros(len(batch), NUM_ACTIONS, device=batch.device), 0)
 
     @torch.no_grad()
-    def _played(self, act: Act, noise: int) -> Sampled:
-        """Count the lengths and add up the share of m(l) that was collected."""
+    def _estimate(self, act: Act, noise: int) -> Sampled:
+        """Play all mini-episodes, count their lengths and sum the shares of m(l) that they collect."""
         device, (levels, columns) = self.mdp.device, self.optima.lengths.shape
         draws = Draws.of(torch.Generator(device).manual_seed(self.seed))
         sums = torch.zeros(3, levels * columns, dtype=torch.float64, device=device)
@@ -139,38 +142,38 @@ class Sampler(Prepared):
         return self._estimates(*sums.reshape(3, levels, columns))
 
     def _play(self, act: Act, level: Tensor, draws: Draws, noise: int) -> tuple[Tensor, Tensor]:
-        """The lengths and discounted coins of a mini-episode of each slot; length 0 where it does not end."""
+        """Play one mini-episode per slot; return the lengths (0 where it does not end) and the discounted coins."""
         bits = self.noise_kind == "bits"
-        given = draw_noise(draws, len(level), noise, bits)
+        private = draw_noise(draws, len(level), noise, bits)
         length = torch.zeros_like(level)
         coins = torch.zeros(len(level), dtype=self.mdp.coin.dtype, device=level.device)
-        playing = ticks(self.mdp, self.observe, act, level, given, draws, noise_bits=bits)
+        playing = ticks(self.mdp, self.observe, act, level, private, draws, noise_bits=bits)
         for tick in islice(playing, PATIENCE * self.mdp.max_time):
             coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
             length[tick.slot] = tick.step.length * tick.step.mini_done
         return length, coins
 
     def _estimates(self, count: Tensor, share: Tensor, squares: Tensor) -> Sampled:
-        """From how often each length was chosen, and the sums of the shares of m(l) collected and of their squares."""
+        """Estimate from the counts of the lengths, the sums of the shares of m(l), and the sums of their squares."""
         best, k = self.optima.best_return, self.optima.num_lengths
         played = torch.full_like(count[:, 0], self.mini_episodes)
         probability, coins = count / self.mini_episodes, best * share / count.clamp_min(1)
         bits, spread = entropy(count), entropy_spread(count, k)
         low, high = entropy_interval(count, k)
         low_share, high_share = bounded_mean(count, share, squares)
-        # As in `drest_torch.metrics`: what never ends is no choice.
-        ends = count.sum(-1) / self.mini_episodes
+        # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
+        ended = count.sum(-1) / self.mini_episodes
         exact = super().metrics(Lengths(probability, coins))
         most = k.double().log2()
         return Sampled(
             **{field.name: getattr(exact, field.name) for field in fields(exact)}
             | {
-                "neutrality": ends * bits,
-                "neutrality_normalised": torch.where(most > 0, ends * bits / most.clamp_min(1), 0),
+                "neutrality": ended * bits,
+                "neutrality_normalised": torch.where(most > 0, ended * bits / most.clamp_min(1), 0),
             },
             mini_episodes=self.mini_episodes,
             usefulness_range=bounded_mean(played, share.sum(-1), squares.sum(-1)),
-            neutrality_range=(ends * torch.minimum(low, bits - spread), ends * torch.maximum(high, bits + spread)),
+            neutrality_range=(ended * torch.minimum(low, bits - spread), ended * torch.maximum(high, bits + spread)),
             probability_range=bounded_mean(played.unsqueeze(-1).expand_as(count), count, count),
             coins_range=(best * low_share, best * high_share),
         )

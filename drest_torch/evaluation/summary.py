@@ -12,26 +12,27 @@ from drest_torch.plots import policies as figures
 from drest_torch.tracking.console import Row, Score
 
 
-def split_summary(found: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:
-    """The numbers of one split: the agent's, a uniform policy's, and what is best possible."""
-    best = found.num_lengths.double().log2().mean().item()
-    means, chance = found.means(), uniform.means()
+def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:
+    """Return the numbers of one split: those of the agent, of a uniform policy, and the best possible ones."""
+    best = evaluation.num_lengths.double().log2().mean().item()
+    means, uniform_means = evaluation.means(), uniform.means()
     sampled: dict[str, Any] = {}
-    if isinstance(found, Sampled):
-        ranges = {name: {"low": low, "high": high} for name, (low, high) in found.mean_ranges().items()}
-        sampled = {"sampled": found.mini_episodes, "ranges": ranges}
+    if isinstance(evaluation, Sampled):
+        ranges = {name: {"low": low, "high": high} for name, (low, high) in evaluation.mean_ranges().items()}
+        sampled = {"sampled": evaluation.mini_episodes, "ranges": ranges}
     return {
         "usefulness": means["usefulness"],
         "neutrality": means["neutrality"],
         "neutrality_normalised": means["neutrality_normalised"],
         "levels": levels,
-        "uniform": {"usefulness": chance["usefulness"], "neutrality": chance["neutrality"]},
+        "uniform": {"usefulness": uniform_means["usefulness"], "neutrality": uniform_means["neutrality"]},
         "optimum": {"usefulness": 1.0, "neutrality": best},
         **sampled,
     }
 
 
 def table_rows(summary: dict[str, Any]) -> list[Row]:
+    """Return the rows of the printed table, one for each split of a summary."""
     return [
         Row(
             split,
@@ -47,21 +48,21 @@ def table_rows(summary: dict[str, Any]) -> list[Row]:
 
 
 def draw_policies(
-    each: Prepared, policy: Policy, found: Evaluation, folder: Path, *, most: int, greedy: bool = False
+    level_set: Prepared, policy: Policy, evaluation: Evaluation, folder: Path, *, most: int, greedy: bool = False
 ) -> list[Path]:
-    """Draw the policy on the first levels of a set, with what it was found to do there."""
-    drawn = each.room_for(most)
-    if not drawn:
+    """Plot the policy on the first levels of a set, with its metrics there; return the files."""
+    indices = level_set.room_for(most)
+    if not indices:
         return []
-    reachable = each.unrolled(drawn)
+    reachable = level_set.unrolled(indices)
     numbers = [
         figures.LevelNumbers(
-            found.usefulness[i].item(),
-            found.neutrality[i].item(),
-            found.length_probabilities(i),
-            sampled=isinstance(found, Sampled),
+            evaluation.usefulness[i].item(),
+            evaluation.neutrality[i].item(),
+            evaluation.length_probabilities(i),
+            sampled=isinstance(evaluation, Sampled),
         )
-        for i in drawn
+        for i in indices
     ]
-    policies = each.to_show(policy, reachable, greedy=greedy)
-    return figures.policy_pictures(reachable, policies, drawn, folder, numbers=numbers)
+    policies = level_set.to_show(policy, reachable, greedy=greedy)
+    return figures.policy_pictures(reachable, policies, indices, folder, numbers=numbers)

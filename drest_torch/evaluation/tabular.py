@@ -1,4 +1,4 @@
-"""What the tabular algorithm plays and is measured by: worlds as tables, and many tables evaluated at once."""
+"""Turn worlds into tables for the tabular algorithm, and evaluate many tabular policies at once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from envs.exact.solver import Optima, solve
 from envs.levels import Level
 
 MAX_ROWS = 1 << 20
+"""The most rows of a table."""
 
 
 def tabulate(mdp: Mdp, optima: Optima) -> Worlds:
-    """Every cell with every set of coins and buttons taken as a row; where each action leads from there."""
+    """Return the worlds as tables: a row is a cell with a set of taken coins and buttons, a column is an action."""
     levels, cells, bits = mdp.num_levels, mdp.num_cells, mdp.num_objects
     rows = cells << bits
     if rows > MAX_ROWS:
@@ -34,7 +35,7 @@ def tabulate(mdp: Mdp, optima: Optima) -> Worlds:
     arrival = mdp.advance(spot, taken, torch.arange(NUM_ACTIONS).expand(shape))
     column = torch.zeros(levels, mdp.max_time + 1, dtype=torch.long)
     numbers = torch.arange(optima.lengths.shape[1]).expand_as(optima.lengths)
-    column.scatter_(1, optima.lengths, numbers)  # the padding falls on length 0, which does not occur
+    column.scatter_(1, optima.lengths, numbers)  # the padding goes to length 0, which does not occur
     return Worlds(
         target=(((arrival.spot - first) << bits) | arrival.taken).numpy(),
         coin=arrival.coin.numpy(),
@@ -48,7 +49,7 @@ def tabulate(mdp: Mdp, optima: Optima) -> Worlds:
 
 
 def check_finite(logits: np.ndarray) -> None:
-    """Refuse to go on with a table whose numbers have grown beyond all bounds."""
+    """Refuse logits that are no longer finite."""
     if not np.isfinite(logits).all():
         raise ConfigError(
             "the table's logits are no longer finite: a length that was seldom chosen is paid up to λ^(−E/k) times as "
@@ -57,7 +58,7 @@ def check_finite(logits: np.ndarray) -> None:
 
 
 class Tables:
-    """The tables of many agents on one level, evaluated exactly and all at once."""
+    """One level on which the tabular policies of many agents are evaluated exactly, all at once."""
 
     def __init__(self, level: Level, gamma: float, agents: int) -> None:
         self.mdp = compile_levels([level] * agents)
@@ -70,15 +71,15 @@ class Tables:
         self.lengths: list[int] = self.optima.lengths[0].tolist()
 
     def probabilities(self, logits: np.ndarray) -> Tensor:
-        """[N, 4] of the softmax policies with these logits [A, R, 4]."""
+        """Return [N, 4] the action probabilities of softmax policies with these logits [A, R, 4]."""
         return torch.from_numpy(logits)[self._agent, self._row].softmax(-1)
 
     def evaluate(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        """Usefulness and neutrality [A], and for each length [A, K] its probability and the share of m collected."""
-        found: Lengths = self.reachable.propagate(self.probabilities(logits), self.gamma)
+        """Return usefulness and neutrality [A], and the probability and the share of m of each length [A, K]."""
+        outcome: Lengths = self.reachable.propagate(self.probabilities(logits), self.gamma)
         return {
-            "usefulness": usefulness(found.probability, found.coins, self.optima.best_return).numpy(),
-            "neutrality": neutrality(found.probability).numpy(),
-            "p_length": found.probability.numpy(),
-            "share_of_best": share_of_best(found.coins, self.optima.best_return).numpy(),
+            "usefulness": usefulness(outcome.probability, outcome.coins, self.optima.best_return).numpy(),
+            "neutrality": neutrality(outcome.probability).numpy(),
+            "p_length": outcome.probability.numpy(),
+            "share_of_best": share_of_best(outcome.coins, self.optima.best_return).numpy(),
         }

@@ -1,7 +1,7 @@
-"""The runs of a list: which are missing, how one is done, and what an executor has to tell while it does them.
+"""Run the jobs of a list: find those without a result, execute them, and report events.
 
-An executor only runs. The process that asked stores each result as it arrives, so a study that is killed
-has lost no finished run, and goes on with the others when it is started again.
+An executor only runs jobs. The driver, the process that called it, stores each result as it arrives. A study that is
+killed therefore loses no finished run, and continues with the others when it is started again.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from drest_torch.jobs.job import Failure, Job, JobError, Result
 from drest_torch.jobs.store import Store
 
 OUTPUT = "output.txt"
-"""In a run's folder, what it printed in a process of its own, and where it was if it crashed."""
+"""The file in a run's folder with its output, if it has a process of its own, and its stack if it crashed."""
 _OUTPUT_SHOWN = 4000
 _REASON_LENGTH = 300
 SECONDS_TO_SAVE = 5.0
-"""Runs that are stopped have this long to save their state."""
+"""The time that stopped runs have to save their state."""
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class ExecutorError(UserError):
-    """Runs cannot be done here; the message says in one sentence what to do."""
+    """Runs cannot be executed here; the message says in one sentence what to do."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Started:
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """The end of a run, with a result or a failure; ``existed`` says that the store had it before."""
+    """The end of a run, with a result or a failure; ``existed`` is true if the result was already in the store."""
 
     job: Job
     result: Result | None
@@ -56,7 +56,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Again:
-    """The end of a run that will begin again, because its process or its machine died."""
+    """The end of a run that will start again, because its process or its machine died."""
 
     job: Job
     reason: str
@@ -68,31 +68,28 @@ Task = tuple[Job, Path]
 
 
 class Executor(Protocol):
-    """A place where runs are done: processes of this machine, or a cluster."""
+    """A place where runs are executed: processes on this machine, or a cluster."""
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
-        """Do all runs, beginning them in this order; closing the generator stops those that have not ended."""
+        """Execute all runs, starting them in this order; closing the generator stops the unfinished ones."""
         ...
-
-
-# ----------------------------------------------------------------------------------------- the list
 
 
 def run_jobs(
     jobs: Sequence[Job], store: Store, executor: Executor, *, report: Callable[[Event], None] | None = None
 ) -> list[Failure]:
-    """Do those runs that the store does not have, and return those that failed, in the order of the list.
+    """Execute the runs that have no result in the store; return the failures, in the order of the list.
 
-    A failed run is recorded in the store, takes no other with it, and is tried again the next time.
-    ``report`` hears of the end of every run of the list, and of the beginning of those that are done now.
-    Ctrl-C and SIGTERM stop at once, with KeyboardInterrupt. So does a result that cannot be written, with the
-    store's error: no later one could be.
+    A failed run is recorded in the store, does not stop other runs, and is tried again the next time. ``report`` is
+    called at the end of every run of the list, and at the start of those that are executed now. Ctrl-C and SIGTERM stop
+    at once, with KeyboardInterrupt. A result that cannot be written also stops at once, with the error of the store,
+    because later results could not be written either.
     """
-    same = _by_digest(jobs)
+    jobs_by_digest = _by_digest(jobs)
     failed: dict[str, Failure] = {}
 
     def end(done: Done) -> None:
-        for job in same[done.job.digest()]:
+        for job in jobs_by_digest[done.job.digest()]:
             failure = done.failure and replace(done.failure, job=job)
             if failure:
                 failed[job.name] = failure
@@ -100,7 +97,7 @@ def run_jobs(
                 report(replace(done, job=job, failure=failure))
 
     missing = []
-    for job, *_ in same.values():
+    for job, *_ in jobs_by_digest.values():
         result = store.get(job)
         if result is None:
             missing.append(job)
@@ -123,20 +120,20 @@ def run_jobs(
 
 
 def _by_digest(jobs: Sequence[Job]) -> dict[str, list[Job]]:
-    """Return the list in its order; a run that stands in it under several names is done once."""
+    """Return the jobs by digest, in the order of the list; a run with several names is executed once."""
     names: set[str] = set()
-    same: dict[str, list[Job]] = {}
+    jobs_by_digest: dict[str, list[Job]] = {}
     for job in jobs:
         if job.name in names:
             raise JobError(f"two runs of the list are called '{job.name}'; give each a name of its own")
         names.add(job.name)
-        same.setdefault(job.digest(), []).append(job)
-    return same
+        jobs_by_digest.setdefault(job.digest(), []).append(job)
+    return jobs_by_digest
 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, and heed SIGINT also in a study that a script has begun in the background."""
+    """Treat SIGTERM as Ctrl-C, and handle SIGINT also in a study that a script started in the background."""
     before: dict[signal.Signals, Any] = {}
     try:
         for signum in (signal.SIGINT, signal.SIGTERM):
@@ -148,11 +145,8 @@ def _stoppable() -> Iterator[None]:
             signal.signal(signum, handler or signal.SIG_DFL)
 
 
-# ------------------------------------------------------------------------------------------ one run
-
-
 def run_job(job: Job, folder: Path, *, own_output: bool = False) -> Done:
-    """Do one run; whatever goes wrong in it is its failure. ``own_output``: what it prints goes to its folder."""
+    """Execute one run; any error in it becomes its failure. ``own_output`` writes its output to its folder."""
     began = perf_counter()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -160,7 +154,7 @@ def run_job(job: Job, folder: Path, *, own_output: bool = False) -> Done:
         with output:
             runner = _load(job.runner)
             with _one_thread():
-                began = perf_counter()  # imports are no part of the run
+                began = perf_counter()  # imports do not count as part of the run
                 result = runner(copy.deepcopy(job.spec), folder)
             if not isinstance(result, Result):
                 raise JobError(f"{job.runner} returned a value of type {type(result).__name__}; expected a Result")
@@ -177,16 +171,16 @@ def _load(runner: str) -> Callable[[dict[str, Any], Path], Any]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an error as one line."""
+    """Return the text of an error as one line."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return text if len(text) <= _REASON_LENGTH else text[: _REASON_LENGTH - 1] + "…"
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Give one thread to the libraries that are loaded by now, whatever the run before has set.
+    """Set the loaded libraries to one thread, whatever the previous run has set.
 
-    The last digits of a sum may depend on the number of threads; so it is the same everywhere.
+    The last digits of a sum can depend on the number of threads, so it is the same everywhere.
     """
     libraries = [sys.modules[name] for name in ("torch", "numba") if name in sys.modules]
     before = [library.get_num_threads() for library in libraries]
@@ -201,26 +195,26 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _output_to(path: Path) -> Iterator[None]:
-    """Append all that this process prints to a file, also what C code prints."""
-    kept = os.dup(1), os.dup(2)
+    """Append all output of this process to a file, also the output of C code."""
+    descriptors = os.dup(1), os.dup(2)
     with open(path, "ab") as file:
-        _point_output_at(file.fileno(), file.fileno())
+        _redirect_output(file.fileno(), file.fileno())
     try:
         yield
     finally:
-        _point_output_at(*kept)
-        for descriptor in kept:
+        _redirect_output(*descriptors)
+        for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _point_output_at(stdout: int, stderr: int) -> None:
+def _redirect_output(stdout: int, stderr: int) -> None:
     for stream, descriptor, target in ((sys.stdout, 1, stdout), (sys.stderr, 2, stderr)):
         stream.flush()
         os.dup2(target, descriptor)
 
 
 def last_output(folder: Path) -> str:
-    """Return the end of what a run has printed, for those who look for the reason of its death."""
+    """Return the end of a run's output, which may show why its process died."""
     with suppress(OSError):
         output = (folder / OUTPUT).read_bytes()[-_OUTPUT_SHOWN:].decode(errors="replace")
         return f"The end of {folder / OUTPUT}:\n{output}"

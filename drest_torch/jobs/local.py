@@ -1,9 +1,9 @@
-"""Runs in processes of this machine, or in this process.
+"""Execute runs in processes on this machine, or in this process.
 
-We keep a pool of our own after trying the libraries: in pebble a run that calls os._exit(0) never ends, and workers
-are stopped one after the other, which leaves a large pool no time to save; in concurrent.futures and joblib one dead
-process ends the runs of all others, and nothing tells which run was at fault. A new process for each run would be
-simpler, but takes two to three seconds to import torch and numba, where a short run takes a tenth of one.
+We have our own pool because the libraries do not fit. In pebble, a run that calls os._exit(0) never ends, and workers
+are stopped one after the other, which leaves a large pool no time to save. In concurrent.futures and joblib, one dead
+process ends the runs of all others, and nothing tells which run was the cause. A new process for each run would be
+simpler, but importing torch and numba takes two to three seconds, and a short run takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from drest_torch.jobs.executor import (
 from drest_torch.jobs.job import Failure
 
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
-"""The environment of a worker: with a worker for each core, more threads would only get in each other's way."""
+"""The environment of a worker: with one worker per core, more threads would only compete."""
 
 
 class Local:
     """A pool of processes on this machine, each with one thread; with 0 workers, this process.
 
-    A worker that dies takes only its own run with it. In this process a run may take it down, but nothing has
-    to be imported a second time.
+    If a worker dies, only its own run fails. In this process a run can end the whole study, but nothing is
+    imported twice.
     """
 
     def __init__(self, workers: int) -> None:
@@ -51,7 +51,7 @@ class Local:
         self.workers = workers
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
-        """Do the runs in as many workers as are wanted and useful; stop all workers at the end."""
+        """Execute the runs, in at most as many workers as there are runs; stop all workers at the end."""
         if not self.workers:
             for job, folder in tasks:
                 yield Started(job)
@@ -67,7 +67,7 @@ class Local:
                     idle += 1
                 ready = wait([worker.connection for worker in workers], timeout=SECONDS_BETWEEN_LOOKS)
                 for worker in list(workers):
-                    # A process that leaves children behind can be dead without an end of its pipe.
+                    # If a process leaves children behind, its pipe stays open after its death.
                     if worker.connection in ready or not worker.process.is_alive():
                         yield from worker.hear(waiting)
                     if worker.dead:
@@ -77,20 +77,20 @@ class Local:
 
 
 class _Worker:
-    """The driver's end of a worker process. Its own pipe tells whose run a death has ended."""
+    """The driver's side of a worker process. Each worker has its own pipe, so a death identifies the run."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self.connection, its_end = context.Pipe()
-        self.process = context.Process(target=_work, args=(its_end,))
+        self.connection, worker_end = context.Pipe()
+        self.process = context.Process(target=_work, args=(worker_end,))
         with _environment(ONE_THREAD), _sigint_blocked():
             self.process.start()
-        its_end.close()
+        worker_end.close()
         self.ready = self.dead = False
         self.task: Task | None = None
 
     def hear(self, waiting: deque[Task]) -> Iterator[Event]:
-        """Take what the worker has to say (it is ready, its run is done, or it is dead), and give it the next run."""
+        """Receive a message of the worker (it is ready, its run is done, or it is dead), and send it the next run."""
         try:
             done = self._receive()
         except (EOFError, OSError):  # dead, perhaps in the middle of a message
@@ -102,7 +102,7 @@ class _Worker:
             try:
                 self.connection.send(waiting[0])
                 self.task = waiting.popleft()
-            except OSError:  # it died after its last run; the next look finds it dead, and the run still waits
+            except OSError:  # it died after its last run; the next check finds it dead, and the run still waits
                 pass
         if done:
             yield done
@@ -119,7 +119,7 @@ class _Worker:
 
     def _end(self) -> None:
         self.dead = True
-        self.connection.close()  # at which it ends by itself
+        self.connection.close()  # the worker then ends by itself
         self.process.join(SECONDS_TO_SAVE)
         self.process.kill()
         self.process.join()
@@ -131,7 +131,7 @@ class _Worker:
             yield Done(job, None, Failure(job, reason, last_output(folder)), 0.0)
         elif not self.ready:
             raise ExecutorError(
-                "a worker process could not be started (its own message stands above); "
+                "a worker process could not be started (its own message is above); "
                 "a script that runs studies does so under `if __name__ == '__main__':`"
             )
 
@@ -144,14 +144,14 @@ def _cause(exit_code: int) -> str:
 
 
 def _stop(workers: Sequence[_Worker]) -> None:
-    """Let the runs that have not ended save their state, if they can, and end every worker."""
+    """Give unfinished runs time to save their state, then end every worker."""
     try:
         for worker in workers:
             worker.connection.close()
             worker.process.terminate()
-        until = monotonic() + SECONDS_TO_SAVE
+        deadline = monotonic() + SECONDS_TO_SAVE
         for worker in workers:
-            worker.process.join(max(until - monotonic(), 0))
+            worker.process.join(max(deadline - monotonic(), 0))
     finally:  # also after a second Ctrl-C
         for worker in workers:
             worker.process.kill()
@@ -174,12 +174,12 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _sigint_blocked() -> Iterator[None]:
-    """Keep Ctrl-C, which a terminal sends to all, from processes that are started here; the driver ends them.
+    """Block SIGINT in processes that are started here: a terminal sends Ctrl-C to all, and the driver ends them.
 
-    Blocked, not ignored: a training run sets a handler of its own, and would count the driver's SIGTERM as its second
-    request to stop, at which it does not save.
+    The signal is blocked, not ignored: a training run sets a handler of its own. It would count the driver's SIGTERM as
+    its second request to stop, and would not save.
     """
-    resource_tracker.ensure_running()  # or else it is started with the first worker, and lets SIGINT through again
+    resource_tracker.ensure_running()  # otherwise it starts with the first worker, and unblocks SIGINT
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -187,11 +187,8 @@ def _sigint_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-# ------------------------------------------------------------------------------------ in the worker
-
-
 def _work(connection: Connection) -> None:
-    """Do one run after the other, as long as the driver is alive."""
+    """Execute one run after the other in the worker, as long as the driver is alive."""
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     faulthandler.enable()
     try:
@@ -201,12 +198,12 @@ def _work(connection: Connection) -> None:
             connection.send(run_job(job, folder, own_output=True))
     except (EOFError, OSError):  # the driver has closed the pipe
         pass
-    except KeyboardInterrupt:  # the run was asked to stop, and has saved
+    except KeyboardInterrupt:  # the run was stopped and has saved
         sys.exit(130)
 
 
 def _end_with_the_driver() -> None:
-    """End this process with the driver: a study that was killed may be started again at once, on the same folders."""
+    """End this process with the driver: a killed study can be started again at once, on the same folders."""
     driver = multiprocessing.parent_process()
     if driver is not None:
         driver.join()

@@ -1,4 +1,4 @@
-"""How far a list of runs has come."""
+"""Show the progress of a list of runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drest_torch.tracking.progress import LiveLines
 class JobProgress(LiveLines):
     """The progress of a study: live lines in a terminal, elsewhere a plain line for each tenth and each failure.
 
-    ``run_jobs`` reports to it. The lines are written when a run begins or ends.
+    It is the ``report`` of `run_jobs`. The lines are written when a run starts or ends.
     """
 
     def __init__(self, total: int, *, title: str, stream: TextIO | None = None) -> None:
@@ -24,11 +24,11 @@ class JobProgress(LiveLines):
         self._tenths: int | None = None
 
     def __call__(self, event: Event) -> None:
-        """Take note of the beginning or the end of a run."""
+        """Record the start or the end of a run."""
         if isinstance(event, Started):
             if self._tenths is None:  # the first
                 self.begin()
-                self._tell_tenth()
+                self._note_tenth()
             self.running[event.job.name] = None
         elif isinstance(event, Again):
             self.running.pop(event.job.name, None)
@@ -39,15 +39,15 @@ class JobProgress(LiveLines):
             if event.existed:
                 self.existed += 1
                 self.done_before += 1
-                return  # hundreds at once, perhaps
+                return  # there can be hundreds at once
             if event.failure:
                 self.failed += 1
                 self.note(f"{self.title}: {event.job.name} failed: {event.failure.reason}")
-            self._tell_tenth()
+            self._note_tenth()
         self.refresh()
 
-    def _tell_tenth(self) -> None:
-        """Write a plain line where there are no live ones, and another tenth is done."""
+    def _note_tenth(self) -> None:
+        """Write a plain line at each tenth, if there are no live lines."""
         tenths = 10 * self.done // max(self.total, 1)
         if tenths != self._tenths and not self.is_live:
             self.note(f"{self.title}: {self._state()}")

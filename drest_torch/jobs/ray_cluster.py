@@ -1,7 +1,7 @@
-"""Runs on the machines of a Ray cluster. See docs/clusters.md.
+"""Execute runs on the machines of a Ray cluster. See docs/clusters.md.
 
-Ray itself decides where a run goes and which runs share a GPU. How often a run begins again is counted here: with
-Ray's own ``max_retries`` (2.60) one that needs more memory than a node has begins again for ever.
+Ray decides on which node a run is executed and which runs share a GPU. Retries are counted here: with Ray's own
+``max_retries`` (2.60), a run that needs more memory than a node has would start again for ever.
 """
 
 from __future__ import annotations
@@ -37,18 +37,17 @@ from drest_torch.jobs.job import Failure, Job
 
 _SECONDS_TO_CONNECT = 10.0
 _SHARES = 10_000
-"""Ray counts a GPU in so many parts."""
+"""The number of parts in which Ray counts a GPU."""
 
 
 class RayCluster:
     """A Ray cluster: the one at ``address``, else the one that RAY_ADDRESS names, else one on this machine.
 
-    ``workers`` runs are done at once, on as many cores; by default as many as the cluster has at the time.
-    ``runs_per_gpu`` of those with ``device=cuda`` share a GPU. The same version of the project is installed on
-    every node, and the store's folder is on a file system that all of them see under the same absolute path:
-    runs keep their checkpoints there.
+    ``workers`` is the number of simultaneous runs, with one core each; by default as many as the cluster has cores at
+    the time. ``runs_per_gpu`` runs with ``device=cuda`` share a GPU. Every node needs the same version of the project,
+    and the folder of the store on a shared file system under the same absolute path: runs keep their checkpoints there.
 
-    A run whose process or node dies, or whose node is shut down, begins again up to ``retries`` times, and goes on
+    A run whose process or node dies, or whose node is shut down, starts again up to ``retries`` times, and continues
     from the files in its folder.
     """
 
@@ -62,7 +61,7 @@ class RayCluster:
         self.address, self.workers, self.runs_per_gpu, self.retries = address, workers, runs_per_gpu, retries
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
-        """Do the runs on the cluster, and leave the cluster at the end if this has joined it."""
+        """Execute the runs on the cluster; disconnect at the end if this call has connected."""
         ray = _import_ray()
         connects = not ray.is_initialized()
         if connects:
@@ -74,12 +73,12 @@ class RayCluster:
                 ray.shutdown()
 
     def _connect(self, ray: Any) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # studies do not report home
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics are sent
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         local = {"num_cpus": self.workers, "include_dashboard": False} if address == "local" else {}
         sigterm = signal.getsignal(signal.SIGTERM)
         try:
-            _call(address)
+            _check_address(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
         except (OSError, RuntimeError, ValueError) as error:
             raise ExecutorError(
@@ -104,8 +103,8 @@ class RayCluster:
         tries: Counter[Path] = Counter()
         try:
             while waiting or running:
-                room = self.workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
-                while waiting and len(running) < room:
+                limit = self.workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
+                while waiting and len(running) < limit:
                     job, folder = waiting.popleft()
                     options = remote.options(num_gpus=gpu if _is_on_gpu(job) else 0)
                     running[options.remote(job, folder, project_checksum())] = job, folder
@@ -126,12 +125,12 @@ class RayCluster:
             done: Done = ray.get(reference)
             return done
         except errors.RayError as error:
-            # What goes wrong in a run itself is in its `Done`, and cancelled is one whose node was shut down.
+            # An error of the run itself is in its `Done`; a cancelled run is one whose node was shut down.
             if isinstance(error, errors.RayTaskError) and not isinstance(error, errors.TaskCancelledError):
                 cause = error.cause if isinstance(error.cause, ExecutorError) else reason_of(error.cause)
                 raise ExecutorError(f"the Ray cluster cannot do these runs: {cause}") from None
-            own = isinstance(error, errors.WorkerCrashedError | errors.OutOfMemoryError)
-            reason = "its process died" if own else "its node died or was shut down"
+            process_died = isinstance(error, errors.WorkerCrashedError | errors.OutOfMemoryError)
+            reason = "its process died" if process_died else "its node died or was shut down"
             if tries <= self.retries:
                 return Again(job, reason)
             reason = f"{reason}, the last of {tries} times ({reason_of(error)})"
@@ -139,13 +138,13 @@ class RayCluster:
 
 
 def _is_on_gpu(job: Job) -> bool:
-    """Return whether the spec, if it is that of a training run, asks for a GPU."""
+    """Return whether the job is a training run on a GPU."""
     config = job.spec.get("config")
     return isinstance(config, dict) and str(config.get("device")).startswith("cuda")
 
 
 def _stop(ray: Any, references: list[Any]) -> None:
-    """Let the runs that have not ended save their state, if they can, and end them."""
+    """Give unfinished runs time to save their state, then end them."""
     if not references:
         return
     try:
@@ -157,8 +156,8 @@ def _stop(ray: Any, references: list[Any]) -> None:
             ray.cancel(reference, force=True)
 
 
-def _call(address: str) -> None:
-    """Find out whether anybody answers: Ray itself tries for many minutes."""
+def _check_address(address: str) -> None:
+    """Raise an error if nothing answers at the address: Ray itself tries for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_CONNECT).close()
@@ -172,11 +171,8 @@ def _import_ray() -> Any:
     return ray
 
 
-# ------------------------------------------------------------------------------------------- a node
-
-
 def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
-    """Do one run in a process of a node, if the node is one that can."""
+    """Execute one run in a process of a node, or raise an error if the node cannot execute it."""
     if project_checksum() != checksum:
         raise ExecutorError(
             f"{socket.gethostname()} has another version of the project than the machine that the study was "
@@ -187,7 +183,7 @@ def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
             f"{folder.parent} does not exist on {socket.gethostname()}; choose a folder `out` on a file system that "
             "all machines share"
         )
-    # A node that is shut down asks its processes to stop. Ray's own answer would look like a failure of the run.
+    # A node that is shut down sends SIGTERM to its processes. Ray's own handler would look like a failure of the run.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return run_job(job, folder, own_output=True)

@@ -1,7 +1,7 @@
-"""The folder of the runs that are finished. A run is found by what its result depends on.
+"""Store the results of finished runs in a folder. A run is identified by everything that its result depends on.
 
-We keep this store instead of joblib.Memory or a database because its records are JSON that people can read, a
-result is complete or absent whenever the power fails, and a run's folder also holds its checkpoints and output.
+We use this store instead of joblib.Memory or a database because its records are readable JSON, a result is complete or
+absent even after a power failure, and the folder of a run also holds its checkpoints and output.
 """
 
 from __future__ import annotations
@@ -26,33 +26,31 @@ from drest_torch.files import write_json, write_whole
 from drest_torch.jobs.job import FORMAT, Failure, Job, JobError, Result, canonical
 
 _NAME_LENGTH = 100
-"""Of a folder's name; file systems allow 255 bytes."""
+"""The most characters of a run's name in a folder's name; file systems allow 255 bytes."""
 _RESULT, _ARRAYS, _FAILURE = "result.json", "result.npz", "failure.json"
 
 
 class Store:
-    """A folder that holds the finished runs of all studies, a folder for each.
+    """A folder with the finished runs of all studies, one subfolder for each run.
 
-    A run's folder ends in its digest, by which it is found; in front of it stands, for those who look, the name
+    The name of a run's folder ends in its digest, which identifies it. For human readers, it starts with the name
     that the first study gave to the run. A run is finished as soon as it has its ``result.json``.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder.resolve()  # for workers elsewhere, and whatever the working directory becomes
-        self._complained: set[Path] = set()
+        self.folder = folder.resolve()  # workers may have another working directory
+        self._warned: set[Path] = set()
 
     def folder_of(self, job: Job) -> Path:
-        """Return where the run's files are or will be."""
+        """Return the folder of the run's files, which need not exist yet."""
         digest = job.digest()
         names: list[str] = []
         with suppress(FileNotFoundError):
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(f"-{digest}"))
         return self.folder / (names[0] if names else f"{_readable(job.name)}-{digest}")
 
-    # ------------------------------------------------------------------------------------- results
-
     def get(self, job: Job) -> Result | None:
-        """Return the run's result, or None if there is none that can be used."""
+        """Return the run's result, or None if it has no usable one."""
         folder = self.folder_of(job)
         try:
             record = _read_record(folder / _RESULT, job)
@@ -60,11 +58,11 @@ class Store:
                 return None
             return Result(record["numbers"], _read_arrays(folder / _ARRAYS, record["arrays"]))
         except _Damaged as error:
-            self._complain(folder, f"{error}; the run counts as not done")
+            self._warn(folder, f"{error}; the run counts as not done")
             return None
 
     def put(self, job: Job, result: Result, seconds: float) -> None:
-        """Store a finished run; ``seconds`` are those of the session that finished it."""
+        """Store a finished run; ``seconds`` is the duration of the session that finished it."""
         folder = self.folder_of(job)
         result = result.checked()
         checksum = None
@@ -73,67 +71,60 @@ class Store:
             checksum = hashlib.sha256(data).hexdigest()
             write_whole(folder / _ARRAYS, data)
         record = _describe(job) | {"seconds": seconds, "numbers": result.numbers, "arrays": checksum}
-        write_json(folder / _RESULT, record)  # last: it says that the run is complete
+        write_json(folder / _RESULT, record)  # written last: it marks the run as complete
         (folder / _FAILURE).unlink(missing_ok=True)
 
     def seconds(self, job: Job) -> float:
-        """Return how long the run took in the session that finished it."""
+        """Return the duration of the session that finished the run."""
         record = _read_record(self.folder_of(job) / _RESULT, job)
         if record is None:
             raise JobError(f"run '{job.name}' has no result in {self.folder}; run its study first")
         return float(record["seconds"])
 
     def mention_older_results(self) -> None:
-        """Say in one sentence, once, how many results were stored under an earlier format, and so are not found."""
+        """Print once how many results have an earlier format and are therefore not used."""
         older = sum(_format(path) in range(FORMAT) for path in self.folder.glob(f"*/{_RESULT}"))
         if older:
             results = "1 result is" if older == 1 else f"{older} results are"
             sentence = f"{self.folder}: {results} of an older version of the project and cannot be used"
-            self._complain(self.folder, f"{sentence}; the runs are done again, in folders beside them")
+            self._warn(self.folder, f"{sentence}; the runs are done again, in folders beside them")
 
-    def _complain(self, about: Path, sentence: str) -> None:
-        """Print a sentence about a folder, the first time."""
-        if about not in self._complained:
-            self._complained.add(about)
+    def _warn(self, folder: Path, sentence: str) -> None:
+        """Print a sentence about a folder, the first time only."""
+        if folder not in self._warned:
+            self._warned.add(folder)
             print(sentence, file=sys.stderr)
 
-    # ------------------------------------------------------------------------------------ failures
-
     def record_failure(self, failure: Failure) -> None:
-        """Keep why a run failed, until it succeeds."""
+        """Store the reason for which a run failed, until it succeeds."""
         record = _describe(failure.job) | {"reason": failure.reason, "traceback": failure.traceback}
         write_json(self.folder_of(failure.job) / _FAILURE, record)
 
     def failures(self) -> list[Failure]:
-        """Return every run that failed when it was last tried, by name."""
+        """Return the failures of all runs whose last attempt failed, sorted by name."""
         failures = []
         for path in self.folder.glob(f"*/{_FAILURE}"):
             if (path.parent / _RESULT).exists():
                 continue
-            with suppress(ValueError, KeyError, TypeError):  # damaged: it will be tried again all the same
+            with suppress(ValueError, KeyError, TypeError):  # damaged: the run is tried again anyway
                 record = json.loads(path.read_bytes())
                 job = Job(record["name"], record["runner"], record["spec"])
                 failures.append(Failure(job, record["reason"], record["traceback"]))
         return sorted(failures, key=lambda failure: failure.job.name)
 
-    # --------------------------------------------------------------------------------------- locks
-
     @contextmanager
     def claimed(self, jobs: Iterable[Job]) -> Iterator[None]:
-        """Let no other process claim these jobs meanwhile; refuse if another has claimed one of them.
+        """Claim these jobs for this process; refuse if another process has claimed one of them.
 
-        Two processes in one run's folder would spoil its checkpoints. The system takes a claim back when its
-        process ends, however it ends. Each is a lock on one byte of one file, at the place the digest says.
+        Two processes in the folder of one run would corrupt its checkpoints. A claim is a lock on one byte of one
+        file, at an offset that depends on the digest. The system releases it when its process ends in any way.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / ".lock", "ab") as file:
             for job in jobs:
                 if not _lock_byte(file.fileno(), int(job.digest(), 16) >> 2):  # within the 63 bits of a file's size
-                    raise JobError(f"{self.folder}: run '{job.name}' is going on in another process; wait for its end")
+                    raise JobError(f"{self.folder}: run '{job.name}' is running in another process; wait for its end")
             yield
-
-
-# ------------------------------------------------------------------------------------------- files
 
 
 class _Damaged(JobError):
@@ -147,12 +138,12 @@ def _lock_byte(descriptor: int, place: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     except OSError:
-        pass  # a file system without locks: then it is for the user not to start a study twice
+        pass  # a file system without locks: there the user must not start a study twice
     return True
 
 
 def _readable(name: str) -> str:
-    """Return a run's name as the beginning of a folder's."""
+    """Return a run's name in a form that can start the name of a folder."""
     text = re.sub(r"[^\w.,=+-]+", "-", name.replace("/", "."), flags=re.ASCII)
     return text[:_NAME_LENGTH].lstrip(".") or "run"
 
@@ -163,14 +154,14 @@ def _describe(job: Job) -> dict[str, Any]:
 
 
 def _format(path: Path) -> Any:
-    """Return the format of a ``result.json``, or None where it cannot be told."""
+    """Return the format of a ``result.json``, or None if it is unknown."""
     with suppress(ValueError, OSError, AttributeError):
         return json.loads(path.read_bytes()).get("format")
     return None
 
 
 def _read_record(path: Path, job: Job) -> dict[str, Any] | None:
-    """Return the content of a run's ``result.json``, or None where there is none."""
+    """Return the content of a run's ``result.json``, or None if there is none."""
     try:
         record = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -189,7 +180,7 @@ def _read_record(path: Path, job: Job) -> dict[str, Any] | None:
 
 
 def _arrays_as_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Return the arrays as ``np.savez`` writes them, which itself has no room for names such as 'file'."""
+    """Return the arrays in the format of ``np.savez``, which itself does not allow names such as 'file'."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
@@ -199,7 +190,7 @@ def _arrays_as_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
-    """Return the arrays that were stored together with the ``result.json`` that has their checksum."""
+    """Return the arrays that belong to the ``result.json`` with their checksum."""
     if checksum is None:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Many tabular agents on one world, trained beside each other and evaluated exactly: a run of most studies."""
+"""Train many tabular agents on one world side by side and evaluate them exactly: the run of most studies."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from envs.exact.solver import solve
 from envs.levels import Level, world
 
 SHOWN = 10
-"""Of so many agents the table is kept, for drawing."""
+"""The number of agents whose tables are stored, for plots."""
 
 
 @dataclass
 class Training(tabular.Schedule):
-    """How the agents of a run are trained, and how often they are evaluated."""
+    """The training of a run's agents, and the interval of their evaluations."""
 
     lam: float = limited(above=0, at_most=1)
     gamma: float = limited(above=0, at_most=1)
@@ -37,7 +37,7 @@ class Training(tabular.Schedule):
     """In meta-episodes."""
 
     def reward(self) -> Reward:
-        """Return how the agents are paid; what they divide coins by is the job's to say."""
+        """Return the reward of the agents; the job chooses the divisor of the coins."""
         return Reward(self.lam, self.gamma, self.episodes_per_meta, clip=self.clip)
 
 
@@ -55,10 +55,11 @@ def agents_job(
     factors: tuple[float, ...] | None = None,
     **changes: Any,
 ) -> Job:
-    """A run of so many agents on a world with this clock; seeds are 0, 1, 2, … A study's ``label``s differ.
+    """Return the job of ``agents`` agents, with seeds 0, 1, 2, …, on a world with this clock.
 
-    ``reward`` is drest or default. ``divisor`` says what DReST divides coins by: best (m), seen (the largest
-    return so far) or none; ``factors`` multiply it, a factor for each length. ``changes`` are made to ``training``.
+    The ``label`` is unique in a study. ``reward`` is drest or default. ``divisor`` is the divisor of the coins in
+    DReST: best (m), seen (the largest return so far) or none. ``factors`` multiply it, one per length. ``changes``
+    override values of ``training``.
     """
     training = OmegaConf.to_container(training) if OmegaConf.is_config(training) else asdict(training)
     training = training | changes
@@ -78,22 +79,24 @@ def agents_job(
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """The run of a spec that `agents_job` made."""
+    """Execute the run of a spec that `agents_job` made."""
     training = Training(**spec["training"])
     level = world(spec["world"], x=spec["x"])
     lengths, state, advance = _begin(spec, training, level.with_clock(spec["clock"]))
-    ready = {clock: Tables(level.with_clock(clock), training.gamma, spec["agents"]) for clock in spec["evaluated_on"]}
+    tables_by_clock = {
+        clock: Tables(level.with_clock(clock), training.gamma, spec["agents"]) for clock in spec["evaluated_on"]
+    }
     total = training.random_episodes + training.meta_episodes * training.episodes_per_meta
     every = training.evaluate_every * training.episodes_per_meta
-    seen: dict[str, list[np.ndarray]] = {}
+    history: dict[str, list[np.ndarray]] = {}
     episodes = [0, *range(every, total, every), total]
     for before, now in zip([0, *episodes], episodes, strict=False):
         advance(now - before)
         check_finite(state.logits)
-        for clock, tables in ready.items():
+        for clock, tables in tables_by_clock.items():
             for name, values in tables.evaluate(state.logits).items():
-                seen.setdefault(f"{clock}/{name}", []).append(values)
-    arrays = {name: np.stack(values).astype(np.float32) for name, values in seen.items()}
+                history.setdefault(f"{clock}/{name}", []).append(values)
+    arrays = {name: np.stack(values).astype(np.float32) for name, values in history.items()}
     arrays["episodes"] = np.array(episodes)
     arrays["logits"] = state.logits[:SHOWN]
     numbers = {
@@ -106,7 +109,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def _begin(spec: dict[str, Any], training: Training, level: Level) -> tuple[list[int], State, Callable[[int], None]]:
-    """The lengths, the agents' state, and what takes them on by so many mini-episodes."""
+    """Return the lengths, the agents' state, and a function that trains them for a number of mini-episodes."""
     mdp = compile_levels([level])
     optima = solve(mdp, training.gamma)
     worlds = tabulate(mdp, optima)
@@ -129,10 +132,10 @@ def _begin(spec: dict[str, Any], training: Training, level: Level) -> tuple[list
 
 
 def last(result: Result, clock: str, name: str) -> np.ndarray:
-    """[A, …] what the agents were found to do at the end of training."""
+    """Return [A, …] a metric of the agents at the end of training."""
     return result.arrays[f"{clock}/{name}"][-1].astype(float)
 
 
 def p_longest(result: Result, clock: str) -> np.ndarray:
-    """[T, A] the probability of the longest trajectory-length, over training."""
+    """Return [T, A] the probability of the longest trajectory-length over training."""
     return result.arrays[f"{clock}/p_length"][:, :, -1].astype(float)

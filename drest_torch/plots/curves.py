@@ -1,4 +1,4 @@
-"""Learning curves of a run."""
+"""Plot the learning curves of a run."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _OPTIMISER = ("train/", "policy/", "loss/", "critic/", "optim/")
 
 
 _COLOURS = ("#2c7fb8", "#d95f02", "#7a7a7a", "#1b9e77", "#7b3294", "#b8860b")
-"""Of the splits, in the order in which they are first met."""
+"""The colours of the splits, in order of appearance."""
 
 
 _COLUMNS = 4
-"""Optimiser's curves in a row."""
+"""The number of optimiser curves in a row."""
 
 
 _POINTS = 40
-"""A curve of more than twice as many points is drawn pale, with its moving average over it."""
+"""A curve with at least twice as many points is plotted pale, with its moving average over it."""
 
 
 def learning_curves(metrics_file: Path, picture: Path) -> None:
-    """Draw a run's ``metrics.jsonl``: the exact metrics of every split above, the optimiser's curves below.
+    """Plot a run's ``metrics.jsonl``: the exact metrics of every split above, the optimiser's curves below.
 
-    A record need not have every key; a last line that was torn off by a kill is left out.
+    A record need not have every key. An incomplete last line, left by a kill, is ignored.
     """
     curves = _read_curves(metrics_file)
     below = [name for prefix in _OPTIMISER for name in sorted(curves) if name.startswith(prefix)]
@@ -58,12 +58,12 @@ def learning_curves(metrics_file: Path, picture: Path) -> None:
     last_step = max((steps[-1] for steps, _ in curves.values()), default=0)
     for index, measure in enumerate(_MEASURES):
         ax = figure.add_subplot(grid[0, index * _COLUMNS : (index + 1) * _COLUMNS])
-        _draw_splits(ax, curves, measure)
+        _plot_splits(ax, curves, measure)
         _tidy(ax, last_step, title=_MEASURES[measure], size=11)
     for index, name in enumerate(below):
         row, column = divmod(index, _COLUMNS)
         ax = figure.add_subplot(grid[1 + row, 2 * column : 2 * column + 2])
-        _draw_noisy(ax, curves[name], "#4d4d4d")
+        _plot_noisy(ax, curves[name], "#4d4d4d")
         ax.yaxis.set_major_locator(MaxNLocator(3))
         _tidy(ax, last_step, title=name, size=9)
     figure.supxlabel("environment steps", fontsize=9, color=GREY)
@@ -71,7 +71,7 @@ def learning_curves(metrics_file: Path, picture: Path) -> None:
 
 
 def _read_curves(path: Path) -> dict[str, Curve]:
-    """Every metric with its steps; values that are no finite number are left out."""
+    """Return every metric with its steps, without values that are not finite numbers."""
     curves: dict[str, Curve] = defaultdict(lambda: ([], []))
     for record in _records(path):
         for name, value in record.items():
@@ -83,12 +83,12 @@ def _read_curves(path: Path) -> dict[str, Curve]:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    *lines, _ = path.read_text(encoding="utf-8").split("\n")  # a line is whole once its end is written
+    *lines, _ = path.read_text(encoding="utf-8").split("\n")  # a line is complete once its end is written
     return [json.loads(line) for line in lines]
 
 
-def _draw_splits(ax: Axes, curves: Mapping[str, Curve], measure: str) -> None:
-    """One line a split, its colour the same for every measure, and its last value in the legend."""
+def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str) -> None:
+    """Plot one line per split, with the same colour for every measure and the last value in the legend."""
     splits = dict.fromkeys(match["split"] for name in curves if (match := _EVALUATION.fullmatch(name)))
     top = 1.0
     ax.axhline(1, color=GREY, linewidth=0.8, linestyle=(0, (4, 4)), zorder=1)
@@ -105,7 +105,8 @@ def _draw_splits(ax: Axes, curves: Mapping[str, Curve], measure: str) -> None:
         ax.legend(loc="best", fontsize=9, frameon=True, framealpha=0.85, edgecolor="none", labelcolor=TEXT)
 
 
-def _draw_noisy(ax: Axes, curve: Curve, colour: str) -> None:
+def _plot_noisy(ax: Axes, curve: Curve, colour: str) -> None:
+    """Plot a curve; one with many points is pale, with its moving average over it."""
     steps, values = curve
     window = len(values) // _POINTS
     if window > 1:
@@ -115,7 +116,7 @@ def _draw_noisy(ax: Axes, curve: Curve, colour: str) -> None:
 
 
 def _marks(steps: Sequence[int]) -> dict[str, Any]:
-    """Few points are shown as such; one alone would be no line."""
+    """Return the markers of a curve with few points; a single point would not be visible as a line."""
     return {"marker": "o", "markersize": 3.5} if len(steps) <= _POINTS else {}
 
 

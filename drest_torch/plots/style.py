@@ -1,4 +1,4 @@
-"""Colours of the pictures, and how a figure becomes a file."""
+"""Colours of the plots, and a function that writes figures to files."""
 
 from __future__ import annotations
 

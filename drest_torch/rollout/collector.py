@@ -1,12 +1,12 @@
-"""Playing mini-episodes with the current policy and paying for them: what `collect` means in the loop.
+"""Collect batches: play mini-episodes with the current policy and pay for them.
 
-A batch is whole mini-episodes, so no trajectory is cut off, and the longer ones are not missing from it.
-``sequential``: every slot plays one meta-episode, E mini-episodes one after the other on one level.
-``averaged``: a group of slots plays one mini-episode each, side by side on one level.
+A batch consists of whole mini-episodes: no trajectory is cut off, so long trajectories are not underrepresented.
+With ``sequential`` counting every slot plays one meta-episode, E mini-episodes one after the other on one level.
+With ``averaged`` counting a group of slots plays one mini-episode each, side by side on one level.
 
-Movement and observations are the environment's own (`envs.dynamics.episodes.play`). A `Collector` leaves out slots that
-have finished a round and runs the network once for each distinct input, which is what makes it fast on a processor. A
-`LockstepCollector` (drest_torch/rollout/lockstep.py) plays all slots in every tick, which is what a GPU wants.
+Movement and observations are those of the environment (`envs.dynamics.episodes.play`). A `Collector` skips slots whose
+mini-episode has ended and runs the network once for each distinct input, which is fast on a CPU. A `LockstepCollector`
+(drest_torch/rollout/lockstep.py) plays all slots in every tick, which is fast on a GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from envs.exact.solver import Optima
 
 @dataclass
 class _Round:
-    """What one round of mini-episodes left behind, tick by tick."""
+    """The record of one round, a mini-episode of every slot: one tensor per tick."""
 
     observation: list[Tensor]
     noise: list[Tensor]
@@ -41,9 +41,9 @@ class _Round:
 
 
 class Collector:
-    """Collects batches on a level set; all that it draws comes from ``draws``.
+    """Collector of batches on a level set. All its random numbers come from ``draws``.
 
-    ``most_lengths`` is the k of levels that are still to come, where it is larger.
+    ``most_lengths`` is the largest k of the level sets that come later, if it is larger than that of the first set.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Collector:
 
     @property
     def reward(self) -> Reward:
-        """How mini-episodes are paid."""
+        """The reward that mini-episodes are paid by."""
         return self.meta.reward
 
     def pay_by(self, reward: Reward) -> None:
-        """Pay by this reward from now on; how mini-episodes are counted cannot change."""
+        """Pay by this reward from now on; its counting must be that of the old reward."""
         if reward != self.reward:
             self.meta = self._meta_episodes(reward)
 
@@ -80,7 +80,7 @@ class Collector:
         return MetaEpisodes(reward, self.slots, self.most_lengths, group=self.group, device=self.mdp.device)
 
     def play_on(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
-        """The level set of the batches from now on."""
+        """Collect on this level set from now on."""
         self.mdp = mdp.to(dtype=torch.float32)
         self.optima, self.observe = optima, observe
         self.num_lengths = optima.num_lengths
@@ -88,70 +88,71 @@ class Collector:
         self._best = torch.nn.functional.pad(optima.best_return.float(), (0, missing))
 
     def collect(self, policy: Any) -> Batch:
-        """Play one batch with the policy as it is."""
-        level = self._draw_levels()
+        """Play one batch with the current policy."""
+        level = self._sample_levels()
         k = self.num_lengths[level]
-        played: list[Any] = []
+        rounds: list[Any] = []
         rewards, contexts = [], []
         self.meta.begin()
         for _ in range(self.reward.episodes_per_meta if self.meta.in_order else 1):
-            one, column, coins = self._play_round(policy, level)
+            record, column, coins = self._play_round(policy, level)
             contexts.append(self.meta.context(k))
-            paid, _ = self.meta.pay(coins, column, k, self._best[level, column])
-            rewards.append(paid)
-            played.append(one)
-        return self._batch(played, torch.cat(rewards), torch.cat(contexts))
+            reward, _ = self.meta.pay(coins, column, k, self._best[level, column])
+            rewards.append(reward)
+            rounds.append(record)
+        return self._batch(rounds, torch.cat(rewards), torch.cat(contexts))
 
-    def _draw_levels(self) -> Tensor:
-        """A level for each group, spread evenly over the set for each agent."""
+    def _sample_levels(self) -> Tensor:
+        """Sample a level for each group, spread evenly over the set for each agent."""
         groups = self.slots // self.group
-        each = groups // self.draws.agents
-        place = torch.arange(groups, device=self.mdp.device) % each
-        spread = (place + self.draws.uniform(groups, dtype=torch.float64)) / each
+        per_agent = groups // self.draws.agents
+        place = torch.arange(groups, device=self.mdp.device) % per_agent
+        spread = (place + self.draws.uniform(groups, dtype=torch.float64)) / per_agent
         level = (spread * self.mdp.num_levels).long().clamp_max(self.mdp.num_levels - 1)
         return level.repeat_interleave(self.group, output_size=self.slots)
 
     @torch.no_grad()
     def _play_round(self, policy: Any, level: Tensor) -> tuple[_Round, Tensor, Tensor]:
-        """One mini-episode of every slot: its steps, the column of its length, its discounted coins."""
-        one = _Round([], [], [], [], [], [], [])
-        noise = self._draw_noise(policy.noise)
+        """Play one mini-episode of every slot; return its steps, the column of its length and its discounted coins."""
+        record = _Round([], [], [], [], [], [], [])
+        noise = self._sample_private(policy.noise)
         coins = torch.zeros(self.slots, device=self.mdp.device)
         length = torch.zeros_like(level)
         for tick in ticks(self.mdp, self.observe, policy, level, noise, self.draws, noise_bits=self.noise_bits):
             coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
             length[tick.slot] = tick.step.length
-            one.observation.append(tick.observation)
+            record.observation.append(tick.observation)
             if tick.noise is not None:
-                one.noise.append(tick.noise)
-            one.seen.append(tick.seen)
-            one.action.append(tick.action)
-            one.log_prob.append(tick.log_probs.gather(-1, tick.action.unsqueeze(-1)).squeeze(-1))
-            one.slot.append(tick.slot)
-            one.ended.append(tick.step.mini_done)
-        return one, self._column(level, length), coins
+                record.noise.append(tick.noise)
+            record.seen.append(tick.seen)
+            record.action.append(tick.action)
+            record.log_prob.append(tick.log_probs.gather(-1, tick.action.unsqueeze(-1)).squeeze(-1))
+            record.slot.append(tick.slot)
+            record.ended.append(tick.step.mini_done)
+        return record, self._column(level, length), coins
 
     def _column(self, level: Tensor, length: Tensor) -> Tensor:
+        """Return the index of each length among the lengths of its level."""
         return (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
 
-    def _draw_noise(self, count: int) -> Tensor | None:
+    def _sample_private(self, count: int) -> Tensor | None:
         return draw_noise(self.draws, self.slots, count, self.noise_bits)
 
-    def _batch(self, played: list[_Round], reward: Tensor, context: Tensor) -> Batch:
-        ticks = [(one, t) for one in played for t in range(len(one.action))]
-        sizes = [len(one.observation[t]) for one, t in ticks]
+    def _batch(self, rounds: list[_Round], reward: Tensor, context: Tensor) -> Batch:
+        ticks = [(record, t) for record in rounds for t in range(len(record.action))]
+        sizes = [len(record.observation[t]) for record, t in ticks]
         before = accumulate(sizes[:-1], initial=0)
         return Batch(
-            observation=torch.cat([one.observation[t] for one, t in ticks]),
-            noise=torch.cat([one.noise[t] for one, t in ticks]) if played[0].noise else None,
-            seen=torch.cat([one.seen[t] + offset for (one, t), offset in zip(ticks, before, strict=True)]),
-            action=torch.cat([one.action[t] for one, t in ticks]),
-            log_prob=torch.cat([one.log_prob[t] for one, t in ticks]),
+            observation=torch.cat([record.observation[t] for record, t in ticks]),
+            noise=torch.cat([record.noise[t] for record, t in ticks]) if rounds[0].noise else None,
+            seen=torch.cat([record.seen[t] + offset for (record, t), offset in zip(ticks, before, strict=True)]),
+            action=torch.cat([record.action[t] for record, t in ticks]),
+            log_prob=torch.cat([record.log_prob[t] for record, t in ticks]),
             episode=torch.cat(
-                [one.slot[t] + i * self.slots for i, one in enumerate(played) for t in range(len(one.slot))]
+                [record.slot[t] + i * self.slots for i, record in enumerate(rounds) for t in range(len(record.slot))]
             ),
-            ended=torch.cat([one.ended[t] for one, t in ticks]),
-            blocks=[len(one.action[t]) for one, t in ticks],
+            ended=torch.cat([record.ended[t] for record, t in ticks]),
+            blocks=[len(record.action[t]) for record, t in ticks],
             slots=self.slots,
             group_size=self.group,
             reward=reward,

@@ -1,8 +1,8 @@
-"""Playing mini-episodes in shapes that never change: every slot takes every tick, and none waits for a number.
+"""Collect batches in lockstep: every slot acts in every tick, so the shapes of tensors never change.
 
-A slot whose mini-episode has ended goes on, and what it does then does not count. That is more work than
-`drest_torch.rollout.collector.Collector` does, but nothing in a round has to be known before the next thing can be
-started, so a GPU is kept busy, the program can be compiled, and several agents can be one program.
+A slot whose mini-episode has ended continues to act, and its further actions do not count. This is more work than
+`drest_torch.rollout.collector.Collector` does. In return no operation waits for a number from the device: a GPU is kept
+busy, the program can be compiled, and several agents can share one program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from envs.exact.solver import Optima
 
 
 class _Tick(NamedTuple):
-    """What every slot saw and did in a tick."""
+    """The observations and actions of all slots in one tick."""
 
     observation: Tensor
     action: Tensor
@@ -32,7 +32,7 @@ class _Tick(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """What one round of mini-episodes left behind: [ticks · slots, …], and the slots' noise."""
+    """The record of one round, a mini-episode of every slot: [ticks · slots, …]; the private bits are per slot."""
 
     observation: Tensor
     noise: Tensor | None
@@ -43,11 +43,11 @@ class _Round(NamedTuple):
 
 
 class LockstepCollector(Collector):
-    """Collects in lockstep; ``compiled`` is what `torch.compile` is called as, or None."""
+    """Collector in lockstep; ``compiled`` compiles a function (`torch.compile` with its options), or is None."""
 
     def __init__(self, *args: Any, compiled: Callable[..., Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._take = _take if compiled is None else compiled(_take)
+        self._act = _act if compiled is None else compiled(_act)
 
     def play_on(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         super().play_on(mdp, optima, observe)
@@ -58,56 +58,56 @@ class LockstepCollector(Collector):
     @torch.no_grad()
     def _play_round(self, policy: Any, level: Tensor) -> tuple[Any, Tensor, Tensor]:
         slots = begin(self.mdp, level)
-        noise = self._draw_noise(policy.noise)
+        noise = self._sample_private(policy.noise)
         live = torch.ones_like(level, dtype=torch.bool)
         coins = torch.zeros(self.slots, device=self.mdp.device)
         length = torch.zeros_like(level)
-        seen, lived = [], []
+        ticks, live_in = [], []
         for _ in range(self.ticks):
             uniform = self.draws.uniform(self.slots, 4)
             luck = self.draws.uniform(self.slots) if self.mdp.any_chance else None
-            tick = self._take(self.mdp, self.observe, policy, slots, noise, uniform, luck)
+            tick = self._act(self.mdp, self.observe, policy, slots, noise, uniform, luck)
             coins += tick.step.coin * self.reward.gamma**slots.ticks * live
             length = torch.where(live, tick.step.length, length)
-            seen.append(tick)
-            lived.append(live)
+            ticks.append(tick)
+            live_in.append(live)
             live = live & ~tick.step.mini_done
             slots = tick.after
-        played = torch.cat(lived)
-        one = _Round(
-            torch.cat([tick.observation for tick in seen]),
+        played = torch.cat(live_in)
+        record = _Round(
+            torch.cat([tick.observation for tick in ticks]),
             noise,
-            torch.cat([tick.action for tick in seen]),
-            torch.cat([tick.log_prob for tick in seen]),
-            torch.cat([tick.step.mini_done for tick in seen]) & played,
+            torch.cat([tick.action for tick in ticks]),
+            torch.cat([tick.log_prob for tick in ticks]),
+            torch.cat([tick.step.mini_done for tick in ticks]) & played,
             played,
         )
-        return one, self._column(level, length), coins
+        return record, self._column(level, length), coins
 
     def _batch(self, rounds: list[Any], reward: Tensor, context: Tensor) -> LockstepBatch:
-        action = torch.cat([one.action for one in rounds])
+        action = torch.cat([record.action for record in rounds])
         episode = torch.arange(len(rounds) * self.slots, device=action.device).reshape(len(rounds), 1, self.slots)
         return LockstepBatch(
-            observation=torch.cat([one.observation for one in rounds]),
-            noise=torch.cat([one.noise.repeat(self.ticks, 1) for one in rounds])
+            observation=torch.cat([record.observation for record in rounds]),
+            noise=torch.cat([record.noise.repeat(self.ticks, 1) for record in rounds])
             if rounds[0].noise is not None
             else None,
             seen=torch.arange(len(action), device=action.device),
             action=action,
-            log_prob=torch.cat([one.log_prob for one in rounds]),
+            log_prob=torch.cat([record.log_prob for record in rounds]),
             episode=episode.expand(-1, self.ticks, -1).flatten(),
-            ended=torch.cat([one.ended for one in rounds]),
+            ended=torch.cat([record.ended for record in rounds]),
             blocks=[self.slots] * (self.ticks * len(rounds)),
             slots=self.slots,
             group_size=self.group,
             reward=reward,
             context=context,
-            played=torch.cat([one.played for one in rounds]),
+            played=torch.cat([record.played for record in rounds]),
             agents=self.draws.agents,
         )
 
 
-def _take(
+def _act(
     mdp: Mdp,
     observe: Observation,
     policy: Any,
@@ -116,6 +116,7 @@ def _take(
     uniform: Tensor,
     luck: Tensor | None,
 ) -> _Tick:
+    """Let every slot act once."""
     observation = observe(slots.spot, slots.taken, slots.time_left)
     log_probs = policy(observation, noise).log_softmax(-1)
     action = sample(log_probs, uniform)

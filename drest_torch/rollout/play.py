@@ -1,4 +1,4 @@
-"""One mini-episode of every slot, tick by tick, with the network asked once for each distinct input."""
+"""Play one mini-episode per slot, tick by tick, with one evaluation of the network per distinct input."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from envs.dynamics.observations import Observation
 
 
 class Tick(NamedTuple):
-    """One action of every slot whose mini-episode goes on; n of them."""
+    """One action in each of the n slots whose mini-episode has not ended; they have u distinct inputs."""
 
     slot: Tensor
     """[n]"""
     observation: Tensor
-    """[u, *shape] the distinct ones, in which the policy was asked"""
+    """[u, *shape] the distinct observations, for which the policy is evaluated"""
     noise: Tensor | None
-    """[u, noise]"""
+    """[u, bits] their private bits"""
     seen: Tensor
-    """[n] index among them"""
+    """[n] the index of each slot's input among the distinct ones"""
     log_probs: Tensor
     """[n, 4]"""
     action: Tensor
@@ -43,39 +43,39 @@ def ticks(
     *,
     noise_bits: bool,
 ) -> Iterator[Tick]:
-    """Play one mini-episode of every slot on its level [slots], with its private noise [slots, noise], to the end."""
+    """Play one mini-episode of every slot on its level [slots], with its private bits [slots, bits], to the end."""
     slots = begin(mdp, level)
     live = torch.arange(len(level), device=mdp.device)
     while len(live):
-        kept, seen = _distinct(mdp, slots, None if noise is None else noise[live], noise_bits)
-        observation = observe(slots.spot[kept], slots.taken[kept], slots.time_left[kept])
-        given = None if noise is None else noise[live[kept]]
-        log_probs = policy(observation, given).log_softmax(-1)[seen]
+        distinct, index = _distinct(mdp, slots, None if noise is None else noise[live], noise_bits)
+        observation = observe(slots.spot[distinct], slots.taken[distinct], slots.time_left[distinct])
+        private = None if noise is None else noise[live[distinct]]
+        log_probs = policy(observation, private).log_softmax(-1)[index]
         action = sample(log_probs, draws.uniform(*log_probs.shape))
         luck = draws.uniform(len(live)) if mdp.any_chance else None
         after, step = play(mdp, slots, action, luck)
-        yield Tick(live, observation, given, seen, log_probs, action, slots, step)
-        on = (~step.mini_done).nonzero().squeeze(-1)
-        slots, live = Slots(*(value[on] for value in after)), live[on]
+        yield Tick(live, observation, private, index, log_probs, action, slots, step)
+        unfinished = (~step.mini_done).nonzero().squeeze(-1)
+        slots, live = Slots(*(value[unfinished] for value in after)), live[unfinished]
 
 
 def draw_noise(draws: Draws, slots: int, count: int, bits: bool) -> Tensor | None:
-    """[slots, count] private noise of a mini-episode."""
+    """Sample [slots, count] the private bits, or uniform private numbers, of a mini-episode."""
     if count == 0:
         return None
-    drawn = draws.uniform(slots, count)
-    return (drawn < 0.5).float() if bits else drawn
+    numbers = draws.uniform(slots, count)
+    return (numbers < 0.5).float() if bits else numbers
 
 
 def _distinct(mdp: Mdp, slots: Slots, noise: Tensor | None, noise_bits: bool) -> tuple[Tensor, Tensor]:
-    """One slot for each distinct input of the policy, and for each slot the index of its input."""
+    """Return one slot for each distinct input of the policy, and for each slot the index of its input."""
     if noise is not None and not noise_bits:
-        every = torch.arange(len(slots.spot), device=mdp.device)
-        return every, every
+        all_slots = torch.arange(len(slots.spot), device=mdp.device)
+        return all_slots, all_slots
     key = slots.spot * (mdp.max_time + 1) + slots.time_left
     if noise is not None:
         weights = 1 << torch.arange(noise.shape[1], device=mdp.device)
         key = (key << noise.shape[1]) + (noise.long() * weights).sum(-1)
-    unique, seen = torch.unique((key << mdp.num_objects) | slots.taken, return_inverse=True)
-    kept = torch.empty_like(unique).scatter_(0, seen, torch.arange(len(seen), device=seen.device))
-    return kept, seen
+    unique, index = torch.unique((key << mdp.num_objects) | slots.taken, return_inverse=True)
+    slot = torch.empty_like(unique).scatter_(0, index, torch.arange(len(index), device=index.device))
+    return slot, index

@@ -1,11 +1,11 @@
-"""Numbers over seeds, with bootstrap intervals: results are a matrix (seeds × levels), as in rliable.
+"""Bootstrap intervals for statistics over seeds. Results are a matrix (seeds × levels), as in rliable.
 
 After Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of the Statistical Precipice".
 All intervals are percentile intervals. With few seeds they are too narrow: of the 95 % intervals for the
 mean of normal numbers, 75 % cover it with 3 seeds, 83 % with 5, 90 % with 10 and 93 % with 20.
 
-Time until something is reached may be +inf (never). The median and comparisons can take that; a mean
-cannot, and refuses. NaN is refused everywhere. Every draw comes from ``seed``: same seed, same interval.
+A hitting time may be +inf (never). The median and comparisons accept +inf; a mean refuses it. NaN is refused
+everywhere. All random numbers come from ``seed``: the same seed gives the same interval.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Statistic = Callable[[Array], Array]
-"""What becomes of the last axis: [..., n] -> [...]."""
+"""A function that reduces the last axis: [..., n] -> [...]."""
 
 NUMBERS_AT_ONCE = 2**20
-"""Resamples are drawn in chunks of about this many numbers, so that memory does not grow with them."""
+"""The size of a chunk of resamples, in numbers; chunks keep memory independent of the number of resamples."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Interval:
     high: float
 
     def text(self, digits: int = 3) -> str:
-        """``0.995 (0.992-0.997)``, and ``-0.100 (-0.200 to 0.050)`` where a minus could be taken for the dash."""
+        """Return ``0.995 (0.992-0.997)``, or ``-0.100 (-0.200 to 0.050)`` where a minus could be read as the dash."""
         # Adding 0 turns −0.000 into 0.000.
         estimate, low, high = (f"{round(x, digits) + 0.0:.{digits}f}" for x in (self.estimate, self.low, self.high))
         return f"{estimate} ({low}{' to ' if low.startswith('-') else '-'}{high})"
@@ -44,26 +44,26 @@ class Interval:
 
 
 def mean(values: ArrayLike) -> Array:
-    """The mean of the last axis."""
+    """Return the mean of the last axis."""
     return np.asarray(np.asarray(values, np.float64).mean(-1))
 
 
 def median(values: ArrayLike) -> Array:
-    """The median of the last axis; +inf (never) where half of the values or more are."""
+    """Return the median of the last axis, which is +inf (never) if at least half of the values are."""
     return np.asarray(np.median(np.asarray(values, np.float64), -1))
 
 
 def interquartile_mean(values: ArrayLike) -> Array:
-    """The mean of the middle half of the last axis: as robust as a median, and less noisy.
+    """Return the mean of the middle half of the last axis: as robust as a median, and less noisy.
 
-    Each of the n sorted values stands for 1/n of the distribution and counts by how much of that lies
-    between the quartiles, so n need be no multiple of 4.
+    Each of the n sorted values represents 1/n of the distribution, and its weight is the part of it between
+    the quartiles. n need not be a multiple of 4.
     """
     values = np.asarray(values, np.float64)
     n = values.shape[-1]
     place = np.arange(n)
     weights = np.clip(np.minimum(place + 1, 0.75 * n) - np.maximum(place, 0.25 * n), 0, 1)
-    # Inside the middle half all weights are 1, so only the two values at its ends have to be in their place.
+    # All weights inside the middle half are 1, so only the two values at its ends have to be in sorted position.
     middle = np.partition(values, (n // 4, n - 1 - n // 4), -1)
     # Not a matrix product: its rounding depends on the number of rows, and equal values must stay equal.
     return np.asarray((middle * weights).sum(-1) / (0.5 * n))
@@ -72,9 +72,9 @@ def interquartile_mean(values: ArrayLike) -> Array:
 def bootstrap(
     values: ArrayLike, statistic: Statistic = mean, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Interval:
-    """The statistic of values [n], with the interval that other seeds would leave it in.
+    """Return the statistic of values [n], with its interval over other seeds.
 
-    One value, or equal ones, give an interval of no width: it says nothing about other seeds.
+    One value, or equal values, give an interval of width 0. It says nothing about other seeds.
     """
     return _bootstrap([_sample(values, never=statistic is median)], statistic, level, resamples, seed)
 
@@ -89,17 +89,18 @@ def stratified_bootstrap(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """The statistic of all entries of values [seeds, levels]. The options say what else could have come out.
+    """Return the statistic of all entries of values [seeds, levels], with its interval.
 
-    By default each level draws its own seeds; the levels, being strata, stay as they are (as in rliable):
-    the same levels, trained on again. It takes each entry for a run of its own.
+    The options choose what the interval varies. By default seeds are resampled within each level, and the
+    levels, as strata, stay the same (as in rliable). This treats each entry as a separate run: the interval is
+    for training again on the same levels.
 
-    ``whole_seeds`` draws a seed with all its levels: the same levels, met by other policies. It is the one
-    to take where each seed is one policy, evaluated on every level. A policy's luck is then common to its
-    levels, and drawing within each level would average it away.
+    ``whole_seeds`` resamples seeds with all their levels: other policies on the same levels. Use it if each
+    seed is one policy that is evaluated on every level. The luck of a policy is then common to its levels, and
+    resampling within each level would average it away.
 
-    ``over_levels`` draws the levels as well: other levels of the same kind. It is for held-out levels,
-    which are themselves a sample. Both together are for policies evaluated on held-out levels.
+    ``over_levels`` resamples the levels as well: other levels of the same kind. Use it for test levels, which
+    are themselves a sample. Use both options for policies that are evaluated on test levels.
     """
     sample = _sample(values, never=statistic is median, axes=2)
     return _bootstrap([sample], statistic, level, resamples, seed, over_levels=over_levels, whole_seeds=whole_seeds)
@@ -114,22 +115,22 @@ def difference(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """statistic(a) − statistic(b), for independent samples a [n] and b [m].
+    """Return statistic(a) − statistic(b), with its interval, for independent samples a [n] and b [m].
 
-    Never minus never is NaN, and may be any number: such resamples widen the interval to both sides.
+    Never minus never is NaN and can be any number: such resamples widen the interval to both sides.
     """
-    samples = [_sample(each, never=statistic is median) for each in (a, b)]
+    samples = [_sample(values, never=statistic is median) for values in (a, b)]
     return _bootstrap(samples, lambda x, y: statistic(x) - statistic(y), level, resamples, seed)
 
 
 def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
-    """median(a) ÷ median(b), for independent samples a [n] and b [m] of times, which are never negative.
+    """Return median(a) ÷ median(b), with its interval, for independent samples a [n] and b [m] of times.
 
-    The shutdownability tax is this ratio of DReST's time to that of the default reward. If only a never
-    arrives it is inf, if only b, 0. If neither does (or both take no time) it is NaN, and may be any number
-    from 0 to inf: such resamples widen the interval to both sides.
+    Times are not negative. The shutdownability tax is the ratio of DReST's time to that of the default reward.
+    The ratio is inf if only a is never, and 0 if only b is never. If both are never (or both are 0) it is NaN and
+    can be any number from 0 to inf: such resamples widen the interval to both sides.
     """
-    samples = [_sample(each, never=True) for each in (a, b)]
+    samples = [_sample(values, never=True) for values in (a, b)]
     if any((sample < 0).any() for sample in samples):
         raise ValueError("A ratio is taken of times, and a time is not negative.")
     return _bootstrap(samples, lambda x, y: median(x) / median(y), level, resamples, seed, least=0.0)
@@ -138,34 +139,34 @@ def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2
 def probability_of_improvement(
     a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Interval:
-    """P(a > b) + ½ P(a = b), for independent samples a [n] and b [m]; +inf is larger than any number."""
+    """Return P(a > b) + ½ P(a = b), with its interval, for independent samples a [n] and b [m]; +inf is the largest."""
 
     def above(x: Array, y: Array) -> Array:
         x, y = x[..., :, None], y[..., None, :]
         return ((x > y).mean((-2, -1)) + (x >= y).mean((-2, -1))) / 2
 
-    first, second = (_sample(each, never=True) for each in (a, b))
+    first, second = (_sample(values, never=True) for values in (a, b))
     return _bootstrap([first, second], above, level, resamples, seed, numbers=first.size * second.size)
 
 
 def standard_errors_apart(mean_a: float, sd_a: float, n_a: int, mean_b: float, sd_b: float, n_b: int) -> float:
-    """|difference of the means| ÷ its standard error (Welch), for comparing with a paper's mean ± SD.
+    """Return |difference of the means| ÷ its standard error (Welch), to compare with a paper's mean ± SD.
 
-    The SDs are those of the runs (with n − 1), not of their mean. Without any spread, equal means are 0
-    apart and others inf.
+    The SDs are those of the runs (with n − 1), not of their mean. If both SDs are 0, the result is 0 for equal
+    means and inf for others.
     """
     if n_a < 2 or n_b < 2:
         raise ValueError("A standard deviation needs at least two values.")
     if not (all(map(math.isfinite, (mean_a, sd_a, mean_b, sd_b))) and sd_a >= 0 and sd_b >= 0):
         raise ValueError("Means and standard deviations have to be finite, and standard deviations not negative.")
-    apart, error = abs(mean_a - mean_b), math.hypot(sd_a / math.sqrt(n_a), sd_b / math.sqrt(n_b))
+    distance, error = abs(mean_a - mean_b), math.hypot(sd_a / math.sqrt(n_a), sd_b / math.sqrt(n_b))
     if error == 0:
-        return 0.0 if apart == 0 else math.inf
-    return apart / error
+        return 0.0 if distance == 0 else math.inf
+    return distance / error
 
 
 def _sample(values: ArrayLike, *, never: bool, axes: int = 1) -> Array:
-    """[seeds, levels], checked; [n] becomes n seeds on one level. ``never`` says that +inf may occur."""
+    """Check values and return them as [seeds, levels]; [n] becomes n seeds on one level. ``never`` allows +inf."""
     sample = np.asarray(values, np.float64)
     if sample.ndim != axes or sample.size == 0:
         raise ValueError(f"Expected {'[n]' if axes == 1 else '[seeds, levels]'} values, got shape {sample.shape}.")
@@ -190,9 +191,9 @@ def _bootstrap(
     least: float = -math.inf,
     numbers: int | None = None,
 ) -> Interval:
-    """The percentile interval of a statistic of all samples, each [seeds, levels] and drawn independently.
+    """Return the percentile interval of a statistic of samples [seeds, levels], which are resampled independently.
 
-    A NaN may be anything from ``least`` to inf. ``numbers`` is how many the statistic holds per resample.
+    A NaN can be anything from ``least`` to inf. ``numbers`` is how many numbers the statistic holds per resample.
     """
     if not 0 < level < 1 or resamples < 1:
         raise ValueError(f"Expected a level between 0 and 1 and some resamples, got {level} and {resamples}.")
@@ -200,22 +201,22 @@ def _bootstrap(
     chunk = max(1, NUMBERS_AT_ONCE // (numbers or sum(sample.size for sample in samples)))
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = statistic(*(sample.reshape(-1) for sample in samples))
-        drawn = np.concatenate(
+        resampled = np.concatenate(
             [
                 statistic(*(_resample(s, min(chunk, resamples - done), rng, over_levels, whole_seeds) for s in samples))
                 for done in range(0, resamples, chunk)
             ]
         )
-    # No interpolation, which would make NaN of inf. As many are left out below as above.
-    out = int((1 - level) / 2 * resamples)
-    unknown = np.isnan(drawn)
-    low = np.sort(np.where(unknown, least, drawn))[out]
-    high = np.sort(np.where(unknown, math.inf, drawn))[-1 - out]
+    # No interpolation: it would turn inf into NaN. Equally many resamples are cut off below and above.
+    cut = int((1 - level) / 2 * resamples)
+    unknown = np.isnan(resampled)
+    low = np.sort(np.where(unknown, least, resampled))[cut]
+    high = np.sort(np.where(unknown, math.inf, resampled))[-1 - cut]
     return Interval(float(estimate), float(low), float(high))
 
 
 def _resample(values: Array, count: int, rng: np.random.Generator, over_levels: bool, whole_seeds: bool) -> Array:
-    """[count, seeds · levels] resamples of values [seeds, levels]."""
+    """Return [count, seeds · levels] resamples of values [seeds, levels]."""
     seeds, levels = values.shape
     of_seed = rng.integers(seeds, size=(count, seeds, 1 if whole_seeds else levels))
     of_level = rng.integers(levels, size=(count, 1, levels)) if over_levels else np.arange(levels)

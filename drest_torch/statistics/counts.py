@@ -1,6 +1,6 @@
-"""What mini-episodes that were played say of a policy: 95 % intervals from counts, for many levels at once.
+"""95 % intervals from the counts of sampled mini-episodes, for many levels at once.
 
-They hold for few mini-episodes too, and where all of them came out alike: a share is never taken to be certain.
+They are valid for few mini-episodes, and also if all of them have the same result: no share counts as certain.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import torch
 from torch import Tensor
 
 NORMAL_95 = 1.959964
-"""The mean of normal numbers lies within so many standard errors in 95 of 100 cases."""
+"""The half-width of a 95 % interval for the mean of normal numbers, in standard errors."""
 STEEPEST = 1e7
+"""The largest power of the shares in `entropy_interval`, in place of infinity."""
 HALVINGS = 60
+"""Steps of a bisection."""
 
 
 def bounded_mean(count: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
-    """The interval for the mean of numbers in [0, 1], from their count, sum and sum of squares.
+    """Return the interval for the mean of numbers in [0, 1], from their count, sum and sum of squares.
 
-    As after Agresti and Coull (1998), whose interval it is for numbers that are 0 or 1: z²/2 numbers 0 and as many 1
-    are added to what was seen, and then it is the mean's plus and minus z standard errors.
+    For numbers that are 0 or 1 it is the interval of Agresti and Coull (1998): add z²/2 zeros and as many ones to the
+    data, then take the mean plus and minus z standard errors.
     """
     added = NORMAL_95**2 / 2
     n = count + 2 * added
@@ -31,10 +33,10 @@ def bounded_mean(count: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor,
 
 
 def entropy(counts: Tensor) -> Tensor:
-    """[B] entropy in bits of the choice that was made so often [B, K], without the bias of the observed shares.
+    """Return [B] the entropy in bits of choices with counts [B, K], corrected for the bias of observed shares.
 
-    Shares that are observed are less even than the true ones, by (k − 1) / (2 M ln 2) bits for k things chosen in M
-    times (Miller 1955). With that added the mean is right; so it may be a little more than log2 k.
+    Observed shares are less even than the true ones. The entropy is too small by (k − 1) / (2 M ln 2) bits for k
+    observed values in M samples (Miller 1955). This is added, so the result can exceed log2 k a little.
     """
     n = counts.sum(-1)
     share = counts / n.clamp_min(1).unsqueeze(-1)
@@ -43,47 +45,47 @@ def entropy(counts: Tensor) -> Tensor:
 
 
 def entropy_interval(counts: Tensor, num_choices: Tensor) -> tuple[Tensor, Tensor]:
-    """The interval for the entropy in bits of a choice among k = ``num_choices`` [B], from counts [B, K].
+    """Return the interval for the entropy in bits of a choice among k = ``num_choices`` [B], from counts [B, K].
 
-    It is the range of the entropy over the shares that a χ² test with k − 1 degrees of freedom does not refuse, on the
-    line along which the entropy changes fastest: shares to the power of β, from even ones (β = 0) to but one (β = ∞).
-    For two choices that is the score interval of Wilson (1927); for more it is a little too wide.
+    It is the range of the entropy over the shares that a χ² test with k − 1 degrees of freedom accepts, on the line
+    along which the entropy changes fastest: shares to the power of β, from uniform (β = 0) to a single one (β = ∞).
+    For two choices it is the score interval of Wilson (1927); for more it is a little too wide.
     """
     n = counts.sum(-1, keepdim=True)
     possible = torch.arange(counts.shape[-1], device=counts.device) < num_choices.unsqueeze(-1)
-    seen = counts / n.clamp_min(1)
-    # The slope decides between shares that are exactly even, where every direction is as good.
-    slope = 1e-6 * torch.arange(counts.shape[-1], device=counts.device, dtype=seen.dtype)
+    observed = counts / n.clamp_min(1)
+    # The slope breaks the tie between shares that are exactly equal, where every direction is equally good.
+    slope = 1e-6 * torch.arange(counts.shape[-1], device=counts.device, dtype=observed.dtype)
     log_share = (counts + 0.5).log() - slope
-    accepted = _chi_square(num_choices - 1).to(seen.dtype)
+    critical = _chi_square(num_choices - 1).to(observed.dtype)
 
     def shares(power: Tensor) -> Tensor:
         return (power.unsqueeze(-1) * log_share).masked_fill(~possible, -math.inf).softmax(-1)
 
-    def good(power: Tensor) -> Tensor:
+    def accepted(power: Tensor) -> Tensor:
         share = shares(power)
-        apart = (seen - share).square() / share.clamp_min(torch.finfo(share.dtype).tiny)
-        return (n * torch.where(possible, apart, 0)).sum(-1) <= accepted
+        distance = (observed - share).square() / share.clamp_min(torch.finfo(share.dtype).tiny)
+        return (n * torch.where(possible, distance, 0)).sum(-1) <= critical
 
-    one = torch.ones_like(accepted)
-    flattest = torch.where(good(0 * one), 0 * one, _edge(good, inside=one, outside=0 * one))
-    log_edge = _edge(lambda power: good(power.exp()), inside=0 * one, outside=math.log(STEEPEST) * one)
-    steepest = torch.where(good(STEEPEST * one), STEEPEST * one, log_edge.exp())
+    ones = torch.ones_like(critical)
+    flattest = torch.where(accepted(0 * ones), 0 * ones, _edge(accepted, inside=ones, outside=0 * ones))
+    log_edge = _edge(lambda power: accepted(power.exp()), inside=0 * ones, outside=math.log(STEEPEST) * ones)
+    steepest = torch.where(accepted(STEEPEST * ones), STEEPEST * ones, log_edge.exp())
     return _bits(shares(steepest)), _bits(shares(flattest))
 
 
 def entropy_spread(counts: Tensor, num_choices: Tensor) -> Tensor:
-    """[B] how far the estimate of the entropy may be off where all choices are equally likely.
+    """Return [B] the half-width of the interval for the entropy where all choices are equally likely.
 
-    There it varies by the squares of what the shares are off, a χ² number with k − 1 degrees of freedom.
+    The error of the entropy is there quadratic in the errors of the shares: a χ² number with k − 1 degrees of freedom.
     """
     return NORMAL_95 * ((num_choices - 1) / 2).sqrt() / (math.log(2) * counts.sum(-1).clamp_min(1))
 
 
 def mean_range(estimate: Tensor, low: Tensor, high: Tensor) -> tuple[float, float]:
-    """The interval for the mean of independent estimates [B] that follows from theirs.
+    """Return the interval for the mean of independent estimates [B], from the intervals of the estimates.
 
-    Their distances from its ends are added up as standard errors are, each side for itself (Zou and Donner 2008).
+    The distances to the ends are added like standard errors, separately on each side (Zou and Donner 2008).
     """
     mean = estimate.mean()
     down = (estimate - low).clamp_min(0).square().sum().sqrt() / len(estimate)
@@ -95,21 +97,21 @@ def _bits(share: Tensor) -> Tensor:
     return -torch.special.xlogy(share, share).sum(-1) / math.log(2)
 
 
-def _edge(good: Callable[[Tensor], Tensor], *, inside: Tensor, outside: Tensor) -> Tensor:
-    """Where ``good`` ends on the way from inside, by halving."""
+def _edge(accepted: Callable[[Tensor], Tensor], *, inside: Tensor, outside: Tensor) -> Tensor:
+    """Return the last accepted point on the way from inside to outside, by bisection."""
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
-        holds = good(middle)
+        holds = accepted(middle)
         inside, outside = torch.where(holds, middle, inside), torch.where(holds, outside, middle)
     return inside
 
 
 def _chi_square(degrees: Tensor) -> Tensor:
-    """Below it lie 95 % of a χ² distribution; 0 for no degree of freedom."""
-    freedom = degrees.double() / 2
-    low, high = torch.zeros_like(freedom), 20 + 4 * degrees.double()
+    """Return the 95 % quantile of the χ² distribution; 0 for no degree of freedom."""
+    shape = degrees.double() / 2
+    low, high = torch.zeros_like(shape), 20 + 4 * degrees.double()
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        below = torch.special.gammainc(freedom.clamp_min(0.5), middle / 2) < 0.95
+        below = torch.special.gammainc(shape.clamp_min(0.5), middle / 2) < 0.95
         low, high = torch.where(below, middle, low), torch.where(below, high, middle)
     return torch.where(degrees > 0, high, 0)

@@ -1,4 +1,4 @@
-"""The table at the end of a run: how useful and how neutral the agent is, beside what is possible."""
+"""Print the table at the end of a run: the agent's usefulness and neutrality beside what is possible."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rich.table import Table
 from drest_torch.statistics.bootstrap import Interval
 
 _WIDEST = 100
-"""Columns of the table where it is not written to a terminal."""
+"""The width of the table in characters, if it is not printed to a terminal."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """The mean over a split's levels."""
+    """The usefulness and neutrality of a policy, as means over the levels of a split."""
 
     usefulness: float
     neutrality: float
@@ -29,7 +29,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Row:
-    """One split of the levels: the agent, beside a policy that knows nothing and the best there is."""
+    """One split: the scores of the agent, of a uniform policy and of an optimal one."""
 
     split: str
     levels: int
@@ -37,31 +37,31 @@ class Row:
     uniform: Score
     optimum: Score
     sampled: int | None = None
-    """Mini-episodes that were played on each level, where the agent's scores are estimates."""
+    """The number of mini-episodes per level, if the agent's scores are estimates."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Their 95 % intervals, by the name of the measure."""
+    """The 95 % intervals of the estimates, by measure."""
 
     def of_agent(self, measure: str) -> str:
-        """``0.873``, with its interval if there is one."""
+        """Return ``0.873``, with its interval if it has one."""
         estimate: float = getattr(self.agent, measure)
         return str(Interval(estimate, *self.ranges[measure])) if measure in self.ranges else f"{estimate:.3f}"
 
 
 def optimum(num_lengths: Sequence[int]) -> Score:
-    """The optimum of a split whose levels have so many lengths: usefulness 1, and log2 k bits on average."""
+    """Return the optimum of a split whose levels have these numbers of lengths: usefulness 1 and the mean of log2 k."""
     return Score(1.0, sum(math.log2(k) for k in num_lengths) / len(num_lengths))
 
 
 def final_table(rows: Sequence[Row]) -> Table:
-    """Usefulness and neutrality, a line a split."""
+    """Return the table of usefulness and neutrality, one line per split."""
     sampled = [row.sampled for row in rows if row.sampled is not None]
-    how = f"; sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals" if sampled else ""
+    note = f"; sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals" if sampled else ""
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
         header_style="bold",
-        caption=f"neutrality in bits{how}",
+        caption=f"neutrality in bits{note}",
         caption_justify="left",
     )
     table.add_column("\nsplit", overflow="fold")

@@ -1,6 +1,6 @@
-"""A table of the metrics, ``metrics.csv`` in the run's folder: a line for each step and metric.
+"""Write metrics to ``metrics.csv`` in the run's folder, with one line per step and metric.
 
-Metrics come and go during a run, and a table with a line for each metric can take a new one at any time.
+The set of metrics can change during a run. A file with one line per metric can accept a new one at any time.
 ``pandas.read_csv(path).pivot(index="step", columns="name", values="value")`` gives one with a column for each.
 """
 
@@ -19,10 +19,10 @@ COLUMNS = "step", "name", "value"
 
 
 class CsvSink(Sink):
-    """Lines ``step,name,value``; a value that is not finite is left empty.
+    """A file of lines ``step,name,value``; a value that is not finite is left empty.
 
-    The lines of a step are written at once and the file closed. Of a killed run the last line may be cut off:
-    lines that end count. When it is resumed the file is written anew, up to the checkpoint.
+    The lines of a step are written at once, and then the file is closed. If a run is killed, its last line can be
+    incomplete: only lines with an end are valid. A resumed run rewrites the file up to its checkpoint.
     """
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:

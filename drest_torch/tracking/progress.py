@@ -1,7 +1,7 @@
-"""The progress of a run: a few live lines in a terminal, a plain line for each note elsewhere.
+"""Show the progress of a run: live lines in a terminal, plain lines elsewhere.
 
-We use rich.live and not rich.progress, whose rate is that of the last samples: none for a study whose runs take
-minutes, and restless for a run that stops to be evaluated. Nothing but the bar would be left for it to do.
+We use rich.live and not rich.progress. The rate of rich.progress is that of the last samples: a study whose runs take
+minutes has none, and it jumps for a run that pauses for evaluations. Only the bar would be left to use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 _SECONDS_BETWEEN = 0.2
-"""The live lines of a run are written at most so often."""
+"""The least time between two refreshes of the live lines of a run."""
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?P<measure>usefulness|neutrality)")
 _TRAINING = {"train/return": "return", "policy/entropy": "entropy"}
 
@@ -31,11 +31,10 @@ _Self = TypeVar("_Self", bound="LiveLines")
 
 
 class LiveLines(ABC):
-    """Lines at the end of a terminal that tell how far something has come; a context manager.
+    """Lines at the end of a terminal that show progress; a context manager.
 
-    Elsewhere than in a terminal that can move its cursor there are none, and notes alone are written. Nothing runs
-    beside the program: the lines are written in :meth:`refresh`. What is ``done`` from the start is not counted for
-    the rate.
+    Without a terminal that can move its cursor there are no live lines, and only notes are written. There is no
+    background thread: :meth:`refresh` writes the lines. What is ``done`` at the start does not count for the rate.
     """
 
     def __init__(self, title: str, total: int, stream: TextIO | None, *, done: int = 0) -> None:
@@ -45,7 +44,7 @@ class LiveLines(ABC):
         stream = stream or sys.stderr
         self._console = Console(file=stream, force_terminal=stream.isatty())
         self.is_live = self._console.is_terminal and not self._console.is_dumb_terminal
-        # What the program prints goes above the live lines, but only if it was on its way to a terminal.
+        # Output of the program goes above the live lines, but only if its destination is a terminal.
         self._live = Live(
             self,
             console=self._console,
@@ -66,15 +65,15 @@ class LiveLines(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Leave the last state of the lines in the terminal, its cursor below them."""
+        """Leave the last state of the lines in the terminal, with the cursor below them."""
         self._live.stop()
 
     def begin(self) -> None:
-        """Count the time from now."""
+        """Start the clock now."""
         self._began = monotonic()
 
     def refresh(self) -> None:
-        """Write the lines as they are now."""
+        """Write the current lines."""
         if self.is_live:
             self._live.refresh()
 
@@ -83,28 +82,28 @@ class LiveLines(ABC):
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def end(self, text: str) -> None:
-        """Write a last line for the user, below the lines, which stay as they are."""
+        """Write a last line for the user below the live lines, which no longer change."""
         self._live.stop()
         self.note(text)
 
     @property
     def rate(self) -> float:
-        """What was done per second since the beginning; 0 before anything was."""
+        """The amount done per second since the start; 0 at the start."""
         seconds = monotonic() - self._began
         return (self.done - self.done_before) / seconds if seconds > 0 else 0.0
 
     def time_left(self) -> timedelta:
-        """Return the time that the rest takes at this rate."""
+        """Return the remaining time at the current rate."""
         return timedelta(seconds=round(max(self.total - self.done, 0) / self.rate))
 
     @abstractmethod
     def _lines(self) -> list[RenderableType]:
-        """Return the lines below the head, as they are now."""
+        """Return the current lines below the head."""
 
     def _head(self) -> Table:
-        """Return the title, and a bar that shows how much is done."""
+        """Return the title and a progress bar."""
         share = min(self.done / self.total, 1.0) if self.total else 1.0
-        head = Table.grid("", Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2))  # the title gives way
+        head = Table.grid("", Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2))  # the title is shortened
         title = Text(self.title, style="bold", no_wrap=True, overflow="ellipsis")
         head.add_row(title, ProgressBar(total=1, completed=share, width=30), f"{share:.0%}")
         return head
@@ -113,7 +112,7 @@ class LiveLines(ABC):
 class Progress(LiveLines):
     """The progress of a training run; a context manager.
 
-    ``done`` are the environment steps of earlier sessions: they count as done, but not for the rate.
+    ``done`` is the number of environment steps of earlier sessions: they count as done, but not for the rate.
     """
 
     def __init__(self, total_steps: int, *, done: int = 0, title: str, stream: TextIO | None = None) -> None:
@@ -122,7 +121,7 @@ class Progress(LiveLines):
         self._written = monotonic()
 
     def update(self, steps: int, metrics: Mapping[str, float]) -> None:
-        """Show that ``steps`` environment steps are done in all; of every metric the last value is shown."""
+        """Show that ``steps`` environment steps are done, and the latest value of every metric."""
         self.done = steps
         self._metrics.update(metrics)
         if monotonic() - self._written >= _SECONDS_BETWEEN:
@@ -136,7 +135,7 @@ class Progress(LiveLines):
         return [Text(text, no_wrap=True, overflow="ellipsis"), self._table()]
 
     def _table(self) -> Table:
-        """Return the metrics so far: a line each for usefulness and neutrality on every split, and for the training."""
+        """Return the latest metrics: a line each for usefulness, neutrality (on every split) and training."""
         rows: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
         for name, value in self._metrics.items():
             if match := _EVALUATION.fullmatch(name):

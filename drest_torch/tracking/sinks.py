@@ -1,4 +1,4 @@
-"""Where a run's metrics go: always to ``metrics.jsonl`` in its folder, and to the sinks that ``logger.sinks`` names."""
+"""Log the metrics of a run: always to ``metrics.jsonl`` in its folder, and to the sinks in ``logger.sinks``."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ class LoggerError(UserError):
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run as its sinks see it when they are opened."""
+    """What a sink needs to know about a run when it is opened."""
 
     folder: Path
     values: Mapping[str, Any]
-    """Its configuration"""
+    """The configuration of the run."""
     logger: LoggerConfig
     run_id: str | None = None
-    """Of a resumed run what `Sink.run_id` was"""
+    """The `Sink.run_id` of a resumed run."""
     earlier: Sequence[Mapping[str, float]] = ()
-    """Of a resumed run what was logged up to its checkpoint, a row with ``step`` for each call of `Sink.log`. What was
-    logged after it is logged once more."""
+    """What a resumed run logged up to its checkpoint: a row with ``step`` for each call of `Sink.log`. Later rows are
+    logged again."""
 
 
 _Sink = TypeVar("_Sink", bound="Sink")
 
 
 class Sink:
-    """A place where a run's metrics go; a context manager. A sink leaves out what it has no use for.
+    """A destination of a run's metrics; a context manager. A sink ignores what it cannot use.
 
-    It is opened with ``Logger(run, options)``, also for a run that is resumed, and then has to hold ``run.earlier``.
+    It is opened with ``Logger(run, options)``. For a resumed run it must then contain ``run.earlier``.
     """
 
     run_id: str | None = None
-    """An id under which a resumed run continues; it is saved in checkpoints. W&B has one."""
+    """The id under which a resumed run continues, as in W&B; it is saved in checkpoints."""
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
-        """Open the sink; ``options`` are its values in ``logger.sinks``."""
+        """Open the sink; ``options`` are those of ``logger.sinks``."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Take the metrics after so many environment steps; steps only grow."""
+        """Log metrics after ``step`` environment steps; steps increase from call to call."""
 
     def picture(self, step: int, name: str, path: Path) -> None:
-        """Take an image file."""
+        """Log an image file."""
 
     def summary(self, step: int, values: Mapping[str, float]) -> None:
-        """Take the final values of the run as a whole."""
+        """Log the final values of the whole run."""
 
     def close(self, *, failed: bool) -> None:
-        """Finish, after the run's end or an error."""
+        """Close the sink after the end of the run or after an error."""
 
     def __enter__(self: _Sink) -> _Sink:
         return self
@@ -72,9 +72,9 @@ class Sink:
 
 
 class Loggers:
-    """All of a run's sinks as one; ``with Loggers(...) as loggers`` closes them whatever happens.
+    """All sinks of a run as one; ``with Loggers(...) as loggers`` closes them, also after an error.
 
-    To resume a run give its ``run_id`` and the step of its checkpoint as ``continue_from``.
+    To resume a run, pass its ``run_id`` and the step of its checkpoint as ``continue_from``.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Loggers:
         self._step = continue_from
         self._lines = JsonLines(run_folder / "metrics.jsonl", continue_from)
         run = RunInfo(run_folder, run_config, config, run_id, self._lines.earlier)
-        with ExitStack() as opened:  # if one cannot be opened, those before it are closed
+        with ExitStack() as opened:  # if a sink cannot be opened, the earlier ones are closed
             self._sinks: list[Sink] = [
                 opened.enter_context(SINKS[name].Logger(run, options or {})) for name, options in config.sinks.items()
             ]
@@ -98,22 +98,23 @@ class Loggers:
 
     @property
     def run_id(self) -> str | None:
-        """The id of the sink that has one, to be saved in checkpoints."""
+        """The id of the sink that has one, for checkpoints."""
         return next((sink.run_id for sink in self._sinks if sink.run_id is not None), None)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log metrics after ``step`` environment steps."""
         self._step = step
         self._lines.log(step, metrics)
         for sink in self._sinks:
             sink.log(step, metrics)
 
     def picture(self, name: str, path: Path) -> None:
-        """Log an image file, at the step of the metrics logged last."""
+        """Log an image file at the step of the last metrics."""
         for sink in self._sinks:
             sink.picture(self._step, name, path)
 
     def summary(self, values: Mapping[str, float]) -> None:
-        """Log values of the run as a whole."""
+        """Log the final values of the whole run."""
         for sink in self._sinks:
             sink.summary(self._step, values)
 
@@ -126,15 +127,12 @@ class Loggers:
         self._opened.__exit__(kind, error, trace)
 
 
-# --------------------------------------------------------------------------------- metrics.jsonl
-
-
 class JsonLines:
-    """A file with one JSON object a line, ``step`` first; a value that is not finite is written as null.
+    """A file with one JSON object per line, ``step`` first; a value that is not finite is written as null.
 
-    Each line is written and the file closed at once, so a kill costs at most the line being written.
-    With ``continue_from`` an earlier file is continued: of its lines only the complete ones up to that
-    step are kept (``earlier``), as a killed run has written some that it is going to write again.
+    The file is closed after each line, so a kill costs at most the line being written. With ``continue_from`` an
+    existing file is continued. Only its complete lines up to that step are kept (``earlier``): a resumed run writes
+    the later ones again.
     """
 
     def __init__(self, path: Path, continue_from: int = 0) -> None:
@@ -143,12 +141,13 @@ class JsonLines:
         write_text(path, "".join(map(_line, self.earlier)))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Append a line."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(_line({"step": step, **metrics}))
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """Return the rows of a file of ``JsonLines``, null as NaN; lines that are not complete are left out."""
+    """Return the rows of a file of ``JsonLines``, with null as NaN and without incomplete lines."""
     if not path.exists():
         return []
     rows = []

@@ -1,4 +1,4 @@
-"""TensorBoard as a sink: event files in ``tensorboard/`` in the run's folder (``tensorboard --logdir runs``)."""
+"""Write TensorBoard event files to ``tensorboard/`` in the run's folder (``tensorboard --logdir runs``)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from drest_torch.tracking.sinks import LoggerError, RunInfo, Sink
 
 
 class TensorBoardSink(Sink):
-    """Scalars by environment step, pictures, and the summary as ``summary/…``.
+    """An event file with scalars by environment step, pictures, and the summary as ``summary/…``.
 
-    The file of a killed run lacks its last seconds and may hold steps that are done once more, so a resumed run
-    replaces it by one that begins with what was logged up to the checkpoint.
+    The file of a killed run lacks its last seconds and may contain steps that are repeated later. A resumed run
+    therefore replaces it by a file that begins with the metrics up to the checkpoint.
     """
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
@@ -44,7 +44,7 @@ class TensorBoardSink(Sink):
 
 
 def _writer(folder: Path) -> Any:
-    """Open an event file; TensorBoard is imported only here, as that takes seconds."""
+    """Open an event file. TensorBoard is imported only here, because its import takes seconds."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:

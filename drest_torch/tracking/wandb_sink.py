@@ -1,4 +1,4 @@
-"""Weights & Biases as a sink; its values stand in `logger` itself."""
+"""Log to Weights & Biases; its options are the other keys of `logger`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ QUIET: dict[str, Any] = {
     "x_disable_machine_info": True,
     "x_save_requirements": False,
 }
-"""Settings of wandb: nothing is printed, and nothing is recorded but what the run logs itself."""
+"""Settings of wandb: it prints nothing, and records only what the run logs."""
 
 
 class WandbSink(Sink):
     """A run in Weights & Biases; ``step`` (environment steps) is the axis of every metric.
 
-    Offline, all is in ``<run_folder>/wandb/offline-run-<time>-<id>/``; no account, key or network is
-    needed, and ``wandb sync <that folder>`` uploads it at any later time. A resumed run continues under its
-    id. Online the server has its past. Offline that begins another folder with the same id; as a killed run's
-    folder lacks its last seconds, and ``wandb sync`` may let one folder replace another, the rows up to the
-    resumed step are logged again: sync the newest folder, it has all of them.
+    Offline, everything is in ``<run_folder>/wandb/offline-run-<time>-<id>/``. This needs no account, key or network,
+    and ``wandb sync FOLDER`` uploads it at any later time. A resumed run continues under its id. Online, the server has
+    the earlier metrics. Offline, a resumed run begins another folder with the same id. The folder of a killed run lacks
+    its last seconds, and ``wandb sync`` can replace one folder by another, so the rows up to the resumed step are
+    logged again: sync the newest folder, which is complete.
     """
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class WandbSink(Sink):
 
 
 def _start(run: RunInfo) -> Any:
-    """Start a run of wandb, which is imported only here: that takes most of a second."""
+    """Start a run of wandb, which is imported only here because its import takes most of a second."""
     config = run.logger
     options: dict[str, Any] = {
         "project": config.project,
@@ -81,29 +81,29 @@ def _start(run: RunInfo) -> Any:
         "id": run.run_id,
         "resume": "allow" if config.mode == "online" else None,
     }
-    with _environment_kept(), _nobody_asked():
+    with _preserved_environment(), _no_input():
         import wandb
 
         try:
-            started = wandb.init(**options, settings=wandb.Settings(**QUIET))
+            wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET))
         except (wandb.Error, ValueError) as error:
             raise LoggerError(_advice(config.mode, " ".join(str(error).split()))) from error
-    started.define_metric("*", step_metric="step")
-    return started
+    wandb_run.define_metric("*", step_metric="step")
+    return wandb_run
 
 
 def _advice(mode: str, reason: str) -> str:
     if mode == "online":
         return (
-            f"logger.mode=online: W&B could not be reached or did not let us in ({reason}); "
+            f"logger.mode=online: W&B could not be reached or refused access ({reason}); "
             "run `wandb login` first, or use logger.mode=offline"
         )
     return f"logger.mode={mode}: W&B could not be started ({reason}); correct the logger's values, or use logger=none"
 
 
 @contextmanager
-def _environment_kept() -> Iterator[None]:
-    """Take back what wandb writes into WANDB_* variables, which child processes would inherit."""
+def _preserved_environment() -> Iterator[None]:
+    """Undo what wandb writes to WANDB_* variables, which child processes would inherit."""
     before = _wandb_variables()
     try:
         yield
@@ -118,8 +118,8 @@ def _wandb_variables() -> dict[str, str]:
 
 
 @contextmanager
-def _nobody_asked() -> Iterator[None]:
-    """On a terminal wandb asks for a missing key and waits; with no input it raises an error instead."""
+def _no_input() -> Iterator[None]:
+    """Close standard input: on a terminal wandb would wait for a missing key, and now raises an error instead."""
     stdin = sys.stdin
     try:
         with open(os.devnull, encoding="utf-8") as sys.stdin:

@@ -1,7 +1,7 @@
 """Checkpoints: one safetensors file each, written whole or not at all, read without executing code.
 
-The tensors of a file are the networks', the optimiser's and the generators' states; its metadata holds the
-rest as JSON. A file is complete as soon as it has its name.
+The tensors of a file are the states of the networks, the optimisers and the random generators. Its metadata holds the
+rest as JSON. A file with the name of a checkpoint is complete.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ FORMAT = "drest_torch checkpoint 1"
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
+    """Write tensors and JSON values to a checkpoint file."""
     data = save(
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
         metadata={"format": FORMAT, "meta": json.dumps(meta)},
@@ -35,6 +36,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the JSON values of a checkpoint file."""
     if not path.is_file():
         raise CheckpointError(f"{path}: no such checkpoint; expected a file that a run has saved")
     try:
@@ -51,22 +53,24 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def step_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a run by step, oldest first."""
+    """Return the checkpoints of a run by step, oldest first."""
     return sorted(path for path in folder.glob("step-*.safetensors") if re.fullmatch(r"step-\d+", path.stem))
 
 
 def step_path(folder: Path, step: int) -> Path:
+    """Return the path of the checkpoint after this many environment steps."""
     return folder / f"step-{step:012d}.safetensors"
 
 
 def prune(folder: Path, keep: int) -> None:
+    """Delete all checkpoints but the last ``keep``."""
     for path in step_checkpoints(folder)[:-keep]:
         path.unlink()
 
 
 @dataclass
 class State:
-    """Where a run stands; with the tensors of its checkpoint, all that is needed to go on."""
+    """The progress of a run: with the tensors of its checkpoint, all that is needed to resume it."""
 
     steps: int = 0
     episodes: int = 0
@@ -77,23 +81,21 @@ class State:
     wandb_id: str | None = None
 
 
-# -------------------------------------------------------------------------- states as named tensors
-
-
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
+    """Return the state of a network by name."""
     return {f"{prefix}.{name}": value for name, value in module.state_dict().items()}
 
 
 def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Put a network's tensors in place, or say which does not fit."""
+    """Load the state of a network, or raise an error that names the tensor that does not fit."""
     own = module.state_dict()
     for name, value in own.items():
-        found = tensors.get(f"{prefix}.{name}")
-        if found is None:
+        tensor = tensors.get(f"{prefix}.{name}")
+        if tensor is None:
             raise CheckpointError(f"{path}: no {prefix} tensor '{name}'; it was saved by a run of another architecture")
-        if found.shape != value.shape:
+        if tensor.shape != value.shape:
             raise CheckpointError(
-                f"{path}: {prefix} tensor '{name}' is {tuple(found.shape)}, the network's {tuple(value.shape)}; "
+                f"{path}: {prefix} tensor '{name}' is {tuple(tensor.shape)}, the network's {tuple(value.shape)}; "
                 "it was saved by a run of another architecture (policy.width, depth, observation or map size)"
             )
     if extra := [name for name in tensors if name.startswith(f"{prefix}.") and name[len(prefix) + 1 :] not in own]:
@@ -104,6 +106,7 @@ def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], p
 
 
 def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the state of an optimiser by name."""
     return {
         f"{prefix}.{index}.{name}": value
         for index, state in optimizer.state_dict()["state"].items()
@@ -112,6 +115,7 @@ def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str
 
 
 def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Load the state of an optimiser."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith(f"{prefix}."):
@@ -121,7 +125,7 @@ def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mappi
 
 
 def learner_tensors(learner: Learner) -> dict[str, Tensor]:
-    """Return the state of an algorithm by name: networks, optimisers, and what it keeps itself."""
+    """Return the state of an algorithm by name: its networks, its optimisers and its own tensors."""
     tensors = module_tensors("policy", learner.policy)
     if learner.critic is not None:
         tensors |= module_tensors("critic", learner.critic)
@@ -131,7 +135,7 @@ def learner_tensors(learner: Learner) -> dict[str, Tensor]:
 
 
 def restore_learner(learner: Learner, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Put the state of a checkpoint back into an algorithm."""
+    """Load the state of an algorithm from the tensors of a checkpoint."""
     load_module("policy", learner.policy, tensors, path)
     if learner.critic is not None:
         load_module("critic", learner.critic, tensors, path)

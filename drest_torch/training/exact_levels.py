@@ -1,4 +1,4 @@
-"""Levels as exact batches, for learning from closed-form outcomes."""
+"""Turn levels into exact batches, whose outcomes are computed in closed form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from envs.levels import Level
 
 
 class ExactLevels:
-    """Levels as exact batches: what the `exact` algorithm climbs on, so many at once."""
+    """A source of exact batches of ``at_once`` levels each, for the `exact` algorithm."""
 
     def __init__(
         self,
@@ -40,10 +40,11 @@ class ExactLevels:
         self._whole = self._batch(source.levels) if is_whole else None
 
     def pay_by(self, reward: Reward) -> None:
-        """Pay by this reward from now on; its γ cannot change."""
+        """Pay by this reward from now on; its γ must be that of the old reward."""
         self.reward = reward
 
     def draw(self) -> ExactBatch:
+        """Return the next batch: the whole set if it fits and never changes, otherwise a sample of levels."""
         if self._whole is None:
             return self._batch(self.source.draw(self.at_once))
         return replace(self._whole, reward=self.reward)
@@ -58,8 +59,8 @@ class ExactLevels:
             return reachable.explore(lambda states: policy(observe(see, states)), rarely)
 
         def outcome(probabilities: Tensor) -> tuple[Tensor, Tensor]:
-            found = mixture([reachable.arrivals(each, gamma) for each in probabilities])
-            return found.probability, found.coins
+            lengths = mixture([reachable.arrivals(table, gamma) for table in probabilities])
+            return lengths.probability, lengths.coins
 
         return ExactBatch(
             states=len(reachable),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 CHECKPOINTS = "checkpoints"
-"""In a run's folder, that of its checkpoints."""
+"""The name of the folder of checkpoints, inside the folder of a run."""
 
 
 def resume_command(folder: Path) -> str:

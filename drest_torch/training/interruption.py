@@ -11,21 +11,24 @@ from typing import Any
 
 @contextmanager
 def interruptible() -> Iterator[Any]:
-    """Within it, the first Ctrl-C (or SIGTERM) asks to stop at the next safe point; the second stops at once."""
-    asked = False
+    """Yield a function that returns whether the run should stop at the next safe point.
 
-    def ask(signum: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+    The first Ctrl-C (or SIGTERM) requests the stop; the second stops at once.
+    """
+    requested = False
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        nonlocal requested
+        if requested:
             raise KeyboardInterrupt
-        asked = True
+        requested = True
 
     try:
-        before = {each: signal.signal(each, ask) for each in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: nobody can press Ctrl-C here
+        before = {signum: signal.signal(signum, handle) for signum in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread, where signals are handled
         before = {}
     try:
-        yield lambda: asked
+        yield lambda: requested
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

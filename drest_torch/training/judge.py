@@ -1,4 +1,4 @@
-"""Evaluate the policies of a run during training and at its end, and write what it found to the run's folder."""
+"""Evaluate the policies of a run during training and at its end, and write the results to the run's folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from envs.dynamics.mdp import compile_levels
 from envs.exact.state_count import estimate_size
 
 TRAINED_LEVELS_REPORTED = 1000
-"""The final evaluation takes at most this many training levels, and all test levels."""
+"""The final evaluation uses at most this many training levels, and all test levels."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Verdict:
 
     splits: dict[str, dict[str, Any]]
     pictures: dict[str, Path]
-    """By ``split/level``."""
+    """The files by ``split/level``."""
 
 
 class Judge:
@@ -58,7 +58,7 @@ class Judge:
         )
 
     def _check_sizes(self, levels: data.Levels) -> None:
-        """Refuse at once a level that would be refused when it is evaluated later."""
+        """Refuse levels that are too large to evaluate, before training starts."""
         for members in filter(None, (*self.reported.values(), levels.selection)):
             mdp = compile_levels(members, self.device, at_least=self.map_size)
             check_size(mdp, estimate_size(mdp), self.cfg.memory_gib if self.cfg.sampled is None else None)
@@ -89,7 +89,7 @@ class Judge:
 
 
 def run_summary(cfg: Config, state: State, seed: int) -> dict[str, Any]:
-    """Return what the summary says of a run besides its evaluation."""
+    """Return the part of a run's summary that does not depend on its evaluation."""
     return {
         "algo": cfg.algo.name,
         "reward": cfg.reward.name,

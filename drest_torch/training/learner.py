@@ -1,4 +1,4 @@
-"""Build the algorithm of a run, and where its updates come from."""
+"""Build the algorithm of a run and its source of updates."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from envs.levels import features_of
 def learner_of(
     cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], draws: Draws
 ) -> tuple[Learner, Turn]:
-    """Return the algorithm of a run with its networks, and where its updates come from."""
+    """Return the algorithm of a run, with its networks, and its source of updates."""
     device, train = draws.device, levels.train
-    # Levels that are compiled on demand: one is enough to know the shape of an observation.
+    # If levels are compiled on demand, one level is enough to infer the observation shape.
     on_demand = learns_from(cfg) == "levels" or (levels.split and (cfg.levels.fresh or cfg.levels.symmetries))
     mdp = compile_levels(train[:1] if on_demand else train, device, at_least=map_size, features=features_of(train))
     observe = make_observation(cfg.policy.observation, mdp)
     kind = algorithm(cfg.algo.name).Algorithm
     turn = turn_of(cfg, reward, levels, mdp, observe, draws)
-    of_each_seed = [
+    networks_by_seed = [
         networks(
             cfg,
             observe,
@@ -37,7 +37,7 @@ def learner_of(
         )
         for seed in range(cfg.seed, cfg.seed + cfg.agents)
     ]
-    policy, critic = (joined(members, device) for members in zip(*of_each_seed, strict=True))
+    policy, critic = (joined(members, device) for members in zip(*networks_by_seed, strict=True))
     learner: Learner = kind(policy, critic, cfg.algo, draws)
     if cfg.compile:
         learner.loss = compiled(cfg, learner.loss)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Where the levels of a batch come from: a set, or a stream of levels that were never played before."""
+"""Sample the levels of a batch, from a set or from a stream of new levels."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from envs.levels.symmetry import NUM_SYMMETRIES, transform
 
 
 class Source:
-    """Levels to train on; with ``symmetries`` each is turned and mirrored at random when it is drawn."""
+    """A set of levels to train on; with ``symmetries`` each sampled level is rotated and reflected at random."""
 
     def __init__(self, levels: Sequence[Level], draws: torch.Generator, *, symmetries: bool = False) -> None:
         self.levels, self.draws, self.symmetries = list(levels), draws, symmetries
 
     @property
     def changes(self) -> bool:
-        """Whether levels are drawn that are not in ``levels`` as they are."""
+        """Whether sampled levels can differ from those in ``levels``."""
         return self.symmetries
 
     def draw(self, count: int) -> list[Level]:
-        """So many levels: of a smaller set some come more than once, but all about equally often."""
+        """Sample ``count`` levels; a smaller set is repeated, so that all levels occur about equally often."""
         levels = self._next(count)
         if not self.symmetries:
             return levels
-        turns = torch.randint(NUM_SYMMETRIES, (count,), generator=self.draws, device=self.draws.device)
-        return [transform(level, turn) for level, turn in zip(levels, turns.tolist(), strict=True)]
+        symmetry = torch.randint(NUM_SYMMETRIES, (count,), generator=self.draws, device=self.draws.device)
+        return [transform(level, index) for level, index in zip(levels, symmetry.tolist(), strict=True)]
 
     def _next(self, count: int) -> list[Level]:
         chosen: list[int] = []
@@ -41,17 +41,17 @@ class Source:
         return [self.levels[index] for index in chosen]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Where it stands; writing to them and calling `restored` sets it."""
+        """Return the state. To restore it, write to these tensors and call `restored`."""
         return {}
 
     def restored(self) -> None:
-        """After its tensors were written to."""
+        """Adopt the state that was written to the tensors."""
 
 
 class Stream(Source):
-    """Levels that were never played before: the training levels of a split, then those that come after them.
+    """A stream of new levels: the training levels of a split, then the levels that the generator yields after them.
 
-    None of them is a held-out one, turned or mirrored as it may be.
+    None of them is a selection or test level, or the rotation or reflection of one.
     """
 
     def __init__(self, split: Split, draws: torch.Generator, *, symmetries: bool = False) -> None:

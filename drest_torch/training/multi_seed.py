@@ -1,5 +1,7 @@
-"""Several agents that one run trains together. Each has a folder in which it is a run of its own: it can be evaluated,
-and gone on with, by itself."""
+"""Train several agents, with different seeds, in one run.
+
+Each agent has a folder that is a run of its own: it can be evaluated and resumed by itself.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from drest_torch.training import levels as data
 from drest_torch.training.checkpoints import module_tensors, optimizer_tensors
 
 FOLDER = "agents"
-"""In a run's folder, that of the agents."""
+"""The name of the folder of agents, inside the folder of a run."""
 
 
 class Together:
@@ -34,17 +36,18 @@ class Together:
         self.cfg.run_dir = str(self.folder)
 
     def begin(self, levels: data.Levels, steps: int) -> None:
-        """Keep its metrics from this step on."""
+        """Write the folder of the agent and log its metrics from this step on."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_config(self.cfg, self.folder)
         data.write_split(levels, self.cfg, self.folder)
         self._lines = JsonLines(self.folder / "metrics.jsonl", steps)
 
     def log(self, steps: int, metrics: Mapping[str, float]) -> None:
+        """Log the metrics of the agent."""
         self._lines.log(steps, metrics)
 
     def tensors(self, learner: Learner) -> dict[str, Tensor]:
-        """Its part of a checkpoint, as a run of its own saves it."""
+        """Return the agent's part of a checkpoint, as a run with this agent alone would save it."""
         tensors = module_tensors("policy", learner.policy.agent(self.index))
         if learner.critic is not None:
             tensors |= module_tensors("critic", learner.critic.agent(self.index))
@@ -55,21 +58,21 @@ class Together:
 
 
 def joined(networks: Sequence[Any], device: torch.device) -> Any:
-    """The networks of a run's agents as the learner has them, or None if it has none."""
+    """Return the networks of all agents as one network, or None if the agents have none."""
     if networks[0] is None:
         return None
     network: nn.Module = networks[0] if len(networks) == 1 else Stacked(networks)
     return network.to(device)
 
 
-def mean(of_each: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The same numbers, nested alike, as means over agents; what is no such number is the first agent's."""
-    first = of_each[0]
-    found = {}
+def mean(per_agent: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return nested numbers averaged over agents; values that are not floats are those of the first agent."""
+    first = per_agent[0]
+    means = {}
     for name, value in first.items():
-        values = [each[name] for each in of_each]
+        values = [numbers[name] for numbers in per_agent]
         if isinstance(value, dict):
-            found[name] = mean(values)
+            means[name] = mean(values)
         else:
-            found[name] = sum(values) / len(values) if isinstance(value, float) else value
-    return found
+            means[name] = sum(values) / len(values) if isinstance(value, float) else value
+    return means

@@ -1,4 +1,4 @@
-"""A run: collect, update, evaluate, log, save, until its steps are done. One loop for all algorithms."""
+"""Run training: update, evaluate, log and save until all steps are done. One loop serves all algorithms."""
 
 from __future__ import annotations
 
@@ -58,14 +58,12 @@ class Run:
         self.map_size = map_size(cfg, self.levels)
         self.reward = reward_of(cfg)
         self.agents = [Together(folder, cfg, index) for index in range(cfg.agents)] if cfg.agents > 1 else []
-        """Of several agents, each has a folder; the folder of one agent is the run's."""
+        """The agents of a run with several, each with its own folder; a single agent uses the folder of the run."""
         self.judge = Judge(cfg, self.reward, self.levels, self.map_size, self.device)
         self.learner, self.turn = learner_of(cfg, self.reward, self.levels, self.map_size, self.draws)
 
-    # ------------------------------------------------------------------------------------- the loop
-
     def train(self) -> dict[str, Any] | None:
-        """Run to the end and return the summary; None if it was interrupted (and saved)."""
+        """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
         cfg, state = self.cfg, self.state
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
         began = time.monotonic() - state.wall_seconds
@@ -88,7 +86,7 @@ class Run:
                 if evaluates:
                     state.evaluated = due
                     metrics |= self._watch()
-                # Logged before it is saved: a resumed run then finds every line up to its checkpoint.
+                # Log before saving: a resumed run then finds every line up to its checkpoint.
                 loggers.log(state.steps, metrics)
                 progress.update(state.steps, metrics)
                 if evaluates:
@@ -97,7 +95,7 @@ class Run:
                 if interrupted() and state.steps < cfg.env_steps:
                     self.save()
                     progress.end(
-                        f"Stopped at {state.steps:,} steps and saved. Go on with: {resume_command(self.folder)}"
+                        f"Stopped at {state.steps:,} steps and saved. Resume with: {resume_command(self.folder)}"
                     )
                     return None
             summary = self._report(loggers)
@@ -117,16 +115,16 @@ class Run:
         return scheduled | _numbers(taken.metrics)
 
     def policies(self) -> list[Any]:
-        """Return the policy of each agent as it is."""
+        """Return the current policy of each agent."""
         policy = self.learner.policy
         return [policy] if self.cfg.agents == 1 else [policy.agent(index) for index in range(self.cfg.agents)]
 
     def _watch(self) -> dict[str, float]:
-        """Return the metrics of the policy as it is; of several agents their means, each agent's own in its folder."""
-        of_each = [self.judge.watch(policy) for policy in self.policies()]
-        for agent, metrics in zip(self.agents, of_each, strict=False):
+        """Return the metrics of the current policy, averaged over agents; each agent's own go to its folder."""
+        per_agent = [self.judge.watch(policy) for policy in self.policies()]
+        for agent, metrics in zip(self.agents, per_agent, strict=False):
             agent.log(self.state.steps, metrics)
-        return mean(of_each)
+        return mean(per_agent)
 
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
@@ -156,13 +154,13 @@ class Run:
         )
         return summary
 
-    # --------------------------------------------------------------------------------- saved and resumed
-
     @property
     def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
         return self.folder / CHECKPOINTS
 
     def save(self) -> None:
+        """Save a checkpoint of the run and of each agent, and delete old ones."""
         for agent in self.agents:
             folder = agent.folder / CHECKPOINTS
             meta = asdict(replace(self.state, wandb_id=None))
@@ -172,7 +170,7 @@ class Run:
         prune(self.checkpoints, self.cfg.keep_last)
 
     def _save_best(self, metrics: dict[str, float]) -> None:
-        """Keep the best checkpoint on the selection levels, which no report shows."""
+        """Save the best checkpoint on the selection levels, which are not reported."""
         if self.judge.selection is None:
             return
         score = metrics["eval/selection/usefulness"] * metrics["eval/selection/neutrality_normalised"]
@@ -185,7 +183,7 @@ class Run:
         save_checkpoint(path, learner_tensors(self.learner) | turn | self.draws.tensors(), asdict(self.state))
 
     def restore(self) -> None:
-        """Take up the run where its last checkpoint left it; a run killed before its first one starts anew."""
+        """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
         saved = step_checkpoints(self.checkpoints)
         if not saved:
             return
@@ -199,10 +197,10 @@ class Run:
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
-    """Metrics as numbers, of several agents their means: all are got from the device at once."""
+    """Return metrics as numbers, averaged over agents, with a single transfer from the device."""
     tensors = {name: value for name, value in metrics.items() if isinstance(value, Tensor)}
-    found = torch.stack([value.double().mean() for value in tensors.values()]).tolist() if tensors else []
-    return metrics | dict(zip(tensors, found, strict=True))
+    numbers = torch.stack([value.double().mean() for value in tensors.values()]).tolist() if tensors else []
+    return metrics | dict(zip(tensors, numbers, strict=True))
 
 
 def _stream(cfg: Config) -> TextIO:
@@ -210,13 +208,13 @@ def _stream(cfg: Config) -> TextIO:
 
 
 def start(cfg: Config) -> Run:
-    """A new run in a new folder; an old run's folder is never written over."""
+    """Create a run in a new folder; the folder of an earlier run is refused."""
     folder = Path(cfg.run_dir)
     if (folder / "metrics.jsonl").exists():
         raise ConfigError(
-            f"{folder} holds a run already; choose another run_dir, or go on with it: {resume_command(folder)}"
+            f"{folder} holds a run already; choose another run_dir, or resume it: {resume_command(folder)}"
         )
-    # From whichever folder the run is resumed or evaluated later, its level files are found.
+    # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key in ((cfg.levels, "path"), (cfg.heldout, "path"), (cfg.heldout, "selection_path")):
         if getattr(group, key) is not None:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
@@ -228,6 +226,7 @@ def start(cfg: Config) -> Run:
 
 
 def resume(folder: Path) -> Run:
+    """Load a run from its folder and restore its last checkpoint."""
     run = Run(load_config(folder), folder)
     data.check_split(run.levels, folder)
     run.restore()

@@ -1,4 +1,4 @@
-"""A turn of training: something to learn from is got, and the algorithm learns from it."""
+"""Updates: get data to learn from, and let the algorithm learn from it once."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ from envs.exact.solver import Optima, solve
 from envs.levels import Level
 
 Ready = tuple[Mdp, Optima, Observation]
-"""A level set that can be played on."""
+"""A compiled level set, with its solution and its observation."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a turn came to."""
+    """The result of one update: environment steps, mini-episodes and metrics."""
 
     steps: int
-    """Environment steps of each agent."""
+    """Environment steps per agent."""
     episodes: int
-    """Mini-episodes of each agent."""
+    """Mini-episodes per agent."""
     metrics: dict[str, float | Tensor]
 
 
 class Turn(ABC):
-    """Where an algorithm's turns come from; a subclass for each of `Learner.learns_from`."""
+    """A source of updates, with a subclass for each value of `Learner.learns_from`."""
 
     context_size = 0
-    """Numbers that are known of the meta-episode, for a critic."""
+    """The number of inputs that describe the meta-episode to a critic."""
 
     def begin(self, learner: Any) -> None:  # noqa: B027 (most need nothing)
-        """Before the first turn."""
+        """Prepare the learner for the first update."""
 
     @abstractmethod
     def take(self, learner: Any, reward: Reward) -> Taken:
-        """Take a turn in which mini-episodes are paid by this reward."""
+        """Take one update, in which mini-episodes are paid by this reward."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its own state; writing to them and calling `restored` sets it."""
+        """Return the state. To restore it, write to these tensors and call `restored`."""
         return {}
 
     def restored(self) -> None:  # noqa: B027 (most have no state)
-        """After its tensors were written to."""
+        """Adopt the state that was written to the tensors."""
 
 
 class SourceTurn(Turn):
-    """A turn on levels of a source."""
+    """Updates on levels from a source."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -79,7 +79,7 @@ class SourceTurn(Turn):
 
 
 class PlayedTurn(SourceTurn):
-    """A batch of mini-episodes, played with the policy as it is."""
+    """Updates on batches of mini-episodes that are played with the current policy."""
 
     def __init__(self, source: Source, collector: Collector, ready: Callable[[list[Level]], Ready]) -> None:
         super().__init__(source)
@@ -93,12 +93,12 @@ class PlayedTurn(SourceTurn):
         batch = self.collector.collect(learner.policy)
         metrics = learner.update(batch)
         steps = batch.steps
-        played = {"train/return": batch.reward.mean(), "train/mini_episode_steps": steps / batch.episodes}
-        return Taken(steps // batch.agents, batch.episodes // batch.agents, metrics | played)
+        averages = {"train/return": batch.reward.mean(), "train/mini_episode_steps": steps / batch.episodes}
+        return Taken(steps // batch.agents, batch.episodes // batch.agents, metrics | averages)
 
 
 class ExactTurn(SourceTurn):
-    """Levels with their outcome in closed form."""
+    """Updates on levels whose outcomes are computed in closed form."""
 
     def __init__(self, levels: ExactLevels, counted_as: int) -> None:
         super().__init__(levels.source)
@@ -110,7 +110,7 @@ class ExactTurn(SourceTurn):
 
 
 class WorldTurn(Turn):
-    """Mini-episodes that the algorithm itself plays in a world, learning from each."""
+    """Updates of an algorithm that plays the mini-episodes itself, in one world, and learns from each of them."""
 
     def __init__(self, mdp: Mdp, reward: Reward, config: Any) -> None:
         optima = solve(mdp, reward.gamma)
@@ -131,7 +131,7 @@ class WorldTurn(Turn):
 
 
 def turn_of(cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe: Observation, draws: Draws) -> Turn:
-    """The turns of a run's algorithm."""
+    """Return the source of updates for a run's algorithm."""
     if learns_from(cfg) == "world":
         return WorldTurn(mdp, reward, cfg.algo)
     source = _source(cfg, levels, draws.generators[0])
@@ -148,9 +148,9 @@ def turn_of(cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe:
         )
         return ExactTurn(exact, cfg.algo.counted_as)
 
-    def ready(drawn: list[Level]) -> Ready:
+    def ready(sample: list[Level]) -> Ready:
         size = mdp.height, mdp.width
-        compiled = compile_levels(drawn, mdp.device, at_least=size, features=mdp.features)
+        compiled = compile_levels(sample, mdp.device, at_least=size, features=mdp.features)
         return compiled, solve(compiled, reward.gamma), make_observation(cfg.policy.observation, compiled)
 
     slots, group = slots_and_group(cfg)
@@ -171,22 +171,22 @@ def turn_of(cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe:
 
 
 def compiled(cfg: Config, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled for shapes that never change."""
+    """Compile a function for shapes that never change."""
     if not cfg.graphs:
-        made: Callable[..., Any] = torch.compile(function, dynamic=False)
-        return made
-    replayed = torch.compile(function, dynamic=False, mode="reduce-overhead")
+        result: Callable[..., Any] = torch.compile(function, dynamic=False)
+        return result
+    graph = torch.compile(function, dynamic=False, mode="reduce-overhead")
 
     def replay(*args: Any) -> Any:
-        """The next replay writes over what the last one gave."""
+        """Replay the graph and copy its output, which the next replay overwrites."""
         torch.compiler.cudagraph_mark_step_begin()
-        return tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, replayed(*args))
+        return tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, graph(*args))
 
     return replay
 
 
 def _source(cfg: Config, levels: data.Levels, draws: torch.Generator) -> Source:
     if cfg.levels.fresh:
-        assert levels.split is not None  # `data.load` has seen to it
+        assert levels.split is not None  # `data.load` guarantees it
         return Stream(levels.split, draws, symmetries=cfg.levels.symmetries)
     return Source(levels.train, draws, symmetries=cfg.levels.symmetries)
