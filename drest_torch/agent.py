@@ -130,7 +130,7 @@ def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
 def ship(run: Path, folder: Path) -> None:
     """Put what is needed to use a run's agent into a folder: its configuration and its policy, no more."""
     tensors, meta = load_checkpoint(Agent(run).checkpoint)
-    cfg: Any = load_config(run)
+    cfg = load_config(run)
     cfg.run_dir, cfg.threads = "runs/shipped", None
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(cfg).encode())
