@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
@@ -20,7 +21,8 @@ from drest_torch.config import schema as config
 from drest_torch.config.checks import check_limits, check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import config_folder, schemas
-from drest_torch.errors import ConfigError
+from drest_torch.config.stored import load_config, write_config
+from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.limits import limited, limits_of
 from envs.generation import stream as generator
 from envs.levels import WORLDS
@@ -381,6 +383,51 @@ def test_what_is_within_limits_null_or_missing_is_left_alone() -> None:
     good = {"count": 1, "norm": float("inf"), "shares": [1.0], "seed": None, "several": [{"share": 1}]}
     check_limits(OmegaConf.merge(OmegaConf.structured(Outer), good))
     check_limits(Inner(share=0.0, kind="two"))
+
+
+# ---------------------------------------------------------------------------------- stored
+
+
+def stored(folder: Path, *overrides: str, **changes: Any) -> Path:
+    """The folder of a run whose file has these values."""
+    cfg: Any = compose(*overrides, "run_dir=x")
+    OmegaConf.set_struct(cfg, False)
+    values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(cfg)), changes))
+    (folder / "config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    return folder
+
+
+def test_a_stored_configuration_comes_back_with_its_types(tmp_path: Path) -> None:
+    cfg = compose("algo=a2c", "levels=easy", "run_dir=x")
+    write_config(cfg, tmp_path)
+    again = load_config(tmp_path)
+    assert again == cfg
+    assert OmegaConf.get_type(again, "algo") is algorithms()["a2c"].Config
+
+
+def test_keys_that_older_runs_had_besides_are_passed_over(tmp_path: Path) -> None:
+    """Other keys took their values from these, and have them still."""
+    former = {"algo": {"observation": "grid", "noise": 3}, "levels": {"env_steps": 5, "entropy": 0.5}}
+    assert load_config(stored(tmp_path, "algo=exact", **former)) == compose("algo=exact", "run_dir=x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"algo": {"name": "dqn"}}, "algo.name=dqn; expected one of a2c, "),
+        ({"policy": {"heads": 8}}, "Key 'heads' not in 'PolicyConfig'"),
+        ({"reward": {"lam": 2}}, "reward.lam=2.0; expected a number above 0, at most 1"),
+        ({"seed": "first"}, "Value 'first' of type 'str' could not be converted to Integer"),
+        ({"algo": None}, "not the configuration of a run of this version"),
+    ],
+)
+def test_a_stored_configuration_of_another_kind_gets_one_sentence(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(CheckpointError, match=r"config\.yaml: not the configuration of a run of this") as caught:
+        load_config(stored(tmp_path, **changes))
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 # ---------------------------------------------------------------------------------- documented

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from algos import tabular
 from algos.generators import Draws
 from algos.tabular import rules_for
 from drest_torch.config.checks import slots_and_group
@@ -112,7 +113,7 @@ class ExactTurn(SourceTurn):
 class WorldTurn(Turn):
     """Updates of an algorithm that plays the mini-episodes itself, in one world, and learns from each of them."""
 
-    def __init__(self, mdp: Mdp, reward: Reward, config: Any) -> None:
+    def __init__(self, mdp: Mdp, reward: Reward, config: tabular.Config) -> None:
         optima = solve(mdp, reward.gamma)
         divisor = optima.best_return[0] if reward.divide_by_best else torch.ones_like(optima.best_return[0])
         self.worlds = tabulate(mdp, optima)
