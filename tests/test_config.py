@@ -402,7 +402,7 @@ def test_a_stored_configuration_comes_back_with_its_types(tmp_path: Path) -> Non
     write_config(cfg, tmp_path)
     again = load_config(tmp_path)
     assert again == cfg
-    assert OmegaConf.get_type(again, "algo") is algorithms()["a2c"].Config
+    assert OmegaConf.get_type(again, "algo") is ALGORITHMS["a2c"].Config
 
 
 def test_keys_that_older_runs_had_besides_are_passed_over(tmp_path: Path) -> None:
