@@ -158,8 +158,8 @@ def _unique(key: Tensor, space: int) -> tuple[Tensor, Tensor]:
 class Ends:
     """The ends of a walk, arranged level by level in the order of their length.
 
-    ``ends`` yields, layer by layer, the levels that can end (counted from the first level of the walk) and the length of
-    these ends.
+    ``ends`` yields, layer by layer, the levels that can end (counted from the first level of the walk) and the length
+    of these ends.
     """
 
     def __init__(self, ends: Iterable[tuple[Tensor, int]], num_levels: int) -> None:
