@@ -158,14 +158,14 @@ def _unique(key: Tensor, space: int) -> tuple[Tensor, Tensor]:
 class Ends:
     """The ends of a walk, arranged level by level in the order of their length.
 
-    ``met`` yields, layer by layer, the levels that can end (counted from the first level of the walk) and the length of
-    these ends.
+    ``ends`` yields, layer by layer, the levels that can end (counted from the first level of the walk) and the length
+    of these ends.
     """
 
-    def __init__(self, met: Iterable[tuple[Tensor, int]], num_levels: int) -> None:
-        met = list(met)
-        level = torch.cat([levels for levels, _ in met])
-        length = torch.cat([torch.full_like(levels, tick) for levels, tick in met])
+    def __init__(self, ends: Iterable[tuple[Tensor, int]], num_levels: int) -> None:
+        ends = list(ends)
+        level = torch.cat([levels for levels, _ in ends])
+        length = torch.cat([torch.full_like(levels, tick) for levels, tick in ends])
         self.num_lengths = torch.bincount(level, minlength=num_levels)
         order = (level * (int(length.max()) + 1) + length).sort().indices
         before = self.num_lengths.cumsum(0) - self.num_lengths

@@ -136,10 +136,10 @@ class GeneratorConfig:
         values = getattr(self, name)
         if values is None:
             return
-        kinds, what = ((int,), "whole numbers") if type(least) is int else ((int, float), "numbers")
+        kinds, noun = ((int,), "whole numbers") if type(least) is int else ((int, float), "numbers")
         is_pair = len(values) == 2 and all(type(value) in kinds for value in values)
         if not is_pair or not least <= values[0] <= values[1] <= most or values[1] == math.inf:
-            limits = f"{what} from {least} to {most}" if most < math.inf else f"finite {what} from {least}"
+            limits = f"{noun} from {least} to {most}" if most < math.inf else f"finite {noun} from {least}"
             raise LevelError(
                 f"generator: {name} from {' to '.join(map(str, values))}; expected {limits}, the lowest first"
             )

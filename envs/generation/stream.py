@@ -107,15 +107,15 @@ def _button_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
 
 def _search_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
     """Return whether each draft passes the filters of lengths, coins, ratio and slack [n]."""
-    level = properties(compiled(drafts, config))
-    k = level.num_lengths
+    result = properties(compiled(drafts, config))
+    k = result.num_lengths
     passes = _within(k, config.lengths)
-    passes &= level.with_coin >= (k if config.coin_in_every_length else 1)
+    passes &= result.with_coin >= (k if config.coin_in_every_length else 1)
     if config.ratio is not None:
-        passes &= _within(level.ratio, config.ratio)
+        passes &= _within(result.ratio, config.ratio)
     if config.slack is not None:
-        padding = torch.arange(level.slack.shape[-1]) >= k.unsqueeze(-1)
-        passes &= (_within(level.slack, config.slack) | padding).all(-1)
+        padding = torch.arange(result.slack.shape[-1]) >= k.unsqueeze(-1)
+        passes &= (_within(result.slack, config.slack) | padding).all(-1)
     return passes
 
 

@@ -35,6 +35,8 @@ TEXT_WIDTH = 100
 
 
 class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence."""
+
     def error(self, message: str) -> NoReturn:
         """Exit with one sentence, without the usage."""
         self.exit(2, f"{self.prog}: {message}\n")
