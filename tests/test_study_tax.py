@@ -6,9 +6,10 @@ from omegaconf import OmegaConf
 
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import train
+from drest_torch.statistics.hitting_times import hitting_times, moving_average
 from drest_torch.studies.study import Finished, all_studies
 from drest_torch.studies.tax import study as tax
-from drest_torch.studies.tax.study import Agents, Case, Tax, hitting_times, moving_average
+from drest_torch.studies.tax.study import Agents, Case, Tax
 from tests.helpers.studies import composed_study
 
 EPISODES = np.arange(6) * 10

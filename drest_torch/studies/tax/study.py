@@ -18,6 +18,7 @@ from drest_torch.report.blocks import Block, Details, Gallery, Items, Plot, Sect
 from drest_torch.report.plots import THREE_ABREAST, Curves, training_plot
 from drest_torch.report.style import Style
 from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio
+from drest_torch.statistics.hitting_times import hitting_times, moving_average
 from drest_torch.studies.clock_pairs import REWARDS
 from drest_torch.studies.study import Finished, Quote, Report, StudyConfig
 from envs.levels import world
@@ -106,33 +107,6 @@ def _job(cfg: Any, name: str, clock: str, reward: str, suffix: str = "", **chang
 
 
 # ---------------------------------------------------------------------------------------------- times
-
-
-def moving_average(values: np.ndarray, window: int) -> np.ndarray:
-    """[T, A] the mean of each evaluation and as many before as after it; at both ends of as many as there are.
-
-    Not of the last ones only: such an average comes late, for both rewards by the same time, and that would
-    draw the ratio of two times towards 1.
-    """
-    last = len(values) - 1
-    reach = [min(window // 2, place, last - place) for place in range(last + 1)]
-    return np.stack([values[place - each : place + each + 1].mean(0, dtype=float) for place, each in enumerate(reach)])
-
-
-def hitting_times(
-    episodes: np.ndarray, usefulness: np.ndarray, mark: np.ndarray | float, *, window: int, for_good: bool = True
-) -> np.ndarray:
-    """[A] mini-episodes until the moving average of usefulness [T, A] is at least the agent's mark; never is inf.
-
-    Until it is so for good: an agent that first learns the shorter trajectory and later changes to the longer
-    one loses usefulness on the way, and can be relied on only then. Or, with ``for_good=False``, until it is so
-    for the first time. A mark of 0 is that of an agent that never becomes useful, and is never reached.
-    """
-    mark = np.broadcast_to(mark, usefulness.shape[1:])
-    reached = (moving_average(usefulness, window) >= mark) & (mark > 0)
-    if for_good:
-        reached = np.logical_and.accumulate(reached[::-1])[::-1]
-    return np.where(reached.any(0), np.asarray(episodes, float)[reached.argmax(0)], np.inf)
 
 
 @dataclass(frozen=True)
