@@ -110,7 +110,8 @@ def test_a_run_on_a_level_is_evaluated_on_it_and_on_worlds_that_it_has_not_seen(
     result = unseen.train(job.spec, tmp_path / "run")
     sets = result.numbers["sets"]
     assert list(sets) == ["paper", "train"]  # there are no test levels of one world
-    assert (sets["train"]["levels"], sets["paper"]["levels"], sets["paper"]["left_out"]) == (1, 8, 1)  # the world itself is one of the nine
+    # The world that it was trained on is one of the paper's nine.
+    assert (sets["train"]["levels"], sets["paper"]["levels"], sets["paper"]["left_out"]) == (1, 8, 1)
     assert result.arrays["train/usefulness"].shape == (1,)
     assert result.numbers["worst"] == []
 
