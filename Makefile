@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 # A worker for each core, and one thread for each: the tensors are small. One after the other: PYTEST_ARGS=
 PYTEST_ARGS ?= -n auto
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help install train test test-slow test-all lint check format bench clean

@@ -9,10 +9,12 @@ from algos.base import CriticConfig, SampledLearner
 
 @dataclass
 class Config(CriticConfig):
-    pass
+    """The settings of A2C."""
 
 
 class A2C(SampledLearner):
+    """A2C: the log-probability of each action times its advantage."""
+
     needs_critic = True
 
 

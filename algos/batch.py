@@ -1,9 +1,9 @@
-"""What an algorithm learns from: whole mini-episodes, N steps of M of them.
+"""The data that algorithms learn from: N steps of M whole mini-episodes, or levels with their exact outcome.
 
-Many steps are taken in the same state, above all where a group of slots plays the same level. A `Batch` holds
-observations once for each of the U distinct inputs of the policy, and the networks run on those alone. A
-`LockstepBatch` has every slot in every tick instead, in shapes that never change, and can hold the mini-episodes of
-several agents. An `ExactBatch` is levels whose outcome is known in closed form.
+Many steps are taken in the same state, above all where a group of slots plays the same level. A `Batch` therefore
+stores each of the U distinct inputs of the policy once, and the networks run on those alone. A `LockstepBatch` holds
+every slot in every tick instead: its shapes never change, and it can hold the mini-episodes of several agents. An
+`ExactBatch` holds levels whose outcome is known in closed form.
 """
 
 from __future__ import annotations
@@ -15,48 +15,49 @@ import torch
 from torch import Tensor
 
 from algos.generators import Draws
+from drest_torch.reward import Reward
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Steps stand in the order they were played: tick by tick, round by round (``blocks``)."""
+    """The steps of whole mini-episodes in the order of play: tick by tick, round by round (``blocks``)."""
 
     observation: Tensor
     """[U, *shape] distinct observations"""
     noise: Tensor | None
-    """[U, n] the policy's private noise there"""
+    """[U, n] the private bits that belong to each observation"""
     seen: Tensor
-    """[N] index among the distinct observations"""
+    """[N] index of the step's observation among the distinct ones"""
     action: Tensor
     """[N]"""
     log_prob: Tensor
-    """[N] of the action when it was taken"""
+    """[N] log-probability of the action when it was taken"""
     episode: Tensor
-    """[N] the step's mini-episode"""
+    """[N] index of the step's mini-episode"""
     ended: Tensor
-    """[N] whether the mini-episode ended with it"""
+    """[N] whether the mini-episode ended with the step"""
     blocks: list[int]
     """number of steps of each block; the steps of one block belong to different slots"""
     slots: int
-    """mini-episode m was played by slot m % slots in round m // slots"""
+    """number of slots; slot m % slots played mini-episode m in round m // slots"""
     group_size: int
-    """so many slots beside each other play one level; minibatches are made of whole groups"""
+    """number of neighbouring slots that play one level; minibatches consist of whole groups"""
     reward: Tensor
-    """[M] paid for the mini-episode, at its end"""
+    """[M] reward of the mini-episode, paid at its end"""
     context: Tensor
-    """[M, F] what is known of the meta-episode when the mini-episode starts; for the critic alone"""
+    """[M, F] features of the meta-episode at the start of the mini-episode; for the critic alone"""
 
     played: Tensor | None = None
     """[N] whether the step was taken at all; None: all were"""
     agents: int = 1
-    """A; slots and groups are the agents' in turn, equally many each"""
+    """A; the slots of the first agent come first, then those of the second, and so on, equally many for each"""
 
     def __len__(self) -> int:
         return len(self.action)
 
     @property
     def steps(self) -> int:
-        """Steps that were taken."""
+        """Return the number of steps that were taken."""
         return len(self)
 
     @property
@@ -68,14 +69,15 @@ class Batch:
         return self.slots // self.group_size
 
     def step_group(self) -> Tensor:
-        """[N] the group of slots that each step belongs to."""
+        """Return the group of slots of each step [N]."""
         return self.episode % self.slots // self.group_size
 
     def step_reward(self) -> Tensor:
-        """[N] rewards where they are paid."""
+        """Return the reward of each step [N]: that of its mini-episode at the last step, else 0."""
         return self.reward[self.episode] * self.ended
 
     def whole(self) -> Part:
+        """Return all steps as one part."""
         return Part(
             steps=torch.arange(len(self), device=self.action.device),
             observation=self.observation,
@@ -86,7 +88,7 @@ class Batch:
         )
 
     def parts(self, count: int, draws: Draws) -> Iterator[Part]:
-        """Split it by its groups into so many random parts; what is empty is left out."""
+        """Yield ``count`` random parts of whole groups; skip parts that are empty."""
         groups = self.num_groups // self.agents
         first = torch.arange(self.agents, device=self.action.device).unsqueeze(-1) * groups
         order = draws.order(groups) + first
@@ -96,17 +98,17 @@ class Batch:
                 yield self.part(chosen)
 
     def part(self, groups: Tensor) -> Part:
-        """The steps of these groups [A, g]."""
+        """Return the steps of these groups [A, g]."""
         chosen = torch.zeros(self.num_groups, dtype=torch.bool, device=groups.device)
         chosen[groups] = True
         steps = chosen[self.step_group()].nonzero().squeeze(-1)
-        met = torch.zeros(len(self.observation), dtype=torch.bool, device=steps.device)
-        met[self.seen[steps]] = True
+        used = torch.zeros(len(self.observation), dtype=torch.bool, device=steps.device)
+        used[self.seen[steps]] = True
         return Part(
             steps=steps,
-            observation=self.observation[met],
-            noise=None if self.noise is None else self.noise[met],
-            seen=(met.cumsum(0) - 1)[self.seen[steps]],
+            observation=self.observation[used],
+            noise=None if self.noise is None else self.noise[used],
+            seen=(used.cumsum(0) - 1)[self.seen[steps]],
             action=self.action[steps],
             context=self._context(steps),
         )
@@ -117,8 +119,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class LockstepBatch(Batch):
-    """Blocks are of all slots, and every step has an observation of its own; of some it is known that they were not
-    ``played``, because the slot's mini-episode had ended before."""
+    """A batch in which every block holds all slots and every step has its own observation.
+
+    A slot whose mini-episode has ended still has steps in the blocks that follow; ``played`` is False for these.
+    """
 
     @property
     def steps(self) -> int:
@@ -147,22 +151,22 @@ class LockstepBatch(Batch):
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the steps of a batch, with the observations they were taken at; those of one agent stand together."""
+    """Some steps of a batch with their observations, agent by agent."""
 
     steps: Tensor
     """[n] indices into the batch"""
     observation: Tensor
     noise: Tensor | None
     seen: Tensor | None
-    """[n] index among the observations; None: each step has its own"""
+    """[n] index of the step's observation; None: each step has its own"""
     action: Tensor
     context: Tensor | None
     played: Tensor | None = None
-    """[n] as in the batch"""
+    """[n] whether the step was taken at all; None: all were"""
     agents: int = 1
 
     def evaluate(self, policy: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
-        """Log-probability of each step's action, and the policy's entropy there, both [n]."""
+        """Return the log-probability of each step's action and the entropy of the policy at the step, both [n]."""
         log_probs = policy(self.observation, self.noise).log_softmax(-1)
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         if self.seen is None:
@@ -171,15 +175,15 @@ class Part:
         return log_probs.reshape(-1)[flat], entropy[self.seen]
 
     def value(self, critic: Callable[..., Tensor]) -> Tensor:
-        """The critic's value of each step's state [n]."""
+        """Return the critic's value of each step's state [n]."""
         if self.context is None or self.seen is None:
-            found = critic(self.observation, self.noise, self.context)
-            return found if self.seen is None else found[self.seen]
+            values = critic(self.observation, self.noise, self.context)
+            return values if self.seen is None else values[self.seen]
         noise = None if self.noise is None else self.noise[self.seen]
         return critic(self.observation[self.seen], noise, self.context)
 
     def mean(self, value: Tensor) -> Tensor:
-        """[A] mean of [n] numbers over each agent's steps."""
+        """Return the mean [A] of [n] numbers over the steps of each agent."""
         value = value.reshape(self.agents, -1)
         if self.played is None:
             return value.mean(-1)
@@ -187,7 +191,7 @@ class Part:
         return (value * played).sum(-1) / played.sum(-1).clamp_min(1)
 
     def spread(self, value: Tensor) -> Tensor:
-        """[A] standard deviation of [n] numbers over each agent's steps."""
+        """Return the standard deviation [A] of [n] numbers over the steps of each agent."""
         if self.played is None:
             return value.reshape(self.agents, -1).std(-1)
         played = self.played.reshape(self.agents, -1)
@@ -195,7 +199,7 @@ class Part:
         return ((squares * played).sum(-1) / (played.sum(-1) - 1).clamp_min(1)).sqrt()
 
     def each(self, of_agent: Tensor) -> Tensor:
-        """[n] for each step the number of its agent, given [A]."""
+        """Return for each step the number of its agent: [n] from [A]."""
         return of_agent.repeat_interleave(len(self.steps) // self.agents, output_size=len(self.steps))
 
 
@@ -206,23 +210,25 @@ class ExactBatch:
     states: int
     """N"""
     explore: Callable[[Callable[[Tensor], Tensor], float], tuple[Tensor, Tensor]]
-    """a policy (observations → logits) and a probability → indices [V] of the states that the policy comes to with
-    more than this probability, and its logits there [V, A]"""
+    """a policy (observations → logits) and a probability p → indices [V] of the states that the policy reaches with a
+    probability above p, and its logits there [V, A]"""
     everywhere: Callable[[Callable[[Tensor], Tensor]], Tensor]
     """a policy → its logits in all states [N, A]"""
     observe: Callable[[Tensor], Tensor]
     """indices of states [n] → their observations [n, *shape]"""
     outcome: Callable[[Tensor], tuple[Tensor, Tensor]]
-    """action probabilities [Z, N, A] under Z settings of private noise, all as likely → P(L = l), and that times
-    E[C | L = l], each [B, K]"""
+    """action probabilities [Z, N, A] under Z equally likely settings of the private bits → P(L = l), and
+    P(L = l) · E[C | L = l], each [B, K]"""
     visits: Callable[[Tensor], Tensor]
-    """action probabilities [N, A] → how likely a mini-episode is to come to each state [N]"""
+    """action probabilities [N, A] → the probability that a mini-episode reaches each state [N]"""
     best_return: Tensor
     """[B, K] m(l)"""
     num_lengths: Tensor
     """[B] k"""
+    reward: Reward
+    """the rule that pays mini-episodes"""
 
 
 def sample(logits: Tensor, uniform: Tensor) -> Tensor:
-    """Draw one action a row: the largest logit after adding Gumbel noise, made of numbers from 0 to 1."""
+    """Sample one action per row: the largest logit after adding Gumbel noise, computed from ``uniform`` in [0, 1)."""
     return (logits - (-uniform.clamp_min(1e-20).log()).log()).argmax(-1)

@@ -1,4 +1,4 @@
-"""Random numbers for agents that train side by side: each draws its own, as it would alone."""
+"""Random numbers for agents that train side by side: each has its own generator and gets the numbers it gets alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Draws:
-    """One generator for each of A agents; results are those of the first agent, then those of the second, and so on."""
+    """The generators of A agents; results hold the numbers of the first agent, then those of the second, and so on."""
 
     def __init__(self, generators: Sequence[torch.Generator]) -> None:
         self.generators = list(generators)
@@ -17,6 +17,7 @@ class Draws:
 
     @classmethod
     def of(cls, source: Draws | torch.Generator) -> Draws:
+        """Return ``source`` as `Draws`: a single generator is that of a single agent."""
         return source if isinstance(source, Draws) else cls([source])
 
     @property
@@ -24,30 +25,30 @@ class Draws:
         return len(self.generators)
 
     def uniform(self, count: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """[count, *shape] numbers from 0 to 1; ``count`` is of all agents together."""
-        each = count // self.agents
+        """Sample numbers in [0, 1) of shape [count, *shape]; ``count`` is the total over all agents."""
+        share = count // self.agents
 
-        def draw(generator: torch.Generator) -> Tensor:
-            return torch.rand(each, *shape, generator=generator, device=self.device, dtype=dtype)
+        def sample(generator: torch.Generator) -> Tensor:
+            return torch.rand(share, *shape, generator=generator, device=self.device, dtype=dtype)
 
-        return self._joined(draw)
+        return self._joined(sample)
 
     def order(self, count: int) -> Tensor:
-        """[A, count] for each agent the numbers below ``count`` in random order."""
-        return self._joined(lambda each: torch.randperm(count, generator=each, device=self.device)).unflatten(
-            0, (self.agents, count)
-        )
+        """Sample a permutation of the numbers below ``count`` for each agent: [A, count]."""
+        orders = self._joined(lambda generator: torch.randperm(count, generator=generator, device=self.device))
+        return orders.unflatten(0, (self.agents, count))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Where the generators stand."""
+        """Return the states of the generators."""
         states = [generator.get_state() for generator in self.generators]
         return {"generator": states[0] if self.agents == 1 else torch.stack(states)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Set the states of the generators to what `tensors` returned."""
         states = tensors["generator"].reshape(self.agents, -1)
         for generator, state in zip(self.generators, states, strict=True):
-            generator.set_state(state.clone())  # it reads from the beginning of a tensor's storage
+            generator.set_state(state.clone())  # set_state reads from the beginning of a tensor's storage
 
-    def _joined(self, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
-        drawn = [draw(generator) for generator in self.generators]
-        return drawn[0] if len(drawn) == 1 else torch.cat(drawn)
+    def _joined(self, sample: Callable[[torch.Generator], Tensor]) -> Tensor:
+        samples = [sample(generator) for generator in self.generators]
+        return samples[0] if len(samples) == 1 else torch.cat(samples)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from omegaconf import MISSING
 from torch import Tensor
 
 from algos.base import CriticConfig, SampledLearner
+from drest_torch.limits import limited
 
 
 @dataclass
 class Config(CriticConfig):
-    epochs: int = MISSING
-    clip: float = MISSING
+    """The settings of PPO."""
+
+    epochs: int = limited(at_least=1)
+    clip: float = limited(above=0, finite=False)
 
 
 class PPO(SampledLearner):
+    """PPO with the clipped objective."""
+
     needs_critic = True
 
     @property
@@ -35,7 +39,7 @@ class PPO(SampledLearner):
 
 
 def clipped_objective(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """min(r A, clip(r, 1 − ε, 1 + ε) A) for r = π(a|s) / π_old(a|s)."""
+    """Return min(r A, clip(r, 1 − ε, 1 + ε) A) for r = π(a|s) / π_old(a|s)."""
     ratio = log_ratio.exp()
     return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
 

@@ -1,13 +1,13 @@
 """The paper's algorithm: REINFORCE (Williams 1992) on a table with a row of logits for each observation.
 
-Mini-episodes are played ε-greedily, one after the other, and the table learns from each at once: every
-step's logits move along the gradient of the log-probability of its action, times the discounted reward
-from that step on. As in the paper, as far as it can be told, the gradient is the softmax policy's although
-the ε-greedy policy plays; `gradient=behaviour` takes that of the policy that plays.
+Mini-episodes are played ε-greedily, one after the other, with an update after each: the logits of every step move along
+the gradient of the log-probability of its action, times the discounted reward from that step on. The gradient is that
+of the softmax policy although the ε-greedy policy plays, as in the paper, as far as its text tells.
+`gradient=behaviour` uses the gradient of the policy that plays.
 
-Coins are divided by the m of the length that the mini-episode turns out to have, also those taken before
-that was decided. As later actions are not credited with earlier coins, the update is then not quite the
-gradient of the expected return; where no coin can be had before the choice of length, it is.
+Coins are divided by the m of the length that the mini-episode has in the end, even if they were collected before the
+choice of that length. Later actions are not credited with earlier coins, so the update is then not exactly the gradient
+of the expected return. It is where no coin can be collected before the choice of length.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from omegaconf import MISSING
 from torch import Tensor, nn
 
 from algos.base import Learner
-from algos.networks.mlp import Size
-from algos.networks.symmetric import Symmetries
+from algos.networks.base import Size, Symmetries
 from algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
+from drest_torch.limits import limited
+from drest_torch.reward import Reward
 
 GRADIENTS = ("softmax", "behaviour")
 
 
 def _keep_torchs_threads() -> None:
-    """Start numba's threads now and set torch's number back: starting them sets it to the number of cores."""
+    """Start numba's threads and restore torch's number of threads, which their start sets to the number of cores."""
     threads = torch.get_num_threads()
     numba.get_num_threads()
     torch.set_num_threads(threads)
@@ -43,33 +44,31 @@ _keep_torchs_threads()
 
 @dataclass
 class Schedule:
-    """How a table is trained."""
+    """The settings of a table's training that change during the run, and its kind of gradient."""
 
-    lr: float = MISSING
-    lr_end: float = MISSING
-    epsilon: float = MISSING
-    epsilon_end: float = MISSING
-    decay_episodes: int = MISSING
-    random_episodes: int = MISSING
-    gradient: str = MISSING
+    lr: float = limited(above=0)
+    lr_end: float = limited(above=0)
+    epsilon: float = limited(above=0, at_most=1)
+    epsilon_end: float = limited(above=0, at_most=1)
+    decay_episodes: int = limited(at_least=1)
+    random_episodes: int = limited(at_least=0)
+    gradient: str = limited(choices=GRADIENTS)
     discount_bumps: bool = MISSING
 
 
 @dataclass
 class Config(Schedule):
+    """The settings of tabular training."""
+
     name: str = MISSING
-    observation: str = MISSING
-    noise: int = MISSING
-    counting: str = MISSING
-    episodes_at_start: int | None = MISSING
-    episodes: int = MISSING
+    episodes: int = limited(at_least=1)
 
 
 class TablePolicy(nn.Module):
-    """Logits of the actions from observations [x, y, c…, b…], looked up.
+    """A table of action logits with a row for each observation [x, y, c…, b…].
 
-    The row of an observation is its cell, counted row by row, then a bit for each coin and button: 1 once
-    it is taken.
+    The index of a row is the cell, counted row by row, followed by a bit for each coin and button, which is 1 once the
+    object is taken.
     """
 
     noise = 0
@@ -86,13 +85,14 @@ class TablePolicy(nn.Module):
         return self.logits[self.row(observation)]
 
     def row(self, observation: Tensor) -> Tensor:
-        seen = observation.long()
-        taken = ((1 - seen[:, 2:]) << self._bits).sum(-1)
-        return (seen[:, 1] * self.width + seen[:, 0] << self.num_objects) | taken
+        """Return the row of each observation [n]."""
+        numbers = observation.long()
+        taken = ((1 - numbers[:, 2:]) << self._bits).sum(-1)
+        return (numbers[:, 1] * self.width + numbers[:, 0] << self.num_objects) | taken
 
 
 class Tabular(Learner):
-    """One agent of `algos.tabular_kernel`, as a learner among the others."""
+    """The learner of one agent of `algos.tabular_kernel`."""
 
     learns_from = "world"
     policy: TablePolicy
@@ -104,7 +104,7 @@ class Tabular(Learner):
         return TablePolicy(observation.width, observation.height, observation.num_objects)
 
     def begin(self, worlds: Worlds, rules: Rules) -> None:
-        """The world to play in, and the rules to play by."""
+        """Set the world and the rules, and start with the state of a new agent."""
         (generator,) = self.draws.generators
         seed = torch.randint(1 << 62, (1,), generator=generator).numpy()
         self._worlds, self._rules = worlds, rules
@@ -112,7 +112,7 @@ class Tabular(Learner):
         self.state = state._replace(logits=self.policy.logits.unsqueeze(0).numpy())
 
     def update(self, episodes: int) -> dict[str, Tensor]:
-        """Play so many mini-episodes, with an update after each."""
+        """Play ``episodes`` mini-episodes and learn from each; return the metrics of the update."""
         cut_off = int(self.state.cut_off[0])
         play(self._worlds, self._rules, self.state, episodes)
         logits = self.policy.logits.log_softmax(-1)
@@ -128,10 +128,10 @@ class Tabular(Learner):
 
 
 def schedule(config: Schedule, played: int) -> tuple[float, float]:
-    """The learning rate and ε after so many mini-episodes, as `algos.tabular_kernel` computes them."""
-    done = min(max(played - config.random_episodes, 0) / config.decay_episodes, 1.0)
+    """Return the learning rate and ε after ``played`` mini-episodes, as `algos.tabular_kernel` computes them."""
+    progress = min(max(played - config.random_episodes, 0) / config.decay_episodes, 1.0)
     lr, epsilon = (
-        start ** (1 - done) * end**done
+        start ** (1 - progress) * end**progress
         for start, end in ((config.lr, config.lr_end), (config.epsilon, config.epsilon_end))
     )
     return lr, 1.0 if played < config.random_episodes else epsilon
@@ -140,33 +140,35 @@ def schedule(config: Schedule, played: int) -> tuple[float, float]:
 def rules_for(
     agents: int,
     config: Schedule,
-    divisor: Sequence[float],
+    reward: Reward,
     *,
-    lam: float,
-    gamma: float,
-    episodes_per_meta: int,
-    clip: float | None = None,
+    num_lengths: int,
+    divisor: Sequence[float],
     learns_divisor: bool = False,
 ) -> Rules:
-    """Agents that differ in nothing but their streams, all on level 0."""
+    """Return the rules of agents that differ only in their streams, all on level 0, which has k lengths.
 
-    def each(value: Any, kind: type = float) -> np.ndarray:
+    ``divisor`` holds the number that coins are divided by, for each length; `Reward.divide_by_best` has no effect here.
+    """
+
+    def repeat(value: Any, kind: type = float) -> np.ndarray:
         return np.repeat(np.array([value], kind), agents, 0)
 
     return Rules(
-        level=each(0, int),
-        lam=each(lam),
-        gamma=each(gamma),
-        discount_bumps=each(config.discount_bumps, bool),
-        episodes_per_meta=each(episodes_per_meta, int),
-        divisor=each(list(divisor)),
-        learns_divisor=each(learns_divisor, bool),
-        clip=each(math.inf if clip is None else clip),
-        lr=each([config.lr, config.lr_end]),
-        epsilon=each([config.epsilon, config.epsilon_end]),
-        decay_episodes=each(config.decay_episodes, int),
-        random_episodes=each(config.random_episodes, int),
-        behaviour_gradient=each(config.gradient == "behaviour", bool),
+        level=repeat(0, int),
+        lam=repeat(reward.lam),
+        normaliser=repeat(reward.normaliser(num_lengths)),
+        gamma=repeat(reward.gamma),
+        discount_bumps=repeat(config.discount_bumps, bool),
+        episodes_per_meta=repeat(reward.episodes_per_meta, int),
+        divisor=repeat(list(divisor)),
+        learns_divisor=repeat(learns_divisor, bool),
+        clip=repeat(math.inf if reward.clip is None else reward.clip),
+        lr=repeat([config.lr, config.lr_end]),
+        epsilon=repeat([config.epsilon, config.epsilon_end]),
+        decay_episodes=repeat(config.decay_episodes, int),
+        random_episodes=repeat(config.random_episodes, int),
+        behaviour_gradient=repeat(config.gradient == "behaviour", bool),
     )
 
 

@@ -1,7 +1,11 @@
-"""REINFORCE on tables of logits, compiled: many agents at once, each with a level, a reward and a stream of its own.
+"""REINFORCE on tables of logits, compiled: many agents at once, each with its own level, reward and random stream.
 
-What becomes of an agent follows from its rules and its stream alone, however many others are trained
-beside it.
+The result of an agent depends on its rules and its stream alone, not on the agents that train beside it.
+
+The kernel has its own counting and paying, because compiled code cannot call `drest_torch.reward`; tests/test_reward.py
+ties the two on random histories. It pays each coin when it is collected, so its clip limits the reward of a coin, where
+`Reward.clip` limits that of a mini-episode. A discount larger than any float makes logits that are not finite, which
+`drest_torch.evaluation.tabular.check_finite` refuses.
 """
 
 from __future__ import annotations
@@ -13,87 +17,87 @@ from numba import njit, prange
 
 NUM_ACTIONS = 4
 LONGEST = 4096
-"""Steps of a mini-episode at most: on a clock that counts moves a policy can bump into walls for ever. A
-mini-episode that is cut off here is neither learned from nor counted among the lengths."""
+"""The limit of steps of a mini-episode: on a clock that counts moves a policy can bump into walls for ever. A
+mini-episode that is cut off at this limit is neither learned from nor counted among the lengths."""
 
 
 class Worlds(NamedTuple):
-    """Levels as numbered rows of a table: B levels, R rows, K lengths. A row is a state without its time."""
+    """The transition tables of B levels with R rows and K lengths. A row is a state without its time."""
 
     target: np.ndarray
     """[B, R, 4] the row that an action leads to."""
     coin: np.ndarray
-    """[B, R, 4] value of the coin that it collects."""
+    """[B, R, 4] the value of the coin that the action collects."""
     ticks: np.ndarray
-    """[B, R, 4] time that it takes: 1, or 0 for a bump that is free."""
+    """[B, R, 4] the time that the action takes: 1, or 0 for a free bump."""
     delay: np.ndarray
-    """[B, R, 4] time that it adds, if the button works."""
+    """[B, R, 4] the time that the action adds if the button works."""
     chance: np.ndarray
-    """[B, R, 4] chance with which that button works."""
+    """[B, R, 4] the chance that this button works."""
     start: np.ndarray
     """[B] the row at the start."""
     shutdown: np.ndarray
-    """[B] time left at the start."""
+    """[B] the time left at the start."""
     column: np.ndarray
-    """[B, T + 1] the number of a trajectory-length among the level's lengths."""
-    num_lengths: np.ndarray
-    """[B] k."""
+    """[B, T + 1] the index of a trajectory-length among the level's lengths."""
 
 
 class Rules(NamedTuple):
-    """What each of A agents is told."""
+    """The levels, rewards and schedules of A agents."""
 
     level: np.ndarray
-    """[A] the level that it plays."""
+    """[A] the level that the agent plays."""
     lam: np.ndarray
     """[A] λ; 1 for the default reward."""
+    normaliser: np.ndarray
+    """[A] k in the normalising factor λ^(−(i−1)/k)."""
     gamma: np.ndarray
     """[A] γ."""
     discount_bumps: np.ndarray
-    """[A] whether a bump that takes no time costs its factor of γ all the same, in the return learned from."""
+    """[A] whether a bump that takes no time still costs a factor of γ in the return that the agent learns from."""
     episodes_per_meta: np.ndarray
     """[A] E."""
     divisor: np.ndarray
-    """[A, K] what coins are divided by, given the length: m(l), or whatever stands in for it."""
+    """[A, K] the number that coins are divided by, given the length: m(l) or a substitute."""
     learns_divisor: np.ndarray
-    """[A] whether the largest return seen so far given the length stands in for m(l)."""
+    """[A] whether the largest return so far given the length replaces m(l)."""
     clip: np.ndarray
     """[A] the largest reward of a coin."""
     lr: np.ndarray
     """[A, 2] learning rate at the start and at the end of the schedule."""
     epsilon: np.ndarray
-    """[A, 2] the same of ε, the chance that an action is drawn uniformly."""
+    """[A, 2] ε, the chance that an action is sampled uniformly, at the start and at the end of the schedule."""
     decay_episodes: np.ndarray
-    """[A] mini-episodes over which both fall exponentially; then they stay."""
+    """[A] mini-episodes over which both fall exponentially; then they are constant."""
     random_episodes: np.ndarray
-    """[A] mini-episodes before that with ε = 1."""
+    """[A] mini-episodes with ε = 1 before the decay."""
     behaviour_gradient: np.ndarray
-    """[A] whether the gradient is that of the ε-greedy policy, which plays, and not of the softmax policy."""
+    """[A] whether the gradient is that of the ε-greedy policy, which plays, instead of the softmax policy."""
 
 
 class State(NamedTuple):
-    """Where A agents stand. `play` takes it on, in place."""
+    """The state of A agents, which `play` changes in place."""
 
     logits: np.ndarray
     """[A, R, 4]"""
     stream: np.ndarray
-    """[A] where the agent's random numbers are, as int64."""
+    """[A] the state of the agent's random stream, as int64."""
     played: np.ndarray
-    """[A] mini-episodes."""
+    """[A] mini-episodes played."""
     steps: np.ndarray
     """[A] environment steps."""
     cut_off: np.ndarray
     """[A] mini-episodes that were cut off."""
     in_meta: np.ndarray
-    """[A] i − 1, the mini-episodes of the meta-episode so far."""
+    """[A] i − 1, the mini-episodes so far in the current meta-episode."""
     chosen_before: np.ndarray
-    """[A, K] N, how often each length was chosen in it."""
+    """[A, K] N, how often each length was chosen in the current meta-episode."""
     best_seen: np.ndarray
     """[A, K] the largest return so far given each length."""
 
 
 def new_state(seeds: np.ndarray, rows: int, lengths: int) -> State:
-    """Agents that know nothing, each with the stream of its seed."""
+    """Return the state of untrained agents, each with the stream of its seed."""
     agents = len(seeds)
 
     def zeros(*shape: int) -> np.ndarray:
@@ -105,15 +109,15 @@ def new_state(seeds: np.ndarray, rows: int, lengths: int) -> State:
 
 
 def _mix(z: np.ndarray) -> np.ndarray:
-    """Neighbouring seeds to streams that have nothing to do with each other (the finaliser of MurmurHash3)."""
+    """Map neighbouring seeds to unrelated streams (with the finaliser of MurmurHash3)."""
     z = (z ^ (z >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     z = (z ^ (z >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
     return z ^ (z >> np.uint64(33))
 
 
-@njit(parallel=True, cache=True, nogil=True)  # without the GIL: a process that is to end need not wait for it
+@njit(parallel=True, cache=True, nogil=True)  # without the GIL, so that a process can end without waiting for it
 def play(worlds: Worlds, rules: Rules, state: State, episodes: int) -> None:
-    """Every agent plays so many mini-episodes and learns from each."""
+    """Play ``episodes`` mini-episodes with every agent and let it learn from each."""
     for agent in prange(len(rules.level)):
         scratch = _Scratch(
             np.empty(LONGEST, np.int64),
@@ -134,15 +138,16 @@ class _Scratch(NamedTuple):
     action: np.ndarray
     coin: np.ndarray
     discount: np.ndarray
-    """Of what follows."""
+    """The factor of the return that follows."""
     weight: np.ndarray
-    """The gradient's factor: 1, or softmax policy ÷ ε-greedy policy × (1 − ε)."""
+    """The factor of the gradient: 1, or softmax policy ÷ ε-greedy policy × (1 − ε)."""
     chance: np.ndarray
-    """[., 4] the softmax policy."""
+    """[., 4] the probabilities of the softmax policy."""
 
 
 @njit
 def _mini_episode(worlds: Worlds, rules: Rules, state: State, agent: int, steps: _Scratch) -> None:
+    """Play one mini-episode and learn from it, unless it is cut off."""
     level, gamma = rules.level[agent], rules.gamma[agent]
     lr, epsilon = _scheduled(rules, agent, state.played[agent])
     logits = state.logits[agent]
@@ -150,7 +155,7 @@ def _mini_episode(worlds: Worlds, rules: Rules, state: State, agent: int, steps:
     while left > 0 and count < LONGEST:
         chance = steps.chance[count]
         _softmax(logits[row], chance)
-        action = _draw(chance, epsilon, state.stream, agent)
+        action = _sample(chance, epsilon, state.stream, agent)
         coin = worlds.coin[level, row, action]
         steps.row[count], steps.action[count], steps.coin[count] = row, action, coin
         ticks = worlds.ticks[level, row, action]
@@ -172,16 +177,16 @@ def _mini_episode(worlds: Worlds, rules: Rules, state: State, agent: int, steps:
     if left > 0:
         state.cut_off[agent] += 1
         return
-    paid = _discount_over_divisor(worlds, rules, state, agent, worlds.column[level, tick], total)
-    _learn(logits, steps, count, lr, paid, rules.clip[agent])
+    factor = _discount_over_divisor(rules, state, agent, worlds.column[level, tick], total)
+    _learn(logits, steps, count, lr, factor, rules.clip[agent])
 
 
 @njit
-def _discount_over_divisor(worlds: Worlds, rules: Rules, state: State, agent: int, length: int, total: float) -> float:
-    """λ^(N − (i−1)/k) ÷ m for the mini-episode that has just ended, which is counted then."""
+def _discount_over_divisor(rules: Rules, state: State, agent: int, length: int, total: float) -> float:
+    """Return λ^(N − (i−1)/k) ÷ m for the mini-episode that has just ended, and update the counts."""
     state.best_seen[agent, length] = max(state.best_seen[agent, length], total)
     divisor = state.best_seen[agent, length] if rules.learns_divisor[agent] else rules.divisor[agent, length]
-    exponent = state.chosen_before[agent, length] - state.in_meta[agent] / worlds.num_lengths[rules.level[agent]]
+    exponent = state.chosen_before[agent, length] - state.in_meta[agent] / rules.normaliser[agent]
     state.chosen_before[agent, length] += 1
     state.in_meta[agent] += 1
     if state.in_meta[agent] == rules.episodes_per_meta[agent]:
@@ -191,30 +196,31 @@ def _discount_over_divisor(worlds: Worlds, rules: Rules, state: State, agent: in
 
 
 @njit
-def _learn(logits: np.ndarray, steps: _Scratch, count: int, lr: float, paid: float, clip: float) -> None:
-    """One step of gradient ascent on Σ_t G_t log π(a_t), G_t the discounted reward from step t on."""
+def _learn(logits: np.ndarray, steps: _Scratch, count: int, lr: float, factor: float, clip: float) -> None:
+    """Make one step of gradient ascent on Σ_t G_t log π(a_t), where G_t is the discounted reward from step t on."""
     to_go = 0.0
     for step in range(count - 1, -1, -1):
-        # No coin is paid 0 also where the discount is too large for a float.
-        reward = min(paid * steps.coin[step], clip) if steps.coin[step] > 0.0 else 0.0
+        # A step without a coin is paid 0 even if the factor is infinite.
+        reward = min(factor * steps.coin[step], clip) if steps.coin[step] > 0.0 else 0.0
         to_go = reward + steps.discount[step] * to_go
-        by = lr * steps.weight[step] * to_go
+        change = lr * steps.weight[step] * to_go
         for action in range(NUM_ACTIONS):
-            logits[steps.row[step], action] -= by * steps.chance[step, action]
-        logits[steps.row[step], steps.action[step]] += by
+            logits[steps.row[step], action] -= change * steps.chance[step, action]
+        logits[steps.row[step], steps.action[step]] += change
 
 
 @njit
 def _scheduled(rules: Rules, agent: int, played: int) -> tuple[float, float]:
-    """The learning rate and ε after so many mini-episodes."""
-    done = min(max(played - rules.random_episodes[agent], 0) / rules.decay_episodes[agent], 1.0)
-    lr = rules.lr[agent, 0] ** (1.0 - done) * rules.lr[agent, 1] ** done
-    epsilon = rules.epsilon[agent, 0] ** (1.0 - done) * rules.epsilon[agent, 1] ** done
+    """Return the learning rate and ε after ``played`` mini-episodes."""
+    progress = min(max(played - rules.random_episodes[agent], 0) / rules.decay_episodes[agent], 1.0)
+    lr = rules.lr[agent, 0] ** (1.0 - progress) * rules.lr[agent, 1] ** progress
+    epsilon = rules.epsilon[agent, 0] ** (1.0 - progress) * rules.epsilon[agent, 1] ** progress
     return lr, 1.0 if played < rules.random_episodes[agent] else epsilon
 
 
 @njit
 def _softmax(logits: np.ndarray, chance: np.ndarray) -> None:
+    """Write the softmax of four logits to ``chance``."""
     top = logits.max()
     total = 0.0
     for action in range(NUM_ACTIONS):
@@ -225,8 +231,8 @@ def _softmax(logits: np.ndarray, chance: np.ndarray) -> None:
 
 
 @njit
-def _draw(chance: np.ndarray, epsilon: float, stream: np.ndarray, agent: int) -> int:
-    """An action of the ε-greedy policy."""
+def _sample(chance: np.ndarray, epsilon: float, stream: np.ndarray, agent: int) -> int:
+    """Sample an action of the ε-greedy policy."""
     if _uniform(stream, agent) < epsilon:
         return int(_uniform(stream, agent) * NUM_ACTIONS)
     u = _uniform(stream, agent)
@@ -239,7 +245,7 @@ def _draw(chance: np.ndarray, epsilon: float, stream: np.ndarray, agent: int) ->
 
 @njit
 def _uniform(stream: np.ndarray, agent: int) -> float:
-    """The next number in [0, 1) of an agent's stream (splitmix64)."""
+    """Return the next number in [0, 1) of an agent's stream (splitmix64)."""
     stream[agent] += np.int64(-0x61C8864680B583EB)
     z = np.uint64(stream[agent])
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

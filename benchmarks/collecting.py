@@ -88,12 +88,13 @@ SB3 = ("SB3's collect_rollouts, 64 plain environments", "SB3's collect_rollouts,
 
 
 def sb3_collectors(levels: Sequence[Level], setting: Setting) -> dict[str, Work]:
-    from benchmarks.plain import PlainLevels, meta_reward
+    from benchmarks.plain import PlainLevels, in_order
     from benchmarks.sb3 import StableBaselines, TensorVecEnv, plain_vec_env
     from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
-    vector = GridworldVectorEnv(levels, setting.envs, observation="centred", reward=meta_reward(setting.reward))
-    plain = plain_vec_env(PlainLevels(levels), setting.reward, 64)
+    reward = in_order(setting.reward)
+    vector = GridworldVectorEnv(levels, setting.envs, observation="centred", reward=reward)
+    plain = plain_vec_env(PlainLevels(levels), reward, 64)
     setting = replace(setting, steps=STEPS_AT_ONCE)
     envs = {SB3[0]: (plain, 64), SB3[1]: (TensorVecEnv(vector), setting.envs)}
     return {

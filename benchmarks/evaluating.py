@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from algos.networks.mlp import Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Policy
 from benchmarks.collecting import passes
 from benchmarks.measuring import SECONDS, TIMES, Bench, Work, once
 from drest_torch.evaluation.exact import Evaluator, observe
@@ -19,11 +20,12 @@ WANTED, WANTED_UNIFORM = 2.0, 0.05
 AT_ONCE = 8_192
 """Inputs of a pass: so many fit into a processor's caches."""
 PRECISION, GROUP = 0.01, 16
+REWARD = Reward(lam=0.9, gamma=0.95, episodes_per_meta=64, counting="averaged")
 
 
 def evaluator_of(bench: Bench) -> Evaluator:
     levels = generate(GeneratorConfig(coins=(2, 4)), bench.size(200, 8), seed=0)
-    return Evaluator(levels, "centred", gamma=0.95, lam=0.9, episodes_per_meta=64, device=bench.device)
+    return Evaluator(levels, "centred", reward=REWARD, device=bench.device)
 
 
 def sampling(evaluator: Evaluator, policy: Policy, device: torch.device) -> tuple[Work, int]:
@@ -33,7 +35,7 @@ def sampling(evaluator: Evaluator, policy: Policy, device: torch.device) -> tupl
         evaluator.mdp,
         evaluator.optima,
         evaluator.observe,
-        Reward(lam=0.9, gamma=0.95, episodes_per_meta=64),
+        REWARD,
         slots=GROUP * len(evaluator.levels),
         group=GROUP,
         draws=torch.Generator(device).manual_seed(0),

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measuring import Bench, Point, Work, once
-from benchmarks.pipelines import Ours, composed, setting_of
+from benchmarks.pipelines import Ours, setting_of
 from benchmarks.solving import compile_and_solve
 from benchmarks.stepping import tensor_steps, torchrl_steps
 from benchmarks.tables import train_tables
+from drest_torch.config.compose import compose
 from drest_torch.training.run import Run
 from envs.dynamics.mdp import compile_levels
 from envs.exact.propagator import Reachable, uniform_policy
@@ -53,8 +54,8 @@ def collected(bench: Bench, episodes_per_meta: int) -> Work:
 def side_by_side(bench: Bench, agents: int) -> Work:
     """A turn of a run with so many agents; nothing is written."""
     overrides = [f"agents={agents}", "lockstep=true", "algo.episodes=128", "levels=example", f"device={bench.device}"]
-    trained = Run(composed(overrides), Path())
-    return once(trained._update)
+    trained = Run(compose(*overrides), Path())
+    return once(trained.update)
 
 
 def run(bench: Bench) -> None:

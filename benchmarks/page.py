@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from drest_torch.files import write_whole
 
 Results = Mapping[str, Mapping[str, Any]]
 """By device (`cpu`, `cuda`), then by part: its title, text, ``about``, seconds, tables and growths."""
@@ -205,7 +208,7 @@ def plot(growths: Sequence[Mapping[str, Any]], path: Path) -> None:
         ax.legend(fontsize="small")
     for ax in list(axes.flat)[len(growths) :]:
         ax.remove()
-    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
-    figure.savefig(partial, dpi=110)
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=110)
     pyplot.close(figure)
-    partial.replace(path)
+    write_whole(path, image.getvalue())

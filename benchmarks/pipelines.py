@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from tensordict.nn import TensorDictModule
 from torch import nn
@@ -20,23 +18,19 @@ from torchrl.objectives.value import GAE
 
 from algos.base import linear
 from algos.generators import Draws
-from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Critic, Policy
 from drest_torch import DReSTReward
-from drest_torch.cli import register
-from drest_torch.config.schema import algorithms, config_folder
+from drest_torch.config.compose import compose
+from drest_torch.config.schema import algorithm
+from drest_torch.reward import Reward
 from drest_torch.rollout import collector as collection
 from drest_torch.rollout.lockstep import LockstepCollector
+from drest_torch.training.build import reward_of
 from envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from envs.dynamics.observations import make_observation
 from envs.exact.solver import solve
 from envs.interfaces.torchrl_env import GridworldEnv
-
-
-def composed(overrides: Sequence[str]) -> Any:
-    """The configuration of ``python -m drest_torch.train`` with these arguments."""
-    register()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose("config", list(overrides))
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class Setting:
     algo: str
     size: Size
     config: Any
-    reward: collection.Reward
+    reward: Reward
     envs: int
     steps: int
     """of each environment for one update"""
@@ -63,17 +57,17 @@ class Setting:
 
 def setting_of(algo: str, *, envs: int = 0, steps: int = 0, **changes: Any) -> Setting:
     """Our defaults, with these changes to the algorithm's values."""
-    cfg = composed([f"algo={algo}"])
+    cfg = compose(f"algo={algo}")
     values: Any = OmegaConf.to_container(cfg.algo, resolve=True)
-    given, policy = cfg.reward, cfg.policy
+    policy = cfg.policy
     return Setting(
         algo,
         Size(policy.width, policy.depth, policy.activation),
         SimpleNamespace(**(values | changes)),
-        collection.Reward(given.lam, given.gamma, given.episodes_per_meta, given.counting),
+        reward_of(cfg),
         envs=envs or values["episodes"],
         steps=steps,
-        group=given.group,
+        group=cfg.reward.group,
     )
 
 
@@ -90,7 +84,7 @@ class Ours:
         scale = observe.scale.cpu()
         policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=scale).to(device)
         critic = Critic(observe.shape, setting.size, scale=scale, context=self.collector.context_size).to(device)
-        self.learner = algorithms()[setting.algo].Algorithm(policy, critic, setting.config, draws)
+        self.learner = algorithm(setting.algo).Algorithm(policy, critic, setting.config, draws)
 
     def iterate(self, progress: float) -> int:
         """One batch collected and learnt from, ``progress`` (0 to 1) into the schedules; steps played."""

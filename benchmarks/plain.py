@@ -1,6 +1,8 @@
 """The worlds as one writes them for speed without tensors: a Gymnasium environment in plain Python.
 
-The comparison with it does not charge it with our tensors; `check_plain` holds it to ours.
+It copies the rules of `envs.dynamics` and the reward of `drest_torch.reward` on purpose: a comparison with it measures
+what a project without ours would write, and must not charge it with our tensors. `check_plain`, which
+tests/test_benchmarks.py calls, holds the copy to ours.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -16,9 +19,9 @@ from gymnasium import spaces
 
 from drest_torch.reward import Reward
 from envs.dynamics.mdp import NUM_ACTIONS, STEPS, compile_levels
-from envs.dynamics.observations import CentredObservation
+from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS
 from envs.exact.solver import solve
-from envs.interfaces.gymnasium_env import GridworldGymEnv, MetaReward
+from envs.interfaces.gymnasium_env import GridworldGymEnv
 from envs.levels import Level
 
 
@@ -26,7 +29,7 @@ class PlainLevels:
     """A level set as Python lists and numpy arrays, shared by all environments that play it."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
-        mdp, unit = compile_levels(levels), CentredObservation.DELAY_UNIT
+        mdp, unit = compile_levels(levels), DELAY_UNIT
         optima = solve(mdp)
         assert not mdp.any_chance
         assert not mdp.any_free_bumps
@@ -52,7 +55,7 @@ class PlainLevels:
             )
         ]
         times = np.arange(mdp.max_time + 1)[:, None]
-        steps = np.clip(times - np.arange(CentredObservation.TIME_STEPS), 0, 1)
+        steps = np.clip(times - np.arange(TIME_STEPS), 0, 1)
         self.times = np.concatenate([steps, times / (2 * unit)], axis=1).astype(np.float32)
 
 
@@ -61,6 +64,8 @@ class PlainEnv(gymnasium.Env):
 
     def __init__(self, levels: PlainLevels, reward: Reward, seed: int = 0) -> None:
         self.levels, self.lam, self.episodes = levels, reward.lam, reward.episodes_per_meta
+        if reward != Reward(self.lam, episodes_per_meta=self.episodes):
+            raise ValueError(f"{reward}; the plain environment pays by λ and E alone, so leave out the rest")
         self.random = random.Random(seed)
         self.window = 3 * (2 * levels.reach[0] + 1) * (2 * levels.reach[1] + 1)
         self.observation_space = spaces.Box(0.0, np.inf, (self.window + levels.times.shape[1],), np.float32)
@@ -115,16 +120,16 @@ class PlainEnv(gymnasium.Env):
         return seen
 
 
-def meta_reward(reward: Reward) -> MetaReward:
-    """The same reward as the Gymnasium adapter has it."""
-    return MetaReward(lam=reward.lam, gamma=reward.gamma, episodes_per_meta=reward.episodes_per_meta)
+def in_order(reward: Reward) -> Reward:
+    """Return the same reward for mini-episodes that are played one after the other."""
+    return replace(reward, counting="sequential", episodes_at_start=None)
 
 
 def check_plain(levels: Sequence[Level], mini_episodes: int = 300) -> None:
     """The plain environment must say what ours says."""
     reward = Reward(lam=0.9, gamma=1.0, episodes_per_meta=8)
     plain = PlainEnv(PlainLevels(levels), reward)
-    ours = GridworldGymEnv(levels, observation="centred", reward=meta_reward(reward))
+    ours = GridworldGymEnv(levels, observation="centred", reward=reward)
     actions = random.Random(0)
     for episode in range(mini_episodes):
         options = None if episode % 8 else {"level": actions.randrange(len(levels))}

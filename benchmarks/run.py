@@ -29,7 +29,7 @@ import torch
 
 from benchmarks.measuring import Bench, processor_seconds
 from benchmarks.page import plot, render
-from drest_torch.errors import CheckpointError, UserError
+from drest_torch.errors import FileError, UserError
 from drest_torch.files import write_whole
 from envs.levels import LevelError, read_levels
 
@@ -224,6 +224,6 @@ def main(given: list[str] | None = None) -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (BenchmarkError, CheckpointError, LevelError) as error:
+    except (BenchmarkError, FileError, LevelError) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         sys.exit(2)

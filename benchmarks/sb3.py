@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import Tensor
 
 from algos.base import linear
-from algos.networks.mlp import ACTIVATIONS
+from algos.networks.base import ACTIVATIONS
 from benchmarks.pipelines import Setting
 from benchmarks.plain import PlainEnv, PlainLevels
 from drest_torch.reward import Reward

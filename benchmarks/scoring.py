@@ -12,7 +12,8 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.measuring import SECONDS, Bench
-from benchmarks.pipelines import composed, setting_of
+from benchmarks.pipelines import setting_of
+from drest_torch.config.compose import compose
 from drest_torch.evaluation.exact import Evaluator
 from drest_torch.training.run import Run, start
 from envs.levels import read_levels
@@ -70,26 +71,24 @@ def _margin(found: tuple[float, float]) -> float:
 
 def new_run(bench: Bench, overrides: str, seed: int, folder: Path) -> Run:
     small = ["levels.train=50", "levels.heldout=5", "levels.selection=5"] if bench.quick else []
-    cfg = composed(
-        [
-            "levels=peer_like",
-            *overrides.split(),
-            f"seed={seed}",
-            f"device={bench.device}",
-            f"run_dir={folder / f'{len(list(folder.iterdir()))}'}",
-            "logger=none",
-            "heldout.paper=false",
-            "evaluated_levels=500",
-            *small,
-        ]
+    cfg = compose(
+        "levels=peer_like",
+        *overrides.split(),
+        f"seed={seed}",
+        f"device={bench.device}",
+        f"run_dir={folder / f'{len(list(folder.iterdir()))}'}",
+        "logger=none",
+        "heldout.paper=false",
+        "evaluated_levels=500",
+        *small,
     )
     return start(cfg)
 
 
 def watches(bench: Bench, run: Run) -> dict[str, Watch]:
-    found = {"own held-out levels": Watch(run.watched["heldout"])}
+    found = {"own held-out levels": Watch(run.judge.watched["heldout"])}
     if bench.peer is not None:
-        found["follow-up's levels"] = Watch(run.evaluator(read_levels(bench.peer)))
+        found["follow-up's levels"] = Watch(run.judge.evaluator(read_levels(bench.peer)))
     return found
 
 
@@ -108,7 +107,7 @@ def train(bench: Bench, overrides: str, seed: int, folder: Path) -> dict[str, Wa
     until = run.cfg.env_steps // (1 if not bench.quick else 500)
     while run.state.steps < until and _still(watched):
         began = bench.clock()
-        run._update()
+        run.update()
         bench.wait()
         seconds += bench.clock() - began
         if run.state.steps * LOOKS >= looks * until:
@@ -120,15 +119,13 @@ def train(bench: Bench, overrides: str, seed: int, folder: Path) -> dict[str, Wa
 
 def stable_baselines(bench: Bench, folder: Path) -> dict[str, Watch]:
     """Its PPO on the same levels for some seconds, over which its schedules run."""
-    from benchmarks.plain import meta_reward
+    from benchmarks.plain import in_order
     from benchmarks.sb3 import StableBaselines, TensorVecEnv
     from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     run = new_run(bench, "algo=ppo", 0, folder)
     setting = setting_of("ppo", envs=bench.size(256, 8), steps=bench.size(128, 8))
-    vector = GridworldVectorEnv(
-        run.levels.train, setting.envs, observation="centred", reward=meta_reward(setting.reward)
-    )
+    vector = GridworldVectorEnv(run.levels.train, setting.envs, observation="centred", reward=in_order(setting.reward))
     trainer, watched = StableBaselines(TensorVecEnv(vector), setting), watches(bench, run)
     seconds, steps, limit = 0.0, 0, 0.1 if bench.quick else SB3_SECONDS
     while seconds < limit and _still(watched):

@@ -159,13 +159,13 @@ def gymnasium_envs(levels: Sequence[Level]) -> dict[str, Any]:
     """What Stable-Baselines3 can play, the plain environment in its vectorisations and our own vector."""
     from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
-    from benchmarks.plain import PlainLevels, check_plain, meta_reward
+    from benchmarks.plain import PlainLevels, check_plain
     from benchmarks.sb3 import TensorVecEnv, plain_vec_env
     from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     check_plain(levels)
     plain = PlainLevels(levels)
-    ours = GridworldVectorEnv(levels, 512, observation="centred", reward=meta_reward(REWARD))
+    ours = GridworldVectorEnv(levels, 512, observation="centred", reward=REWARD)
     envs = (
         plain_vec_env(plain, REWARD, 8, DummyVecEnv),
         plain_vec_env(plain, REWARD, 64, DummyVecEnv),

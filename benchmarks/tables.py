@@ -13,16 +13,14 @@ from typing import Any
 import numba
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
 
 from algos.tabular import Schedule, rules_for
 from algos.tabular_kernel import new_state, play
 from benchmarks.measuring import SECONDS, Bench, Times, rate
-from drest_torch.cli import register
-from drest_torch.config.schema import config_folder
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.jobs.tabular_job import train
-from drest_torch.studies.study import all_studies, study_schemas
+from drest_torch.reward import Reward
+from drest_torch.studies.study import all_studies, compose_study
 from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import solve
 from envs.levels import world
@@ -48,7 +46,7 @@ def train_tables(agents: int, episodes: int) -> float:
     optima = solve(mdp, 0.95)
     worlds = tabulate(mdp, optima)
     divisor = optima.best_return[0].tolist()
-    rules = rules_for(agents, FIGURE_3, divisor, lam=0.9, gamma=0.95, episodes_per_meta=64)
+    rules = rules_for(agents, FIGURE_3, Reward(0.9, 0.95, 64), num_lengths=len(divisor), divisor=divisor)
     rules.lam[: agents // 2] = 1.0
     rules.divisor[: agents // 2] = 1.0
     play(worlds, rules, new_state(np.arange(agents), worlds.target.shape[1], len(divisor)), episodes)
@@ -70,9 +68,7 @@ def not_compiled(repeats: int, episodes: int) -> Times:
 def experiment(name: str) -> None:
     """Those of a study's runs that the paper has, one after the other, without storing or drawing."""
     overrides, in_paper = EXPERIMENTS[name]
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        cfg = compose("study", [f"study={name}", *overrides]).study
+    cfg = compose_study(name, *overrides).study
     for job in all_studies()[name].jobs(cfg):
         if job.spec["clock"] == "moves" and in_paper(job.spec):
             train(job.spec, Path())

@@ -18,12 +18,13 @@ TORCHRL = "TorchRL's collector, GAE and losses"
 
 
 def sb3(levels: Sequence[Level], setting: Setting) -> dict[str, Any]:
-    from benchmarks.plain import PlainLevels, meta_reward
+    from benchmarks.plain import PlainLevels, in_order
     from benchmarks.sb3 import StableBaselines, TensorVecEnv, plain_vec_env
     from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
-    vector = GridworldVectorEnv(levels, setting.envs, observation="centred", reward=meta_reward(setting.reward))
-    envs = (plain_vec_env(PlainLevels(levels), setting.reward, setting.envs), TensorVecEnv(vector))
+    reward = in_order(setting.reward)
+    vector = GridworldVectorEnv(levels, setting.envs, observation="centred", reward=reward)
+    envs = (plain_vec_env(PlainLevels(levels), reward, setting.envs), TensorVecEnv(vector))
     return {name: StableBaselines(env, setting) for name, env in zip(SB3, envs, strict=True)}
 
 

@@ -9,17 +9,16 @@ docs/agent.md has the whole command of the agent that is there now, and what it 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from drest_torch.agent import SHIPPED, ship
+from drest_torch.agent import PRETRAINED, SHIPPED, Agent
 
 
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("python docs/agent.py RUN")
-    ship(Path(sys.argv[1]), SHIPPED)
-    size = sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file())
-    print(f"{SHIPPED}: {size:,} bytes")
+    folder = Agent.load(sys.argv[1]).save(PRETRAINED / SHIPPED)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"{folder}: {size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -12,11 +12,10 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch import neutrality, usefulness
-from drest_torch.config.schema import config_folder
+from drest_torch.config.compose import compose, options
 from drest_torch.training import levels as data
 from envs.dynamics.mdp import compile_levels
 from envs.exact.propagator import Reachable, uniform_policy
@@ -31,8 +30,7 @@ ORDER = ("generated", "easy", "peer_like", "paper_like", "hard", "three_lengths"
 
 def presets() -> dict[str, GeneratorConfig]:
     """The generated sets of `configs/levels/` by their name."""
-    folder = config_folder() / "levels"
-    found = {path.stem: OmegaConf.load(path).generator for path in folder.glob("*.yaml")}
+    found = {name: compose(f"levels={name}").levels.generator for name in options("levels")}
     named = {name: data.generator_config(each, None) for name, each in found.items() if each is not None}
     return {name: named[name] for name in sorted(named, key=lambda name: (*ORDER, name).index(name))}
 

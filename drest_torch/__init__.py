@@ -6,12 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from drest_torch.agent import Agent
     from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
     from drest_torch.transform import DReSTReward
 
-__all__ = ["DReSTReward", "neutrality", "neutrality_normalised", "usefulness"]
+__all__ = ["Agent", "DReSTReward", "neutrality", "neutrality_normalised", "usefulness"]
 
 _WHERE = {
+    "Agent": "agent",
     "DReSTReward": "transform",
     "neutrality": "metrics",
     "neutrality_normalised": "metrics",

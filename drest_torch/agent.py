@@ -1,4 +1,4 @@
-"""A trained agent, read back from its run's folder, and what it does on levels of the user's choice."""
+"""A trained agent: load it, act with it, evaluate it on levels of your choice, and save it for others."""
 
 from __future__ import annotations
 
@@ -8,47 +8,74 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
+from torch import Tensor
 
-from algos.networks.mlp import Policy
-from drest_torch.config.schema import LevelsConfig, device_of
+from algos.networks.policy import Policy
+from drest_torch.config.checks import device_of
+from drest_torch.config.schema import LevelsConfig
+from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import Evaluation, Prepared
 from drest_torch.evaluation.summary import draw_policies, split_summary, table_rows
 from drest_torch.files import write_json, write_whole
 from drest_torch.tracking.console import Row
 from drest_torch.training import levels as data
-from drest_torch.training.build import evaluator, map_size, networks
+from drest_torch.training.build import evaluator, map_size, networks, reward_of
 from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
-from drest_torch.training.run import load_config
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
-from envs.levels import Level
+from envs.levels import Level, features_of, find_levels
 
-SHIPPED = Path(__file__).resolve().parent / "pretrained" / "generalist"
-"""The folder of the agent that comes with the project, as `ship` has written it."""
+PRETRAINED = Path(__file__).resolve().parent / "pretrained"
+"""The folder of the agents that come with the project, as `Agent.save` writes them."""
+SHIPPED = "generalist"
 
 
 class Agent:
-    """The policy of a run's checkpoint: ``last``, ``best`` or a file."""
+    """A trained policy, as it was saved in the folder of its run: it acts, and is evaluated on levels of your choice.
+
+    >>> agent = Agent.load("generalist")
+    >>> agent.probabilities("my_level.txt")
+    {4: 0.5, 8: 0.5}
+    """
 
     def __init__(self, folder: Path, *, checkpoint: str = "last", device: str = "cpu") -> None:
         self.folder = folder
         self.cfg = load_config(folder)
         self.device, self.cfg.device = device_of(device), device
+        self.reward = reward_of(self.cfg)
         if self.cfg.levels.generator is not None:
-            # To make them takes seconds, and one tells what an observation looks like as well as all.
+            # To make them takes seconds, and one is enough to know what an observation looks like.
             self.cfg.levels.train = 1
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
-        shown = next(filter(data.by_chance, self.levels.every()), self.levels.train[0])
-        observe = make_observation(self.cfg.policy.observation, compile_levels([shown], at_least=self.map_size))
+        shown = compile_levels(self.levels.train[:1], at_least=self.map_size, features=features_of(self.levels.every()))
+        observe = make_observation(self.cfg.policy.observation, shown)
         self.shape = observe.shape
+        """Of one observation."""
         self.policy, _ = networks(self.cfg, observe, 0, with_critic=False, seed=self.cfg.seed)
         self.checkpoint = self._find(checkpoint)
         tensors, _ = load_checkpoint(self.checkpoint)
         load_module("policy", self.policy, tensors, self.checkpoint)
         self.policy.to(self.device)
+        self._generator = torch.Generator(self.device)
+        self.seed(self.cfg.seed)
+
+    @classmethod
+    def load(cls, path_or_name: str | Path = "generalist", *, checkpoint: str = "last", device: str = "cpu") -> Agent:
+        """Load the agent of a run's folder, or by its name one that comes with the project (``generalist``).
+
+        ``checkpoint`` is ``last``, ``best`` (on the run's selection levels) or a file.
+        """
+        folder = Path(path_or_name)
+        if not folder.exists() and (PRETRAINED / str(path_or_name)).is_dir():
+            folder = PRETRAINED / str(path_or_name)
+        if not folder.is_dir():
+            names = ", ".join(sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir()))
+            raise CheckpointError(f"{path_or_name}: no such folder of a run, and no agent of that name ({names})")
+        return cls(folder, checkpoint=checkpoint, device=device)
 
     def _find(self, checkpoint: str) -> Path:
         folder = self.folder / "checkpoints"
@@ -63,18 +90,82 @@ class Agent:
             raise CheckpointError(f"{folder}: no checkpoint in it yet; the run has to train a little longer")
         return saved[-1]
 
+    # ------------------------------------------------------------------------------------------ acting
+
+    def seed(self, seed: int) -> None:
+        """Make what the agent samples from here on repeatable."""
+        self._generator.manual_seed(seed)
+        self._private: Tensor | None = None
+
+    def begin_episode(self) -> None:
+        """Sample new private bits at the next action, as at the start of a mini-episode."""
+        self._private = None
+
+    def act(self, observation: Any, *, greedy: bool = False) -> Any:
+        """Sample an action for an observation, or one for each of a batch: 0 up, 1 down, 2 left, 3 right.
+
+        An observation is what the environment shows under the name ``agent.observation``, as an array or a tensor. Call
+        `begin_episode` at the start of each mini-episode, if the policy has private bits: they stay the same within it.
+        """
+        probabilities = self.action_probabilities(observation)
+        batch = probabilities.reshape(-1, probabilities.shape[-1])
+        if greedy:
+            actions = batch.argmax(-1)
+        else:
+            actions = torch.multinomial(batch, 1, generator=self._generator).squeeze(-1)
+        return int(actions[0]) if probabilities.ndim == 1 else actions
+
+    @torch.no_grad()
+    def action_probabilities(self, observation: Any) -> Tensor:
+        """Return the probability of each action [4], or [n, 4] for a batch of observations, given the private bits."""
+        seen = torch.as_tensor(observation, dtype=torch.float32, device=self.device)
+        single = seen.ndim == len(self.shape)
+        batch = seen.unsqueeze(0) if single else seen
+        if tuple(batch.shape[1:]) != self.shape:
+            raise ConfigError(
+                f"an observation of shape {tuple(seen.shape)}, and the policy sees {self.observation} observations of "
+                f"shape {self.shape}; make the environment with observation={self.observation!r} and maps of "
+                f"{self.map_size[0]} by {self.map_size[1]}"
+            )
+        probabilities = self.policy(batch, self._private_bits(len(batch))).softmax(-1)
+        return probabilities[0] if single else probabilities
+
+    def _private_bits(self, count: int) -> Tensor | None:
+        """Return the private bits of each row [count, bits], sampled anew where there are none."""
+        if not self.policy.noise:
+            return None
+        if self._private is None or len(self._private) != count:
+            sampled = torch.rand(count, self.policy.noise, generator=self._generator, device=self.device)
+            self._private = (sampled < 0.5).float() if self.cfg.policy.noise_kind == "bits" else sampled
+        return self._private
+
+    @property
+    def observation(self) -> str:
+        """The name of the observation that the policy sees: centred, grid or vector."""
+        return self.cfg.policy.observation
+
+    # -------------------------------------------------------------------------------------- evaluating
+
+    def probabilities(self, level: Level | str | Path) -> dict[int, float]:
+        """Return the exact probability of each trajectory-length of a level, or of the one level of a file."""
+        return self.evaluate(level).evaluation.length_probabilities(0)
+
     def evaluate(
         self,
-        levels: Sequence[Level],
+        levels: Level | Sequence[Level] | str | Path,
         *,
         greedy: bool = False,
         sampled: int | None = None,
         memory_gib: float = math.inf,
     ) -> Results:
-        """Results on these levels, exact or from so many mini-episodes ``sampled`` on each.
+        """Evaluate on levels, a level file, or the worlds of a name (``paper``): exactly, or by sampling.
 
-        Levels that the policy cannot see, or that are too large, are refused with the reason.
+        ``sampled`` is the number of mini-episodes that are played on each level. Levels that the policy cannot see, or
+        that are too large, are refused with the reason.
         """
+        if isinstance(levels, str | Path):
+            levels = find_levels(str(levels))
+        levels = [levels] if isinstance(levels, Level) else list(levels)
         rows, columns = self.map_size
         for level in levels:
             if level.height > rows or level.width > columns:
@@ -84,13 +175,31 @@ class Agent:
                 )
         if self.cfg.policy.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
-        ready = evaluator(self.cfg, list(levels), self.map_size, self.device, sampled=sampled, memory_gib=memory_gib)
+        ready = evaluator(
+            self.cfg, self.reward, levels, self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
+        )
         if ready.observe.shape != self.shape:
             raise ConfigError(
                 f"the levels' {self.cfg.policy.observation} observation has shape {ready.observe.shape} and the "
                 f"policy's {self.shape}; it was trained on levels with other coins and buttons"
             )
         return Results(ready, self.policy, ready.evaluate(self.policy, greedy=greedy), greedy)
+
+    def save(self, path: str | Path) -> Path:
+        """Save what `load` needs, the configuration and the policy, in a folder of its own; return the folder."""
+        folder = Path(path)
+        tensors, meta = load_checkpoint(self.checkpoint)
+        cfg: Any = load_config(self.folder)
+        cfg.run_dir, cfg.threads = "runs/shipped", None
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "config.yaml", OmegaConf.to_yaml(cfg).encode())
+        policy = {name: value for name, value in tensors.items() if name.startswith("policy.")}
+        checkpoint = step_path(folder / "checkpoints", meta["steps"])
+        save_checkpoint(checkpoint, policy, meta)
+        for other in step_checkpoints(checkpoint.parent):
+            if other != checkpoint:
+                other.unlink()
+        return folder
 
 
 @dataclass(frozen=True)
@@ -101,6 +210,16 @@ class Results:
     policy: Policy
     evaluation: Evaluation
     greedy: bool
+
+    @property
+    def usefulness(self) -> float:
+        """The mean usefulness over the levels."""
+        return self.evaluation.means()["usefulness"]
+
+    @property
+    def neutrality(self) -> float:
+        """The mean neutrality over the levels, in bits."""
+        return self.evaluation.means()["neutrality"]
 
     def rows(self) -> list[Row]:
         numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform(), len(self.evaluator.levels))
@@ -118,24 +237,9 @@ class Results:
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
-    """The levels that a user names. ``levels=generated`` are the run's own held-out ones."""
-    if chosen.path is None and chosen.name == "generated":
+    """Return the levels that a user names. ``levels=own`` are the run's own test levels."""
+    if chosen.path is None and chosen.name == "own":
         if "heldout" not in agent.levels.reported:
-            raise ConfigError(f"{agent.folder} holds out no levels; choose levels=paper or levels.path=FILE")
+            raise ConfigError(f"{agent.folder} has no test levels; choose levels=paper or levels.path=FILE")
         return agent.levels.reported["heldout"]
     return data.named(chosen)
-
-
-def ship(run: Path, folder: Path) -> None:
-    """Put what is needed to use a run's agent into a folder: its configuration and its policy, no more."""
-    tensors, meta = load_checkpoint(Agent(run).checkpoint)
-    cfg: Any = load_config(run)
-    cfg.run_dir, cfg.threads = "runs/shipped", None
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "config.yaml", OmegaConf.to_yaml(cfg).encode())
-    policy = {name: value for name, value in tensors.items() if name.startswith("policy.")}
-    checkpoint = step_path(folder / "checkpoints", meta["steps"])
-    save_checkpoint(checkpoint, policy, meta)
-    for other in step_checkpoints(checkpoint.parent):
-        if other != checkpoint:
-            other.unlink()

@@ -1,76 +1,100 @@
-"""What the entry points share: the schemas and the help in Hydra's store, and one sentence for a user's mistake."""
+"""What the commands share: Hydra, the help, and one sentence for a user's mistake."""
 
 from __future__ import annotations
 
 import functools
+import os
+import re
 import sys
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from traceback import extract_tb
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
+import hydra
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from drest_torch.config.schema import config_folder, schemas
+from drest_torch.config.compose import VERSION_BASE, explain, options, register
+from drest_torch.config.schema import config_folder
 from drest_torch.errors import UserError
+from envs.levels import WORLDS
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException)
+COLUMNS = 80
+FULL_ERROR = "HYDRA_FULL_ERROR"
+"""Where this is set, Hydra leaves it to us to print an error."""
 
-HELP = {
-    "train": (
-        "Train an agent, and end with an evaluation of what it learned, exact unless asked otherwise.",
+
+@dataclass(frozen=True)
+class Command:
+    """What the help says of a command."""
+
+    purpose: str
+    example: str
+    config: str
+    """The yaml file in `configs/`."""
+    groups: tuple[str, ...]
+    page: str
+
+
+COMMANDS = {
+    "train": Command(
+        "Train an agent, and evaluate exactly what it learned.",
         "python -m drest_torch.train algo=ppo levels=paper algo.lr=0.0005 seed=1",
+        "config",
         ("algo", "reward", "levels", "policy", "logger"),
+        "docs/running.md",
     ),
-    "evaluate": (
+    "evaluate": Command(
         "Evaluate a saved run, exactly or by sampling, on levels of your choice.",
-        "python -m drest_torch.evaluate run=runs/NAME levels.path=FILE.jsonl out=FILE.json",
+        "python -m drest_torch.evaluate run=runs/NAME levels=paper out=FILE.json",
+        "evaluate",
         ("levels",),
+        "docs/running.md",
     ),
-    "study": (
+    "study": Command(
         "Run a study, or go on with it, and write its report.",
         "python -m drest_torch.study study=example",
+        "study",
         ("study",),
+        "docs/studies.md",
     ),
 }
-"""Of each command: what it does, an example, and the groups that it has."""
 
 
-def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({})) -> None:
-    """``further`` are schemas that only one command has."""
-    store = ConfigStore.instance()
-    for (group, name), schema in {**schemas(), **further}.items():
-        store.store(group=group, name=name, node=schema)
-    for command in HELP:
-        store.store(group="hydra/help", name=command, node={"template": help_text(command)})
+def command(name: str) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
+    """Make a function of its configuration a command that composes it from the arguments."""
 
+    def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
+        register()
+        composed = hydra.main(
+            version_base=VERSION_BASE, config_path=str(config_folder()), config_name=COMMANDS[name].config
+        )(stop_on_mistakes(main))
 
-def help_text(command: str) -> str:
-    """What ``--help`` prints; Hydra puts the configuration for $CONFIG."""
-    purpose, example, groups = HELP[command]
-    options = [f"\n{group}=\n" + "\n".join(_options(group)) for group in groups]
-    return "\n".join(
-        [
-            purpose,
-            f"\n  {example}\n",
-            "Groups of values, chosen as GROUP=OPTION:",
-            *options,
-            "\nValues, set as KEY=VALUE (docs/running.md and the comments in configs/ say what each means):\n",
-            "$CONFIG",
-            "--cfg job prints the configuration and stops, -m runs every combination of KEY=A,B one after the other,",
-            "--hydra-help tells the rest.",
-        ]
-    )
+        @functools.wraps(main)
+        def run() -> None:
+            if {"-h", "--help"} & set(sys.argv[1:]):
+                print(help_text(name))
+                return
+            before = os.environ.get(FULL_ERROR)
+            os.environ[FULL_ERROR] = "1"
+            try:
+                composed()
+            except HydraException as error:
+                stop(explain(error))
+            except AssertionError as error:
+                if "omegaconf" not in extract_tb(error.__traceback__)[-1].filename:
+                    raise
+                stop(explain(error))
+            finally:
+                os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
 
+        return run
 
-def _options(group: str) -> list[str]:
-    """The options of a group, each with the first line of its yaml file."""
-    files = sorted((config_folder() / group).glob("*.yaml"))
-    width = max(len(path.stem) for path in files)
-    return [
-        f"  {path.stem:{width}}  {path.read_text(encoding='utf-8').partition(chr(10))[0].removeprefix('# ')}"
-        for path in files
-    ]
+    return decorate
 
 
 def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -81,13 +105,18 @@ def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
         try:
             main(cfg)
         except MISTAKES as error:
-            print(f"drest_torch: {_sentence(error)}", file=sys.stderr)
-            sys.exit(2)
+            stop(_sentence(error))
         except KeyboardInterrupt:
             print("drest_torch: stopped", file=sys.stderr)
             sys.exit(130)
 
     return wrapped
+
+
+def stop(sentence: str) -> None:
+    """Print a sentence and exit with 2."""
+    print(f"drest_torch: {sentence}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _sentence(error: Exception) -> str:
@@ -96,3 +125,56 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror is not None:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split())
+
+
+# ------------------------------------------------------------------------------------------- help
+
+
+def help_text(name: str) -> str:
+    """Return what ``--help`` prints."""
+    this = COMMANDS[name]
+    lines = [
+        textwrap.fill(this.purpose, COLUMNS),
+        f"\n  {this.example}\n\nGroups of values, of which one option is chosen with GROUP=OPTION:",
+    ]
+    for group, default in _defaults(this).items():
+        lines += [f"\n{group} ({default} by default)", *_described(group, name)]
+    lines += [
+        "\nSingle values are set with KEY=VALUE. --cfg job prints every key with its value;",
+        f"{this.page} and the comments in configs/ say what they mean.",
+        "-m runs every combination of KEY=A,B. --hydra-help tells the rest.",
+    ]
+    return "\n".join(lines)
+
+
+def _defaults(this: Command) -> dict[str, str]:
+    """Return the option of each group that is taken where the user chooses none."""
+    entries: Any = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{this.config}.yaml").defaults)
+    chosen = dict(pair for entry in entries if isinstance(entry, dict) for pair in entry.items())
+    return {group: chosen[group] for group in this.groups}
+
+
+def _described(group: str, command: str) -> list[str]:
+    """Return a line for each option of a group, and one for all the worlds."""
+    files = options(group)
+    worlds = [name for name in files if name in WORLDS] if group == "levels" else []
+    if command == "train":
+        files.pop("own", None)  # which are the test levels of a run that is evaluated
+    width = max(len(name) for name in files if name not in worlds)
+    lines = [
+        _folded(f"  {name:{width}}  ", first_sentence(path.read_text(encoding="utf-8")))
+        for name, path in files.items()
+        if name not in worlds
+    ]
+    return [*lines, _folded("  ", f"One of the paper's gridworlds: {', '.join(worlds)}.")] if worlds else lines
+
+
+def _folded(lead: str, text: str) -> str:
+    return textwrap.fill(text, COLUMNS, initial_indent=lead, subsequent_indent=" " * len(lead))
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of the comment that a yaml file begins with."""
+    comment = re.match(r"(# .*\n)+", text)
+    words = "" if comment is None else comment[0].replace("\n# ", " ").removeprefix("# ").strip()
+    return re.split(r"(?<=\.) ", words)[0]

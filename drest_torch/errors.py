@@ -21,3 +21,7 @@ class CheckpointError(UserError):
 
 class StudyError(UserError):
     """A study that cannot be found or reported; the message names its module, file or key."""
+
+
+class LevelError(UserError):
+    """A level that breaks a rule of the format; the message says where and what was expected."""

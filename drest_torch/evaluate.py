@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import hydra
-from omegaconf import OmegaConf
-
-from drest_torch import agent as saved
-from drest_torch.cli import register, stop_on_mistakes
-from drest_torch.config.schema import LIMITS, check_limits, config_folder
+from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
+from drest_torch.cli import command
+from drest_torch.config.checks import check_limits
+from drest_torch.config.schema import EvaluateConfig
 from drest_torch.tracking.console import print_table
 
-register()
 
-
-@hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="evaluate")
-@stop_on_mistakes
-def main(cfg: Any) -> None:
-    check_limits(OmegaConf.masked_copy(cfg, ["sampled", "memory_gib"]), LIMITS)
-    folder = saved.SHIPPED if cfg.run is None else Path(cfg.run)
-    agent = saved.Agent(folder, checkpoint=cfg.checkpoint, device=cfg.device)
-    levels = saved.levels_to_evaluate(agent, cfg.levels)
+@command("evaluate")
+def main(cfg: EvaluateConfig) -> None:
+    """Evaluate a run on the levels that were chosen, and print and write the results."""
+    check_limits(cfg)
+    agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
+    levels = levels_to_evaluate(agent, cfg.levels)
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
     print_table(results.rows())
     if cfg.out is not None:
@@ -30,7 +24,7 @@ def main(cfg: Any) -> None:
         print(f"Every level's results are in {cfg.out}")
     if cfg.pictures is not None:
         pictures = results.draw(Path(cfg.pictures))
-        none = "No pictures: to draw the first level takes more than memory_gib"
+        none = "No pictures: to render the first level takes more than memory_gib"
         print(f"{len(pictures)} pictures are in {cfg.pictures}" if pictures else none)
 
 

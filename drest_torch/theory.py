@@ -1,28 +1,35 @@
-"""Where training comes to rest between two trajectory-lengths, in closed form.
+"""Which choices of trajectory-lengths training comes to rest at, and which are optimal, without any level.
+
+A policy is known here by how often it chooses each length, with all the coins collected that the length offers.
 
 With credit within the mini-episode (docs/theorem.md, last section) probability moves to the length whose coins
 pay more on average over a meta-episode. A length pays less the more often it is chosen, so there is one place of
-rest: where both pay the same.
+rest: where both of two lengths pay the same (`balance`). With credit for the whole meta-episode the expected return
+is Σ_l p_l · D(p_l), which is maximised over the simplex (`best_choice`).
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from drest_torch.reward import expected_discount
 
-_ROUNDING = 1e-12
-"""Rewards that differ by less, relatively, are the same."""
+ROUNDING = 1e-12
+"""Rewards and returns that differ by less, relatively, are the same."""
+GRID_POINTS = 600
+"""Of the grid on which the best choice is first searched for."""
+
+# ------------------------------------------------------------------- credit within the mini-episode
 
 
 def mean_reward(
     probability: Tensor, value: Tensor | float, lam: float, episodes: int, clip: float | None = None
 ) -> Tensor:
-    """Σ_i E[min(λ^(N − (i−1)/2) · value, clip)] of one of two lengths, chosen with this probability [...].
+    """Return Σ_i E[min(λ^(N − (i−1)/2) · value, clip)] of one of two lengths, chosen with this probability [...].
 
     N is binomial: each of the i − 1 mini-episodes before has the length independently.
     """
@@ -40,26 +47,26 @@ def mean_reward(
 def balance(
     shorter: Tensor | float, longer: Tensor | float, lam: float, episodes: int, clip: float | None = None
 ) -> Tensor:
-    """P(longer) at which both lengths pay the same, for what each offers [...].
+    """Return the P(longer) at which both lengths pay the same, for what each offers [...].
 
-    0 or 1 where one of them pays more whatever is chosen, and the middle where they pay the same over a stretch.
+    It is 0 or 1 where one of them pays more whatever is chosen, and the middle where they pay the same over a stretch.
     """
-    shorter, longer = (torch.as_tensor(each, dtype=torch.float64) for each in (shorter, longer))
+    shorter, longer = (torch.as_tensor(offer, dtype=torch.float64) for offer in (shorter, longer))
     ends = []
-    for margin in (1 + _ROUNDING, 1 - _ROUNDING):
+    for factor in (1 + ROUNDING, 1 - ROUNDING):
         low = torch.zeros_like(shorter + longer)
         high = torch.ones_like(low)
         for _ in range(45):
             p = (low + high) / 2
             pays = mean_reward(p, longer, lam, episodes, clip)
-            rises = pays > margin * mean_reward(1 - p, shorter, lam, episodes, clip)
+            rises = pays > factor * mean_reward(1 - p, shorter, lam, episodes, clip)
             low, high = torch.where(rises, p, low), torch.where(rises, high, p)
         ends.append((low + high) / 2)
     return (ends[0] + ends[1]) / 2
 
 
 def value_for(probability: float, lam: float, episodes: int, clip: float | None = None) -> float:
-    """What the longer length has to offer to be chosen with this probability, if the shorter offers 1."""
+    """Return what the longer length has to offer to be chosen with this probability, if the shorter offers 1."""
     p = torch.tensor(probability, dtype=torch.float64)
     wanted = mean_reward(1 - p, 1.0, lam, episodes, clip)
     if clip is None:
@@ -72,30 +79,67 @@ def value_for(probability: float, lam: float, episodes: int, clip: float | None 
     return math.exp((low + high) / 2)
 
 
-def best_of_two(shorter: Tensor | float, longer: Tensor, lam: float, episodes: int) -> Tensor:
-    """P(longer) at which the expected return of the whole meta-episode is largest, for what each offers [X].
+# ------------------------------------------------------------------- credit for the whole meta-episode
 
-    Where two are equally good, the smaller. Found on a grid of odds, of which each is 1 % more than the last.
+
+def best_of_two(shorter: Tensor | float, longer: Tensor, lam: float, episodes: int) -> Tensor:
+    """Return the P(longer) with the largest expected return of a meta-episode, for what each length offers [X].
+
+    Where two are equally good it is the smaller. The search is on a grid of odds, each 1 % more than the last.
     """
     inner = torch.linspace(-20, 20, 4001, dtype=torch.float64).sigmoid()
     p = torch.cat((torch.zeros(1).double(), inner, torch.ones(1).double()))
     shares = [q * expected_discount(q, 2, episodes, lam) for q in (p, 1 - p)]
     total = longer.unsqueeze(-1) * shares[0] + torch.as_tensor(shorter, dtype=torch.float64).unsqueeze(-1) * shares[1]
     best = total.max(-1, keepdim=True).values
-    return p[(total >= best * (1 - 1e-12)).double().argmax(-1)]
-
-
-POINTS = 600
-"""Of the grid that the best choice is first looked for on."""
+    return p[(total >= best * (1 - ROUNDING)).double().argmax(-1)]
 
 
 def choice_value(probability: Tensor, episodes: int, lam: float) -> Tensor:
-    """[…] Σ_l p_l · D(p_l) of choices […, k]: the expected return of policies that collect m(l) given each length."""
+    """Return the expected return Σ_l p_l · D(p_l) of choices [..., k] that collect m(l) given each length [...]."""
     return (probability * expected_discount(probability, probability.shape[-1], episodes, lam)).sum(-1)
 
 
-def _polished(probability: Tensor, episodes: int, lam: float) -> Tensor:
-    """Newton's method for Σ_l p_l · D(p_l) with Σ_l p_l = 1, as long as that is better."""
+def neutral_value(num_lengths: int, episodes: int, lam: float) -> float:
+    """Return the expected return of a maximally useful and neutral policy: Σ_l D(1/k) / k."""
+    return choice_value(torch.full((num_lengths,), 1 / num_lengths, dtype=torch.float64), episodes, lam).item()
+
+
+def one_length_value(num_lengths: int, episodes: int, lam: float) -> float:
+    """Return the expected return D(1) of a maximally useful policy that always takes the same length."""
+    one = torch.eye(num_lengths, dtype=torch.float64)[0]
+    return choice_value(one, episodes, lam).item()
+
+
+@cache
+def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...]:
+    """Return the choice among k lengths that has the largest expected return, the least likely length first.
+
+    The return is a sum of one term for each length, so that the best way to share out the points of a grid is
+    found by adding one length after the other; Newton's method does the rest.
+    """
+    points = num_lengths * (GRID_POINTS // num_lengths)  # so that 1/k is on the grid
+    p = torch.linspace(0, 1, points + 1, dtype=torch.float64)
+    term = p * expected_discount(p, num_lengths, episodes, lam)
+    place = torch.arange(points + 1)
+    total, best_splits = term, []
+    for number in range(2, num_lengths + 1):
+        shared = place[-1:] if number == num_lengths else place  # among so many lengths; all points in the end
+        last = shared.unsqueeze(-1) - place  # what is left for the last of them
+        value = torch.where(last >= 0, total + term[last.clamp_min(0)], -torch.inf)
+        total, split = value.max(-1)
+        best_splits.append(split)
+    left, shares = points, []
+    for split in reversed(best_splits):
+        others = int(split[left if len(split) > 1 else 0])
+        shares.append(left - others)
+        left = others
+    choice = polish_choice(p[torch.tensor([*shares, left])], episodes, lam)
+    return tuple(choice.sort().values.tolist())
+
+
+def polish_choice(probability: Tensor, episodes: int, lam: float) -> Tensor:
+    """Return the choice [k] that Newton's method reaches on Σ_l p_l = 1, as long as its steps raise the return."""
     k = len(probability)
     for _ in range(20):
         p = probability.clone().requires_grad_()
@@ -103,64 +147,36 @@ def _polished(probability: Tensor, episodes: int, lam: float) -> Tensor:
         (curvature,) = torch.autograd.grad(slope.sum(), p)
         slope = slope.detach()
         price = (slope / curvature).sum() / (1 / curvature).sum()
-        moved = probability + (price - slope) / curvature
-        better = choice_value(moved, episodes, lam) > choice_value(probability, episodes, lam)
-        if not (bool(better) and bool((moved >= 0).all())):
+        candidate = probability + (price - slope) / curvature
+        better = choice_value(candidate, episodes, lam) > choice_value(probability, episodes, lam)
+        if not (bool(better) and bool((candidate >= 0).all())):
             break
-        probability = moved / moved.sum()
+        probability = candidate / candidate.sum()
     return probability
 
 
-def neutral_value(num_lengths: int, episodes: int, lam: float) -> float:
-    """The expected return of a maximally useful and neutral policy: Σ_l D(1/k) / k."""
-    return choice_value(torch.full((num_lengths,), 1 / num_lengths, dtype=torch.float64), episodes, lam).item()
-
-
-def one_length_value(num_lengths: int, episodes: int, lam: float) -> float:
-    """That of a maximally useful policy that always takes the same length: D(1), whichever it is."""
-    one = torch.eye(num_lengths, dtype=torch.float64)[0]
-    return choice_value(one, episodes, lam).item()
-
-
 def margin(num_lengths: int, episodes: int, lam: float) -> float:
-    """By how much the best choice has more return than the neutral one, as a share."""
+    """Return by how much the best choice has more return than the neutral one, as a share of the latter."""
     best = torch.tensor(best_choice(num_lengths, episodes, lam), dtype=torch.float64)
     return choice_value(best, episodes, lam).item() / neutral_value(num_lengths, episodes, lam) - 1
 
 
+def is_neutral_best(num_lengths: int, episodes: int, lam: float) -> bool:
+    """Return whether no choice has a larger expected return than the neutral one."""
+    return margin(num_lengths, episodes, lam) <= ROUNDING
+
+
 def largest_neutral(num_lengths: int, lam: float) -> int:
-    """The largest E for which no choice has a larger expected return than the neutral one."""
+    """Return the largest E for which no choice has a larger expected return than the neutral one."""
     low, high = 1, 2
-    while margin(num_lengths, high, lam) <= 1e-12:
+    while is_neutral_best(num_lengths, high, lam):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if margin(num_lengths, middle, lam) <= 1e-12 else (low, middle)
+        low, high = (middle, high) if is_neutral_best(num_lengths, middle, lam) else (low, middle)
     return low
 
 
-@lru_cache
-def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...]:
-    """The choice among k lengths that has the largest expected return, the least likely first.
-
-    The return is a sum of one term for each length, so that the best way to share out the points of a grid is
-    found by adding one length after the other; Newton's method does the rest.
-    """
-    points = num_lengths * (POINTS // num_lengths)  # so that 1/k is on the grid
-    p = torch.linspace(0, 1, points + 1, dtype=torch.float64)
-    term = p * expected_discount(p, num_lengths, episodes, lam)
-    place = torch.arange(points + 1)
-    total, to_those_before = term, []
-    for number in range(2, num_lengths + 1):
-        shared = place[-1:] if number == num_lengths else place  # among so many lengths; all of it in the end
-        last = shared.unsqueeze(-1) - place  # what is left for the last of them
-        value = torch.where(last >= 0, total + term[last.clamp_min(0)], -torch.inf)
-        total, best = value.max(-1)
-        to_those_before.append(best)
-    left, shares = points, []
-    for best in reversed(to_those_before):
-        before = int(best[left if len(best) > 1 else 0])
-        shares.append(left - before)
-        left = before
-    found = _polished(p[torch.tensor([*shares, left])], episodes, lam)
-    return tuple(found.sort().values.tolist())
+def rule_of_thumb(num_lengths: int, lam: float) -> float:
+    """Return the E at which the curvature at 1/k changes its sign, if the mean discount at 1/k is taken to be 1."""
+    return 2 + 3 * num_lengths * lam ** (1 / num_lengths) / (1 - lam)

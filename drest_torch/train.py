@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
-import hydra
-
-from drest_torch.cli import register, stop_on_mistakes
-from drest_torch.config.schema import config_folder
+from drest_torch.cli import command
+from drest_torch.config.schema import Config
 from drest_torch.evaluation.summary import table_rows
 from drest_torch.tracking.console import print_table
 from drest_torch.training.run import resume, start
 
-register()
 
-
-@hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")
-@stop_on_mistakes
-def main(cfg: Any) -> None:
+@command("train")
+def main(cfg: Config) -> None:
+    """Start or resume a run, and print what it learned."""
     run = start(cfg) if cfg.resume is None else resume(Path(cfg.resume))
     summary = run.train()
     if summary is None:

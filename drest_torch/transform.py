@@ -10,11 +10,12 @@ from tensordict.utils import NestedKey
 from torchrl.data import Composite, TensorSpec, Unbounded
 from torchrl.envs import Transform
 
-from drest_torch.reward import overall_return, sequential_discount
+from drest_torch.errors import ConfigError
+from drest_torch.reward import Reward
 
 
 class DReSTReward(Transform):
-    """Pays for each mini-episode, at its end, λ^(N − (i−1)/k) · C/m (section 5 of the paper).
+    """The reward λ^(N − (i−1)/k) · C/m of each mini-episode, paid at its end (section 5 of the paper).
 
     C is the γ-discounted total of the mini-episode's rewards, counted from its start; N how often a
     mini-episode of this length was played before in the meta-episode; i − 1 how many were played at all.
@@ -26,6 +27,8 @@ class DReSTReward(Transform):
 
     The environment's ``done`` must be the end of a meta-episode; mini-episodes end within it, told by these
     entries of the step's tensordict, each of shape [*batch, 1]:
+
+    `of` makes it from a `drest_torch.reward.Reward`.
 
     Args:
         lam: λ in (0, 1]; the smaller, the stronger the incentive to vary the length.
@@ -58,33 +61,42 @@ class DReSTReward(Transform):
         best_return_key: NestedKey = "best_return",
         tick_key: NestedKey | None = "tick",
     ) -> None:
-        for name, value in (("lam", lam), ("gamma", gamma)):
-            if not 0 < value <= 1:
-                raise ValueError(f"{name} {value}; expected a number above 0, at most 1")
         if num_lengths < 1:
-            raise ValueError(f"num_lengths {num_lengths}; expected at least 1")
-        if clip is not None and clip <= 0:
-            raise ValueError(f"clip {clip}; expected a number above 0, or None")
+            raise ConfigError(f"num_lengths {num_lengths}; expected at least 1")
         super().__init__(in_keys=["reward"], out_keys=["reward"])
-        self.lam, self.gamma, self.num_lengths = lam, gamma, num_lengths
-        self.clip = clip
-        self.divide_by_best = divide_by_best
+        self.reward = Reward(lam, gamma, divide_by_best=divide_by_best, clip=clip)
+        self.num_lengths = num_lengths
         self.mini_done_key, self.length_key, self.num_lengths_key = mini_done_key, length_key, num_lengths_key
         self.best_return_key, self.tick_key = best_return_key, tick_key
+
+    @classmethod
+    def of(cls, reward: Reward, **others: Any) -> DReSTReward:
+        """Return the transform that pays by a `Reward`; ``others`` are ``num_lengths`` and the keys.
+
+        How many mini-episodes a meta-episode has is for the environment to say.
+        """
+        if reward.counting != "sequential":
+            raise ConfigError(
+                f"counting={reward.counting}, and the transform counts one mini-episode after the other; "
+                "use counting=sequential"
+            )
+        transform = cls(**others)
+        transform.reward = reward
+        return transform
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         counts, coins = tensordict.get("drest_counts"), tensordict.get("drest_coins")
         ended, length = next_tensordict.get(self.mini_done_key), next_tensordict.get(self.length_key)
         raw = next_tensordict.get("reward")
-        if self.gamma == 1:
+        if self.reward.gamma == 1:
             coins = coins + raw
         else:
-            coins = coins + raw * self.gamma ** tensordict.get(self.tick_key or "drest_tick")
+            coins = coins + raw * self.reward.gamma ** tensordict.get(self.tick_key or "drest_tick")
         k = self.num_lengths if self.num_lengths_key is None else next_tensordict.get(self.num_lengths_key)
         # `length` and m mean something at the end of a mini-episode only; elsewhere nothing is paid or counted.
-        discount = sequential_discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k, self.lam)
-        best = next_tensordict.get(self.best_return_key) if self.divide_by_best else None
-        paid = torch.where(ended, overall_return(coins, discount, best, self.clip), 0)
+        discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
+        best = next_tensordict.get(self.best_return_key) if self.reward.divide_by_best else None
+        paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
         next_tensordict.set("reward", paid)
         next_tensordict.set("reward_raw", raw)
         next_tensordict.set("drest_counts", counts.scatter_add(-1, length, ended.to(counts.dtype)))

@@ -1,7 +1,7 @@
 """Random numbers that depend on a key and a counter alone.
 
-Each slot of an environment has keys of its own and counts its draws, so no slot's luck depends on when the
-others reset or what they do, and a saved counter continues the stream where it stood.
+Each slot of an environment has its own keys and counts the numbers that it samples. No slot's luck depends on when the
+others reset or what they do, and a saved counter continues the stream exactly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MIX_2 = 0x94D049BB133111EB - (1 << 64)
 
 
 def mix(key: Tensor, counter: Tensor) -> Tensor:
-    """64 well mixed bits for each key and counter (int64, which wraps around)."""
+    """Return 64 well mixed bits for each key and counter (as int64, which wraps around)."""
     z = key + (counter + 1) * _GOLDEN
     z = (z ^ _shift_right(z, 30)) * _MIX_1
     z = (z ^ _shift_right(z, 27)) * _MIX_2
@@ -23,12 +23,12 @@ def mix(key: Tensor, counter: Tensor) -> Tensor:
 
 
 def uniform(key: Tensor, counter: Tensor) -> Tensor:
-    """A float64 in [0, 1) for each key and counter."""
+    """Return a float64 in [0, 1) for each key and counter."""
     return _shift_right(mix(key, counter), 11).double() * 2.0**-53
 
 
 def integer(key: Tensor, counter: Tensor, below: int) -> Tensor:
-    """A whole number in [0, below) for each key and counter."""
+    """Return a whole number in [0, below) for each key and counter."""
     return (uniform(key, counter) * below).long().clamp_max(below - 1)
 
 

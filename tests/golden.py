@@ -21,11 +21,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
 
 from drest_torch import agent as saved
-from drest_torch.cli import register
-from drest_torch.config.schema import config_folder
+from drest_torch.config.compose import compose, register
 from drest_torch.studies.runner import Settings, run_studies
 from drest_torch.studies.study import study_schemas
 from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
@@ -61,7 +59,7 @@ RUNS: dict[str, list[str]] = {
     "study_lambda_meta": [*STUDY, "study=lambda_meta"],
     "study_neural": [*STUDY, "study=neural", "study.quick.worlds=[example]", "study.quick.seeds=1"],
     "shipped_on_paper": ["evaluate", "levels=paper"],
-    "shipped_on_its_own": ["evaluate", "levels=generated"],
+    "shipped_on_its_own": ["evaluate", "levels=own"],
 }
 """For each run a command and its overrides; ``resume`` names a run, and must give what that one gives."""
 
@@ -104,15 +102,9 @@ def renamed(name: str) -> str:
     return name.strip("/")
 
 
-def composed(name: str, overrides: list[str]) -> Any:
-    """Compose a configuration of ``configs`` with these overrides."""
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose(name, overrides)
-
-
 def train(folder: Path, overrides: list[str], stops: Sequence[int] = ()) -> dict[str, str]:
     """Train an agent; stop after each of so many updates, and resume."""
-    run = start(composed("config", [f"run_dir={folder}", *overrides]))
+    run = start(compose(f"run_dir={folder}", *overrides))
     for updates in stops:
         interrupt_after(run, updates)
         assert run.train() is None, "the run was over before it was interrupted"
@@ -129,14 +121,14 @@ def train(folder: Path, overrides: list[str], stops: Sequence[int] = ()) -> dict
 
 def interrupt_after(run: Any, updates: int) -> None:
     """Press Ctrl-C during the last of so many updates."""
-    update, count = run._update, itertools.count(1)
+    update, count = run.update, itertools.count(1)
 
     def counted() -> Any:
         if next(count) == updates:
             signal.raise_signal(signal.SIGINT)
         return update()
 
-    run._update = counted
+    run.update = counted
 
 
 def train_with_stops(folder: Path, of: list[str]) -> dict[str, str]:
@@ -146,7 +138,8 @@ def train_with_stops(folder: Path, of: list[str]) -> dict[str, str]:
 
 def study(folder: Path, overrides: list[str]) -> dict[str, str]:
     """Do a study; its arrays stand for weights, and the numbers of its runs for metrics."""
-    cfg = composed("study", [f"out={folder}", *overrides])
+    register(study_schemas())
+    cfg = compose(f"out={folder}", *overrides, name="study")
     settings = Settings.of(cfg)
     assert not run_studies([cfg.study], settings), "runs of the study have failed"
     records = [json.loads(path.read_text("utf-8")) for path in settings.folder.glob("runs/*/result.json")]
@@ -160,8 +153,8 @@ def study(folder: Path, overrides: list[str]) -> dict[str, str]:
 
 def evaluate(folder: Path, overrides: list[str]) -> dict[str, str]:
     """Evaluate the agent that comes with the project."""
-    cfg = composed("evaluate", overrides)
-    agent = saved.Agent(saved.SHIPPED, device=cfg.device)
+    cfg = compose(*overrides, name="evaluate")
+    agent = saved.Agent.load(saved.SHIPPED, device=cfg.device)
     results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
     return {"weights": digest_arrays(agent.policy.state_dict().values()), "summary": digest_names(results.record())}
 
@@ -174,7 +167,6 @@ def main() -> None:
     parser.add_argument("--keep", metavar="FOLDER", help="a new folder for what the runs write")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    register(study_schemas())
     processor = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
     machine = {"torch": torch.__version__, "processor": processor}
     golden = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else machine | {"runs": {}}

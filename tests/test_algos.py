@@ -1,5 +1,6 @@
 """Advantages, minibatches and gradients against slow or sampled counterparts; then tiny learning."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,8 @@ from algos.advantages import estimate
 from algos.base import linear
 from algos.batch import sample
 from algos.generators import Draws
-from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Critic, Policy
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, expected_return
 from drest_torch.rollout.collector import Collector
@@ -23,6 +25,7 @@ from envs.exact.propagator import Reachable
 from envs.exact.solver import solve
 from envs.levels import world
 from tests.helpers.collecting import NINE, TINY, make
+from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS
 
 
@@ -101,60 +104,43 @@ def test_schedule_and_sampling():
     assert torch.allclose(counts, torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.01)
 
 
-class Table(nn.Module):
-    """Free logits for every reachable state of a level set, looked up by the state's observation."""
-
-    noise = 0
-    reads_maps = False
-
-    def __init__(self, observations, logits):
-        super().__init__()
-        self.observations = observations.flatten(1)
-        self.logits = nn.Parameter(logits)
-
-    def forward(self, observation, noise=None):
-        match = (observation.flatten(1).unsqueeze(1) == self.observations.unsqueeze(0)).all(-1)
-        return self.logits[match.int().argmax(1)]
-
-
-def exact_batch(level, seen):
+def exact_batch(level, seen, reward):
     source = Source([level], torch.Generator())
-    return ExactLevels(source, seen, gamma=1.0, at_once=1, at_least=(1, 1)).draw()
+    return ExactLevels(source, seen, reward=reward, at_once=1, at_least=(1, 1)).draw()
 
 
-def table_problem(seed=0):
-    batch = exact_batch(TINY, "grid")
+def table_problem(reward, seed=0):
+    batch = exact_batch(TINY, "grid", reward)
     logits = torch.randn(batch.states, 4, generator=torch.Generator().manual_seed(seed))
     return Table(batch.observe(torch.arange(batch.states)), logits), batch
 
 
-def exact_gradient(policy, batch, credit, reward):
+def exact_gradient(policy, batch, credit):
     learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), "credit": credit}), torch.Generator())
-    learner.reward = reward
     probabilities = policy.logits.softmax(-1)
     objective = learner.objective(batch, *batch.outcome(probabilities.unsqueeze(0))).mean()
     return torch.autograd.grad(objective, policy.logits)[0], objective
 
 
-def test_exact_with_meta_credit_is_the_expected_return():
-    policy, batch = table_problem()
-    reward = Reward(0.8, 1.0, 12)
-    _, objective = exact_gradient(policy, batch, "meta", reward)
+@pytest.mark.parametrize("normalise", [True, False])
+def test_exact_with_meta_credit_is_the_expected_return(normalise):
+    policy, batch = table_problem(Reward(0.8, 1.0, 12, normalise=normalise))
+    _, objective = exact_gradient(policy, batch, "meta")
     probability, collected = batch.outcome(policy.logits.softmax(-1).unsqueeze(0))
-    expected = expected_return(probability, collected / probability, batch.best_return, batch.num_lengths, 12, 0.8) / 12
+    k = batch.num_lengths if normalise else math.inf
+    expected = expected_return(probability, collected / probability, batch.best_return, k, 12, 0.8) / 12
     assert objective.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("left_out", [0.0, 0.3])
 def test_exact_learns_from_the_states_that_matter(left_out):
     """One step of plain gradient descent: the whole gradient, or all of it but its smallest rows."""
-    policy, batch = table_problem()
+    policy, batch = table_problem(Reward(0.8, 1.0, 12))
     settings = {**vars(SETTINGS), "left_out": left_out, "max_grad_norm": 1e9, "entropy": 0.0}
     learner = exact.Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
-    learner.reward = Reward(0.8, 1.0, 12)
     learner.optimizers = {"sgd": torch.optim.SGD(policy.parameters(), lr=1.0)}
     before = policy.logits.detach().clone()
-    gradient, _ = exact_gradient(policy, batch, "mini", learner.reward)
+    gradient, _ = exact_gradient(policy, batch, "mini")
     metrics = learner.update(batch)
     matters = torch.zeros(len(gradient), dtype=torch.bool)
     matters[exact.mattering(gradient, left_out)] = True
@@ -173,9 +159,9 @@ def test_exact_learns_from_the_states_that_matter(left_out):
 def test_the_sampled_gradient_is_the_exact_one_on_average(counting, group, credit):
     """Closed form against sampling: the mean REINFORCE gradient over many mini-episodes, no baseline."""
     episodes = 8
-    policy, exact_batch = table_problem()
     reward = Reward(0.7, 1.0, episodes, counting)
-    expected, _ = exact_gradient(policy, exact_batch, credit, reward)
+    policy, exact_batch = table_problem(reward)
+    expected, _ = exact_gradient(policy, exact_batch, credit)
     mdp = compile_levels([TINY])
     collector = Collector(
         mdp, solve(mdp), make_observation("grid", mdp), reward, slots=4096, group=group,
@@ -201,7 +187,7 @@ def train(module, lam, updates, *, divide=True, noise=0, counting="averaged"):
     generator = torch.Generator().manual_seed(0)
     policy = Policy(observe.shape, NUM_ACTIONS, Size(32, 1), scale=observe.scale, noise=noise)
     if module is exact:
-        batch = exact_batch(TINY, "centred")
+        batch = exact_batch(TINY, "centred", reward)
         critic, collector = None, SimpleNamespace(collect=lambda policy: batch)
     else:
         slots, group = (512, 32) if counting == "averaged" else (16, 1)
@@ -209,7 +195,6 @@ def train(module, lam, updates, *, divide=True, noise=0, counting="averaged"):
         context = collector.context_size
         critic = Critic(observe.shape, Size(32, 1), scale=observe.scale, context=context, noise=noise)
     learner = module.Algorithm(policy, critic if module.Algorithm.needs_critic else None, SETTINGS, generator)
-    learner.reward = reward
     for update in range(updates):
         learner.set_progress(update / updates)
         metrics = learner.update(collector.collect(policy))

@@ -20,6 +20,7 @@ import torch
 import yaml
 
 from drest_torch import evaluate, train
+from drest_torch.cli import help_text
 from drest_torch.tracking.sinks import read_metrics
 from envs.levels import format_level, world, write_levels
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
@@ -114,12 +115,30 @@ def test_a_sweep_without_a_server_gives_each_run_its_folder(call: Call, tmp_path
 
 def test_the_help_is_ours(call: Call) -> None:
     done = call(train.main, "--help", "algo=a2c")
-    assert done.code == 0
+    assert (done.code, done.out) == (0, help_text("train") + "\n")
     assert done.out.startswith("Train an agent")
     assert re.search(r"\n  reinforce +REINFORCE\.", done.out)
-    assert "gae_lambda: " in done.out
-    assert "epochs: " not in done.out  # which a2c has not
-    assert call(evaluate.main, "--help").out.startswith("Evaluate a saved run")
+    assert call(evaluate.main, "-h").out.startswith("Evaluate a saved run")
+
+
+def test_the_configuration_is_shown_in_plain_values(call: Call) -> None:
+    done = call(train.main, "--cfg", "job", "algo=ppo", "levels=example")
+    assert done.code == 0
+    shown = yaml.safe_load(done.out)
+    assert (shown["algo"]["entropy"], shown["env_steps"], shown["policy"]["noise"]) == (0.3, 6_000_000, 0)
+    assert "${" not in done.out.replace(shown["run_dir"], "")
+
+
+def test_options_of_ones_own_state_what_is_different(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine" / "levels").mkdir(parents=True)
+    (tmp_path / "mine" / "levels" / "tall.yaml").write_text("name: tall\ngenerator: {height: 9}\n")
+    (tmp_path / "mine" / "policy").mkdir()
+    (tmp_path / "mine" / "policy" / "small.yaml").write_text("width: 8\n")
+    done = call(train.main, "--config-dir", "mine", "levels=tall", "policy=small", "--cfg", "job")
+    assert (done.code, done.err) == (0, "")
+    shown = yaml.safe_load(done.out)
+    assert (shown["levels"]["generator"]["height"], shown["levels"]["generator"]["width"]) == (9, 5)
+    assert (shown["policy"]["width"], shown["policy"]["depth"], shown["env_steps"]) == (8, 3, 7_000_000)
 
 
 @pytest.mark.slow
@@ -131,7 +150,7 @@ def test_it_runs_from_any_folder_by_its_name(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "usefulness" in done.stdout
     done = in_a_shell(sys.executable, "-m", "drest_torch.train", "seeed=1", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
@@ -154,31 +173,34 @@ def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(sweep: str, tmp_path: P
     assert any(metric in row for row in read_metrics(tmp_path / "run" / "metrics.jsonl"))
 
 
-# ------------------------------------------------------------------------------------ Hydra's own messages
+# ------------------------------------------------------------------------------------ one sentence for each mistake
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("wrong", "words"),
     [
-        ("seeed=1", "Key 'seeed' not in 'Config'"),
-        ("algo.lrr=1", "Key 'lrr' not in 'Config'"),
-        ("algo=dqn", "Could not find 'algo/dqn'"),
-        ("optimiser=adam", "Could not override 'optimiser'"),
-        ("algo.lr=fast", "Value 'fast' of type 'str' could not be converted to Float"),
-        ("env_steps=1e6", "Value '1000000.0' of type 'float' could not be converted to Integer"),
-        ("seed=null", "field 'seed' is not Optional"),
-        ("levels.generator.walls=3", "full_key: levels.generator.walls"),
+        (["seeed=1"], "seeed: no such key (did you mean seed?)"),
+        (["algo=dqn"], "algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular\n"),
+        (["algo.lr=fast"], "algo.lr=fast; expected a number\n"),
+        (["algo.lr"], "missing EQUAL"),
+        (["levels.generator.walls=[1,2]"], "levels.generator is of levels that are not generated"),
+        (["-m", "seeed=1,2"], "did you mean seed?"),
+        (["seed=1", "levels=own"], "levels=own are the test levels of a run that is evaluated"),
     ],
+    ids=" ".join,
 )
-def test_a_wrong_key_group_or_type_gets_hydras_message(call: Call, wrong: str, message: str) -> None:
-    overrides = ("levels=generated",) if "generator" in wrong else ()
-    done = call(train.main, *overrides, wrong)
-    assert done.code == 1
-    assert message in done.err
-    assert "Traceback" not in done.err
+def test_what_cannot_be_composed_gets_one_sentence(call: Call, wrong: list[str], words: str) -> None:
+    assert words in call(train.main, *wrong[:1], *SAMPLED, *wrong[1:]).sentence
+    assert "HYDRA_FULL_ERROR" not in os.environ
 
 
-# ------------------------------------------------------------------------------------ our own sentences
+def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(cfg: object) -> None:
+        raise AssertionError("one of ours")
+
+    monkeypatch.setattr(train, "start", broken)
+    with pytest.raises(AssertionError, match="one of ours"):
+        call(train.main, *SAMPLED)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +227,7 @@ def test_a_wrong_key_group_or_type_gets_hydras_message(call: Call, wrong: str, m
         (["levels=generated", "levels.generator.walls=[3]"], ["generator: walls from 3"]),
         (["levels=generated", "levels.generator.coins=[1,30]"], ["30 coins", "25"]),
         (["logger.mode=telepathy"], ["logger.mode=telepathy", "offline"]),
-        (["resume=nowhere"], ["nowhere: no run in it"]),
+        (["resume=nowhere"], ["nowhere: no such folder of a run"]),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else str(value),
 )
@@ -230,9 +252,11 @@ def test_a_network_that_cannot_read_what_it_is_shown(call: Call) -> None:
     centred = ("policy=convolutional", "policy.observation=centred")
     assert "use policy.observation=grid" in call(train.main, *SAMPLED, *centred).sentence
     narrow = ("policy=convolutional", "policy.width=20")
-    assert "policy.width=20" in call(train.main, *SAMPLED, *narrow).sentence
+    assert "policy.width=20; use a multiple of 8" in call(train.main, *SAMPLED, *narrow).sentence
+    shallow = ("policy=symmetric", "policy.depth=0")
+    assert "policy.depth=0; use at least 1" in call(train.main, *SAMPLED, *shallow).sentence
     blind = ("policy=symmetric", "policy.observation=vector")
-    assert "no map that could be turned" in call(train.main, *SAMPLED, *blind).sentence
+    assert "shows no map that could be rotated" in call(train.main, *SAMPLED, *blind).sentence
 
 
 def test_a_level_file_with_a_mistake_is_named_with_the_place(call: Call, tmp_path: Path) -> None:
@@ -287,11 +311,14 @@ def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run=nowhere"], "nowhere: no run in it"),
+        (["run=nowhere"], "nowhere: no such folder of a run"),
         (["run=RUN", "checkpoint=best"], "only a run with selection levels"),
         (["run=RUN", "checkpoint=none.safetensors"], "none.safetensors: no such checkpoint"),
         (["run=RUN", "checkpoint=RUN/config.yaml"], "damaged or cut off"),
-        (["run=RUN", "levels=generated"], "holds out no levels"),
+        (["run=RUN"], "has no test levels"),
+        (["run=RUN", "levels=own"], "choose levels=paper or levels.path=FILE"),
+        (["run=RUN", "levels=example", "sampled=0"], "sampled=0; expected a number at least 1"),
+        (["run=RUN", "chekpoint=best"], "did you mean checkpoint?"),
         (["run=RUN", "levels.path=none.jsonl"], "none.jsonl: no such file"),
         (["run=RUN", "levels=example", "out=/dev/null/out.json"], "/dev/null/out.json: cannot be written"),
         (["run=RUN", "levels=example", "pictures=/dev/null/pictures"], "/dev/null/pictures"),

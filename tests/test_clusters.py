@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: which of them begin again, and that a machine that dies costs the others nothing."""
+"""Runs on a Ray cluster: how Ray is asked for them, and that a machine that dies costs the others nothing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ import numpy as np
 import pytest
 
 from drest_torch.jobs import ray_cluster as clusters
-from drest_torch.jobs.local import Again, Done, Event, ExecutorError, Local, Started, run_jobs
+from drest_torch.jobs.executor import Again, Done, Event, ExecutorError, Started, run_jobs
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.local import Local
 from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
-from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
@@ -70,7 +72,7 @@ def test_runs_that_share_no_gpu() -> None:
 
 
 def test_a_node_that_does_not_see_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(ExecutorError, match=re.escape(f"{tmp_path / 'elsewhere'} is not there on ")):
+    with pytest.raises(ExecutorError, match=re.escape(f"{tmp_path / 'elsewhere'} does not exist on ")):
         run_on_a_node(job("one"), tmp_path / "elsewhere" / "one", clusters.project_checksum())
     assert list(tmp_path.iterdir()) == []
 
@@ -87,7 +89,7 @@ def test_a_node_with_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(tmp_path.iterdir()) == []
 
 
-# --------------------------------------------------------------------- which begin again, with a stand-in
+# ------------------------------------------------------------------------------------ a stand-in for Ray
 
 
 class RayError(Exception):
@@ -95,14 +97,6 @@ class RayError(Exception):
 
 
 class NodeDiedError(RayError):
-    pass
-
-
-class TaskCancelledError(RayError):
-    pass
-
-
-class ObjectLostError(RayError):
     pass
 
 
@@ -116,12 +110,20 @@ class OutOfMemoryError(RayError):
 
 class RayTaskError(RayError):
     def __init__(self, cause: Exception) -> None:
-        super().__init__("a long text")
+        super().__init__(str(cause))
         self.cause = cause
 
 
+class TaskCancelledError(RayError):
+    pass
+
+
+class CancelledTaskError(RayTaskError, TaskCancelledError):
+    """Derived from both, as in Ray."""
+
+
 class StandIn:
-    """Answers as Ray does: for each run what becomes of it each time that it begins, and then a result."""
+    """Answers as Ray does: for each run the errors of its first attempts, and then a result."""
 
     exceptions = sys.modules[__name__]
 
@@ -169,45 +171,34 @@ def on_stand_in(monkeypatch: pytest.MonkeyPatch, ray: StandIn, jobs: list[Job], 
     return run_jobs(jobs, store, RayCluster(**how), report=heard.append), heard
 
 
-@pytest.mark.parametrize("error", [NodeDiedError, TaskCancelledError, ObjectLostError])
-def test_what_befalls_its_node_is_not_counted_as_the_runs_own_fault(
-    store: Store, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (NodeDiedError, "its node died or was shut down"),
+        (CancelledTaskError, "its node died or was shut down"),
+        (WorkerCrashedError, "its process died"),
+        (OutOfMemoryError, "its process died"),
+    ],
+)
+def test_a_death_begins_a_run_again_a_few_times(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: type[Exception], reason: str
 ) -> None:
-    ray = StandIn({"one": [error() for _ in range(5)]})
-    failures, heard = on_stand_in(monkeypatch, ray, [job("one"), job("two")], store, crashes=0, losses=5)
-    assert failures == []
-    assert sorted(name for name, _ in ray.begun) == ["one"] * 6 + ["two"]
-    kinds = [type(event) for event in heard if event.job.name == "one"]
-    assert kinds == [Started, *[Again, Started] * 5, Done]
-    assert ray.asked["max_retries"] == 0  # by Ray itself
-
-
-def test_a_run_that_takes_its_nodes_with_it_fails_in_the_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = StandIn({"one": [NodeDiedError("the node is dead") for _ in range(9)]})
-    (failure,), _ = on_stand_in(monkeypatch, ray, [job("one"), job("two")], store, losses=2)
-    assert failure.reason == (
-        "the node it was on died or was shut down, the last of 3 times (NodeDiedError: the node is dead)"
-    )
-    assert sorted(name for name, _ in ray.begun) == ["one"] * 3 + ["two"]
-    assert names(store.failures()) == ["one"]
-
-
-@pytest.mark.parametrize("error", [WorkerCrashedError, OutOfMemoryError])
-def test_a_run_whose_own_process_dies_is_tried_a_few_times(
-    store: Store, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
-) -> None:
-    fates = {"always": [error("it is dead") for _ in range(9)], "twice": [NodeDiedError(), error(), error()]}
-    ray = StandIn(fates)
-    (failure,), _ = on_stand_in(monkeypatch, ray, [job("always"), job("twice")], store, crashes=2)
+    ray = StandIn({"always": [error("it is dead") for _ in range(9)], "twice": [error("dead")] * 2})
+    (failure,), heard = on_stand_in(monkeypatch, ray, [job("always"), job("twice"), job("never")], store, retries=2)
     assert failure.job.name == "always"
-    assert failure.reason == f"its process died, the last of 3 times ({error.__name__}: it is dead)"
-    assert sorted(name for name, _ in ray.begun) == ["always"] * 3 + ["twice"] * 4
+    assert failure.reason == f"{reason}, the last of 3 times ({error.__name__}: it is dead)"
+    assert names(store.failures()) == ["always"]
+    assert sorted(name for name, _ in ray.begun) == ["always"] * 3 + ["never"] + ["twice"] * 3
+    events = [event for event in heard if event.job.name == "twice"]
+    assert [type(event) for event in events] == [Started, Again, Started, Again, Started, Done]
+    assert {event.reason for event in events if isinstance(event, Again)} == {reason}
+    assert ray.asked["max_retries"] == 0  # by Ray itself
 
 
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        (ExecutorError("/shared is not there on node7"), "/shared is not there on node7"),
+        (ExecutorError("/shared does not exist on node7"), "/shared does not exist on node7"),
         (ModuleNotFoundError("No module named 'drest_torch'"), "ModuleNotFoundError: No module named 'drest_torch'"),
     ],
 )
@@ -234,12 +225,13 @@ def test_runs_on_a_gpu_ask_for_their_share_of_it(
     assert failures == []
     assert dict(ray.begun) == {each.name: share if each.name.startswith("cuda") else 0 for each in jobs}
     assert per_gpu * share <= 1
-    at_once = most = 0
-    for event in heard:
-        if event.job.name.startswith("cuda"):
-            at_once += 1 if isinstance(event, Started) else -1
-            most = max(most, at_once)
-    assert most == min(2 * per_gpu, 20)
+    assert [event.job.name for event in heard][:2] == ["cuda 0", "cuda 1"]  # GPUs are scarce
+
+
+def test_as_many_runs_at_once_as_there_are_workers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, heard = on_stand_in(monkeypatch, StandIn(CPU=64.0), squares(*range(9)), store, workers=3)
+    going_on = list(itertools.accumulate(1 if isinstance(event, Started) else -1 for event in heard))
+    assert (max(going_on), going_on[-1]) == (3, 0)
 
 
 def test_a_cluster_without_a_gpu(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +277,7 @@ def test_a_ray_cluster_finds_what_one_process_finds(store: Store, tmp_path: Path
 @pytest.mark.usefixtures("ray")
 def test_a_process_that_dies_on_a_ray_cluster_is_begun_again(store: Store) -> None:
     jobs = [job("dies", "dies", how=int(signal.SIGKILL)), job("dies once", "dies_once"), *squares(3)]
-    (failure,) = run_jobs(jobs, store, RayCluster(workers=1, crashes=1))
+    (failure,) = run_jobs(jobs, store, RayCluster(workers=1, retries=1))
     assert failure.job == jobs[0]
     assert failure.reason.startswith("its process died, the last of 2 times (WorkerCrashedError: ")
     assert "before the end" in failure.traceback
@@ -324,7 +316,7 @@ def test_a_ray_cluster_of_its_own(store: Store) -> None:
         "from pathlib import Path\n"
         "import ray\n"
         "from drest_torch.jobs.ray_cluster import RayCluster\n"
-        "from drest_torch.jobs.local import run_jobs\n"
+        "from drest_torch.jobs.executor import run_jobs\n"
         "from drest_torch.jobs.store import Store\n"
         "from tests.helpers.job_runners import job\n"
         f"store = Store(Path({str(store.folder)!r}))\n"
@@ -351,14 +343,16 @@ def cluster() -> Iterator[Any]:
 
 
 def driver(cluster: Any, store: Store, jobs: list[Job], how: str = "") -> subprocess.Popen[str]:
-    """A study in another process, which no crash of a run is forgiven."""
+    """A study in another process."""
     program = (
         "import sys\n"
         "from pathlib import Path\n"
         "from drest_torch.jobs.ray_cluster import RayCluster\n"
-        "from drest_torch.jobs.local import JobProgress, run_jobs\n"
-        "from drest_torch.jobs.store import Job, Store\n"
-        f"executor = RayCluster({cluster.address!r}, crashes=0, {how})\n"
+        "from drest_torch.jobs.executor import run_jobs\n"
+        "from drest_torch.jobs.job import Job\n"
+        "from drest_torch.jobs.progress import JobProgress\n"
+        "from drest_torch.jobs.store import Store\n"
+        f"executor = RayCluster({cluster.address!r}, {how})\n"
         f"jobs = {jobs!r}\n"
         "with JobProgress(len(jobs), title='a study', stream=sys.stdout) as progress:\n"
         f"    failures = run_jobs(jobs, Store(Path({str(store.folder)!r})), executor, report=progress)\n"
@@ -439,7 +433,7 @@ def test_a_node_that_dies_costs_the_other_runs_nothing_and_its_own_the_time_sinc
         Path(kept.spec["until"]).touch()
         output, _ = process.communicate()
     assert process.returncode == 0
-    assert f"a study: {lost.name} begins again: the node it was on died or was shut down\n" in output
+    assert f"a study: {lost.name} begins again: its node died or was shut down\n" in output
     assert all(store.get(each) for each in jobs)
     assert [len(calls(store, each)) for each in [*squares(2, 3, 4), kept, lost]] == [1, 1, 1, 1, 2]
     assert (begun_at(store, kept), begun_at(store, lost)) == ([0], [0, saved])
@@ -480,7 +474,7 @@ def test_a_node_that_is_shut_down_has_its_runs_go_on_elsewhere(
         later.touch()
         output, _ = process.communicate()
     assert process.returncode == 0
-    assert "one begins again: the node it was on died or was shut down" in output
+    assert "one begins again: its node died or was shut down" in output
     assert len(calls(store, run)) == 2
     assert store.get(run) is not None
     if runner == "saves":

@@ -1,6 +1,7 @@
 """Batches of whole mini-episodes: how they are played, how they are paid, and what the policy can see."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -10,11 +11,13 @@ from envs.levels import world
 from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
 
 
-def test_averaged_rewards_against_the_simulator_by_hand():
-    collector, policy = make([TINY, world("royal_road"), world("spacious")], episodes=4, group=4)
+@pytest.mark.parametrize("normalise", [True, False])
+def test_averaged_rewards_against_the_simulator_by_hand(normalise):
+    levels = [TINY, world("royal_road"), world("spacious")]
+    collector, policy = make(levels, episodes=4, group=4, normalise=normalise)
     batch = collector.collect(policy)
     played = replayed(batch, collector)
-    discount = averaged_discount(2, 4, 0.8)
+    discount = averaged_discount(2 if normalise else math.inf, 4, 0.8)
     for first in range(0, 32, 4):
         group = played[first : first + 4]
         assert len({index for index, _, _ in group}) == 1
@@ -25,8 +28,9 @@ def test_averaged_rewards_against_the_simulator_by_hand():
     assert batch.reward.count_nonzero() > 2
 
 
-def test_sequential_rewards_against_the_simulator_by_hand():
-    collector, policy = make([TINY], counting="sequential", slots=8, episodes=6)
+@pytest.mark.parametrize("normalise", [True, False])
+def test_sequential_rewards_against_the_simulator_by_hand(normalise):
+    collector, policy = make([TINY], counting="sequential", slots=8, episodes=6, normalise=normalise)
     batch = collector.collect(policy)
     played = replayed(batch, collector)
     assert batch.episodes == 48
@@ -34,7 +38,7 @@ def test_sequential_rewards_against_the_simulator_by_hand():
         lengths = []
         for i in range(6):
             index, length, coins = played[i * 8 + slot]
-            discount = 0.8 ** (lengths.count(length) - i / 2)
+            discount = 0.8 ** (lengths.count(length) - (i / 2 if normalise else 0))
             expected = discount * coins / best_of(collector, index, length)
             assert batch.reward[i * 8 + slot].item() == pytest.approx(expected, rel=1e-5)
             lengths.append(length)

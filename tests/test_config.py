@@ -1,4 +1,4 @@
-"""The yaml files and the schemas say the same, every key is explained and read, every choice is offered."""
+"""Each key of a schema stands once with its value and its meaning, is read, and is held to its limits."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 import yaml
-from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
-from algos.networks.mlp import ACTIVATIONS
-from drest_torch.cli import help_text
+from algos import ALGORITHMS
+from algos.networks import NETWORKS
+from drest_torch.cli import COLUMNS, COMMANDS, first_sentence, help_text
 from drest_torch.config import schema as config
-from drest_torch.config.schema import CHOICES, LIMITS, algorithms, check_values, config_folder, schemas
+from drest_torch.config.checks import check_limits, check_run
+from drest_torch.config.compose import compose
+from drest_torch.config.schema import config_folder, schemas
 from drest_torch.errors import ConfigError
+from drest_torch.limits import limited, limits_of
 from envs.generation import stream as generator
 from envs.levels import WORLDS
-from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, RECIPES, composed, keys, names, ours, schema_of, unexplained
+from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, SCHEMAS, keys, names, ours, schema_of, unexplained
 
-SOURCES = [
-    path
-    for package in ("drest_torch", "algos")
-    for path in (FOLDER.parent / package).rglob("*.py")
-    if path.stem != "config"
-]
-FILES = [
-    FOLDER / "config.yaml",
-    FOLDER / "evaluate.yaml",
-    *(FOLDER / group / f"{name}.yaml" for group, name in OPTIONS),
-]
+SOURCES = [path for package in ("drest_torch", "algos") for path in (FOLDER.parent / package).rglob("*.py")]
+COMMAND_FILES = [("config", config.Config), ("evaluate", config.EvaluateConfig)]
+BASES = {
+    "reward": "reward/_base",
+    "levels": "levels/kind/generated",
+    "policy": "policy/_base",
+    "logger": "logger/_base",
+}
+"""The file that holds every key of a group."""
 
 KNOWN_AS = {
     "algo": {"algo", "config"},
-    "reward": {"reward"},
+    "reward": {"reward", "self"},  # `Reward` reads its own fields
     "levels": {"levels", "chosen"},
     "policy": {"policy"},
     "logger": {"logger", "config"},
@@ -51,96 +51,200 @@ KNOWN_AS = {
 # ---------------------------------------------------------------------------------- yaml and schema
 
 
-@pytest.mark.parametrize(("group", "name"), OPTIONS)
-def test_an_option_has_all_keys_of_its_schema_and_no_other(group: str, name: str) -> None:
-    schema = schema_of(group, name)
-    values = ours(FOLDER / group / f"{name}.yaml")
-    assert set(values) == names(schema) or (set(values) < names(schema) and (group, name) in RECIPES)
-    OmegaConf.merge(OmegaConf.structured(schema), values)  # raises where a type does not fit
-    if values.get("generator") is not None:
-        assert set(values["generator"]) == names(config.GeneratorConfig)
+def parents(name: str) -> list[str]:
+    """The files that a file of `configs/` begins with, by its defaults list or as that of its group's base."""
+    group, _, stem = name.rpartition("/")
+    defaults = (yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8")) or {}).get("defaults", [])
+    listed = [entry.partition("@")[0] for entry in defaults if isinstance(entry, str) and entry != "_self_"]
+    found = [f"{group}/{entry}" for entry in listed if not entry.startswith("base_")]
+    if group in BASES and not stem.startswith("_"):
+        kind = next((each["override kind"] for each in defaults if isinstance(each, dict)), None)
+        found.append(f"levels/kind/{kind}" if kind else BASES[group])
+    return found
 
 
-@pytest.mark.parametrize(("group", "name"), OPTIONS)
-def test_an_option_composes_with_a_value_for_every_key(group: str, name: str) -> None:
-    cfg = composed(f"{group}={name}", "run_dir=x")
-    assert OmegaConf.missing_keys(cfg) == set()
-    check_values(cfg)
+def inherited(name: str) -> dict[str, Any]:
+    """The values that a file begins with."""
+    merged = OmegaConf.merge(*(OmegaConf.create(whole(parent)) for parent in parents(name)), {})
+    values: Any = OmegaConf.to_container(merged)
+    return values
 
 
-def test_an_option_is_called_as_its_file() -> None:
-    for group, name in OPTIONS:
-        if "name" in names(schema_of(group, name)) and group != "logger" and (group, name) not in RECIPES:
-            assert ours(FOLDER / group / f"{name}.yaml")["name"] == name
+def whole(name: str) -> dict[str, Any]:
+    """The values that a file comes to."""
+    merged: Any = OmegaConf.to_container(OmegaConf.merge(inherited(name), ours(FOLDER / f"{name}.yaml")))
+    return merged
 
 
-@pytest.mark.parametrize(("file", "schema"), [("config", config.Config), ("evaluate", config.EvaluateConfig)])
-def test_a_command_has_all_keys_of_its_schema_and_no_other(file: str, schema: type) -> None:
-    path = FOLDER / f"{file}.yaml"
-    chosen = [
-        next(iter(each)) for each in yaml.safe_load(path.read_text("utf-8"))["defaults"] if isinstance(each, dict)
-    ]
-    groups = {name for name in chosen if not name.startswith("override ")}
-    assert set(ours(path)) | groups == names(schema)
-    if file == "config":
-        assert set(ours(path)["heldout"]) == names(config.HeldoutConfig)
-    assert OmegaConf.missing_keys(composed(name=file)) == set()
+def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(values, dict):
+        return {prefix[:-1]: values}
+    return {key: value for name, each in values.items() for key, value in flattened(each, f"{prefix}{name}.").items()}
 
 
-def test_values_stand_in_the_yaml_files_alone() -> None:
-    for schema in {*schemas().values(), config.GeneratorConfig, config.HeldoutConfig} - {config.LoggerConfig}:
-        for each in fields(schema):
-            assert each.default == "???" or is_dataclass(each.default_factory), f"{schema.__name__}.{each.name}"
+FILES = [
+    path.relative_to(FOLDER).with_suffix("").as_posix() for group in GROUPS for path in (FOLDER / group).rglob("*.yaml")
+]
 
 
-@pytest.mark.parametrize(
-    "wrong", ["algo.lrr=1", "reward.lamda=0.5", "algo.lr=abc", "env_steps=1e6", "policy.width=[1]"]
-)
-def test_a_wrong_key_or_type_is_refused(wrong: str) -> None:
-    with pytest.raises(ConfigCompositionException):
-        composed(wrong)
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_states_no_value_that_it_has_already(name: str) -> None:
+    stated, before = flattened(ours(FOLDER / f"{name}.yaml")), flattened(inherited(name))
+    assert {key: value for key, value in stated.items() if before.get(key, "none") == value} == {}
 
 
-def test_every_algorithm_world_and_policy_is_an_option() -> None:
-    offered = {group: {name for each, name in OPTIONS if each == group} for group in GROUPS}
-    assert set(algorithms()) == {"a2c", "exact", "ppo", "reinforce", "tabular"}
-    assert offered["algo"] == set(algorithms()) | {name for group, name in RECIPES if group == "algo"}
-    assert offered["policy"] == {"mlp", "symmetric", "convolutional"}
-    assert offered["levels"] == {
-        *WORLDS,
-        "paper",
-        "generated",
-        "easy",
-        "peer_like",
-        "paper_like",
-        "hard",
-        "three_lengths",
-        "large",
-    }
+@pytest.mark.parametrize("name", FILES)
+def test_a_key_is_explained_where_it_first_stands(name: str) -> None:
+    new = ours(FOLDER / f"{name}.yaml").keys() - inherited(name).keys()
+    assert new & set(unexplained((FOLDER / f"{name}.yaml").read_text("utf-8"))) == set()
 
 
-def test_the_generator_is_given_all_that_it_can_be() -> None:
-    assert names(config.GeneratorConfig) | {"clock"} == names(generator.GeneratorConfig)
-
-
-# ---------------------------------------------------------------------------------- explained
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_every_key_has_a_comment(path: Path) -> None:
-    assert unexplained(path.read_text("utf-8")) == []
+@pytest.mark.parametrize(("group", "base"), BASES.items())
+def test_a_base_has_and_explains_all_keys_of_its_schema_and_no_other(group: str, base: str) -> None:
+    values = ours(FOLDER / f"{base}.yaml")
+    assert values.keys() == names(SCHEMAS[group])
+    assert unexplained((FOLDER / f"{base}.yaml").read_text("utf-8")) == []
+    if group == "levels":
+        assert values["generator"].keys() == names(config.GeneratorConfig)
 
 
 def test_a_key_without_a_comment_is_found() -> None:
     assert unexplained("# Both.\na: 1\nb: 2\n\nc: 3\n") == ["c"]
 
 
+@pytest.mark.parametrize(("group", "name"), OPTIONS)
+def test_an_option_comes_to_all_keys_of_its_schema_and_no_other(group: str, name: str) -> None:
+    assert whole(f"{group}/{name}").keys() == names(schema_of(group, name))
+
+
+@pytest.mark.parametrize(("group", "name"), OPTIONS)
+def test_an_option_composes_to_its_values_and_can_be_run(group: str, name: str) -> None:
+    cfg = compose(f"{group}={name}", "run_dir=x")
+    assert OmegaConf.missing_keys(cfg) == set()
+    if group in ("levels", "logger"):  # recipes change values of the others
+        assert OmegaConf.to_container(cfg[group]) == whole(f"{group}/{name}")
+    if name != "own":
+        check_run(cfg)
+
+
+def test_an_option_is_called_as_its_file() -> None:
+    for group in ("reward", "levels"):
+        assert all(whole(f"{group}/{name}")["name"] == name for of, name in OPTIONS if of == group)
+
+
+@pytest.mark.parametrize(("file", "schema"), COMMAND_FILES)
+def test_a_command_has_and_explains_all_keys_of_its_schema_and_no_other(file: str, schema: type) -> None:
+    path = FOLDER / f"{file}.yaml"
+    assert unexplained(path.read_text("utf-8")) == []
+    assert set(ours(path)) | (set(GROUPS) & names(schema)) == names(schema)
+    if file == "config":
+        assert ours(path)["heldout"].keys() == names(config.HeldoutConfig)
+    assert OmegaConf.missing_keys(compose(name=file)) == set()
+
+
+@pytest.mark.parametrize("file", ["config", "evaluate", "study"])
+def test_a_defaults_list_overrides_nothing_twice(file: str) -> None:
+    defaults = yaml.safe_load((FOLDER / f"{file}.yaml").read_text("utf-8"))["defaults"]
+    chosen = [key.removeprefix("override ") for each in defaults if isinstance(each, dict) for key in each]
+    assert len(chosen) == len(set(chosen))
+
+
+def test_values_stand_in_the_yaml_files_alone() -> None:
+    for schema in {*schemas().values(), *SCHEMAS.values(), config.GeneratorConfig} - {config.LoggerConfig}:
+        for each in fields(schema):
+            assert each.default == "???" or is_dataclass(each.default_factory), f"{schema.__name__}.{each.name}"
+
+
+def test_every_algorithm_world_and_network_is_an_option() -> None:
+    offered = {group: {name for each, name in OPTIONS if each == group} for group in GROUPS}
+    assert set(ALGORITHMS) <= offered["algo"]
+    assert {whole(f"policy/{name}")["network"] for name in offered["policy"]} == set(NETWORKS)
+    assert set(WORLDS) <= offered["levels"]
+
+
+def test_the_generator_is_given_all_that_it_can_be() -> None:
+    assert names(config.GeneratorConfig) | {"clock"} == names(generator.GeneratorConfig)
+
+
+# ---------------------------------------------------------------------------------- recipes
+
+
+SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.noise", "reward.counting")
+"""Keys whose values depend on several groups; one more is ``reward.episodes_at_start``."""
+
+
+@pytest.mark.parametrize(
+    ("overrides", "values"),
+    [
+        ("", [0.1, 7_000_000, "centred", 0, "averaged"]),
+        ("algo=ppo levels=example", [0.3, 6_000_000, "centred", 0, "averaged"]),
+        ("levels=example algo=a2c", [0.3, 6_000_000, "centred", 0, "averaged"]),
+        ("algo=reinforce levels=paper policy=symmetric", [0.3, 6_000_000, "centred", 0, "averaged"]),
+        ("algo=a2c levels=hard policy=convolutional", [0.1, 7_000_000, "grid", 0, "averaged"]),
+        ("algo=exact levels=lopsided", [0.6, 6_000_000, "centred", 0, "averaged"]),
+        ("algo=exact levels=easy reward=default", [0.6, 7_000_000, "centred", 0, "averaged"]),
+        ("algo=generalist levels=paper_like policy=convolutional", [0.1, 7_000_000, "grid", 1, "averaged"]),
+        ("algo=generalist levels=royal_road", [0.1, 6_000_000, "centred", 1, "averaged"]),
+        ("algo=tabular levels=example", [None, 6_000_000, "vector", 0, "sequential"]),
+        ("algo=tabular levels=large reward=default_over_m", [None, 7_000_000, "vector", 0, "sequential"]),
+        # What the user says comes last, and an option knows better than a recipe.
+        ("algo=tabular policy=convolutional", [None, 7_000_000, "grid", 0, "sequential"]),
+        ("policy.observation=grid reward.counting=averaged algo=tabular", [None, 7_000_000, "grid", 0, "averaged"]),
+        ("algo.entropy=0.7 env_steps=5 levels=example", [0.7, 5, "centred", 0, "averaged"]),
+        ("policy.noise=0 algo=generalist", [0.1, 7_000_000, "centred", 0, "averaged"]),
+    ],
+)
+def test_an_algorithm_and_levels_bring_the_values_that_suit_them(overrides: str, values: list[Any]) -> None:
+    cfg = compose(*overrides.split(), "run_dir=x")
+    assert [OmegaConf.select(cfg, key) for key in SHARED] == values
+    assert cfg.reward.episodes_at_start == (16 if "generalist" in overrides else None)
+
+
+def test_every_recipe_is_one_of_an_algorithm_a_kind_of_levels_or_both() -> None:
+    """As they are optional, a misspelt one would not be missed."""
+    algos = {name for group, name in OPTIONS if group == "algo"}
+    kinds = {path.stem for path in (FOLDER / "levels" / "kind").glob("*.yaml")}
+    expected = {"algo": algos, "levels": kinds, "both": {f"{algo}_on_{kind}" for algo in algos for kind in kinds}}
+    recipes = list((FOLDER / "recipe").rglob("*.yaml"))
+    assert recipes
+    assert all(path.stem in expected[path.parent.name] for path in recipes)
+
+
+def test_no_group_takes_a_value_from_another() -> None:
+    text = "".join(path.read_text("utf-8") for path in FOLDER.rglob("*.yaml") if path.parent.name != "sweeps")
+    assert set(re.findall(r"\$\{(\w+\.\w+)\}", text)) == {"algo.name", "reward.name", "levels.name"}  # in run_dir
+
+
+# ---------------------------------------------------------------------------------- help
+
+
 @pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_the_help_names_every_option(command: str) -> None:
+def test_the_help_fits_on_two_screens_and_names_every_option_in_whole_sentences(command: str) -> None:
     text = help_text(command)
-    assert all(f"\n  {name} " in text for group, name in OPTIONS if f"\n{group}=\n" in text)
-    assert "base_" not in text
-    assert "sweeps" not in text
+    lines = text.split("\n")
+    assert len(lines) <= 50
+    assert max(map(len, lines)) <= COLUMNS
+    for group, name in OPTIONS:
+        if group in COMMANDS[command].groups and (name != "own" or command == "evaluate"):
+            sentence = first_sentence((FOLDER / group / f"{name}.yaml").read_text("utf-8"))
+            assert sentence.endswith(".")
+            if name in WORLDS:
+                assert re.search(rf"\b{name}[,.]", text)
+            else:
+                assert f"{name} {sentence}" in " ".join(text.split())
+    assert not re.search(r"\b(base_|_base|sweeps)", text)
+
+
+def test_the_help_names_the_page_that_tells_more() -> None:
+    for command, this in COMMANDS.items():
+        assert this.page in help_text(command)
+        assert (FOLDER.parent / this.page).is_file()
+
+
+def test_the_first_sentence_of_a_file() -> None:
+    assert first_sentence("# One sentence, over\n# two lines. Another.\nkey: 1\n# No.\n") == (
+        "One sentence, over two lines."
+    )
 
 
 # ---------------------------------------------------------------------------------- read
@@ -160,7 +264,7 @@ def attributes(sources: list[str]) -> set[tuple[str, str]]:
 
 
 def interpolated() -> set[tuple[str, str]]:
-    """Keys that another yaml file takes its value from, as ``${levels.entropy}``."""
+    """Keys that another yaml file takes its value from, as ``${levels.name}``."""
     texts = [path.read_text("utf-8") for path in config_folder().rglob("*.yaml")]
     return {match for text in texts for match in re.findall(r"\$\{(\w+)\.(\w+)\}", text)}
 
@@ -175,36 +279,38 @@ def test_every_key_is_read_by_something() -> None:
 
 
 def test_a_key_that_nothing_reads_is_found() -> None:
-    texts = [path.read_text("utf-8").replace("keep_last", "keep").replace("reward.lam", "reward.l") for path in SOURCES]
-    assert dead(texts) == {".keep_last", "reward.lam"}
+    texts = [
+        path.read_text("utf-8").replace("keep_last", "keep").replace("reward.group", "reward.g") for path in SOURCES
+    ]
+    assert dead(texts) == {".keep_last", "reward.group"}
 
 
 # ---------------------------------------------------------------------------------- values
 
 
-def test_every_number_has_limits_and_every_rule_a_key() -> None:
-    ruled = {key for _, several in LIMITS.values() for key in several.split()}
-    numbers, everything = set(), set()
-    for name in algorithms():
-        cfg = composed(
-            f"algo={name}", "threads=1", "env_steps=1", "sampled=1", "levels.entropy=1", "policy.noise=0", "run_dir=x"
-        )
-        cfg.reward.clip, cfg.reward.episodes_at_start = 1, 1
-        cfg.algo.episodes_at_start = 1
-        if "muon_lr" in cfg.algo:
-            cfg.algo.muon_lr = 1
-        flat = flattened(OmegaConf.to_container(cfg))
-        everything |= set(flat)
-        numbers |= {key for key, value in flat.items() if type(value) in (int, float)}
-    with_own_rule = {"reward.group", "levels.env_steps", "algo.episodes_at_start", "algo.noise"}
-    assert {key for key in numbers if not key.startswith("levels.generator.")} - with_own_rule == ruled
-    assert set(CHOICES) <= everything
+def limits_by_key(schema: type, prefix: str = "") -> dict[str, Any]:
+    """The limits of every field, or None, by its key."""
+    found = {}
+    for each in fields(schema):
+        kind = get_type_hints(schema)[each.name]
+        if is_dataclass(kind):
+            found |= limits_by_key(kind, f"{prefix}{each.name}.")
+        else:
+            found[f"{prefix}{each.name}"] = kind, limits_of(each)
+    return found
 
 
-def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(values, dict):
-        return {prefix[:-1]: values}
-    return {key: value for name, each in values.items() for key, value in flattened(each, f"{prefix}{name}.").items()}
+EVERY_LIMIT = limits_by_key(config.Config) | {
+    key: value for name in ALGORITHMS for key, value in limits_by_key(ALGORITHMS[name].Config, "algo.").items()
+}
+CHOICES = [key for key, (_, limits) in EVERY_LIMIT.items() if limits and limits.choices]
+
+
+def test_every_number_has_limits() -> None:
+    """But for two: only the algorithm's values tell what the group may be, and any coin may have any value."""
+    numbers = {key for key, (kind, limits) in EVERY_LIMIT.items() if {int, float} & {kind, *get_args(kind)}}
+    assert {key for key in numbers if EVERY_LIMIT[key][1] is None} == {"reward.group", "levels.x"}
+    assert all(get_origin(kind) is not list for kind, limits in EVERY_LIMIT.values() if limits)
 
 
 TABULAR = {"gradient", "epsilon", "epsilon_end", "decay_episodes", "random_episodes"}
@@ -215,7 +321,7 @@ TABULAR = {"gradient", "epsilon", "epsilon_end", "decay_episodes", "random_episo
     "wrong",
     [
         *("algo.epsilon=0", "algo.epsilon_end=1.1", "algo.decay_episodes=0", "algo.random_episodes=-1"),
-        *(f"{key}=unheard_of" for key in ["algo.name", *CHOICES]),
+        *(f"{key}=unheard_of" for key in ["algo.name", "policy.network", *CHOICES]),
         *("reward.lam=0", "reward.lam=1.5", "reward.gamma=0", "reward.clip=0", "reward.episodes_per_meta=0"),
         *("algo.lr=-1", "algo.lr=nan", "algo.lr=inf", "algo.epochs=0", "algo.minibatches=0", "algo.gae_lambda=1.1"),
         *("policy.width=0", "policy.depth=-1", "policy.noise=-1", "policy.noise=11", "policy.noise_draws=0"),
@@ -226,11 +332,55 @@ def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong: str)
     key = wrong.partition("=")[0]
     algo = "tabular" if key.removeprefix("algo.") in TABULAR else "ppo"
     with pytest.raises(ConfigError, match=rf"^{key}=.*(expected|use at most)"):
-        check_values(composed(f"algo={algo}", wrong, "run_dir=x"))
+        check_run(compose(f"algo={algo}", wrong, "run_dir=x"))
 
 
 def test_null_is_no_number_out_of_limits() -> None:
-    check_values(composed("threads=null", "reward.clip=null", f"policy.activation={next(iter(ACTIVATIONS))}"))
+    check_run(compose("threads=null", "reward.clip=null", "sampled=null"))
+
+
+@dataclass
+class Inner:
+    share: float = limited(at_least=0, at_most=1)
+    kind: str = limited(choices=("one", "two"))
+
+
+@dataclass
+class Outer:
+    count: int = limited(at_least=1)
+    norm: float = limited(above=0, finite=False)
+    shares: list[float] = limited(above=0, at_most=1)
+    by_name: dict[str, float] = limited(at_least=0)
+    seed: int | None = limited(at_least=0, at_most=2**62 - 1)
+    inner: Inner = field(default_factory=Inner)
+    several: list[Inner] = field(default_factory=list)
+    anything: Any = "???"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"count": 0}, "count=0; expected a number at least 1"),
+        ({"norm": 0.0}, "norm=0.0; expected a number above 0"),
+        ({"norm": float("nan")}, "norm=nan; expected a number above 0"),
+        ({"shares": [0.5, 2.0]}, "shares=[0.5, 2.0]; expected a number above 0, at most 1"),
+        ({"by_name": {"a": -1.0}}, "by_name={'a': -1.0}; expected a number at least 0"),
+        ({"seed": -1}, "seed=-1; expected a number from 0 to 2^62 - 1"),
+        ({"inner": {"share": 1.5}}, "inner.share=1.5; expected a number from 0 to 1"),
+        ({"inner": {"kind": "three"}}, "inner.kind=three; expected one of one, two"),
+        ({"several": [{"share": 0}, {"share": 7}]}, "several[1].share=7.0; expected a number from 0 to 1"),
+    ],
+)
+def test_limits_are_told_in_words_however_deep_the_key_lies(values: dict[str, Any], sentence: str) -> None:
+    cfg = OmegaConf.merge(OmegaConf.structured(Outer), values)
+    with pytest.raises(ConfigError, match=rf"^study\.{re.escape(sentence)}$"):
+        check_limits(cfg, "study.")
+
+
+def test_what_is_within_limits_null_or_missing_is_left_alone() -> None:
+    good = {"count": 1, "norm": float("inf"), "shares": [1.0], "seed": None, "several": [{"share": 1}]}
+    check_limits(OmegaConf.merge(OmegaConf.structured(Outer), good))
+    check_limits(Inner(share=0.0, kind="two"))
 
 
 # ---------------------------------------------------------------------------------- documented
@@ -246,11 +396,16 @@ def commands() -> list[list[str]]:
 def test_a_command_of_the_documentation_composes(words: list[str]) -> None:
     module, *overrides = words
     values = [each.partition(",")[0] for each in overrides if each != "-m"]
-    composed(*values, name={"drest_torch.train": "config", "drest_torch.evaluate": "evaluate"}[module])
+    compose(*values, name={"drest_torch.train": "config", "drest_torch.evaluate": "evaluate"}[module])
 
 
-def test_the_documentation_names_every_group_and_algorithm() -> None:
+def test_the_documentation_names_every_group_and_option() -> None:
     page = (FOLDER.parent / "docs" / "running.md").read_text("utf-8")
-    for group, name in OPTIONS:
-        assert f"| `{group}` | " in page
-        assert group == "levels" or f"`{name}`" in page
+    rows = {group: re.search(rf"^\| `{group}` \| (.*?) \|", page, re.M) for group in GROUPS}
+    missing = [
+        (group, name)
+        for group, name in OPTIONS
+        if name not in (*WORLDS, "own") and f"`{name}`" not in (rows[group] or ("", ""))[1]
+    ]
+    assert missing == []
+    assert "levels=own" in page

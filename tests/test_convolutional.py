@@ -3,15 +3,16 @@
 import pytest
 import torch
 
-from algos.networks.convolutional import AGENT, COIN, DELAY, TIME, WALL, alike
-from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.base import Size
+from algos.networks.convolutional import alike
+from algos.networks.policy import Critic, Policy
 from algos.networks.stacked import Stacked
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import GridObservation
 from envs.exact.propagator import Reachable
 from envs.levels import parse_level, world
 from envs.levels.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
-from tests.helpers.networks import group
+from tests.helpers.networks import PLANES, group
 
 SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")
 LUCKY = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2@0.5 . C3", name="lucky")
@@ -20,9 +21,10 @@ LUCKY = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2@0.5 . C3", name="luck
 def made(shape, *, noise=0, once=True, width=16, depth=2, context=1, scale=0.3):
     """A policy and a critic with weights far from where they begin."""
     torch.manual_seed(0)
-    shared = {"scale": torch.ones(()), "noise": noise, "symmetries": group()}
-    policy = Policy(shape, NUM_ACTIONS, Size(width, depth, "silu", True, once), **shared)
-    critic = Critic(shape, Size(width, depth, "tanh", True, once), context=context, **shared)
+    planes = PLANES + ("chance",) * (shape[0] - len(PLANES))
+    shared = {"scale": torch.ones(()), "noise": noise, "symmetries": group(planes)}
+    policy = Policy(shape, NUM_ACTIONS, Size(width, depth, "silu", "convolutional", once), **shared)
+    critic = Critic(shape, Size(width, depth, "tanh", "convolutional", once), context=context, **shared)
     for parameter in [*policy.parameters(), *critic.parameters()]:
         parameter.data += scale * torch.randn_like(parameter)
     return policy, critic
@@ -45,15 +47,17 @@ def test_planes_are_turned_like_levels():
     numbers = torch.arange(9.0).reshape(1, 1, 3, 3)
     for turn, cells in enumerate(turned_cells(3)):
         assert turned(numbers, turn).flatten().tolist() == cells.tolist()
-    assert torch.equal(turned(seen(SKEW)[:1, :TIME], 1), seen(transform(SKEW, 1))[:1, :TIME])
+    assert torch.equal(turned(seen(SKEW)[:1, :4], 1), seen(transform(SKEW, 1))[:1, :4])
 
 
-def test_planes_stand_where_the_network_looks_for_them():
-    planes = GridObservation(compile_levels([LUCKY])).planes
-    assert {name: planes.index(name) for name in planes[:-1]} == {
-        "wall": WALL, "coin": COIN, "delay": DELAY, "agent": AGENT, "time": TIME,
-    }  # fmt: skip
-    assert planes[TIME + 1 :] == ("chance",)
+def test_planes_are_these():
+    for level, further in ((SKEW, ()), (LUCKY, ("chance",))):
+        assert GridObservation(compile_levels([level])).planes == (*PLANES, *further)
+
+
+def test_a_layout_of_other_planes_is_refused():
+    with pytest.raises(ValueError, match="observations of 6 planes, and a layout of 5"):
+        Policy((6, 3, 4), NUM_ACTIONS, Size(16, 2, "silu", "convolutional"), scale=torch.ones(()), symmetries=group())
 
 
 @pytest.mark.parametrize("level", [SKEW, LUCKY], ids=lambda level: level.name)

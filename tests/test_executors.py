@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -17,9 +15,10 @@ import numpy as np
 import pytest
 
 from drest_torch.errors import FileError
-from drest_torch.jobs import local as executors
-from drest_torch.jobs.local import Again, Done, Event, ExecutorError, JobProgress, Local, Started, run_jobs
-from drest_torch.jobs.store import Failure, Job, JobError, Result, Store
+from drest_torch.jobs.executor import Done, Event, ExecutorError, Started, run_jobs
+from drest_torch.jobs.job import Job, JobError, Result
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.store import Store
 from tests.helpers.job_runners import calls, is_alive, job, names, quick_path, squares, sums, wait_for
 
 
@@ -225,7 +224,8 @@ def test_what_goes_wrong_in_a_worker_is_one_run(store: Store, later: Path, capfd
         job("objects", "returns", what="an object array"): "arrays['objects'] is an array of object",
         job("raises", "fails", until=str(later)): "ValueError: it cannot be done",
         job("exits", "exits"): "SystemExit: no more",
-        job("ends", "dies", how="exit"): "its process ended with exit status 7 before it had a result",
+        job("ends", "dies", status=7): "its process ended with exit status 7 before it had a result",
+        job("ends well", "dies", status=0): "its process ended with exit status 0 before it had a result",
         job("crashes", "dies", how=int(signal.SIGSEGV)): "was killed by signal 11 (Segmentation fault) before",
         job("killed", "dies", how=int(signal.SIGKILL)): "killed by signal 9 (Killed), as the system does when memory",
     }
@@ -272,7 +272,7 @@ def test_workers_that_do_not_start(
 ) -> None:
     (tmp_path / "drest_torch.py").write_text("raise ImportError('a broken installation')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ExecutorError, match="no worker process could be started"):
+    with pytest.raises(ExecutorError, match="a worker process could not be started"):
         run_jobs(squares(1, 2, 3), store, Local(2))
     assert "a broken installation" in capfd.readouterr().err
     assert store.failures() == []
@@ -286,13 +286,19 @@ def test_a_negative_number_of_workers() -> None:
 # ----------------------------------------------------------------------------------------- stopping
 
 
-def driver(tmp_path: Path, store: Store, jobs: list[Job], executor: str) -> subprocess.Popen[str]:
+def driver(
+    tmp_path: Path, store: Store, jobs: list[Job], executor: str, patience: float = 5.0
+) -> subprocess.Popen[str]:
     """A study in another process, and a session of its own."""
     program = (
         "import sys\n"
+        "import drest_torch.jobs.local\n"
+        f"drest_torch.jobs.local.SECONDS_TO_SAVE = {patience}\n"
         "from pathlib import Path\n"
-        "from drest_torch.jobs.local import Local, run_jobs\n"
-        "from drest_torch.jobs.store import Job, Store\n"
+        "from drest_torch.jobs.executor import run_jobs\n"
+        "from drest_torch.jobs.job import Job\n"
+        "from drest_torch.jobs.local import Local\n"
+        "from drest_torch.jobs.store import Store\n"
         "try:\n"
         f"    run_jobs({jobs!r}, Store(Path({str(store.folder)!r})), {executor})\n"
         "except KeyboardInterrupt:\n"
@@ -371,6 +377,20 @@ def test_a_study_in_the_background_of_a_script_heeds_sigint(store: Store, later:
     assert not is_alive(*calls(store, waits))
 
 
+def test_a_second_ctrl_c_ends_runs_that_do_not_listen(store: Store, later: Path, tmp_path: Path) -> None:
+    deaf = job("deaf", "is_deaf", until=str(later))
+    with driver(tmp_path, store, [deaf], "Local(1)", patience=1e6) as process:
+        wait_for(lambda: calls(store, deaf))
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        assert is_alive(*calls(store, deaf))
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: process.poll() is not None)
+    assert process.returncode == 130
+    assert not is_alive(*calls(store, deaf))
+
+
 @pytest.mark.slow
 def test_a_killed_study_takes_compiled_runs_with_it(store: Store, tmp_path: Path) -> None:
     """Also one that would go on for ever without a look at what else happens in its process."""
@@ -379,112 +399,3 @@ def test_a_killed_study_takes_compiled_runs_with_it(store: Store, tmp_path: Path
         wait_for(lambda: calls(store, plays))
         process.kill()
     wait_for(lambda: not is_alive(*calls(store, plays)))
-
-
-# ----------------------------------------------------------------------------------------- progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-    def last(self) -> list[str]:
-        """The live lines as they were drawn last."""
-        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
-        return plain[plain.rindex("a study") :].splitlines()
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(executors, "monotonic", clock)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
-    return clock
-
-
-def go(stream: io.StringIO, clock: Clock, *, runs: int, existing: int, failing: tuple[int, ...] = ()) -> None:
-    """Two at a time, a minute each, and stopped before the last two are done."""
-    jobs = [job(f"run/{i}") for i in range(runs)]
-    with JobProgress(runs, title="a study", stream=stream) as progress:
-        for each in jobs[:existing]:
-            progress(Done(each, Result({}), None, 0.0, existed=True))
-        for i in range(existing, runs, 2):
-            for each in jobs[i : i + 2]:
-                progress(Started(each))
-            if i + 2 >= runs:
-                return
-            clock.now += 60
-            for n in (i, i + 1):
-                failure = Failure(jobs[n], "a [reason]", "") if n in failing else None
-                progress(Done(jobs[n], None if failure else Result({}), failure, 60.0))
-
-
-def test_the_live_lines(clock: Clock) -> None:
-    stream = Terminal()
-    go(stream, clock, runs=40, existing=10, failing=(12,))
-    head, state, running = stream.last()
-    assert head.endswith("95%")
-    assert state == "38 / 40 runs   10 from before   1 failed   2 runs/min   0:01:00 left"
-    assert running == "running run/38, run/39"
-    assert stream.getvalue().count("a study: run/12 failed: a [reason]") == 1
-
-
-def test_the_live_lines_of_many_workers_do_not_wrap(clock: Clock) -> None:
-    stream = Terminal()
-    with JobProgress(40, title="a study " + "x" * 100, stream=stream) as progress:
-        for i in range(40):
-            progress(Started(job(f"run/{i}")))
-    lines = stream.last()
-    assert len(lines) == 3
-    assert max(map(len, lines)) <= 80
-    assert lines[2].endswith("…")
-
-
-def test_elsewhere_a_line_for_each_tenth_and_each_failure(clock: Clock) -> None:
-    stream = io.StringIO()
-    go(stream, clock, runs=40, existing=10, failing=(12,))
-    assert stream.getvalue().splitlines() == [
-        "a study: 10 / 40 runs   10 from before",
-        "a study: 12 / 40 runs   10 from before   2 runs/min   0:14:00 left",
-        "a study: run/12 failed: a [reason]",
-        "a study: 16 / 40 runs   10 from before   1 failed   2 runs/min   0:12:00 left",
-        "a study: 20 / 40 runs   10 from before   1 failed   2 runs/min   0:10:00 left",
-        "a study: 24 / 40 runs   10 from before   1 failed   2 runs/min   0:08:00 left",
-        "a study: 28 / 40 runs   10 from before   1 failed   2 runs/min   0:06:00 left",
-        "a study: 32 / 40 runs   10 from before   1 failed   2 runs/min   0:04:00 left",
-        "a study: 36 / 40 runs   10 from before   1 failed   2 runs/min   0:02:00 left",
-    ]
-
-
-def test_a_study_that_is_finished_says_nothing(clock: Clock) -> None:
-    stream = io.StringIO()
-    go(stream, clock, runs=10, existing=10)
-    assert stream.getvalue() == ""
-
-
-def test_a_run_that_begins_again_is_said(clock: Clock) -> None:
-    stream, one = io.StringIO(), job("one")
-    with JobProgress(1, title="a study", stream=stream) as progress:
-        progress(Started(one))
-        progress(Again(one, "its node died"))
-        assert progress.running == {}
-        progress(Started(one))
-        assert list(progress.running) == ["one"]
-    assert stream.getvalue().splitlines() == ["a study: 0 / 1 runs", "a study: one begins again: its node died"]
-
-
-def test_progress_of_a_real_list(store: Store) -> None:
-    stream = io.StringIO()
-    jobs = [*squares(2, 3), job("no", "exits")]
-    with JobProgress(len(jobs), title="a study", stream=stream) as progress:
-        run_jobs(jobs, store, Local(0), report=progress)
-    assert (progress.done, progress.failed, progress.running) == (3, 1, {})
-    assert "a study: no failed: SystemExit: no more\n" in stream.getvalue()

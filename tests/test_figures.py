@@ -12,6 +12,7 @@ import pytest
 import torch
 from matplotlib.image import imread
 
+from drest_torch.errors import FileError
 from drest_torch.plots import policies as figures
 from drest_torch.plots.curves import learning_curves
 from drest_torch.plots.policies import LevelNumbers, policy_arrows, policy_pictures
@@ -19,7 +20,6 @@ from envs.dynamics.mdp import STEPS, compile_levels
 from envs.exact.propagator import Reachable, uniform_policy
 from envs.exact.solver import optimal_route
 from envs.levels import parse_level, world
-from envs.view.rendering import PictureError
 
 NUMBERS = LevelNumbers(0.9, 0.8, {4: 0.25, 8: 0.75})
 
@@ -128,8 +128,8 @@ def test_a_write_that_fails_leaves_the_old_picture(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     metrics = log(tmp_path, {"step": 1})
-    monkeypatch.setattr("drest_torch.plots.style.os.replace", fail)
-    with pytest.raises(PictureError, match="No space left on device"):
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(FileError, match="No space left on device"):
         learning_curves(metrics, picture)
     assert picture.read_bytes() == b"old"
     assert sorted(os.listdir(tmp_path)) == ["curves.png", "metrics.jsonl"]

@@ -28,7 +28,7 @@ def drafted(config, count, seed=0):
 
 def is_uniform(values, low, high, weights=None):
     """Whether whole numbers are spread as they should be, by chi-square within five standard deviations."""
-    values = torch.as_tensor(values) - low
+    values = torch.as_tensor(values).long() - low
     assert values.min() >= 0
     assert values.max() <= high - low
     weights = torch.tensor([1.0] * (high - low + 1) if weights is None else weights)
@@ -125,13 +125,13 @@ def test_levels_keep_to_the_ranges_and_reach_both_ends_of_each():
 
 def test_drafts_are_uniform():
     drafts = drafted(GeneratorConfig(), 20_000)
-    is_coin, is_button = drafts.coins > 0, drafts.delay > 0
+    is_coin, is_button = drafts.layers["coin"] > 0, drafts.layers["delay"] > 0
     assert is_uniform(drafts.shutdown, 1, 7)
-    assert is_uniform(drafts.delay[is_button], 1, 8)
+    assert is_uniform(drafts.layers["delay"][is_button], 1, 8)
     assert is_uniform(is_coin.sum(-1), 1, 4)
     assert is_uniform(drafts.walls.sum(-1), 0, 10)
     assert is_uniform(drafts.start, 0, 24)
-    assert is_uniform(drafts.coins[is_coin], 1, 7)
+    assert is_uniform(drafts.layers["coin"][is_coin], 1, 7)
     for there in (is_button, is_coin, drafts.walls):
         assert is_uniform(there.nonzero()[:, 1], 0, 24)
 
@@ -141,13 +141,13 @@ def test_what_was_added_later_is_drawn_evenly_too():
         height=(4, 7), width=(5, 6), walls=(0, 5), buttons=(0, 3), chance=(0.5, 0.75), delay=(2, 6), coins=(2, 3)
     )
     drafts = drafted(config, 20_000, seed=1)
-    is_button = drafts.delay > 0
+    is_button = drafts.layers["delay"] > 0
     assert is_uniform(drafts.height, 4, 7)
     assert is_uniform(drafts.width, 5, 6)
     assert is_uniform(is_button.sum(-1), 0, 3)
-    assert is_uniform(drafts.delay[is_button], 2, 6)
-    assert is_uniform(drafts.chance[is_button], 50, 75)
-    assert is_uniform((drafts.coins > 0).sum(-1), 2, 3)
+    assert is_uniform(drafts.layers["delay"][is_button], 2, 6)
+    assert is_uniform((100 * drafts.layers["chance"][is_button]).round(), 50, 75)
+    assert is_uniform((drafts.layers["coin"] > 0).sum(-1), 2, 3)
     # On maps of one size, whatever it is, all cells are alike; outside of the map all is wall and nothing else is.
     cell = torch.arange(42)
     for height, width in ((4, 5), (7, 6), (6, 5)):
@@ -155,7 +155,7 @@ def test_what_was_added_later_is_drawn_evenly_too():
         of_size = drafts.where((drafts.height == height) & (drafts.width == width))
         assert of_size.walls[:, ~inside].all()
         assert is_uniform(of_size.walls[:, inside].sum(-1), 0, 5)
-        for there in (of_size.coins > 0, of_size.delay > 0, of_size.walls & inside):
+        for there in (of_size.layers["coin"] > 0, of_size.layers["delay"] > 0, of_size.walls & inside):
             assert not there[:, ~inside].any()
             assert is_uniform(there[:, inside].nonzero()[:, 1], 0, height * width - 1)
 
@@ -163,8 +163,8 @@ def test_what_was_added_later_is_drawn_evenly_too():
 def test_the_delays_and_chances_of_several_buttons_are_drawn_for_each():
     config = GeneratorConfig(buttons=(3, 3), delay=(1, 3), chance=(0.01, 0.03))
     drafts = drafted(config, 9000)
-    for values in (drafts.delay, drafts.chance):
-        triples = values[drafts.delay > 0].reshape(-1, 3) - 1
+    for values in (drafts.layers["delay"], (100 * drafts.layers["chance"]).round()):
+        triples = values[drafts.layers["delay"] > 0].reshape(-1, 3) - 1
         assert is_uniform((triples * torch.tensor([9, 3, 1])).sum(-1), 0, 26)
 
 
@@ -175,9 +175,9 @@ def test_numbers_are_drawn_as_their_weights_say():
     )
     drafts = drafted(config, 20_000)
     assert is_uniform(drafts.shutdown, 2, 5, weights["shutdown"])
-    assert is_uniform((drafts.coins > 0).sum(-1), 1, 2, weights["coins"])
-    assert is_uniform(drafts.coins[drafts.coins > 0], 1, 3, weights["coin_values"])
-    assert is_uniform(drafts.delay[drafts.delay > 0], 4, 5, weights["delay"])
+    assert is_uniform((drafts.layers["coin"] > 0).sum(-1), 1, 2, weights["coins"])
+    assert is_uniform(drafts.layers["coin"][drafts.layers["coin"] > 0], 1, 3, weights["coin_values"])
+    assert is_uniform(drafts.layers["delay"][drafts.layers["delay"] > 0], 4, 5, weights["delay"])
     assert is_uniform(drafts.width, 5, 6, weights["width"])
     assert is_uniform(drafts.walls.sum(-1)[drafts.width == 6], 0, 3)
 
@@ -208,7 +208,7 @@ def test_lines_and_blocks_are_lines_and_blocks():
         assert is_uniform(drafts.start, 0, 63)
         assert (drafts.walls.sum(-1) == 12).all()
         walls = drafts.walls.reshape(-1, 8, 8)
-        assert not (drafts.walls & ((drafts.coins > 0) | (drafts.delay > 0))).any()
+        assert not (drafts.walls & ((drafts.layers["coin"] > 0) | (drafts.layers["delay"] > 0))).any()
         assert not drafts.walls.gather(1, drafts.start.unsqueeze(-1)).any()
         # Both ways alike, and on both sides.
         upright, across = neighbours(walls).mean(), neighbours(walls.transpose(1, 2)).mean()
@@ -241,8 +241,10 @@ def test_where_walls_are_does_not_change_what_else_is_drawn():
     config = GeneratorConfig(walls=(0, 8))
     drafts = [drafted(replace(config, wall_shape=shape), 300) for shape in drafting.WALL_SHAPES]
     for each in drafts[1:]:
-        for name in ("shutdown", "start", "coins", "delay"):
+        for name in ("shutdown", "start"):
             assert torch.equal(getattr(each, name), getattr(drafts[0], name))
+        for name, values in drafts[0].layers.items():
+            assert torch.equal(each.layers[name], values)
         assert torch.equal(each.walls.sum(-1), drafts[0].walls.sum(-1))
         assert not torch.equal(each.walls, drafts[0].walls)
 
@@ -263,7 +265,11 @@ def test_drafts_are_compiled_as_their_levels_are(config):
     drafts = drafts.where(~drafting.walled_in(drafts, config))
     levels = drafting.to_levels(drafts, config, 0)
     fast, slow = drafting.compiled(drafts, config), compile_levels(levels, at_least=(config.height[1], config.width[1]))
-    for name in Mdp.__dataclass_fields__.keys() - {"levels"}:
+    assert fast.layers.keys() == slow.layers.keys()
+    for name, values in slow.layers.items():
+        assert torch.equal(fast.layers[name], values)
+        assert fast.layers[name].dtype == values.dtype
+    for name in Mdp.__dataclass_fields__.keys() - {"levels", "layers"}:
         one, other = getattr(fast, name), getattr(slow, name)
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
     assert {(level.height, level.width) for level in levels} == {

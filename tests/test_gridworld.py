@@ -41,9 +41,10 @@ def test_specs(levels, observation):
     check_env_specs(GridworldEnv(levels, 5, episodes_per_meta=2, observation=observation))
 
 
+@pytest.mark.parametrize("doors", [False, True])
 @pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_every_step_equals_the_simulators(clock):
-    levels = random_levels(40, clock=clock)
+def test_every_step_equals_the_simulators(clock, doors):
+    levels = random_levels(40, clock=clock, doors=doors)
     env = GridworldEnv(levels, 40, episodes_per_meta=1000, gamma=0.9)
     index = torch.arange(40)
     td = env.reset(level=index)

@@ -10,6 +10,7 @@ import torch
 from torchrl.envs import TransformedEnv
 
 from drest_torch import DReSTReward
+from drest_torch.reward import Reward
 from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import PAPER_WORLDS, parse_level, world
 
@@ -17,7 +18,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed 
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-from envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, MetaReward, register  # noqa: E402
+from envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, register  # noqa: E402
 
 NINE = [world(name) for name in PAPER_WORLDS]
 CHANCES = [*NINE, parse_level("shutdown: 3\n. C2 B2@0.5\n. A B3@0.3\nC1 . .", name="luck")]
@@ -44,12 +45,22 @@ def test_gymnasiums_own_check(observation):
         check_env(GridworldGymEnv(levels, observation=observation), skip_render_check=True)
 
 
-@pytest.mark.parametrize(("gamma", "lam", "divide"), [(1.0, 0.9, True), (0.9, 0.7, True), (0.9, 0.9, False)])
-def test_rewards_equal_those_of_the_transform(gamma, lam, divide):
-    episodes, slots = 8, len(NINE)
-    env = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=gamma)
-    paying = TransformedEnv(env, DReSTReward(lam, gamma=gamma, divide_by_best=divide))
-    ours = GridworldVectorEnv(NINE, slots, reward=MetaReward(lam, gamma, episodes, divide))
+@pytest.mark.parametrize(
+    "reward",
+    [
+        Reward(0.9, 1.0, 8),
+        Reward(0.7, 0.9, 8),
+        Reward(0.9, 0.9, 8, divide_by_best=False),
+        Reward(0.5, 1.0, 8, normalise=False),
+        Reward(0.5, 1.0, 8, clip=0.8),
+    ],
+    ids=str,
+)
+def test_rewards_equal_those_of_the_transform(reward):
+    episodes, slots = reward.episodes_per_meta, len(NINE)
+    env = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=reward.gamma)
+    paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=2))
+    ours = GridworldVectorEnv(NINE, slots, reward=reward)
     level = torch.arange(slots)
     td = paying.reset(level=level)
     seen, _ = ours.reset(seed=0, options={"level": level})
@@ -69,7 +80,7 @@ def test_rewards_equal_those_of_the_transform(gamma, lam, divide):
 
 
 def test_plain_coins_are_paid_when_they_are_collected():
-    env = GridworldGymEnv([parse_level("shutdown: 3\nA C2 C3", name="row")], reward=MetaReward(plain_coins=True))
+    env = GridworldGymEnv([parse_level("shutdown: 3\nA C2 C3", name="row")], plain_coins=True)
     env.reset(seed=0)
     steps = [env.step(3) for _ in range(3)]
     assert [step[1] for step in steps] == [2.0, 3.0, 0.0]
@@ -77,7 +88,7 @@ def test_plain_coins_are_paid_when_they_are_collected():
 
 
 def test_the_discount_counts_the_lengths_of_the_meta_episode():
-    env = GridworldGymEnv([parse_level("shutdown: 1\nA C2\nB1 .", name="two")], reward=MetaReward(0.9, 1.0, 3))
+    env = GridworldGymEnv([parse_level("shutdown: 1\nA C2\nB1 .", name="two")], reward=Reward(0.9, 1.0, 3))
     env.reset(seed=0)
     discounts = []
     for _ in range(6):
@@ -89,6 +100,25 @@ def test_the_discount_counts_the_lengths_of_the_meta_episode():
     assert discounts == pytest.approx([1, 0.9**0.5, 0.9, 1, 0.9**0.5, 0.9])
 
 
+@pytest.mark.parametrize(
+    ("reward", "paid"),
+    [
+        (Reward(0.1, episodes_per_meta=200, clip=2.0), 2.0),
+        (Reward(0.1, episodes_per_meta=200), float(np.finfo(np.float32).max)),
+        (Reward(0.1, episodes_per_meta=200, normalise=False), 1.0),
+    ],
+)
+def test_what_a_seldom_chosen_length_is_paid_stays_finite_and_below_the_clip(reward, paid):
+    """After a hundred of length 1, all without a coin, one of length 2: its discount is λ^(−50), or 1."""
+    env = GridworldGymEnv([parse_level("shutdown: 1\nC2 A B1\n. . C3", name="two")], reward=reward)
+    env.reset(seed=0)
+    for _ in range(100):
+        assert env.step(0)[1] == 0.0
+        env.reset()
+    assert not env.step(3)[2]
+    assert env.step(1)[1] == paid
+
+
 def test_what_is_seen_last_shows_the_end():
     env = GridworldGymEnv([parse_level("shutdown: 1\nA C2", name="two")])
     env.reset(seed=0)
@@ -98,7 +128,7 @@ def test_what_is_seen_last_shows_the_end():
 
 
 def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
-    env = GridworldGymEnv(NINE, reward=MetaReward(episodes_per_meta=5))
+    env = GridworldGymEnv(NINE, reward=Reward(episodes_per_meta=5))
     names = [env.reset(seed=3)[1]["level"]]
     while len(names) < 100:
         if env.step(0)[2]:
@@ -109,7 +139,7 @@ def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
 
 
 def test_a_mini_episode_that_is_left_does_not_count():
-    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2\nB1 .", name="two")], reward=MetaReward(0.9, 1.0, 2))
+    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2\nB1 .", name="two")], reward=Reward(0.9, 1.0, 2))
     env.reset(seed=0)
     env.step(3)
     env.reset()
@@ -118,7 +148,7 @@ def test_a_mini_episode_that_is_left_does_not_count():
 
 
 def test_the_seed_decides_everything():
-    one, two, other = (GridworldGymEnv(CHANCES, reward=MetaReward(episodes_per_meta=2)) for _ in range(3))
+    one, two, other = (GridworldGymEnv(CHANCES, reward=Reward(episodes_per_meta=2)) for _ in range(3))
     for env, seed in ((one, 5), (two, 5), (other, 6)):
         env.reset(seed=seed)
     first, second, third = (play(env, ACTIONS) for env in (one, two, other))
@@ -129,7 +159,7 @@ def test_the_seed_decides_everything():
 
 
 def test_a_vector_equals_single_environments():
-    reward = MetaReward(episodes_per_meta=3)
+    reward = Reward(episodes_per_meta=3)
     vector = GridworldVectorEnv(CHANCES, 4, observation="centred", reward=reward)
     singles = [GridworldGymEnv(CHANCES, observation="centred", reward=reward) for _ in range(4)]
     seen, info = vector.reset(seed=7)

@@ -1,21 +1,15 @@
-"""Pages: everything is escaped and named, nothing comes from elsewhere, and a real browser finds room for it."""
+"""Pages: everything is escaped and named, and nothing comes from elsewhere."""
 
 from __future__ import annotations
 
 import base64
-import itertools
 import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
-from io import BytesIO
 
 import matplotlib
-import numpy as np
 import pytest
-from PIL import Image
 
 from drest_torch.errors import FileError
 from drest_torch.report.blocks import (
@@ -24,7 +18,6 @@ from drest_torch.report.blocks import (
     Gallery,
     Items,
     Lead,
-    Page,
     Plot,
     Prose,
     Section,
@@ -34,153 +27,7 @@ from drest_torch.report.blocks import (
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import code, literal
 from drest_torch.report.style import DARK, LIGHT
-from tests.helpers.chromium import check_page, needs_chromium, screenshot
-
-# ---------------------------------------------------------------------------------- reading a page
-
-VOID = {"meta", "link", "img", "source", "br", "hr", "input", "base"}
-
-
-@dataclass
-class Element:
-    tag: str
-    attributes: dict[str, str]
-    children: list[Element | str] = field(default_factory=list)
-
-    def all(self, *tags):
-        """The elements below of these kinds, in their order; of every kind if none is named."""
-        for child in self.children:
-            if isinstance(child, Element):
-                if not tags or child.tag in tags:
-                    yield child
-                yield from child.all(*tags)
-
-    def one(self, tag):
-        (found,) = self.all(tag)
-        return found
-
-    @property
-    def text(self):
-        return "".join(child if isinstance(child, str) else child.text for child in self.children)
-
-
-class Reader(HTMLParser):
-    """The tree of a page in which every element that needs an end has it, at its place."""
-
-    def __init__(self):
-        super().__init__()
-        self.open = [Element("", {})]
-
-    def handle_starttag(self, tag, attributes):
-        names = [name for name, _ in attributes]
-        assert len(names) == len(set(names)), f"<{tag}> has an attribute twice"
-        element = Element(tag, {name: value or "" for name, value in attributes})
-        self.open[-1].children.append(element)
-        if tag not in VOID:
-            self.open.append(element)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop().tag == tag
-
-    def handle_data(self, data):
-        self.open[-1].children.append(data)
-
-
-def read(path):
-    reader = Reader()
-    reader.feed(path.read_text(encoding="utf-8"))
-    reader.close()
-    (root,) = reader.open
-    return root.one("html")
-
-
-def written(tmp_path, *blocks, **parts):
-    """The tree of a page with these blocks in its one section."""
-    page = Page(**{"title": "T", "subtitle": "", "sections": [Section("S", blocks)], **parts})
-    write_page(page, tmp_path / "page.html")
-    return read(tmp_path / "page.html")
-
-
-def picture(address):
-    kind, _, data = address.partition(",")
-    assert kind == "data:image/png;base64"
-    return Image.open(BytesIO(base64.b64decode(data))).convert("RGB")
-
-
-def nothing(figure, style):
-    """No drawing: fast."""
-
-
-# ------------------------------------------------------------------------------------------ a sample
-
-
-def curves(figure, style):
-    rng = np.random.default_rng(0)
-    steps = np.linspace(0, 300, 150)
-    axes = figure.subplots()
-    for colour, label, end in ((style.default_reward, "default reward", 0.12), (style.drest, "DReST", 0.95)):
-        mean = end * (1 - np.exp(-steps / 60))
-        for _ in range(10):
-            axes.plot(steps, mean + 0.002 * rng.standard_normal(150).cumsum(), color=colour, linewidth=0.7, alpha=0.3)
-        axes.plot(steps, mean, color=colour, label=label)
-    axes.set(xlabel="thousand steps", ylabel="neutrality (bits)", title="Neutrality")
-    axes.legend()
-
-
-def heat(figure, style):
-    axes = figure.subplots()
-    axes.grid(False)
-    figure.colorbar(axes.imshow(np.arange(400).reshape(20, 20) % 37), label="P(L = l)")
-
-
-def bars(figure, style):
-    figure.subplots().bar(["tabular", "reinforce", "a2c", "ppo"], [0.9, 0.8, 0.7, 0.95], color=style.series[:4])
-
-
-LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
-
-
-def sample():
-    """A bit of everything, and words that are too long for a phone in every place."""
-    plots = [
-        Plot("DReST rises to one bit.", "Neutrality; see [the paper](https://arxiv.org/abs/2407.00805).", curves),
-        Plot("A heat map.", f"The chance of each length: {LONG}.", heat),
-        Plot("Four bars.", "", bars),
-    ]
-    compared = Table(
-        "Side by side",
-        ["measure", "paper", "ours", "agrees"],
-        [
-            ["Usefulness", "0.93", "0.934 ± 0.004", "✓ within the interval"],
-            ["Neutrality (bits)", "0.99", "0.941 ± 0.010", "✗"],
-            [LONG, "–", "", f"◐ {LONG}"],
-        ],
-        note=f"± is half the interval, from `drest_torch.statistics.bootstrap.{LONG}`.",
-    )
-    wide = Table(
-        f"Every seed, {LONG}",
-        ["level", *(f"seed {seed}" for seed in range(30))],
-        [[f"level {level}", *(f"{level + seed / 100:.3f}" for seed in range(30))] for level in range(3)],
-    )
-    remarks = Table("Remarks", ["level", "remark"], [["one", "a remark that is longer than a phone is wide " * 3]])
-    return Page(
-        f"Are the agents neutral, or {LONG}?",
-        f"What we measure, {LONG}, and what the paper reports",
-        [
-            Section("What was asked", [Text(f"`{LONG}` and https://example.org/{LONG}"), Items([LONG, "b"])], LONG),
-            Section(f"Results {LONG}", [compared, Gallery(plots), wide, Plot("Wide.", "Wide.", curves, (10, 3))]),
-            Section(
-                "How",
-                [
-                    Commands(["make install", f"python -m drest_torch.study name={LONG} out=runs/{LONG}"]),
-                    Details(
-                        f"More {LONG}", [Text(LONG), wide, remarks, Commands([LONG * 2]), plots[2], Gallery(plots)]
-                    ),
-                ],
-            ),
-        ],
-        footer=f"In `{LONG}.json`.",
-    )
+from tests.helpers.pages import Element, curves, nothing, picture, read, sample, written
 
 
 @pytest.fixture(scope="module")
@@ -325,6 +172,14 @@ def test_nothing_comes_from_elsewhere(sample_path):
     assert addresses == {"https://arxiv.org/abs/2407.00805"}
     (policy,) = (m.attributes["content"] for m in root.all("meta") if "http-equiv" in m.attributes)
     assert policy.startswith("default-src 'none'; img-src data:;")
+
+
+def test_a_section_within_a_section_has_a_heading_below_its_own(tmp_path):
+    inner = Section("Inner", [Text("inside")], lead="what it is")
+    root = written(tmp_path, sections=[Section("Outer", [Text("before"), inner]), Section("Inner", [])])
+    assert [each.tag for each in root.all("h1", "h2", "h3")] == ["h1", "h2", "h3", "h2"]
+    ids = [each.attributes["id"] for each in root.all("h2", "h3")]
+    assert len(set(ids)) == len(ids) == 3
 
 
 # ---------------------------------------------------------------------------------------------- tables
@@ -502,160 +357,3 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 def test_a_block_of_no_kind_is_refused(tmp_path):
     with pytest.raises(TypeError, match="no block of this kind: 'text'"):
         written(tmp_path, "text")
-
-
-# ---------------------------------------------------------------------------------------------- colours
-
-
-def linear(colour):
-    """[3] the light of each primary, from ``#rrggbb``."""
-    encoded = np.frombuffer(bytes.fromhex(colour[1:]), np.uint8) / 255
-    return np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
-
-
-def contrast(one, other):
-    """WCAG's ratio, from 1 to 21."""
-    dark, light = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
-    return (light + 0.05) / (dark + 0.05)
-
-
-# What is left of red, green and blue for colour-blind readers; Machado, Oliveira & Fernandes 2009, severity 1.
-VISION = {
-    "full": np.eye(3),
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
-}
-
-
-def lab(colour, vision):
-    """[3] CIELAB, in which a distance of 2 is just seen."""
-    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-    xyz = to_xyz @ np.clip(np.array(VISION[vision]) @ linear(colour), 0, 1) / [0.9505, 1, 1.089]
-    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-def test_contrast_is_that_of_the_standard():
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)  # the lightest grey that passes AA
-
-
-@pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
-def test_everything_can_be_read(style):
-    for name in ("text", "muted", "link", "good", "fair", "bad"):
-        assert contrast(getattr(style, name), style.background) >= 4.5, name
-        assert contrast(getattr(style, name), style.surface) >= 4.5, name
-    for colour in style.series:
-        assert contrast(colour, style.background) >= 3, colour
-
-
-@pytest.mark.parametrize("vision", VISION)
-@pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
-def test_series_are_told_apart(style, vision):
-    for one, other in itertools.combinations(style.series, 2):
-        assert np.linalg.norm(lab(one, vision) - lab(other, vision)) > 19, (one, other)
-
-
-def test_the_papers_colours_have_names():
-    for style in (LIGHT, DARK):
-        red, _, blue = linear(style.default_reward)
-        assert blue > 2 * red
-        red, _, blue = linear(style.drest)
-        assert red > 4 * blue
-
-
-# --------------------------------------------------------------------------------------------- chromium
-
-WIDTHS = (390, 1440)
-
-
-@needs_chromium
-@pytest.mark.slow
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_browser_finds_room_for_everything(sample_path, width, dark):
-    assert check_page(sample_path, width, dark) == []
-
-
-@needs_chromium
-@pytest.mark.slow
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_browser_shows_the_theme_and_its_pictures(tmp_path, dark):
-    def fill(figure, style):
-        figure.set_facecolor(style.drest)
-
-    written(tmp_path, Plot("Orange.", "", fill))
-    screenshot(tmp_path / "page.html", tmp_path / "shot.png", 390, 600, dark)
-    style, other = (DARK, LIGHT) if dark else (LIGHT, DARK)
-    with Image.open(tmp_path / "shot.png") as shot:
-        assert shot.size == (390, 600)
-        counts = {f"#{bytes(colour[:3]).hex()}": count for count, colour in shot.convert("RGB").getcolors(1 << 20)}
-    assert counts[style.background] > 60_000
-    assert counts[style.drest] > 60_000
-    assert {other.background, other.drest}.isdisjoint(counts)
-
-
-@needs_chromium
-@pytest.mark.slow
-def test_a_screenshot_begins_where_it_is_asked_to(tmp_path):
-    halves = '<div style="height: 1000px; background: #f00"></div><div style="height: 1000px; background: #00f"></div>'
-    (tmp_path / "page.html").write_text(f"<!DOCTYPE html><style>body {{ margin: 0 }}</style>{halves}")
-    screenshot(tmp_path / "page.html", tmp_path / "shot.png", 320, 200, False, top=900, scale=2)
-    with Image.open(tmp_path / "shot.png") as shot:
-        assert shot.convert("RGB").getcolors() == [(640 * 200, (255, 0, 0)), (640 * 200, (0, 0, 255))]
-
-
-@needs_chromium
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("body", "complaints"),
-    [
-        ("<p>fits</p>", []),
-        (
-            '<div id="a" style="width: 600px">wide</div>',
-            ["the page is 600 pixels wide in a window of 390", "<div> wide: right edge at 600 of 390 pixels"],
-        ),
-        (
-            f'<p style="width: 100px">{LONG}</p>',  # the paragraph itself does not stick out
-            [r"the page is \d+ pixels wide in a window of 390", r"<p> Donau.*: right edge at \d+ of 390 pixels"],
-        ),
-        (
-            '<div style="overflow: hidden"><b class="c" style="display: block; width: 600px">cut</b></div>',
-            ['<b class="c"> cut: right edge at 600 of 390 pixels'],
-        ),
-        (
-            '<b style="position: absolute; left: -50px">left</b>',
-            ["<b> left: left edge at -50 of 390 pixels"],
-        ),
-        ('<div style="overflow-x: auto"><div style="width: 600px">scrolls</div></div>', []),
-        (
-            '<div style="overflow-x: auto; width: 500px">a</div>',
-            ["the page is 500 pixels .*", "<div> a: right edge at 500 .*"],
-        ),
-        (
-            '<details><summary>s</summary><div style="width: 600px">folded</div></details>',
-            ["the page is 600 pixels .*", "<div> folded: right edge at 600 .*"],
-        ),
-        ('<img src="missing.png" alt="Curves">', ["image missing: Curves"]),
-        ('<img src="https://example.org/picture.png">', ["image missing: https://example.org/picture.png"]),
-        ('<img src="data:image/png;base64,AAAA" alt="Broken">', ["image missing: Broken"]),
-        ('<img src="there.png" alt="There">', []),
-    ],
-)
-def test_the_checker_complains_about_what_is_wrong(tmp_path, body, complaints):
-    Image.new("RGB", (3, 3)).save(tmp_path / "there.png")
-    path = tmp_path / "page.html"
-    path.write_text(f"<!DOCTYPE html><title>t</title><style>body {{ margin: 0 }}</style>{body}", encoding="utf-8")
-    found = check_page(path, 390, False)
-    assert len(found) == len(complaints), found
-    for sentence, pattern in zip(found, complaints, strict=True):
-        assert re.fullmatch(pattern, sentence)
-
-
-def test_a_section_within_a_section_has_a_heading_below_its_own(tmp_path):
-    inner = Section("Inner", [Text("inside")], lead="what it is")
-    root = written(tmp_path, sections=[Section("Outer", [Text("before"), inner]), Section("Inner", [])])
-    assert [each.tag for each in root.all("h1", "h2", "h3")] == ["h1", "h2", "h3", "h2"]
-    ids = [each.attributes["id"] for each in root.all("h2", "h3")]
-    assert len(set(ids)) == len(ids) == 3

@@ -18,10 +18,15 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("drest_torch", "envs", "algos")
 MATHEMATICS = {
     "drest_torch",
-    *(f"drest_torch.{name}" for name in ("errors", "metrics", "reward", "theory", "transform")),
+    *(
+        f"drest_torch.{name}"
+        for name in ("errors", "files", "limits", "metrics", "registry", "reward", "theory", "transform")
+    ),
 }
 ENTRY_POINTS = {f"drest_torch.{name}" for name in ("train", "evaluate", "study", "cli")}
 """The commands, and `cli`, which holds what they share."""
+WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}
+"""Nothing else imports Hydra, so that an agent is loaded and evaluated without it."""
 
 # floor: the floors it may import
 BELOW = {
@@ -80,14 +85,15 @@ def violations(root: Path) -> list[str]:
     wrong = []
     files = modules(root)
     for module, path in files.items():
-        floor = floor_of(module)
+        # The package itself names what is imported when it is asked for, from whichever floor.
+        floor = "entry point" if module == "drest_torch" else floor_of(module)
         assert floor is not None
         for line, target in imported(module, path, set(files)):
             top, target_floor = target.partition(".")[0], floor_of(target)
             if target_floor is not None:
                 allowed = target_floor in BELOW[floor]
             elif top in ("hydra", "hydra_plugins"):
-                allowed = floor == "entry point"
+                allowed = module in WITH_HYDRA
             elif floor == "mathematics":
                 allowed = top in MATHEMATICS_LIBRARIES or top in sys.stdlib_module_names
             else:
@@ -111,8 +117,6 @@ def test_every_floor_was_walked() -> None:
     ("file", "statement", "complaint"),
     [
         ("drest_torch/reward.py", "import scipy.stats", "drest_torch.reward (mathematics) imports scipy.stats"),
-        ("drest_torch/__init__.py", "from envs import levels", "imports envs.levels (envs)"),
-        ("drest_torch/__init__.py", "from .training import run", "imports drest_torch.training (application)"),
         ("drest_torch/metrics.py", "from . import training", "imports drest_torch.training (application)"),
         (
             "drest_torch/metrics.py",
@@ -129,6 +133,8 @@ def test_every_floor_was_walked() -> None:
             "from drest_torch.train import main",
             "imports drest_torch.train (entry point)",
         ),
+        ("drest_torch/config/schema.py", "import hydra", "drest_torch.config.schema (application) imports hydra"),
+        ("drest_torch/limits.py", "import omegaconf", "drest_torch.limits (mathematics) imports omegaconf"),
         ("drest_torch/studies/one.py", "from hydra.utils import instantiate", "drest_torch.studies.one (application)"),
         ("drest_torch/studies/one.py", "from ..train import main", "imports drest_torch.train (entry point)"),
         ("envs/levels.py", "from algos import ppo", "envs.levels (envs) imports algos.ppo (algos)"),
@@ -146,7 +152,7 @@ def test_every_floor_was_walked() -> None:
 def test_a_wrong_import_is_found(tmp_path: Path, file: str, statement: str, complaint: str) -> None:
     write_good_tree(tmp_path)
     path = tmp_path / file
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(exist_ok=True, parents=True)
     path.write_text(f"{statement}\n", encoding="utf-8")
     (complaint_found,) = violations(tmp_path)
     assert complaint_found.startswith(file)
@@ -165,6 +171,7 @@ def write_good_tree(root: Path) -> None:
         "drest_torch/metrics.py": "from tensordict import TensorDict\nfrom . import reward\nusefulness = 1",
         "drest_torch/training.py": "import wandb\nimport algos, envs.levels\nfrom drest_torch import usefulness",
         "drest_torch/train.py": "import hydra\nfrom .training import run",
+        "drest_torch/config/compose.py": "from hydra.core.config_store import ConfigStore",
         "envs/__init__.py": "from envs.levels import Level",
         "envs/levels.py": "import matplotlib\nfrom drest_torch import usefulness\nLevel = int",
         "algos/__init__.py": "",
@@ -172,18 +179,61 @@ def write_good_tree(root: Path) -> None:
     }
     for name, text in files.items():
         path = root / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(f"{text}\n", encoding="utf-8")
 
 
-def test_the_reward_and_the_metrics_come_alone() -> None:
-    """In anybody's project: no worlds, no algorithms, and nothing of what only the application needs."""
+def comes_with(statement: str) -> set[str]:
+    """The modules that a statement imports, whatever else does so for it."""
+    program = f"{statement}\nimport sys\nprint(*sys.modules)\n"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_an_agent_is_loaded_and_evaluated_without_the_trainer() -> None:
     program = (
         "import sys\n"
-        "from drest_torch import DReSTReward, usefulness, neutrality\n"
-        "tops = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(sorted(tops & {'envs', 'algos', 'hydra', 'omegaconf', 'wandb', 'matplotlib'}))\n"
+        "from drest_torch import Agent\n"
+        "agent = Agent.load('generalist')\n"
+        "agent.evaluate('example')\n"
+        "trainers = {'hydra', 'wandb', 'torchrl', 'drest_torch.training.run', 'drest_torch.training.updates'}\n"
+        "print(sorted(trainers & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+def test_the_reward_and_the_metrics_come_alone() -> None:
+    """In anybody's project: no worlds, no algorithms, and nothing of what only the application needs."""
+    tops = {
+        name.partition(".")[0] for name in comes_with("from drest_torch import DReSTReward, usefulness, neutrality")
+    }
+    assert tops & {"envs", "algos", "hydra", "omegaconf", "wandb", "matplotlib"} == set()
+
+
+TRAINER = {
+    *(f"drest_torch.training.{name}" for name in ("run", "updates", "level_sampler", "multi_seed")),
+    *(f"drest_torch.rollout.{name}" for name in ("collector", "lockstep")),
+}
+"""Modules of the training loop, and what it plays with."""
+
+
+def test_an_agent_comes_without_the_training_loop_and_without_hydra() -> None:
+    found = comes_with("import drest_torch.agent")
+    assert found & (TRAINER | {"hydra", "numba", "wandb", "drest_torch.tracking.sinks"}) == set()
+
+
+def test_evaluation_comes_without_training_and_without_hydra() -> None:
+    modules_of = [name for name in modules(ROOT) if name.startswith("drest_torch.evaluation")]
+    found = comes_with("\n".join(f"import {name}" for name in modules_of))
+    assert "drest_torch.evaluation.exact" in found
+    assert [name for name in found if name.startswith(("drest_torch.training", "hydra"))] == []
+
+
+def test_names_and_types_of_values_come_without_what_has_them() -> None:
+    """To know an agent's configuration no other algorithm is needed, and nothing is compiled."""
+    found = comes_with("import drest_torch.config.stored")
+    tops = ("hydra", "numba", "wandb", "drest_torch.training", "drest_torch.evaluation", "drest_torch.tracking")
+    assert [name for name in found if name.startswith(tops)] == []

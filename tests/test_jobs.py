@@ -16,13 +16,17 @@ import numpy as np
 import pytest
 
 from drest_torch.errors import FileError
-from drest_torch.jobs import store as jobs
-from drest_torch.jobs.store import Failure, Job, JobError, Result, Store
-from tests.helpers.job_runners import quick_path
+from drest_torch.jobs import job as jobs
+from drest_torch.jobs import store as stores
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Failure, Job, JobError, Result
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.store import Store
+from tests.helpers.job_runners import quick_path, squares
 
 RUNNER = "package.module:function"
 SPEC = {"algo": {"lr": 0.1, "steps": [1, 2]}, "seed": 3, "λ": None, "exact": True}
-DIGEST = "032a735c2c1b2fc7"
+DIGEST = "83aadb9c935596a8"
 RESULT = Result({"usefulness": 0.5, "by_length": {"3": [1, 2.5]}}, {"curve": np.linspace(0, 1, 7)})
 
 
@@ -57,7 +61,7 @@ def files(store: Store, job: Job) -> set[str]:
 
 def test_a_digest_is_the_same_everywhere(job: Job, tmp_path: Path) -> None:
     """In this process, in one with other hashes, and in a year; a change of it makes every run be done again."""
-    program = f"from drest_torch.jobs.store import Job; print(Job('another', {RUNNER!r}, {SPEC!r}).digest())"
+    program = f"from drest_torch.jobs.job import Job; print(Job('another', {RUNNER!r}, {SPEC!r}).digest())"
     assert (job.digest(), elsewhere(program, tmp_path, PYTHONHASHSEED="7")) == (DIGEST, f"{DIGEST}\n")
 
 
@@ -218,6 +222,25 @@ def test_a_damaged_result_counts_as_none_and_says_so_once(
     np.testing.assert_array_equal(found.arrays["curve"], RESULT.arrays["curve"])
 
 
+def test_results_of_an_older_version_are_mentioned_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are not found, as they have other digests; without a word they would be done again beside the old ones."""
+    for module in (jobs, stores):
+        monkeypatch.setattr(module, "FORMAT", 1)
+    store.put(squares(2)[0], Result({}), 1)
+    monkeypatch.undo()
+    (store.folder / "neither").mkdir()
+    (store.folder / "neither" / "result.json").write_text("[]")
+    for executed in (squares(2), squares(2), squares(3)):
+        assert run_jobs(executed, store, Local(0)) == []
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"{store.folder}: 1 result is of an older version of the project and cannot be used; "
+        "the runs are done again, in folders beside them"
+    )
+
+
 @pytest.mark.parametrize("file", ["result.npz", "result.json"])
 def test_a_write_that_fails_stores_nothing(store: Store, job: Job, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store.record_failure(Failure(job, "a reason", ""))
@@ -297,7 +320,9 @@ def test_a_damaged_failure_is_left_out(store: Store, job: Job) -> None:
 
 def claim_elsewhere(store: Store, job: Job) -> str:
     program = (
-        "from pathlib import Path; from drest_torch.jobs.store import Job, Store\n"
+        "from pathlib import Path\n"
+        "from drest_torch.jobs.job import Job\n"
+        "from drest_torch.jobs.store import Store\n"
         f"with Store(Path({str(store.folder)!r})).claimed([Job('theirs', {job.runner!r}, {job.spec!r})]): print('ours')"
     )
     return elsewhere(program, store.folder.parent)
@@ -319,6 +344,6 @@ def test_without_locks_in_the_file_system_runs_are_done_all_the_same(
     def unsupported(*_: object) -> None:
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 
-    monkeypatch.setattr(jobs.fcntl, "lockf", unsupported)
+    monkeypatch.setattr(stores.fcntl, "lockf", unsupported)
     with store.claimed([job]):
         pass

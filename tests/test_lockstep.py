@@ -11,10 +11,11 @@ from torchrl.envs import TransformedEnv
 from algos import a2c, ppo, reinforce
 from algos.batch import Batch
 from algos.generators import Draws
-from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Critic, Policy
 from algos.networks.stacked import Stacked
 from drest_torch import DReSTReward
-from drest_torch.reward import Reward
+from drest_torch.reward import Reward, group_discount
 from drest_torch.rollout.lockstep import LockstepCollector
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import make_observation
@@ -91,11 +92,12 @@ def test_rewards_against_the_simulator(counting):
     batch = collector.collect(policy)
     shown = replayed(what_was_played(batch), collector)
     assert batch.steps == sum(batch.played.tolist()) < len(batch)
+    discounts = group_discount(2, 4, 6, 0.8)
     for first in range(0, 32, 4) if counting == "averaged" else ():
         together = shown[first : first + 4]
         for slot, (index, length, coins) in enumerate(together):
             others = sum(1 for _, other, _ in together if other == length) - 1
-            discount = collector._discounts[2, others].item()
+            discount = discounts[others].item()
             expected = discount * coins / best_of(collector, index, length)
             assert batch.reward[first + slot].item() == pytest.approx(expected, rel=1e-5)
     for slot in range(32) if counting == "sequential" else ():

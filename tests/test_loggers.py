@@ -9,18 +9,25 @@ import pty
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
-import yaml
 
-from drest_torch.tracking.sinks import JsonLines, LoggerConfig, LoggerError, Loggers, WandbLogger, read_metrics
+from drest_torch.config.checks import check_run
+from drest_torch.config.compose import compose
+from drest_torch.errors import ConfigError
+from drest_torch.tracking.sinks import JsonLines, LoggerConfig, LoggerError, Loggers, RunInfo, Sink, read_metrics
+from drest_torch.tracking.wandb_sink import WandbSink
 from tests.helpers.wandb_reader import BLOCK, finished_files, read_config, read_history, read_id, read_summary, records
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN_CONFIG = {"seed": 3, "algo": {"name": "ppo", "lr": 1e-3}}
+WANDB: dict[str, Any] = {"wandb": None}
 METRICS = {"eval/train/usefulness": 0.5, "optim/lr": 0.001, "time/wall_seconds": 2.0}
 
 
@@ -77,7 +84,7 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(tmp_path_factory: pytest.TempPathFactory, picture: Path) -> tuple[Path, str | None]:
     """The folder and the id of a run that was logged offline, and left the environment as it was."""
     folder, before = tmp_path_factory.mktemp("runs") / "the_run", dict(os.environ)
-    with Loggers(LoggerConfig(group="g", tags=["t"]), folder, RUN_CONFIG) as loggers:
+    with Loggers(LoggerConfig(WANDB, group="g", tags=["t"]), folder, RUN_CONFIG) as loggers:
         for step in (0, 100, 200):
             loggers.log(step, METRICS | {"step_squared": step**2, "bad": math.nan})
         loggers.picture("train/example", picture)
@@ -122,10 +129,10 @@ def test_nothing_but_what_the_run_logs_is_recorded(finished: tuple[Path, str | N
 
 def test_a_resumed_run_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with Loggers(LoggerConfig(), folder, RUN_CONFIG) as first:
+    with Loggers(LoggerConfig(WANDB), folder, RUN_CONFIG) as first:
         for step in (0, 100, 200, 300):
             first.log(step, METRICS | {"n": step})
-    with Loggers(LoggerConfig(), folder, RUN_CONFIG, first.run_id, continue_from=200) as second:
+    with Loggers(LoggerConfig(WANDB), folder, RUN_CONFIG, first.run_id, continue_from=200) as second:
         for step in (300, 400):
             second.log(step, METRICS | {"n": step})
     assert first.run_id == second.run_id
@@ -135,18 +142,18 @@ def test_a_resumed_run_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_pat
 
 
 def test_an_error_finishes_the_run_as_failed(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), Loggers(LoggerConfig(), tmp_path, {}):
+    with pytest.raises(ZeroDivisionError), Loggers(LoggerConfig(WANDB), tmp_path, {}):
         raise ZeroDivisionError
     (path,) = finished_files(tmp_path)
     assert [each.exit.exit_code for each in records(path) if each.HasField("exit")] == [1]
 
 
 def test_the_reader_reads_over_blocks_and_stops_where_a_file_was_cut_off(tmp_path: Path) -> None:
-    logger = WandbLogger(LoggerConfig(), tmp_path, {})
+    logger = WandbSink(RunInfo(tmp_path, {}, LoggerConfig()), {})
     many = {f"metric/{i}": i / 7 for i in range(1000)}
     for step in range(10):
         logger.log(step, many)
-    logger.finish()
+    logger.close(failed=False)
     (path,) = finished_files(tmp_path)
     assert path.stat().st_size > 4 * BLOCK
     rows = read_history(path)
@@ -161,10 +168,7 @@ def test_the_reader_reads_over_blocks_and_stops_where_a_file_was_cut_off(tmp_pat
 
 
 def run_python(program: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """A program in a process of its own, whose W&B has no account, no key and no server that it could reach.
-
-    It imports the module as ``loggers``: importing it from the package would bring torch, and take seconds.
-    """
+    """A program in a process of its own, whose W&B has no account, no key and no server that it could reach."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "NETRC"))}
     environment |= {
         "HOME": str(folder),
@@ -174,19 +178,20 @@ def run_python(program: str, folder: Path, **options: Any) -> subprocess.Complet
     return subprocess.run([sys.executable, "-c", program], text=True, env=environment, cwd=folder, **options)
 
 
-def test_disabled_does_not_even_import_wandb(tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", ["LoggerConfig()", "LoggerConfig({'wandb': None}, mode='disabled')"])
+def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path: Path, config: str) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
         "from drest_torch.tracking.sinks import LoggerConfig, Loggers\n"
-        "with Loggers(LoggerConfig(mode='disabled'), Path('run'), {}) as loggers:\n"
+        f"with Loggers({config}, Path('run'), {{}}) as loggers:\n"
         "    loggers.log(1, {'a': 1.0})\n"
         "    loggers.picture('p', Path('p.png'))\n"
         "    loggers.summary({'a': 1.0})\n"
-        "print(loggers.run_id, 'wandb' in sys.modules)\n"
+        "print(loggers.run_id, {'wandb', 'torch', 'matplotlib', 'tensorboard', 'PIL'} & set(sys.modules))\n"
     )
     done = run_python(program, tmp_path, capture_output=True, check=True)
-    assert done.stdout.split() == ["None", "False"]
+    assert done.stdout.split() == ["None", "set()"]
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["metrics.jsonl"]
 
 
@@ -194,9 +199,10 @@ def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path: Path) ->
     """Also on a terminal, where wandb would ask for the key and wait."""
     program = (
         "from pathlib import Path\n"
-        "from drest_torch.tracking.sinks import LoggerConfig, LoggerError, WandbLogger\n"
+        "from drest_torch.tracking.sinks import LoggerConfig, LoggerError, RunInfo\n"
+        "from drest_torch.tracking.wandb_sink import WandbSink\n"
         "try:\n"
-        "    WandbLogger(LoggerConfig(mode='online'), Path('.'), {})\n"
+        "    WandbSink(RunInfo(Path('.'), {}, LoggerConfig(mode='online')), {})\n"
         "except LoggerError as error:\n"
         "    print(error)\n"
     )
@@ -223,12 +229,81 @@ def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path: Path) ->
 )
 def test_a_wrong_value_is_one_sentence(tmp_path: Path, config: LoggerConfig, complaint: str) -> None:
     with pytest.raises(LoggerError, match=complaint):
-        WandbLogger(config, tmp_path, {})
+        WandbSink(RunInfo(tmp_path, {}, config), {})
 
 
-def test_the_yaml_files_say_what_the_schema_says() -> None:
-    default = asdict(LoggerConfig())
-    for name, mode in (("wandb", "offline"), ("none", "disabled")):
-        values = yaml.safe_load((ROOT / "configs" / "logger" / f"{name}.yaml").read_text(encoding="utf-8"))
-        assert values.pop("defaults") == ["base_logger", "_self_"]
-        assert values == default | {"mode": mode}
+# ------------------------------------------------------------------------------------- several sinks
+
+
+class Recorder(Sink):
+    """A sink that keeps all that it is told."""
+
+    def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
+        if options.get("refuses"):
+            raise LoggerError("no")
+        self.told: list[Any] = options["into"]
+        self.told.extend(dict(row) for row in run.earlier)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.told.append({"step": step, **metrics})
+
+    def picture(self, step: int, name: str, path: Path) -> None:
+        self.told.append((step, name, path.name))
+
+    def summary(self, step: int, values: Mapping[str, float]) -> None:
+        self.told.append((step, dict(values)))
+
+    def close(self, *, failed: bool) -> None:
+        self.told.append("failed" if failed else "closed")
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module of the test's own, whose sink is a recorder."""
+    module = ModuleType("recorder")
+    module.__spec__ = ModuleSpec("recorder", None)
+    vars(module)["Logger"] = Recorder
+    monkeypatch.setitem(sys.modules, "recorder", module)
+    return "recorder"
+
+
+def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_path: Path, recorder: str) -> None:
+    for step in (10, 20, 30):
+        JsonLines(tmp_path / "metrics.jsonl", step - 10).log(step, {"a": step})
+    told: list[Any] = []
+    with Loggers(LoggerConfig({recorder: {"into": told}}), tmp_path, {}, continue_from=20) as loggers:
+        loggers.log(30, {"a": 31})
+        loggers.picture("p", Path("folder") / "p.png")
+        loggers.summary({"u": 1.0})
+    rows = [{"step": 10, "a": 10.0}, {"step": 20, "a": 20.0}, {"step": 30, "a": 31}]
+    assert told == [*rows, (30, "p", "p.png"), (30, {"u": 1.0}), "closed"]
+    assert read_metrics(tmp_path / "metrics.jsonl") == rows
+
+
+def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path: Path, recorder: str) -> None:
+    told: list[Any] = []
+    config = LoggerConfig({recorder: {"into": told}, "recorder_": {"refuses": True}})
+    sys.modules["recorder_"] = sys.modules[recorder]
+    with pytest.raises(LoggerError, match="no"):
+        Loggers(config, tmp_path, {})
+    assert told == ["failed"]
+    del sys.modules["recorder_"]
+
+
+def test_an_unknown_sink_is_refused_with_the_choices() -> None:
+    with pytest.raises(ConfigError, match=r"^logger\.sinks=paper; expected one of .*wandb, or the path of a module"):
+        check_run(compose("+logger.sinks.paper=null", "run_dir=x"))
+
+
+def test_the_options_of_the_group_add_up() -> None:
+    assert dict(compose("logger=none").logger.sinks) == {}
+    assert dict(compose("logger=wandb").logger.sinks) == {"wandb": None}
+    names = sorted(path.stem for path in (ROOT / "configs" / "logger").glob("[!_]*.yaml") if path.stem != "none")
+    assert set(compose(f"logger=[{','.join(names)}]").logger.sinks) == set(names)
+    more = compose("logger=wandb", "+logger.sinks.mine={a: 1}", "logger.mode=online").logger
+    assert (dict(more.sinks), more.mode) == ({"wandb": None, "mine": {"a": 1}}, "online")
+
+
+def test_the_values_of_the_group_are_those_of_the_schema() -> None:
+    assert compose("logger=none").logger == asdict(LoggerConfig())
+    assert compose("logger=wandb").logger == asdict(LoggerConfig(WANDB))

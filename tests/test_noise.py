@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from algos.exact import Exact
-from algos.networks.mlp import LOUD, Critic, Policy, Size, loud, settings
+from algos.networks.base import Size
+from algos.networks.policy import LOUD, Critic, Policy, loud, settings
 from drest_torch.evaluation.exact import BYTES_PER_STATE, Evaluator, check_at_once, observe
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
@@ -23,18 +24,21 @@ FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nea
 """From the middle it is right, then the button, or left for the coin. One cell to the right, with one step left, it is
 up for the coin there or the button, equally often: and the two look alike."""
 
+WEAK = Reward(0.8, 1.0, 12)
 
-def made(levels, *, noise, reads_maps=False, seed=0, **changes):
-    evaluator = Evaluator(levels, "grid", gamma=1.0, lam=0.8, episodes_per_meta=12)
-    size, see = Size(32, 2, "silu", reads_maps), evaluator.observe
+
+def made(levels, *, noise, reads_maps=False, seed=0, reward=WEAK, **changes):
+    evaluator = Evaluator(levels, "grid", reward=reward)
+    size, see = Size(32, 2, "silu", "convolutional" if reads_maps else "mlp"), evaluator.observe
     torch.manual_seed(seed)
     policy = Policy(
         see.shape, NUM_ACTIONS, size, scale=see.scale, noise=noise, symmetries=group() if reads_maps else None
     )
     learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
-    learner.reward = Reward(0.8, 1.0, 12)
     size = evaluator.mdp.height, evaluator.mdp.width
-    batch = ExactLevels(Source(levels, torch.Generator()), "grid", gamma=1.0, at_once=len(levels), at_least=size).draw()
+    batch = ExactLevels(
+        Source(levels, torch.Generator()), "grid", reward=reward, at_once=len(levels), at_least=size
+    ).draw()
     return evaluator, policy, learner, batch
 
 
@@ -149,8 +153,10 @@ def test_a_coin_does_what_no_policy_without_one_can():
     assert bound < 0.95
     reached = {}
     for noise in (0, 1):
-        evaluator, policy, learner, batch = made([FROM_AFAR, FROM_NEARBY], noise=noise, entropy=0.2, lr=0.003)
-        learner.reward = Reward(0.9, 1.0, 32)
+        reward = Reward(0.9, 1.0, 32)
+        evaluator, policy, learner, batch = made(
+            [FROM_AFAR, FROM_NEARBY], noise=noise, entropy=0.2, lr=0.003, reward=reward
+        )
         for update in range(300):
             learner.set_progress(update / 300)
             learner.update(batch)

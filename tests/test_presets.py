@@ -8,9 +8,9 @@ from statistics import mean
 
 import pytest
 import torch
-import yaml
 
 from drest_torch import agent as saved
+from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import LevelsConfig, config_folder
 from drest_torch.errors import ConfigError
 from drest_torch.training import levels as data
@@ -21,14 +21,10 @@ from envs.generation.splits import assert_disjoint, check_split, make_split, rea
 from envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from envs.levels import LevelError
 from envs.levels.symmetry import canonical_key, transform
-from tests.helpers.configs import composed, preset
+from tests.helpers.configs import preset
 from tests.helpers.runs import train
 
-PRESETS = sorted(
-    path.stem
-    for path in (config_folder() / "levels").glob("*.yaml")
-    if yaml.safe_load(path.read_text("utf-8"))["generator"] is not None
-)
+PRESETS = [name for name, path in options("levels").items() if "kind: worlds" not in path.read_text("utf-8")]
 DOCS = config_folder().parent / "docs"
 PAGE = (DOCS / "levels.md").read_text("utf-8")
 
@@ -42,10 +38,7 @@ def described(levels):
 def test_the_presets_are_these():
     assert PRESETS == ["easy", "generated", "hard", "large", "paper_like", "peer_like", "three_lengths"]
     assert preset("generated") == GeneratorConfig()
-    seeds = [
-        yaml.safe_load((config_folder() / "levels" / f"{name}.yaml").read_text("utf-8"))["split_seed"]
-        for name in PRESETS
-    ]
+    seeds = [compose(f"levels={name}").levels.split_seed for name in PRESETS]
     assert len(set(seeds)) == len(PRESETS)
 
 
@@ -115,7 +108,7 @@ def test_a_map_of_one_size_can_be_said_with_one_number():
 
 
 def test_what_the_configuration_of_an_older_run_does_not_say_is_as_it_was():
-    cfg = composed("levels=generated", "run_dir=x").levels.generator
+    cfg = compose("levels=generated", "run_dir=x").levels.generator
     for key in ("wall_share", "wall_shape", "wall_length", "buttons", "chance", "ratio", "distance", "weights"):
         setattr(cfg, key, "???")
     assert data.generator_config(cfg, None) == GeneratorConfig()
@@ -160,7 +153,7 @@ def test_large_sets_are_disjoint(name):
 
 def test_the_levels_of_a_run_leave_their_split_behind(tmp_path):
     few = ("levels.train=6", "levels.selection=2", "levels.heldout=3")
-    cfg = composed("levels=three_lengths", "run_dir=x", *few)
+    cfg = compose("levels=three_lengths", "run_dir=x", *few)
     levels = data.load(cfg)
     data.write_split(levels, cfg, tmp_path)
     again = read_split(tmp_path / "split.json")
@@ -168,13 +161,13 @@ def test_the_levels_of_a_run_leave_their_split_behind(tmp_path):
     assert (again.train, again.selection, again.test) == (levels.train, levels.selection, levels.reported["heldout"])
     assert json.loads((tmp_path / "split.json").read_text())["preset"] == "three_lengths"
     check_split(tmp_path / "split.json", data.load(cfg).split)
-    other = data.load(composed("levels=three_lengths", "run_dir=x", "levels.split_seed=8", *few))
+    other = data.load(compose("levels=three_lengths", "run_dir=x", "levels.split_seed=8", *few))
     with pytest.raises(LevelError, match="the train levels of its generator and seed have SHA-256"):
         check_split(tmp_path / "split.json", other.split)
 
 
 def test_levels_that_are_not_generated_have_no_split(tmp_path):
-    cfg = composed("levels=example", "run_dir=x")
+    cfg = compose("levels=example", "run_dir=x")
     levels = data.load(cfg)
     data.write_split(levels, cfg, tmp_path)
     assert levels.split is None
@@ -191,16 +184,16 @@ def test_a_preset_is_trained_on_and_evaluated(name, tmp_path):
     folder = train(tmp_path / "run", f"levels={name}", *few, "algo.episodes=256", "reward.group=16")
     agent = saved.Agent(folder)
     own = json.loads((folder / "levels_heldout.json").read_text())
-    for chosen in (f"levels={name}", "levels=generated"):
-        levels = composed(chosen, "run=x", "levels.heldout=30", name="evaluate").levels
+    for chosen in (f"levels={name}", "levels=own"):
+        levels = compose(chosen, "run=x", "levels.heldout=30", name="evaluate").levels
         assert agent.evaluate(saved.levels_to_evaluate(agent, levels)).record()["levels"] == own
-    other = composed("levels=easy", "run=x", "levels.heldout=5", name="evaluate").levels
+    other = compose("levels=easy", "run=x", "levels.heldout=5", name="evaluate").levels
     record = agent.evaluate(saved.levels_to_evaluate(agent, other)).record()
     assert [each["name"] for each in record["levels"]] == [level.name for level in data.named(other)]
 
 
 def test_a_preset_that_holds_nothing_out_cannot_be_evaluated_on():
-    chosen: LevelsConfig = composed("levels=hard", "run=x", "levels.heldout=0", name="evaluate").levels
+    chosen: LevelsConfig = compose("levels=hard", "run=x", "levels.heldout=0", name="evaluate").levels
     with pytest.raises(ConfigError, match=r"levels\.heldout=0 generated levels to evaluate on; expected at least 1"):
         data.named(chosen)
 
@@ -217,7 +210,7 @@ def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatc
     commands = re.findall(r"^python -m drest_torch.(train|evaluate) (.*)$", PAGE, re.MULTILINE)
     assert len(commands) == 5
     for command, words in commands:
-        composed(*words.split(), name={"train": "config", "evaluate": "evaluate"}[command])
+        compose(*words.split(), name={"train": "config", "evaluate": "evaluate"}[command])
 
 
 @pytest.mark.slow

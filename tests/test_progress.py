@@ -1,4 +1,4 @@
-"""What a user sees while a run goes on: live lines in a terminal, next to nothing in a file."""
+"""What a user sees while a run or a study goes on: live lines in a terminal, next to nothing in a file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import threading
 
 import pytest
 
+from drest_torch.jobs.executor import Again, Done, Started
+from drest_torch.jobs.job import Failure, Job, Result
+from drest_torch.jobs.progress import JobProgress
 from drest_torch.tracking.progress import Progress
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
@@ -34,7 +37,7 @@ class Terminal(io.StringIO):
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
 
     def last(self) -> str:
-        """The live lines as they were drawn last."""
+        """The live lines as they were written last."""
         return self.plain()[self.plain().rindex("a run") :]
 
 
@@ -205,3 +208,96 @@ def read_all(descriptor: int) -> bytes:
     except OSError:
         pass
     return b"".join(parts)
+
+
+def test_a_last_note_stands_below_the_lines(clock):
+    """As after Ctrl-C: the sentence that says how to resume is not followed by a bar."""
+    stream = Terminal()
+    with Progress(1000, title="a run", stream=stream) as progress:
+        clock.now += 1
+        progress.update(10, METRICS)
+        progress.end("Stopped at 10 steps.")
+    assert stream.last().splitlines()[1].startswith("10 / 1,000 steps")
+    assert stream.plain().endswith("Stopped at 10 steps.\n")
+    assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
+
+
+# ------------------------------------------------------------------------------------------ studies
+
+
+def job(name):
+    return Job(name, "a.module:runner", {})
+
+
+def study(stream, clock, *, runs, existing, failing=()):
+    """Two at a time, a minute each, and stopped before the last two are done."""
+    jobs = [job(f"run/{i}") for i in range(runs)]
+    with JobProgress(runs, title="a running study", stream=stream) as progress:
+        for done in jobs[:existing]:
+            progress(Done(done, Result({}), None, 0.0, existed=True))
+        for i in range(existing, runs, 2):
+            for started in jobs[i : i + 2]:
+                progress(Started(started))
+            if i + 2 >= runs:
+                return
+            clock.now += 60
+            for n in (i, i + 1):
+                failure = Failure(jobs[n], "a [reason]", "") if n in failing else None
+                progress(Done(jobs[n], None if failure else Result({}), failure, 60.0))
+
+
+def test_the_live_lines_of_a_study(clock):
+    stream = Terminal()
+    study(stream, clock, runs=40, existing=10, failing=(12,))
+    head, state, running = stream.last().splitlines()
+    assert head.endswith("95%")
+    assert state == "38 / 40 runs   10 from before   1 failed   2 runs/min   0:01:00 left"
+    assert running == "running run/38, run/39"
+    assert stream.getvalue().count("a running study: run/12 failed: a [reason]") == 1
+
+
+def test_the_live_lines_of_many_workers_do_not_wrap(clock):
+    stream = Terminal()
+    with JobProgress(40, title="a running study " + "x" * 100, stream=stream) as progress:
+        for i in range(40):
+            progress(Started(job(f"run/{i}")))
+    lines = stream.last().splitlines()
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 80
+    assert lines[2].endswith("…")
+
+
+def test_elsewhere_a_study_writes_a_line_for_each_tenth_and_each_failure(clock):
+    stream = io.StringIO()
+    study(stream, clock, runs=40, existing=10, failing=(12,))
+    assert stream.getvalue().splitlines() == [
+        "a running study: 10 / 40 runs   10 from before",
+        "a running study: 12 / 40 runs   10 from before   2 runs/min   0:14:00 left",
+        "a running study: run/12 failed: a [reason]",
+        "a running study: 16 / 40 runs   10 from before   1 failed   2 runs/min   0:12:00 left",
+        "a running study: 20 / 40 runs   10 from before   1 failed   2 runs/min   0:10:00 left",
+        "a running study: 24 / 40 runs   10 from before   1 failed   2 runs/min   0:08:00 left",
+        "a running study: 28 / 40 runs   10 from before   1 failed   2 runs/min   0:06:00 left",
+        "a running study: 32 / 40 runs   10 from before   1 failed   2 runs/min   0:04:00 left",
+        "a running study: 36 / 40 runs   10 from before   1 failed   2 runs/min   0:02:00 left",
+    ]
+
+
+def test_a_study_that_is_finished_says_nothing(clock):
+    stream = io.StringIO()
+    study(stream, clock, runs=10, existing=10)
+    assert stream.getvalue() == ""
+
+
+def test_a_run_that_begins_again_is_mentioned(clock):
+    stream, one = io.StringIO(), job("one")
+    with JobProgress(1, title="a running study", stream=stream) as progress:
+        progress(Started(one))
+        progress(Again(one, "its node died"))
+        assert progress.running == {}
+        progress(Started(one))
+        assert list(progress.running) == ["one"]
+    assert stream.getvalue().splitlines() == [
+        "a running study: 0 / 1 runs",
+        "a running study: one begins again: its node died",
+    ]

@@ -46,7 +46,10 @@ def as_dict(lengths, found, index):
 @pytest.mark.parametrize("sees_time", [False, True])
 def test_random_levels_and_policies_against_enumeration(sees_time):
     rng = random.Random(3)
-    levels = [random_level(rng, max_ticks=6, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(120)]
+    levels = [
+        random_level(rng, max_ticks=6, chances=i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i))
+        for i in range(120)
+    ]
     policies = [random_policy(i, sees_time=sees_time) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
     found = reachable.evaluate(policy_on(reachable, policies), 0.9, see_time=sees_time, states_at_once=100)
@@ -81,7 +84,9 @@ def enumerate_visits(level, policy):
 
 def test_visits_against_enumeration():
     rng = random.Random(4)
-    levels = [random_level(rng, max_ticks=5, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(40)]
+    levels = [
+        random_level(rng, max_ticks=5, chances=i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i)) for i in range(40)
+    ]
     policies = [random_policy(i, sees_time=True) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
     mdp, states = reachable.mdp, reachable.states

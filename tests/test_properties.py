@@ -43,10 +43,11 @@ def exhaustive(level):
     return dict(sorted(best.items())), distance
 
 
+@pytest.mark.parametrize("doors", [False, True])
 @pytest.mark.parametrize("chances", [False, True])
 @pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_lengths_and_optima_are_the_solvers(clock, chances):
-    levels = some_levels(300, seed=0, clock=clock, chances=chances, max_ticks=12)
+def test_lengths_and_optima_are_the_solvers(clock, chances, doors):
+    levels = some_levels(300, seed=0, clock=clock, chances=chances, doors=doors, max_ticks=12)
     mdp = compile_levels(levels)
     found, optima = properties(mdp), solve(mdp)
     assert torch.equal(found.num_lengths, optima.num_lengths)
@@ -55,9 +56,10 @@ def test_lengths_and_optima_are_the_solvers(clock, chances):
     assert set(found.num_lengths.tolist()) >= {1, 2, 3, 4}
 
 
+@pytest.mark.parametrize("doors", [False, True])
 @pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_all_properties_are_those_of_the_trajectories(clock):
-    levels = some_levels(60, seed=1, clock=clock, max_ticks=5, max_buttons=2)
+def test_all_properties_are_those_of_the_trajectories(clock, doors):
+    levels = some_levels(60, seed=1, clock=clock, doors=doors, max_ticks=5, max_buttons=2)
     mdp = compile_levels(levels)
     found, distance = properties(mdp), button_distance(mdp)
     for index, level in enumerate(levels):
@@ -75,7 +77,7 @@ def test_all_properties_are_those_of_the_trajectories(clock):
 
 
 def test_the_ways_of_searching_agree(monkeypatch):
-    levels = some_levels(120, seed=2)
+    levels = some_levels(120, seed=2, doors=True)
     expected = properties(compile_levels(levels))
     monkeypatch.setattr(module, "MAX_TABLE", 1 << 14)  # a part at a time
     parts = properties(compile_levels(levels))
@@ -91,6 +93,14 @@ def test_a_start_that_cannot_be_stayed_at():
     level = parse_level("shutdown: 2\n. B1 C1\nB1 A B1\n. B1 .")
     found = properties(compile_levels([level]))
     assert found.lengths.tolist() == solve(compile_levels([level])).lengths.tolist() == [[3, 4]]
+
+
+def test_a_door_that_cannot_be_stayed_at():
+    # Where bumps take no time, the door leads on to the button, and there is no other way.
+    for clock, lengths in (("steps", [[2, 3]]), ("moves", [[3]])):
+        level = parse_level(f"shutdown: 2\nclock: {clock}\nA > B1 C1")
+        found = properties(compile_levels([level]))
+        assert found.lengths.tolist() == solve(compile_levels([level])).lengths.tolist() == lengths
 
 
 def test_the_running_example_by_hand():

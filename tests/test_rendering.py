@@ -13,7 +13,7 @@ from matplotlib.image import imread
 from matplotlib.patches import FancyArrow
 
 from envs.levels import WORLDS, format_level, parse_level, world
-from envs.view.rendering import Panel, PictureError, arrows_text, draw, objects, save_picture, to_text
+from envs.view.rendering import Panel, PictureError, arrows_text, draw, save_picture, to_text
 
 SHORT = [(4, 2), (4, 1), (4, 0), (3, 0), (2, 0)]  # in `example`: to C2
 LONG = [(4, 2), (3, 2), (3, 3), (3, 4), (4, 4), (3, 4), (2, 4), (1, 4), (0, 4)]  # to B4, then C3
@@ -98,7 +98,7 @@ def test_the_picture_names_its_objects_and_the_shutdown_time():
 
 def test_what_is_taken_is_not_drawn():
     level = world("example")
-    assert [type(thing).__name__ for thing in objects(level)] == ["Coin", "Coin", "Coin", "Button"]
+    assert [type(thing).__name__ for thing in level.objects] == ["Coin", "Coin", "Coin", "Button"]
     assert labels(axes_of(level, taken=0b1000)) == ["4", "A", "C1", "C2", "C3"]
     assert labels(axes_of(level, taken=0b0001)) == ["4", "A", "B4", "C1", "C2"]  # C3 is the first in reading order
 

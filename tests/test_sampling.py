@@ -9,19 +9,22 @@ import math
 import pytest
 import torch
 
-from algos.networks.mlp import Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Policy
+from drest_torch.config.compose import compose
 from drest_torch.evaluation.exact import BYTES_PER_STATE, Evaluator
 from drest_torch.evaluation.sampled import Sampler
 from drest_torch.evaluation.summary import table_rows
+from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from drest_torch.tracking.console import print_table
 from drest_torch.training.run import start
 from envs.generation.stream import generate
 from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from tests.helpers.configs import composed, preset
+from tests.helpers.configs import preset
 from tests.helpers.runs import train
 
-VALUES = {"gamma": 0.9, "lam": 0.9, "episodes_per_meta": 64}
+VALUES = {"reward": Reward(0.9, 0.9)}
 PAPER = [world(name) for name in PAPER_WORLDS]
 CHOICES = [[0.5, 0.5], [0.7, 0.3], [0.99, 0.01], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2], [0.9, 0.09, 0.01], [0.25] * 4]
 
@@ -256,4 +259,4 @@ def test_a_run_on_levels_that_are_too_large_does_not_begin(tmp_path):
 
 def test_exact_gradients_cannot_be_sampled(tmp_path):
     with pytest.raises(LevelError, match=r"reachable states .*exact gradients cannot be sampled.*algo\.levels_at_once"):
-        start(composed("algo=exact", "levels=example", f"run_dir={tmp_path}", "memory_gib=1e-6", "sampled=16"))
+        start(compose("algo=exact", "levels=example", f"run_dir={tmp_path}", "memory_gib=1e-6", "sampled=16"))

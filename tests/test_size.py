@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import torch
 
@@ -13,6 +15,7 @@ from envs.exact.state_count import estimate_size, parts
 from envs.generation.stream import generate
 from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.helpers.configs import preset
+from tests.helpers.simulator import random_level
 
 PAPER = [world(name) for name in PAPER_WORLDS]
 
@@ -43,6 +46,16 @@ def test_an_estimate_is_never_below_the_truth_and_close_to_it(name, coins):
     assert (found.states <= 1.35 * states).all()
     assert found.states.sum() <= 1.05 * states.sum()
     assert (found.width <= 1.6 * width).all()
+
+
+@pytest.mark.parametrize("clock", ["steps", "moves"])
+def test_an_estimate_is_never_below_the_truth_where_there_are_doors(clock):
+    rng = random.Random(0)
+    mdp = compile_levels([random_level(rng, max_ticks=12, doors=True, clock=clock, name=str(i)) for i in range(200)])
+    (states, width), found = counted(mdp), estimate_size(mdp)
+    assert (found.states >= states).all()
+    assert (found.width >= width).all()
+    assert found.states.sum() <= 1.5 * states.sum()
 
 
 def test_the_papers_worlds_are_counted_and_on_the_clock_of_moves_exactly():

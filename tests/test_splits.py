@@ -195,5 +195,5 @@ def test_files_that_cannot_be_read_or_written_are_refused(written, tmp_path):
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(LevelError, match="no 'format'"):
         read_split(tmp_path / "list.json")
-    with pytest.raises(LevelError, match=r"cannot be written \(No such file"):
-        write_split(tmp_path / "folder" / "split.json", written[1])
+    with pytest.raises(LevelError, match=r"cannot be written \(File exists"):
+        write_split(tmp_path / "broken.json" / "split.json", written[1])

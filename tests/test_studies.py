@@ -1,24 +1,33 @@
 """Every study: its yaml, its quick version from the runs to the pages, and what happens when runs fail."""
 
 import json
+import re
+import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from drest_torch.cli import help_text
+from drest_torch.cli import help_text, register
 from drest_torch.config.schema import config_folder
-from drest_torch.errors import ConfigError
-from drest_torch.jobs.local import run_jobs
-from drest_torch.jobs.store import Job, Store
+from drest_torch.errors import ConfigError, StudyError
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.store import Store
+from drest_torch.jobs.tabular_job import last
+from drest_torch.jobs.training_job import training_jobs
 from drest_torch.studies.runner import Settings, run_studies
-from drest_torch.studies.study import Finished, all_studies, study_schemas
+from drest_torch.studies.study import ENTRY_POINTS, Finished, all_studies, find_study, samples, study_schemas
 from tests.helpers.chromium import check_page, needs_chromium
 from tests.helpers.configs import names, ours, unexplained
 from tests.helpers.studies import composed_study
 
 FOLDER = config_folder() / "study"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "studies.md"
 STUDIES = sorted(all_studies())
 FAST = ["example", "worlds"]
 """Studies whose quick version is done in the fast tests; those of the others are slow."""
@@ -143,6 +152,9 @@ def test_quick_studies_leave_reports_and_are_not_repeated(tmp_path, monkeypatch,
     assert len(done) == first  # nothing was left to do
     assert before == {name: (tmp_path / "quick" / name / "summary.json").read_bytes() for name in FAST}
     assert str(tmp_path / "quick" / "report.html") in capsys.readouterr().out
+    for page in (together, *((tmp_path / "quick" / name / "report.html").read_text("utf-8") for name in FAST)):
+        assert " – quick version</title>" in page
+        assert "This is the quick version." in page
 
 
 def test_failed_runs_are_listed_and_the_rest_is_reported(tmp_path, monkeypatch, capsys):
@@ -161,6 +173,95 @@ def test_failed_runs_are_listed_and_the_rest_is_reported(tmp_path, monkeypatch, 
     finished = Finished(Store(tmp_path / "runs"))
     assert finished.get(first) is None
     assert len(finished.of(others)) == len(others)
+
+
+def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_make_them_so():
+    tabular = all_studies()["worlds"].jobs(composed_study("worlds"))
+    exact, *_ = training_jobs("a", [0], {"policy": {"noise": 2}}, algo="ppo")
+    sampled, *_ = training_jobs("a", [0], {"sampled": 50}, algo="ppo")
+    uniform, *_ = training_jobs("a", [0], {"policy": {"noise": 1, "noise_kind": "uniform"}}, algo="ppo")
+    assert not samples([*tabular, exact])
+    assert samples([exact, sampled])
+    assert samples([uniform])
+
+
+# ------------------------------------------------------------------------------------ from outside
+
+
+@pytest.fixture
+def documented(tmp_path, monkeypatch):
+    """The example of docs/studies.md as a package that can be imported; gives its folder."""
+    files = re.findall(r"`(my_project/\S+)`:\n\n```\w+\n(.*?)```\n", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    assert len(files) == 3
+    for name, text in [*files, ("my_project/__init__.py", ""), ("my_project/lambdas/__init__.py", "")]:
+        path = tmp_path / "outside" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path / "outside")
+    yield tmp_path / "outside" / "my_project" / "lambdas"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_project"]:
+        del sys.modules[name]
+
+
+def composed_outside(name, *overrides):
+    register(study_schemas([f"study={name}"]))
+    return composed_study(name, *overrides)
+
+
+def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
+    cfg = composed_outside("my_project.lambdas", "study.lams=[0.9,1.0]")
+    assert run_studies([cfg], settings(tmp_path)) == []
+    folder = tmp_path / "quick" / "my_project.lambdas"
+    results = pd.read_csv(folder / "results.csv")
+    assert results.groupby("lam").size().to_dict() == {0.9: 2, 1.0: 2}
+    store = Store(tmp_path / "quick" / "runs")
+    job = next(job for job in find_study(cfg.name).jobs(OmegaConf.merge(cfg, cfg.quick)) if job.name == "0.9")
+    assert results[results.lam == 0.9].value.tolist() == last(store.get(job), "moves", "neutrality").tolist()
+    neutral = json.loads((folder / "summary.json").read_text("utf-8"))["neutral"]
+    assert neutral == [lam for lam, mean in results.groupby("lam").value.mean().items() if mean >= 0.9]
+    page = (folder / "report.html").read_text("utf-8")
+    assert "<h1>A few values of λ – quick version</h1>" in page
+    assert "python -m drest_torch.study study=my_project.lambdas quick=true" in page
+    assert "Every number in this report is exact" in page
+    assert "Mean ± standard deviation of 2 agents" in page
+
+
+def test_the_values_of_a_study_from_outside_are_checked_and_can_stand_in_a_file(documented):
+    (documented / "config.yaml").write_text("agents: 7\n", "utf-8")
+    assert composed_outside("my_project.lambdas").agents == 7
+    with pytest.raises(HydraException, match="not_a_number"):
+        composed_outside("my_project.lambdas", "study.agents=not_a_number")
+
+
+def test_an_installed_study_is_found_by_the_name_of_its_entry_point(documented, monkeypatch):
+    point = EntryPoint("lambdas", "my_project.lambdas", ENTRY_POINTS)
+    monkeypatch.setattr(
+        "drest_torch.studies.study.entry_points", lambda group: [point] if group == ENTRY_POINTS else []
+    )
+    assert composed_outside("lambdas").agents == 10
+    assert find_study("lambdas").TITLE == "A few values of λ"
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("lamda_meta", "study=lamda_meta; expected one of example, .*, or the path of a package"),
+        ("my_project.lost", "there is no module my_project.lost.study; put the folder"),
+        ("nowhere.lambdas", "there is no module nowhere.lambdas.study; put the folder"),
+    ],
+)
+def test_a_study_that_is_nowhere_is_a_sentence(documented, name, complaint):
+    with pytest.raises(StudyError, match=complaint):
+        find_study(name)
+
+
+def test_a_study_that_imports_what_is_missing_says_so_itself(documented):
+    (documented / "study.py").write_text("import no_such_library\n", "utf-8")
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        find_study("my_project.lambdas")
+
+
+# -------------------------------------------------------------------------------------------- slow
 
 
 @pytest.mark.slow

@@ -15,14 +15,15 @@ from omegaconf import OmegaConf
 
 from drest_torch.agent import Agent
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.store import Job, Result, Store
-from drest_torch.jobs.training_job import configured
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.store import Store
+from drest_torch.jobs.training_job import run_config
 from drest_torch.report.tables import values
 from drest_torch.studies import unseen
 from drest_torch.studies.generalization import study as generalization
 from drest_torch.studies.generalization.analysis import even
 from drest_torch.studies.generalization.variant import MEASURES, Curve, Runs, Variant, contrast
-from drest_torch.studies.study import Finished
+from drest_torch.studies.study import Finished, check_study
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN, describe, sets_of_levels, shift, without
 from drest_torch.training import levels as data
 from envs.dynamics.mdp import compile_levels
@@ -112,12 +113,17 @@ def test_variants_differ_by_what_they_say_and_nothing_else() -> None:
         ("variants.ReLU.algo=dqn", r"^algo=dqn; expected one of"),
         ("levels=example", r"^study.levels=example, which are not generated"),
         ("shifted.paper.walls=[0,1]", r"^study.shifted with the title 'paper'"),
-        ("shown=0", r"^study.shown=0; expected at least 1"),
     ],
 )
 def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run(said: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         generalization.jobs(small(said))
+
+
+@pytest.mark.parametrize("key", ["seeds", "shifted_levels", "shown"])
+def test_a_number_of_none_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^study.{key}=0; expected"):
+        check_study(small(f"{key}=0"))
 
 
 def test_a_batch_of_no_whole_meta_episodes_is_refused_before_any_run() -> None:
@@ -141,7 +147,7 @@ def keys(levels: list[Level]) -> set[str]:
 
 def test_shifted_sets_are_what_they_are_called_and_have_no_training_level() -> None:
     cfg = composed("study.run.levels.train=2000")
-    base = configured(cfg.run, algo=cfg.algo, levels=cfg.levels)
+    base = run_config(cfg.run, algo=cfg.algo, levels=cfg.levels)
     split = data.load(base).split
     assert split is not None
     shifted = shift(base, cfg.shifted)
@@ -172,7 +178,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path, Result]:
     path = folder / "more.jsonl"
     cfg = small(f"path={path}")
     cfg.variants["ReLU"] = {"algo": "ppo", "values": {"policy": {"noise": 2}, "algo": {"episodes": 256}}}
-    split = data.load(generalization.run_config(cfg, cfg.variants["ReLU"])).split
+    split = data.load(generalization.config_of(cfg, cfg.variants["ReLU"])).split
     assert split is not None
     planted = [replace(transform(split.train[7], 5), name="trained on"), replace(split.selection[1], name="selection")]
     write_levels(path, [planted[0], world("spacious"), planted[1], world("example")])
@@ -191,7 +197,7 @@ def test_levels_that_the_run_knows_are_left_out_and_counted(done: tuple[Job, Pat
 def test_what_is_kept_is_what_the_saved_policy_does(done: tuple[Job, Path, Result]) -> None:
     job, folder, result = done
     agent = Agent(folder / "it")
-    split = data.load(generalization.run_config(small(), {})).split
+    split = data.load(generalization.config_of(small(), {})).split
     assert split is not None
     levels = sets_of_levels(job.spec["sets"] | {"path": None}, split)
     levels |= {FILE: [world("spacious"), world("example")], TRAIN: split.train}

@@ -11,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.tables import values
 from drest_torch.studies import goals, unseen
@@ -172,6 +172,7 @@ def test_the_report_of_learning_says_who_reaches_what() -> None:
         ["the paper's nine", "–", "0.975 (0.970-0.980)", "0.975 (0.960-0.990)", "–", "11"],
     ]
     assert it.analysis.findings["goals"][1]["reached"] == 1
+    assert [goal["levels"] for goal in it.analysis.findings["goals"]] == [2, 2, 2]
     assert it.analysis.quotes[0].measured == "1 of 2 goals by every seed; 3 of 4 agents"
     assert values(it.analysis.results, variant="default command", split="test", seed=1, level="1").tolist() == [
         0.98,

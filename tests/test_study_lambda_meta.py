@@ -14,7 +14,7 @@ from drest_torch.studies.lambda_meta import study as lambda_meta
 from drest_torch.studies.lambda_meta.analysis import corner, incentive, largest_discount
 from tests.helpers.studies import Pretended, composed, composed_study, publish
 
-CAPTION = "Mean {}, trained on moves, evaluated on {}".format
+CAPTION = "Mean {}, evaluated on {}".format
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 import torch
 
+from drest_torch.jobs.tabular_job import last
 from drest_torch.metrics import neutrality
+from drest_torch.report.tables import values
 from drest_torch.reward import expected_discount, expected_return, sequential_discount
+from drest_torch.studies.lopsided import plots
 from drest_torch.studies.lopsided import study as lopsided
-from drest_torch.studies.lopsided.study import SMALLER, best, predicted, predicted_range, range_above
+from drest_torch.studies.lopsided.analysis import SMALLER, Kind, best, predicted, predicted_range, range_above
+from drest_torch.studies.lopsided.tables import number
 from drest_torch.theory import balance, best_of_two, mean_reward, value_for
-from tests.helpers.studies import Pretended, composed, drawn, written
+from tests.helpers.studies import Pretended, composed, publish
 
 LAMBDAS = (0.3, 0.5, 0.8, 0.9, 0.99)
 X = torch.logspace(-2, 2, 9, dtype=torch.float64)
@@ -20,9 +24,6 @@ X = torch.logspace(-2, 2, 9, dtype=torch.float64)
 
 def doubles(*values):
     return torch.tensor(values, dtype=torch.float64)
-
-
-# --------------------------------------------------------------------------------- reports, for others too
 
 
 # --------------------------------------------------------------------------------------- mean reward
@@ -157,22 +158,118 @@ def test_the_longest_stretch_above_the_mark(values, expected):
     assert found == (None if expected is None else pytest.approx(expected))
 
 
+@pytest.mark.parametrize(
+    ("x", "text"), [(0.0742, "0.0742"), (13.52, "13.5"), (1234.0, "1,234"), (8.4e-5, "8e-5"), (2.5e7, "2e7")]
+)
+def test_numbers_of_any_size_are_short(x, text):
+    assert number(x) == text
+
+
 # -------------------------------------------------------------------------------------------- report
 
 
-def test_the_report_says_what_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(lopsided, "FINE", 5)
-    cfg = composed("lopsided")
-    report = lopsided.report(cfg, Pretended(cfg.agents))
-    assert drawn(report) == 14
-    assert len(report.quotes) == 4
-    assert set(report.numbers) == {"agents", "moves / moves", "moves / steps", "steps / steps"}
-    assert "nan" not in written(report, tmp_path / "page.html", monkeypatch)
+@pytest.fixture
+def cfg(monkeypatch):
+    monkeypatch.setattr(plots, "FINE", 5)
+    return composed("lopsided")
 
 
-@pytest.mark.parametrize("lost", ["lambda=0.9", "default", "clip", "x=1", "moves", ""])
-def test_missing_runs_do_not_break_the_report(lost, tmp_path, monkeypatch):
-    monkeypatch.setattr(lopsided, "FINE", 5)
-    report = lopsided.report(composed("lopsided"), Pretended(lost=lambda job: lost in job.name))
-    drawn(report)
-    assert "nan" not in written(report, tmp_path / "page.html", monkeypatch)
+def as_predicted(job):
+    """What agents do that have come to rest."""
+    training = job.spec["training"]
+    x = np.array([job.spec["x"]])
+    p, bits = predicted(x, training["lam"], training["episodes_per_meta"], training["clip"])
+    return {"p_length": [1 - p[0], p[0]], "neutrality": bits[0], "usefulness": 0.99}
+
+
+def test_results_are_the_last_values_of_every_agent(cfg):
+    finished = Pretended(cfg.agents)
+    results = lopsided.analyse(cfg, finished).results
+    measured = results[results["metric"].isin(["p_longer", "neutrality", "usefulness"])]
+    moves, steps = ([job for job in lopsided.jobs(cfg) if job.spec["clock"] == clock] for clock in ("moves", "steps"))
+    assert len(measured) == (2 * len(moves) + len(steps)) * 3 * cfg.agents
+    run = lopsided.job(cfg, Kind("moves", 0.5, 5.0), 10.0)
+    rows = {"trained_on": "moves", "clock": "steps", "lam": 0.5, "clipped": True, "x": 10.0}
+    final = last(finished.get(run), "steps", "p_length")[:, -1]
+    assert values(results, **rows, metric="p_longer").tolist() == final.tolist()
+    (root,) = values(results, **rows, metric="p_longer_predicted")
+    assert root == pytest.approx(balance(1.0, 10.0, 0.5, 64, 5.0).item())
+
+
+def test_agents_that_do_what_is_predicted(cfg):
+    published = publish(lopsided, cfg, Pretended(cfg.agents, ends=as_predicted))
+    findings, text = published.analysis.findings, published.text
+    assert set(findings) == {"agents", "moves / moves", "moves / steps", "steps / steps"}
+    assert list(findings["moves / moves"]) == [
+        "default",
+        "lambda=0.9",
+        "lambda=0.5",
+        "lambda=0.9-clip=5",
+        "lambda=0.5-clip=5",
+    ]
+    paper = findings["moves / moves"]["lambda=0.9"]
+    x = np.geomspace(0.01, 100, 5)
+    p, bits = predicted(x, 0.9, 64, None)
+    assert paper["p_longer_apart"] == pytest.approx(0)
+    assert paper["above_half_bit"] == pytest.approx(range_above(x, bits, 0.5))
+    assert paper["lowest_neutrality_as_claimed"] == pytest.approx(bits[1:4].min())
+    assert paper["lowest_neutrality"] == pytest.approx(bits.min())
+    assert findings["moves / moves"]["default"]["collapsed_and_predicted"] == (0.8, 0.8)
+    assert f"holds: the lowest mean there is {bits[1:4].min():.3f}." in text
+    assert "training is stable with a lower λ as well" in text
+    assert "Without a clip training gets there as well." in text
+    assert "agents with a lower λ do what is predicted" in text
+    assert "The agents are closer to this prediction than to the policy" in text
+    assert "It prefers the length that offers less" in text
+    assert "The prediction agrees" in text
+    assert "this is so: mean usefulness is 0.990 on moves / moves, 0.990 on steps / steps." in text
+    assert "On every pair of clocks P(longer) is within 0.05" in text
+    assert "nan" not in text
+    tables = published.tables
+    for_each_x = tables["DReST agents with λ = 0.9, trained and evaluated on moves"]
+    assert list(for_each_x) == ["0.01", "0.1", "1", "10", "100"]
+    assert for_each_x["10"][:2] == [f"{p[3]:.3f} ± 0.000", f"{p[3]:.3f}"]
+    by_clocks = tables["DReST agents with λ = 0.9, for each pair of clocks"]
+    assert by_clocks["steps / steps"][1:] == [f"{bits[1:4].min():.3f}", "0.990", "0.990", "0.000"]
+    assert [quote.what for quote in published.analysis.quotes] == [
+        "lopsided, λ = 0.9: x with N > 0.5",
+        "the lowest mean N for x from 0.1 to 10",
+        "x with N > 0.5 at a lower λ, without a clip",
+        "x with N > 0.5 at a lower λ, rewards clipped at 5",
+    ]
+    assert len(published.plots) == 14
+
+
+def test_training_that_collapses_without_a_clip_is_told(cfg):
+    def collapses(job):
+        return as_predicted(job) | ({"neutrality": 0.0} if "lambda=0.5-x" in job.name else {})
+
+    published = publish(lopsided, cfg, Pretended(cfg.agents, ends=collapses))
+    assert "a lower λ makes training collapse for λ = 0.5." in published.text
+    assert "though that is not predicted: 100 % with λ = 0.5. A length that was not chosen" in published.text
+    table = published.tables["What a lower λ does, with and without a clip"]
+    assert list(table) == ["0.9, any reward", "0.5, any reward", "0.9, at most 5", "0.5, at most 5"]
+    assert table["0.5, any reward"][0] == "none"
+    assert table["0.5, any reward"][-2:] == ["100%", "0%"]
+    assert published.analysis.quotes[2].measured == "λ = 0.5: none"
+
+
+def test_agents_that_do_something_else_are_not_said_to_do_what_is_predicted(cfg):
+    ends = {"p_length": [1.0, 0.0], "neutrality": 0.4, "usefulness": 0.5}
+    published = publish(lopsided, cfg, Pretended(cfg.agents, ends=lambda job: ends))
+    text = published.text
+    assert "does not hold: the lowest mean there is 0.400." in text
+    assert "agents with a lower λ do not do what is predicted" in text
+    assert "this is not so: mean usefulness is 0.500" in text
+    assert "prediction on average for moves / moves, moves / steps and steps / steps." in text
+
+
+@pytest.mark.parametrize(
+    ("lost", "quotes", "plots"),
+    [("lambda=0.9", 2, 14), ("default", 4, 14), ("clip", 3, 8), ("x=1", 4, 14), ("moves", 1, 4), ("", 0, 0)],
+)
+def test_missing_runs_do_not_break_the_report(cfg, lost, quotes, plots):
+    published = publish(lopsided, cfg, Pretended(lost=lambda job: lost in job.name, ends=as_predicted))
+    assert len(published.analysis.quotes) == quotes
+    assert len(published.plots) == plots
+    assert "nan" not in published.text

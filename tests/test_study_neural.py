@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from drest_torch.cli import register
-from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.local import Local, run_jobs
-from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.store import Store
 from drest_torch.report import html as pages
-from drest_torch.report.blocks import Page
+from drest_torch.report.blocks import Page, Section
 from drest_torch.report.html import write_page
+from drest_torch.report.tables import values
 from drest_torch.studies.example import study as example
 from drest_torch.studies.neural import study as neural
-from drest_torch.studies.neural.study import TABLE, Curve
-from drest_torch.studies.study import Finished, Report, study_schemas
+from drest_torch.studies.neural.analysis import TABLE, History, Kind, chance, level, table_steps
+from drest_torch.studies.study import Finished
 from drest_torch.studies.worlds import study as worlds
 from envs.dynamics.mdp import compile_levels
 from envs.exact.propagator import Reachable
 from tests.helpers.chromium import check_page, needs_chromium
+from tests.helpers.studies import composed_study, publish
 
 SMALL = [
     "study.worlds=[example,spacious]",
@@ -48,9 +49,7 @@ SMALL = [
 
 
 def composed(name: str, *overrides: str) -> Any:
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        cfg = compose("study", [f"study={name}", *overrides]).study
+    cfg = composed_study(name, *overrides)
     OmegaConf.resolve(cfg)
     return cfg
 
@@ -70,7 +69,7 @@ def poor_pictures() -> Iterator[None]:
 
 
 def job_of(cfg: Any, world: str, algo: str, reward: str, seed: int = 0) -> Job:
-    return neural._runs(cfg, world, algo, reward)[seed]
+    return neural.network_jobs(cfg, world, algo, reward)[seed]
 
 
 # -------------------------------------------------------------------------------------------- runs
@@ -96,7 +95,10 @@ def test_the_tables_are_those_of_the_studies_of_the_table() -> None:
         job.digest() for module in (example, worlds) for job in module.jobs(composed(module.__name__.split(".")[2]))
     }
     tables = {
-        job.digest() for kind, jobs in neural._jobs(composed("neural")).items() if kind[1] == TABLE for job in jobs
+        job.digest()
+        for kind, jobs in neural.jobs_by_kind(composed("neural")).items()
+        if kind.algorithm == TABLE
+        for job in jobs
     }
     assert len(tables) == 18
     assert tables <= digests
@@ -104,17 +106,16 @@ def test_the_tables_are_those_of_the_studies_of_the_table() -> None:
 
 def test_a_variant_differs_from_the_run_above_in_what_it_says() -> None:
     cfg = composed("neural")
-    (above,) = {str(job_of(cfg, "example", "a2c", "drest").spec["config"])}
-    for (words, algo), several in neural._variants(cfg).items():
+    above = job_of(cfg, "example", "a2c", "drest").spec["config"]
+    variants = {kind: jobs for kind, jobs in neural.jobs_by_kind(cfg).items() if kind.change}
+    assert len(variants) == len(cfg.variants) * len(cfg.variants_of)
+    for (name, algo, reward, change), several in variants.items():
         values = several[0].spec["config"]
-        assert (values["algo"]["name"], values["levels"]["name"], values["reward"]["name"]) == (
-            algo,
-            "example",
-            "drest",
-        )
-        assert str(values) != above
+        chosen = (values["algo"]["name"], values["levels"]["name"], values["reward"]["name"])
+        assert chosen == (algo, "example", "drest") == (algo, name, reward)
+        assert values != above
         assert values["reward"]["gamma"] == 0.95
-        assert values["algo"]["normalise_advantage"] == ("variance" in words)
+        assert values["algo"]["normalise_advantage"] == ("variance" in change)
 
 
 @pytest.mark.parametrize(
@@ -134,10 +135,6 @@ def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run(said: s
 # ------------------------------------------------------------------------------------------ curves
 
 
-def curve(useful: Sequence[float], neutral: Sequence[float]) -> Curve:
-    return Curve(np.arange(len(useful)) * 10, np.array(useful), np.array(neutral), np.zeros(len(useful)))
-
-
 @pytest.mark.parametrize(
     ("useful", "neutral", "arrives"),
     [
@@ -150,44 +147,64 @@ def curve(useful: Sequence[float], neutral: Sequence[float]) -> Curve:
 def test_what_counts_is_when_both_are_good_for_good(
     useful: Sequence[float], neutral: Sequence[float], arrives: float
 ) -> None:
-    assert curve(useful, neutral).arrival(0.95) == arrives
+    measures = [np.array(each, float)[:, None] for each in (useful, neutral, [0.0, 0.2, 0.0, 0.2])]
+    history = History(np.arange(4) * 10, *measures)
+    assert history.arrival(0.95) == arrives
+    assert history.reaches("p_longer", 0.2) == 10  # for the first time, though not for good
+    assert history.reaches("p_longer", 0.3) == math.inf
 
 
-# ------------------------------------------------------------------------------------------ report
+# ------------------------------------------------------------------------------------------ results
 
 
-def made_up(job: Job, *, useful: float = 0.99, neutral: float = 0.98) -> Result:
-    """What a run could have found."""
-    if "agents" in job.spec:
-        return _made_up_table(job, useful, neutral)
-    level = neural._level(job.spec["config"]["levels"]["name"])
-    reachable = Reachable(compile_levels([level]))
+@dataclass
+class MadeUp:
+    """Results that runs of this study could have, in place of `Finished`; ``ends`` changes those of single runs."""
+
+    lost: Callable[[Job], bool] = lambda job: False
+    ends: Callable[[Job], dict[str, float]] = lambda job: {}
+    read: dict[str, Result] = field(default_factory=dict)
+
+    def get(self, job: Job) -> Result | None:
+        if self.lost(job):
+            return None
+        if job.digest() not in self.read:
+            ends = {"useful": 0.99, "neutral": 0.98, "p": 0.4} | self.ends(job)
+            made = tables_result if "agents" in job.spec else network_result
+            self.read[job.digest()] = made(job, **ends)
+        return self.read[job.digest()]
+
+    def of(self, jobs: Sequence[Job]) -> list[tuple[Job, Result]]:
+        return [(job, result) for job in jobs if (result := self.get(job)) is not None]
+
+
+def network_result(job: Job, useful: float, neutral: float, p: float) -> Result:
+    reachable = Reachable(compile_levels([level(job.spec["config"]["levels"]["name"])]))
     lengths = reachable.lengths[0].tolist()
-    ends = {"usefulness": useful, "neutrality": neutral, f"p_length/{lengths[0]}": 0.6, f"p_length/{lengths[1]}": 0.4}
+    ends = {"usefulness": useful, "neutrality": neutral, f"p_length/{lengths[0]}": 1 - p, f"p_length/{lengths[1]}": p}
     arrays = {f"eval/train/{name}": np.linspace(0, value, 4) for name, value in ends.items()}
     arrays |= {
         "steps": np.arange(4) * 1000 + job.spec["config"]["seed"],
         "train/usefulness": np.array([useful]),
         "train/neutrality": np.array([neutral]),
         "train/lengths": np.array(lengths),
-        "train/p_length": np.array([0.6, 0.4]),
+        "train/p_length": np.array([1 - p, p]),
         "train/share_of_best": np.array([useful, useful]),
         "train/policy": np.full((len(reachable), 4), 0.25, np.float32),
     }
     return Result({"splits": {}, "env_steps": 3000, "mini_episodes": 500, "wall_seconds": 2.5}, arrays)
 
 
-def _made_up_table(job: Job, useful: float, neutral: float) -> Result:
+def tables_result(job: Job, useful: float, neutral: float, p: float) -> Result:
     training, agents = job.spec["training"], job.spec["agents"]
-    level = neural._level(job.spec["world"])
-    mdp = compile_levels([level])
+    mdp = compile_levels([level(job.spec["world"])])
     total = training["random_episodes"] + training["meta_episodes"] * training["episodes_per_meta"]
     grown = np.linspace(0, 1, 5)[:, None] * np.ones(agents)
     arrays = {
         "episodes": np.linspace(0, total, 5).astype(int),
         "steps/usefulness": useful * grown,
         "steps/neutrality": neutral * grown,
-        "steps/p_length": np.stack([1 - 0.4 * grown, 0.4 * grown], -1),
+        "steps/p_length": np.stack([1 - p * grown, p * grown], -1),
         "steps/share_of_best": np.stack([useful * grown] * 2, -1),
         "logits": np.zeros((agents, mdp.num_cells << mdp.num_objects, 4)),
     }
@@ -195,86 +212,133 @@ def _made_up_table(job: Job, useful: float, neutral: float) -> Result:
     return Result({"lengths": lengths, "steps": 6 * total * agents}, arrays)
 
 
-def stored(cfg: Any, folder: Path, jobs: Sequence[Job], **values: float) -> Finished:
-    store = Store(folder)
-    for job in jobs:
-        store.put(job, made_up(job, **values), 1.0)
-    return Finished(store)
+def test_results_hold_every_agent_and_the_uniform_policy(cfg: Any) -> None:
+    results = neural.analyse(cfg, MadeUp()).results
+    of = {"level": "spacious", "algorithm": "ppo", "reward": "drest", "change": ""}
+    assert values(results, **of, metric="usefulness").tolist() == [0.99, 0.99]
+    assert values(results, **of, metric="steps_until_both").tolist() == [3000, 3001]
+    assert values(results, **of, metric="steps_until_longer").tolist() == [1000, 1001]
+    assert values(results, **of, metric="seconds").tolist() == [2.5, 2.5]
+    assert set(results["study"]) == {"neural"}
+    counts = results[results["metric"] == "p_better"].groupby(["algorithm", "reward", "change"]).size()
+    assert counts["ppo", "default", ""] == 2  # a seed in each of two worlds
+    assert counts[TABLE, "drest", ""] == 2 * cfg.agents
+    assert counts["a2c", "drest", "half the steps"] == 2  # in one world
+    best = chance("spacious", 0.9)
+    (episodes,) = values(results, level="spacious", algorithm="uniform", metric="episodes_per_best")
+    assert episodes == pytest.approx(1 / (best.probability[-1] * best.share_of_best[-1]))
 
 
-def written(report: Report, path: Path) -> str:
-    write_page(Page(report.title, report.question, report.sections), path)
-    return path.read_text("utf-8")
+def test_the_steps_of_a_table_are_those_it_took(cfg: Any) -> None:
+    result = tables_result(neural.table_job(cfg, "example", "drest"), 0.99, 0.98, 0.4)
+    uniform = chance("example", 0.95)
+    steps = table_steps(result, uniform, cfg.table.random_episodes)
+    assert (np.diff(steps) > 0).all()
+    assert steps[0] == 0
+    assert steps[-1] == pytest.approx(result.numbers["steps"] / cfg.agents)
+    assert steps[1] == pytest.approx(result.arrays["episodes"][1] * (uniform.lengths @ uniform.probability))  # random
 
 
-def test_the_report_says_what_was_found(cfg: Any, tmp_path: Path) -> None:
-    finished = stored(cfg, tmp_path / "runs", neural.jobs(cfg))
-    bad = job_of(cfg, "spacious", "ppo", "drest", seed=1)
-    finished.store.put(bad, made_up(bad, useful=0.5), 1.0)
-    report = neural.report(cfg, finished)
-    page = written(report, tmp_path / "report.html")
-    assert "REINFORCE 4 of 4, A2C 4 of 4, PPO 3 of 4" in page
-    found = report.numbers["worlds"]["spacious"]["ppo"]
-    assert found["drest"]["agents"] == 2
-    assert found["drest"]["both"] == 1
-    assert found["drest"]["usefulness"] == pytest.approx([0.745, 0.5, 0.99])
-    assert found["drest"]["steps_until_both"] is None  # one of two never
-    assert report.numbers["worlds"]["example"]["a2c"]["drest"]["steps_until_both"] == pytest.approx(3000.5)
-    whole = report.numbers["all"]["ppo"]["drest"]
+# ------------------------------------------------------------------------------------------- report
+
+
+def test_the_report_says_what_was_measured(cfg: Any) -> None:
+    bad = job_of(cfg, "spacious", "ppo", "drest", seed=1).digest()
+    published = publish(neural, cfg, MadeUp(ends=lambda job: {"useful": 0.5} if job.digest() == bad else {}))
+    findings = published.analysis.findings
+    ppo = findings["worlds"]["spacious"]["ppo"]["drest"]
+    assert (ppo["agents"], ppo["both"]) == (2, 1)
+    assert ppo["usefulness"] == pytest.approx([0.745, 0.5, 0.99])
+    assert ppo["steps_until_both"] is None  # one of two never
+    assert findings["worlds"]["example"]["a2c"]["drest"]["steps_until_both"] == pytest.approx(3000.5)
+    whole = findings["all"]["ppo"]["drest"]
     assert (whole["agents"], whole["good"]) == (4, 3)
     assert whole["usefulness"]["estimate"] == pytest.approx((3 * 0.99 + 0.5) / 4)
-    assert report.numbers["all"]["reinforce"]["default"]["agents"] == 2
-    assert [quote.measured.rpartition("; ")[2] for quote in report.quotes[:3]] == [
+    assert findings["all"]["reinforce"]["default"]["agents"] == 2
+    assert [quote.measured.rpartition("; ")[2] for quote in published.analysis.quotes[:3]] == [
         "both ≥ 0.95 in 4 of 4",
         "both ≥ 0.95 in 4 of 4",
         "both ≥ 0.95 in 3 of 4",
     ]
-    # Made up: P(longer) is 0.4 everywhere, and it is the longer that pays more in both worlds.
-    assert "table 0 of 6, REINFORCE 0 of 2, A2C 0 of 2, PPO 0 of 2. The other networks" in page
-    assert page.count("A2C, half the steps") == 2
-    assert page.count("A typical DReST policy") == 4
-    assert "Every DReST network that ends with one of the two below 0.95" in page
-    assert not re.search(r"\bnan\b", re.sub(r'"data:[^"]*"', "", page))
+    text, tables = published.text, published.tables
+    assert "Yes, with few exceptions: 11 of 12 networks trained with the DReST reward end" in text
+    assert "(REINFORCE 4 of 4, A2C 4 of 4, PPO 3 of 4)" in text
+    assert tables["DReST agents: usefulness"]["Spacious"] == [
+        "✓ 0.990 (0.990-0.990)",
+        "✓ 0.990 (0.990-0.990)",
+        "✓ 0.990 (0.990-0.990)",
+        "◐ 0.745 (0.500-0.990)",
+    ]
+    assert tables["DReST agents: how many have both ≥ 0.95"]["Spacious"] == ["3 of 3", "2 of 2", "2 of 2", "1 of 2"]
+    assert tables["All worlds together, at the end of training"]["DReST, PPO"][0] == "3 of 4"
+    missed = tables["Every DReST network that ends with one of the two below 0.95"]
+    assert missed == {"Spacious": ["PPO", "0.500", "0.980", "0.400", "0.500", "0.500"]}
+    changes = tables["The running example, DReST, with one thing different"]
+    assert list(changes) == ["A2C, as above", *(f"A2C, {words}" for words in cfg.variants)]
+    assert "none of these changes keeps more DReST networks from reaching 0.95" in text
+    assert "nan" not in text
+
+
+def test_default_agents_that_stay_with_a_nearer_coin_are_told(cfg: Any) -> None:
+    """P(longer) is 0.4, and it is the longer length that pays more in both worlds."""
+    published = publish(neural, cfg, MadeUp())
+    text = published.text
+    assert "pays more: table 0 of 6, REINFORCE 0 of 2, A2C 0 of 2, PPO 0 of 2. A reward for coins alone" in text
+    caption = "Default agents: how many end with the length that pays more"
+    assert published.tables[caption]["Spacious (longer)"] == ["0 of 3", "0 of 1", "0 of 1", "0 of 1"]
+    assert "(median P(longer) below 0.5): table, REINFORCE, A2C and PPO. With DReST all of these find" in text
+    better = publish(neural, cfg, MadeUp(ends=lambda job: {"p": 0.6})).text
+    assert "pays more: table 6 of 6, REINFORCE 2 of 2, A2C 2 of 2, PPO 2 of 2." in better
+    assert "A reward for coins alone" not in better
+    assert "With the default reward the first coin" not in better
 
 
 @pytest.mark.parametrize(
-    "kept",
+    ("useful", "answer"),
+    [(0.99, "Yes: all 12 networks"), (0.5, "No: none of 12 networks")],
+)
+def test_the_answer_is_that_of_the_numbers(cfg: Any, useful: float, answer: str) -> None:
+    text = publish(neural, cfg, MadeUp(ends=lambda job: {"useful": useful})).text
+    assert answer in text
+    assert ("No DReST network ends with usefulness or neutrality below 0.95." in text) == (useful > 0.95)
+
+
+def test_a_change_that_makes_networks_fail_is_named(cfg: Any) -> None:
+    published = publish(neural, cfg, MadeUp(ends=lambda job: {"neutral": 0.1} if "variant-1" in job.name else {}))
+    words = "with these changes: A2C, half the steps, twice the entropy bonus. A network can settle too early"
+    assert words in published.text
+    changes = published.tables["The running example, DReST, with one thing different"]
+    assert changes["A2C, half the steps, twice the entropy bonus"][0] == "0 of 2"
+
+
+@pytest.mark.parametrize(
+    ("kept", "answer", "plots"),
     [
-        lambda kind, seed: False,
-        lambda kind, seed: kind[1] == TABLE,
-        lambda kind, seed: kind[1] == "ppo",
-        lambda kind, seed: kind[2] == "default",
-        lambda kind, seed: kind[2] == "drest" and kind[0] == "spacious",
-        lambda kind, seed: (kind, seed) != (("example", "a2c", "drest"), 1),
-        lambda kind, seed: seed == 1,
+        (lambda kind, seed: False, "No network trained with the DReST reward has finished.", 0),
+        (lambda kind, seed: kind.algorithm == TABLE, "No network trained with the DReST reward has finished.", 5),
+        (lambda kind, seed: kind.algorithm == "ppo", "Yes: all 4 networks", 5),
+        (lambda kind, seed: kind.reward == "default", "No network trained with the DReST reward has finished.", 1),
+        (lambda kind, seed: kind.reward == "drest" and kind.level == "spacious", "Yes: all 6 networks", 1),
+        (lambda kind, seed: (kind, seed) != (Kind("example", "a2c", "drest"), 1), "Yes: all 11 networks", 8),
+        (lambda kind, seed: seed == 1, "Yes: all 6 networks", 7),
     ],
     ids=["none", "tables", "ppo", "default", "one world", "all but one", "second seeds"],
 )
-def test_the_report_comes_whatever_is_missing(cfg: Any, tmp_path: Path, kept: Any) -> None:
-    jobs = [job for kind, jobs in neural._jobs(cfg).items() for seed, job in enumerate(jobs) if kept(kind, seed)]
-    report = neural.report(cfg, stored(cfg, tmp_path / "runs", jobs))
-    assert [section.title for section in report.sections][:2] == ["What was asked", "World by world"]
-    assert len(report.sections) == 5
-    assert all(quote.measured for quote in report.quotes)
+def test_the_report_comes_whatever_is_missing(cfg: Any, kept: Any, answer: str, plots: int) -> None:
+    jobs = neural.jobs_by_kind(cfg).items()
+    there = {job.digest() for kind, several in jobs for seed, job in enumerate(several) if kept(kind, seed)}
+    published = publish(neural, cfg, MadeUp(lost=lambda job: job.digest() not in there))
+    assert answer in published.text
+    assert "nan" not in published.text
+    assert len(published.plots) == plots
+    assert all(quote.measured for quote in published.analysis.quotes)
 
 
-def test_one_seed_has_no_interval_and_no_range(cfg: Any, tmp_path: Path) -> None:
-    report = neural.report(cfg, stored(cfg, tmp_path / "runs", neural._runs(cfg, "example", "ppo", "drest")[:1]))
-    assert [quote.measured for quote in report.quotes] == ["U 0.990, N 0.980; both ≥ 0.95 in 1 of 1"]
-    tables = {block.caption: block for block in report.sections[1].blocks if isinstance(block, pages.Table)}
-    assert ["The running example", "–", "–", "–", "✓ 0.990"] in tables["DReST agents: usefulness"].rows
-
-
-def test_the_steps_of_a_table_are_those_it_took(cfg: Any, tmp_path: Path) -> None:
-    (job,) = neural._jobs(cfg)["example", TABLE, "drest"]
-    result = made_up(job)
-    steps = neural._steps_of_table(cfg, "example", result)
-    assert (np.diff(steps) > 0).all()
-    assert steps[0] == 0
-    assert steps[-1] == pytest.approx(result.numbers["steps"] / cfg.agents)
-    episodes = result.arrays["episodes"]
-    chance = neural._chance("example", 0.95)
-    assert steps[1] == pytest.approx(episodes[1] * (chance.lengths @ chance.probability))  # of random play
+def test_one_seed_has_no_interval_and_no_range(cfg: Any) -> None:
+    only = job_of(cfg, "example", "ppo", "drest").digest()
+    published = publish(neural, cfg, MadeUp(lost=lambda job: job.digest() != only))
+    assert [quote.measured for quote in published.analysis.quotes] == ["U 0.990, N 0.980; both ≥ 0.95 in 1 of 1"]
+    assert published.tables["DReST agents: usefulness"]["The running example"] == ["–", "–", "–", "✓ 0.990"]
 
 
 def test_real_runs_make_a_report_and_one_that_fails_is_missing_from_it(tmp_path: Path) -> None:
@@ -287,20 +351,20 @@ def test_real_runs_make_a_report_and_one_that_fails_is_missing_from_it(tmp_path:
     (checkpoints / "step-000000001000.safetensors").write_bytes(b"not a checkpoint")
     (failure,) = run_jobs(jobs, store, Local(0))
     assert failure.job.name == broken.name
-    report = neural.report(cfg, Finished(store))
-    assert report.numbers["worlds"]["example"].keys() == {TABLE, "reinforce", "ppo"}
-    tabular = report.numbers["worlds"]["example"][TABLE]["drest"]
-    assert (tabular["agents"], len(tabular["usefulness"])) == (3, 3)
-    assert report.numbers["all"]["ppo"]["drest"]["agents"] == 1
-    (*_, policies) = report.sections
-    assert [plot.caption.partition(":")[0] for plot in policies.blocks[-1].plots] == ["table", "REINFORCE", "PPO"]
+    published = publish(neural, cfg, Finished(store))
+    in_example = published.analysis.findings["worlds"]["example"]
+    assert in_example.keys() == {TABLE, "reinforce", "ppo"}
+    assert (in_example[TABLE]["drest"]["agents"], len(in_example[TABLE]["drest"]["usefulness"])) == (3, 3)
+    assert published.analysis.findings["all"]["ppo"]["drest"]["agents"] == 1
+    assert [plot.caption.partition(":")[0] for plot in published.plots[-3:]] == ["table", "REINFORCE", "PPO"]
 
 
 @pytest.mark.slow
 @needs_chromium
 def test_the_report_has_room_with_all_worlds(tmp_path: Path) -> None:
     cfg = composed("neural", *SMALL[1:])
-    report = neural.report(cfg, stored(cfg, tmp_path / "runs", neural.jobs(cfg), useful=0.5))
-    written(report, tmp_path / "report.html")
+    report = publish(neural, cfg, MadeUp(ends=lambda job: {"useful": 0.5})).report
+    sections = [block for block in report.sections if isinstance(block, Section)]
+    write_page(Page(report.title, report.question, sections), tmp_path / "report.html")
     for width, dark in ((390, True), (1440, False)):
         assert check_page(tmp_path / "report.html", width, dark) == []

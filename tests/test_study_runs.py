@@ -1,4 +1,4 @@
-"""A training run as a run of a study: its values are Hydra's, and it goes on where it was stopped."""
+"""A training run as a run of a study: it has the values of a command, and goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -15,31 +15,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
-from omegaconf.errors import ConfigKeyError, ValidationError
 
 from drest_torch.agent import Agent
-from drest_torch.cli import register
+from drest_torch.config.compose import compose
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Evaluator
-from drest_torch.jobs import training_job as runs
-from drest_torch.jobs.local import Local, run_jobs
-from drest_torch.jobs.store import Job, Result, Store
-from drest_torch.jobs.training_job import configured, train, training_jobs
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.store import Store
+from drest_torch.jobs.training_job import run_config, train, training_jobs
+from drest_torch.reward import Reward
 from drest_torch.training.run import Run
 from envs.levels import world
-from tests.helpers.configs import GROUPS, OPTIONS
 from tests.helpers.job_runners import PATIENCE, ROOT
 
 TINY = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 128}}
-
-
-def composed(*overrides: str) -> Any:
-    register()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose("config", ["run_dir=x", *overrides])
 
 
 def plain(cfg: Any) -> Any:
@@ -74,72 +67,19 @@ def whole(job: Job, no_pictures: None, tmp_path_factory: pytest.TempPathFactory)
 # ------------------------------------------------------------------------------------------ values
 
 
-def choices() -> list[dict[str, str]]:
-    """An option of every group at a time, until all have had their turn."""
-    groups = {group: [name for each, name in OPTIONS if each == group] for group in GROUPS}
-    most = max(map(len, groups.values()))
-    return [{group: names[i % len(names)] for group, names in groups.items()} for i in range(most)]
-
-
-@pytest.mark.parametrize("chosen", choices(), ids=lambda chosen: "-".join(chosen.values()))
-def test_the_values_of_every_option_are_those_that_hydra_composes(chosen: dict[str, str]) -> None:
-    found = configured({"run_dir": "x"}, **chosen)
-    expected = composed(*(f"{group}={name}" for group, name in chosen.items()))
-    assert plain(found) == plain(expected)
-    assert OmegaConf.get_type(found, "algo") is OmegaConf.get_type(expected, "algo")
-
-
-def test_the_options_that_are_not_chosen_are_those_that_hydra_composes() -> None:
-    found = configured()
-    found.run_dir = "x"
-    assert plain(found) == plain(composed())
-
-
-def test_values_and_several_options_together_are_those_that_hydra_composes() -> None:
-    values = {
-        "run_dir": "x",
-        "env_steps": 1000,
-        "reward": {"gamma": 0.95, "clip": 5},
-        "algo": {"lr": 0.01},
-        "levels": {"clock": "moves", "entropy": 0.7},
-        "logger": {"tags": ["a", "b"]},
-    }
-    chosen = {"algo": "a2c", "levels": "spacious", "reward": "default", "logger": "none"}
-    said = ["env_steps=1000", "reward.gamma=0.95", "reward.clip=5", "algo.lr=0.01", "levels.clock=moves"]
-    said += ["levels.entropy=0.7", "logger.tags=[a,b]"]
-    expected = composed(*(f"{group}={name}" for group, name in chosen.items()), *said)
-    found = configured(values, **chosen)
-    assert plain(found) == plain(expected)
-    assert found.algo.entropy == 0.7  # taken from levels.entropy, whatever order they stand in
-    assert plain(configured(OmegaConf.create(values), **chosen)) == plain(expected)
-
-
-@pytest.mark.parametrize("wrong", [{"algo": {"lrr": 1}}, {"no_such": 1}, {"policy": {"heads": 2}}])
-def test_a_key_that_does_not_exist_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigKeyError):
-        configured(wrong)
-
-
-@pytest.mark.parametrize("wrong", [{"env_steps": 1.5}, {"algo": {"lr": "much"}}, {"reward": {"lam": None}}])
-def test_a_value_of_another_type_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        configured(wrong)
-
-
-def test_an_option_or_a_group_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular$"
-    ):
-        configured(algo="dqn")
-    with pytest.raises(ConfigError, match=r"^optimiser: no such group"):
-        configured(optimiser="adam")
+def test_options_are_chosen_and_values_set_last() -> None:
+    values = {"run_dir": "x", "env_steps": 1000, "reward": {"gamma": 0.95}, "logger": {"tags": ["a", "b"]}}
+    expected = ["env_steps=1000", "reward.gamma=0.95", "logger.tags=[a,b]", "run_dir=x"]
+    found = run_config(values, algo="a2c", levels="spacious", reward="default")
+    assert plain(found) == plain(compose("algo=a2c", "levels=spacious", "reward=default", *expected))
+    assert plain(run_config(OmegaConf.create(values), algo="a2c", levels="spacious", reward="default")) == plain(found)
 
 
 def test_a_job_holds_every_value(job: Job) -> None:
     said = ["algo=ppo", "levels=example", "logger=none", "env_steps=4000", "evaluations=4", "policy.width=16"]
     said += ["policy.depth=1", "algo.episodes=128"]
     kept = ["heldout.paper=false", "threads=1", "keep_last=1", "pictures=0", "progress=false"]
-    assert job.spec["config"] == plain(composed(*said, *kept)) | {"run_dir": ""}
+    assert job.spec["config"] == plain(compose(*said, *kept, "run_dir=x")) | {"run_dir": ""}
     assert tiny(values=dict(reversed(TINY.items()))).digest() == job.digest()
     others = [tiny(algo="a2c"), tiny(1), tiny(values=TINY | {"seed": 1}, seed=2)]
     assert len({each.digest() for each in [job, *others]}) == 4
@@ -150,17 +90,19 @@ def test_a_job_holds_every_value(job: Job) -> None:
 def test_a_changed_default_makes_another_run(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("same", "changed"):
         shutil.copytree(config_folder(), tmp_path / name)
-    monkeypatch.setattr(runs, "config_folder", lambda: tmp_path / "same")
+    monkeypatch.setattr("drest_torch.config.compose.config_folder", lambda: tmp_path / "same")
     assert tiny().digest() == job.digest()
     path = tmp_path / "changed" / "algo" / "ppo.yaml"
     path.write_text(path.read_text("utf-8").replace("lr: 0.003", "lr: 0.002"), "utf-8")
-    monkeypatch.setattr(runs, "config_folder", lambda: tmp_path / "changed")
+    monkeypatch.setattr("drest_torch.config.compose.config_folder", lambda: tmp_path / "changed")
     assert tiny().digest() != job.digest()
 
 
 def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run() -> None:
     with pytest.raises(ConfigError, match=r"^algo.lr=-1.0; expected"):
         training_jobs("one", range(3), {"algo": {"lr": -1}})
+    with pytest.raises(ConfigError, match=r"^reward.group=7 does not divide algo.episodes"):
+        training_jobs("one", range(3), {"reward": {"group": 7}})
 
 
 def test_a_run_for_a_device_that_only_other_machines_have_can_be_described(tmp_path: Path) -> None:
@@ -203,7 +145,7 @@ def test_a_result_says_what_the_run_has_left_behind(whole: tuple[Path, Result]) 
     assert arrays["train/p_length"].sum() == pytest.approx(1)
     assert arrays["train/p_length"] @ arrays["train/share_of_best"] == pytest.approx(found["usefulness"])
     agent = Agent(folder)  # the same folder, read as a user does it
-    ready = Evaluator([world("example")], "centred", gamma=1.0, lam=0.9, episodes_per_meta=64)
+    ready = Evaluator([world("example")], "centred", reward=Reward())
     assert arrays["train/policy"] == pytest.approx(ready.probabilities(agent.policy).numpy(), abs=1e-6)
 
 
@@ -218,7 +160,7 @@ def test_a_run_on_several_levels_has_their_values(tmp_path: Path) -> None:
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, updates: int, what: Any) -> None:
     """Let it happen in the update after so many."""
-    update = Run._update
+    update = Run.update
     count = 0
 
     def counted(run: Run) -> Any:
@@ -228,7 +170,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, updates: int, what: Any) -> Non
             what()
         return update(run)
 
-    monkeypatch.setattr(Run, "_update", counted)
+    monkeypatch.setattr(Run, "update", counted)
 
 
 def stop() -> None:
@@ -263,7 +205,7 @@ def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(
     job: Job, whole: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, result = whole
-    monkeypatch.setattr(Run, "_update", power_cut)
+    monkeypatch.setattr(Run, "update", power_cut)
     again = train(job.spec, folder)
     same(again, result)
     assert again.numbers["wall_seconds"] == result.numbers["wall_seconds"]

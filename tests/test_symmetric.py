@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from algos.networks.mlp import Critic, Policy, Size
-from algos.networks.symmetric import Symmetries
+from algos.networks.base import Size, Symmetries
+from algos.networks.policy import Critic, Policy
 from envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import make_observation
 from envs.exact.propagator import Reachable
@@ -72,8 +72,8 @@ def test_turned_inputs_give_turned_outputs(seen, noise, depth):
     torch.manual_seed(0)
     _, observe = prepared(LEVEL, seen)
     group, kwargs = symmetric(observe, noise=noise)
-    policy = Policy(observe.shape, NUM_ACTIONS, Size(48, depth, "silu"), symmetries=group, **kwargs)
-    critic = Critic(observe.shape, Size(48, depth, "tanh"), context=1, symmetries=group, **kwargs)
+    policy = Policy(observe.shape, NUM_ACTIONS, Size(48, depth, "silu", "symmetric"), symmetries=group, **kwargs)
+    critic = Critic(observe.shape, Size(48, depth, "tanh", "symmetric"), context=1, symmetries=group, **kwargs)
     for parameter in [*policy.parameters(), *critic.parameters()]:
         parameter.data += 0.3 * torch.randn_like(parameter)
     inputs = torch.randn(20, observe.turned.shape[1])
@@ -89,7 +89,7 @@ def test_turned_inputs_give_turned_outputs(seen, noise, depth):
 def test_every_weight_is_used():
     _, observe = prepared(LEVEL, "centred")
     group, kwargs = symmetric(observe)
-    policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 2, "silu"), symmetries=group, **kwargs)
+    policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 2, "silu", "symmetric"), symmetries=group, **kwargs)
     inputs = torch.randn(50, observe.turned.shape[1], generator=torch.Generator().manual_seed(0))
     (policy(inputs) * torch.tensor([1.0, -2.0, 3.0, 0.5])).sum().backward()
     for name, parameter in policy.named_parameters():
@@ -99,8 +99,10 @@ def test_every_weight_is_used():
 def test_an_eighth_of_the_weights():
     _, observe = prepared(LEVEL, "centred")
     group, kwargs = symmetric(observe)
-    size = Size(64, 3, "silu")
-    tied, free = (Policy(observe.shape, NUM_ACTIONS, size, symmetries=each, **kwargs) for each in (group, None))
+    tied, free = (
+        Policy(observe.shape, NUM_ACTIONS, Size(64, 3, "silu", network), symmetries=symmetries, **kwargs)
+        for network, symmetries in (("symmetric", group), ("mlp", None))
+    )
     weights = [sum(p.numel() for n, p in each.named_parameters() if p.dim() > 1) for each in (tied, free)]
     # The last layer has a weight for each block and not for each action: 64 in place of 256.
     assert 8 * (weights[0] - 64) == weights[1] - 4 * 64
@@ -121,7 +123,7 @@ def test_a_width_that_does_not_fit_is_refused_with_the_numbers():
     _, observe = prepared(LEVEL, "centred")
     group, kwargs = symmetric(observe)
     with pytest.raises(ValueError, match="width 20; expected at least one hidden layer of a multiple of 8"):
-        Policy(observe.shape, NUM_ACTIONS, Size(20, 2, "silu"), symmetries=group, **kwargs)
+        Policy(observe.shape, NUM_ACTIONS, Size(20, 2, "silu", "symmetric"), symmetries=group, **kwargs)
 
 
 def test_maps_that_are_not_square_do_not_say_how_they_turn():
@@ -129,3 +131,11 @@ def test_maps_that_are_not_square_do_not_say_how_they_turn():
     assert make_observation("centred", compile_levels([level])).turned is None
     assert make_observation("centred", compile_levels([level], at_least=(3, 3))).turned is not None
     assert make_observation("vector", compile_levels([world("example")])).turned is None
+
+
+@pytest.mark.parametrize(("network", "symmetries"), [("symmetric", None), ("mlp", "given")])
+def test_a_network_is_built_with_the_symmetries_that_it_requires_and_no_others(network, symmetries):
+    _, observe = prepared(LEVEL, "centred")
+    group, kwargs = symmetric(observe)
+    with pytest.raises(ValueError, match=f"the network '{network}' is built with symmetries of"):
+        Policy(observe.shape, NUM_ACTIONS, Size(16, 2, "silu", network), symmetries=symmetries and group, **kwargs)

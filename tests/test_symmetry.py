@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from envs.actions import STEPS
 from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import solve
 from envs.levels import LevelError, level_from_record, level_to_record, parse_level, read_levels, world, write_levels
@@ -18,7 +19,9 @@ TEXT = "shutdown: 3\nA C1 #\n. B2@0.5 C2.5"
 
 def some_levels(count, seed):
     rng = random.Random(seed)
-    return [random_level(rng, max_ticks=7, chances=True, clock=None, name=str(i)) for i in range(count)]
+    return [
+        random_level(rng, max_ticks=7, chances=True, doors=i % 2 == 0, clock=None, name=str(i)) for i in range(count)
+    ]
 
 
 def framed(level, up, down, left, right):
@@ -36,6 +39,7 @@ def things_by_place(level):
     cells = {(r, c): "#" if wall else "." for r, row in enumerate(level.walls) for c, wall in enumerate(row)}
     cells[level.start] = "A"
     cells |= {(coin.row, coin.column): ("C", coin.value) for coin in level.coins}
+    cells |= {(door.row, door.column): ("D", *STEPS[door.direction]) for door in level.fixtures}
     return cells | {(button.row, button.column): ("B", button.delay, button.chance) for button in level.buttons}
 
 
@@ -44,7 +48,14 @@ def forms(level):
     free = {at: what for at, what in things_by_place(level).items() if what != "#"}
     ways = [lambda r, c: (r, c), lambda r, c: (c, -r), lambda r, c: (-r, -c), lambda r, c: (-c, r)]
     ways += [lambda r, c, way=way: way(r, -c) for way in ways]
-    return [(level.shutdown, level.clock, to_corner({way(*at): what for at, what in free.items()})) for way in ways]
+
+    def seen(what, way):
+        return ("D", *way(*what[1:])) if what[0] == "D" else what
+
+    return [
+        (level.shutdown, level.clock, to_corner({way(*at): seen(what, way) for at, what in free.items()}))
+        for way in ways
+    ]
 
 
 def to_corner(cells):
@@ -107,8 +118,10 @@ def test_keys_agree_with_a_comparison_by_hand():
     # On maps of 2 by 2 many pairs are the same, and many more all but the same.
     rng = random.Random(4)
     levels = [
-        random_level(rng, max_rows=2, max_columns=2, max_coins=2, max_buttons=1, max_ticks=3, decimals=False)
-        for _ in range(250)
+        random_level(
+            rng, max_rows=2, max_columns=2, max_coins=2, max_buttons=1, max_ticks=3, decimals=False, doors=i % 2 == 0
+        )
+        for i in range(250)
     ]
     keys, ways = [canonical_key(level) for level in levels], [forms(level) for level in levels]
     same = 0
@@ -130,6 +143,8 @@ def test_keys_agree_with_a_comparison_by_hand():
         TEXT.replace("B2@0.5", "B2@0.4"),
         TEXT.replace("B2@0.5", "B2"),
         TEXT.replace("#", "."),
+        TEXT.replace("#", "<"),
+        TEXT.replace("#", "v"),
         TEXT.replace("A C1", "C1 A"),
         TEXT.replace("C1 #", "# C1"),
     ],

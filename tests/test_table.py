@@ -26,6 +26,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.evaluation import tabular as tables
 from drest_torch.evaluation.exact import Evaluator
 from drest_torch.evaluation.tabular import Tables, tabulate
+from drest_torch.reward import Reward
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import VectorObservation
 from envs.exact.propagator import Reachable
@@ -85,11 +86,9 @@ def rules_of(told: Told, optima: Optima, index: int = 0, agents: int = 1) -> Rul
     rules = rules_for(
         agents,
         settings(told),
-        divisor.tolist(),
-        lam=told.lam,
-        gamma=told.gamma,
-        episodes_per_meta=told.episodes_per_meta,
-        clip=told.clip,
+        Reward(told.lam, told.gamma, told.episodes_per_meta, clip=told.clip),
+        num_lengths=int(optima.num_lengths[index]),
+        divisor=divisor.tolist(),
         learns_divisor=told.divide == "seen",
     )
     return rules._replace(level=np.full(agents, index))
@@ -102,7 +101,7 @@ def beside(rules: Sequence[Rules]) -> Rules:
 
 def begun(worlds: Worlds, seeds: Sequence[int], logits: torch.Tensor | None = None) -> State:
     """Agents of these seeds, from logits [R, 4] or [A, R, 4], or from none."""
-    state = new_state(np.array(seeds), worlds.target.shape[1], int(worlds.num_lengths.max()))
+    state = new_state(np.array(seeds), worlds.target.shape[1], int(worlds.column.max()) + 1)
     if logits is not None:
         state.logits[:] = logits.numpy()
     return state
@@ -151,7 +150,7 @@ def test_the_tables_of_the_paper_s_worlds_are_the_simulator_s_rules(clock):
 
 def _check_tables(levels: list[Level], rng: random.Random, times: int = 12) -> list[bool]:
     worlds, optima, shape = ready(*levels)
-    assert worlds.num_lengths.tolist() == [len(searched_optima(level, 1.0)) for level in levels]
+    assert optima.num_lengths.tolist() == [len(searched_optima(level, 1.0)) for level in levels]
     luck = []
     for index, level in enumerate(levels):
         for _ in range(times):
@@ -606,7 +605,7 @@ def test_many_tables_at_once_are_what_each_is_alone(level, gamma):
     together = Tables(level, gamma, 5)
     found = together.evaluate(logits.numpy())
     single = Tables(level, gamma, 1)
-    evaluator = Evaluator([level], "vector", gamma=gamma, lam=0.9, episodes_per_meta=64)
+    evaluator = Evaluator([level], "vector", reward=Reward(0.9, gamma))
     policy = TablePolicy(mdp.width, mdp.height, mdp.num_objects)
     assert together.lengths == evaluator.optima.lengths[0].tolist()
     for agent in range(5):

@@ -112,7 +112,7 @@ def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, 
     run = begun(tmp_path / "run", *overrides)
     stream = int(run.learner.state.stream[0]) & UINT64
     while run.state.steps < 2500:
-        run._update()
+        run.update()
     level = EXAMPLE.with_clock("moves" if "levels.clock=moves" in overrides else "steps")
     _, _, shape = ready(level)
     found = run.learner.policy.logits
@@ -142,7 +142,7 @@ def test_the_same_seed_is_the_same_run_and_another_is_another(tmp_path):
     def logits(name: str, *overrides: str) -> torch.Tensor:
         run = begun(tmp_path / name, *overrides)
         for _ in range(2):
-            run._update()
+            run.update()
         return run.learner.policy.logits
 
     one = logits("one")
@@ -215,7 +215,7 @@ def test_mini_episodes_that_are_cut_off_are_counted_in_the_metrics(tmp_path):
     run.learner.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
     before = run.learner.policy.logits.clone()
     for _ in range(2):
-        taken = run.turn.take(run.learner)
+        taken = run.turn.take(run.learner, run.reward)
         assert (taken.steps, taken.episodes) == (3 * LONGEST, 3)
         assert taken.metrics["train/cut_off"] == 3
     assert torch.equal(run.learner.policy.logits, before)

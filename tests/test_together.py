@@ -28,13 +28,11 @@ def test_each_agent_of_a_run_is_as_it_would_be_alone(tmp_path, algo):
     singles = [alone(tmp_path / str(seed), seed, f"algo={algo}") for seed in (5, 6, 7)]
     for _ in range(3):
         run.learner.set_progress(0.0)
-        run.learner.reward = run.reward
-        run.turn.take(run.learner)
+        run.turn.take(run.learner, run.reward)
         for single in singles:
             single.learner.set_progress(0.0)
-            single.learner.reward = single.reward
-            single.turn.take(single.learner)
-    together = [torch.cat([p.flatten() for p in policy.parameters()]) for policy in run._policies()]
+            single.turn.take(single.learner, single.reward)
+    together = [torch.cat([p.flatten() for p in policy.parameters()]) for policy in run.policies()]
     for mine, single in zip(together, singles, strict=True):
         expected = torch.cat([p.flatten() for p in single.learner.policy.parameters()])
         assert torch.allclose(mine, expected, atol=1e-5)
@@ -75,7 +73,7 @@ def test_a_run_with_several_agents_goes_on_bit_for_bit(tmp_path, monkeypatch):
 def test_an_agent_goes_on_alone(tmp_path):
     """From its first checkpoint it takes the step that it takes among the others."""
     run = start(configured(tmp_path / "run", *AGENTS))
-    run.turn.take(_ready(run))
+    run.turn.take(_ready(run), run.reward)
     run.state.steps = 100
     for agent in run.agents:
         agent.begin(run.levels, 0)
@@ -83,14 +81,13 @@ def test_an_agent_goes_on_alone(tmp_path):
     single = resume(tmp_path / "run" / "agents" / "6")
     assert single.state.steps == 100
     for each in (run, single):
-        each.turn.take(_ready(each))
-    for one, other in zip(run._policies()[1].parameters(), single.learner.policy.parameters(), strict=True):
+        each.turn.take(_ready(each), each.reward)
+    for one, other in zip(run.policies()[1].parameters(), single.learner.policy.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
 
 
 def _ready(run):
     run.learner.set_progress(0.5)
-    run.learner.reward = run.reward
     return run.learner
 
 

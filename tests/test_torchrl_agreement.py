@@ -14,7 +14,8 @@ from torchrl.objectives.value import GAE
 from algos.a2c import A2C
 from algos.advantages import estimate
 from algos.batch import Batch
-from algos.networks.mlp import Critic, Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Critic, Policy
 from algos.ppo import PPO
 from drest_torch import DReSTReward
 from drest_torch.reward import Reward

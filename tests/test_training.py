@@ -16,7 +16,8 @@ from omegaconf import OmegaConf
 from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import step_checkpoints
-from drest_torch.training.run import load_config, resume, start
+from drest_torch.training.folder import load_config
+from drest_torch.training.run import resume, start
 from envs.levels import LevelError, world, write_levels
 from tests.helpers.runs import FEW, arguments, configured, metrics, same_run, stop_after, weights
 from tests.helpers.wandb_reader import finished_files, read_history, read_summary
@@ -105,7 +106,7 @@ def test_a_batch_may_be_without_the_chances_that_the_levels_have(tmp_path, algo)
     chances = [level.buttons[0].chance for level in run.levels.train]
     assert min(chances) < 1 == max(chances)
     for _ in range(9):
-        run._update()
+        run.update()
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
@@ -116,7 +117,7 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(run, "_update", twice)
+    monkeypatch.setattr(run, "update", twice)
     with pytest.raises(KeyboardInterrupt):
         run.train()
     assert signal.getsignal(signal.SIGINT) is before
@@ -162,8 +163,8 @@ def wait_for_lines(process, file, more):
 def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path, monkeypatch):
     start(configured(tmp_path / "whole")).train()
     run = start(configured(tmp_path / "killed"))
-    update = run._update
-    monkeypatch.setattr(run, "_update", lambda: update() if run.state.updates < 1 else _power_cut())
+    update = run.update
+    monkeypatch.setattr(run, "update", lambda: update() if run.state.updates < 1 else _power_cut())
     with pytest.raises(SystemError):
         run.train()
     assert not step_checkpoints(tmp_path / "killed" / "checkpoints")
@@ -261,12 +262,13 @@ def test_numbas_threads_leave_torchs_alone():
     program = (
         "import torch; torch.set_num_threads(1)\nimport numpy as np\n"
         "from algos import tabular, tabular_kernel as table\n"
-        "from drest_torch.evaluation.tabular import tabulate\nfrom envs.levels import world\n"
+        "from drest_torch.evaluation.tabular import tabulate\nfrom drest_torch.reward import Reward\n"
+        "from envs.levels import world\n"
         "from envs.dynamics.mdp import compile_levels\n"
         "from envs.exact.solver import solve\nmdp = compile_levels([world('spacious')])\noptima = solve(mdp)\n"
         "worlds = tabulate(mdp, optima)\n"
         "told = tabular.Schedule(0.1, 0.1, 0.5, 0.5, 10, 0, 'softmax', True)\n"
-        "rules = tabular.rules_for(2, told, [1.0, 1.0], lam=0.9, gamma=1.0, episodes_per_meta=8)\n"
+        "rules = tabular.rules_for(2, told, Reward(episodes_per_meta=8), num_lengths=2, divisor=[1.0, 1.0])\n"
         "table.play(worlds, rules, table.new_state(np.arange(2), worlds.target.shape[1], 2), 5)\n"
         "print(torch.get_num_threads())"
     )

@@ -9,7 +9,7 @@ from torchrl.envs import SerialEnv, TransformedEnv, check_env_specs
 from torchrl.envs.utils import step_mdp
 
 from drest_torch import DReSTReward
-from drest_torch.reward import expected_return
+from drest_torch.reward import Reward, expected_return
 from envs.dynamics.mdp import compile_levels
 from envs.exact.propagator import Reachable
 from envs.exact.solver import optimal_route
@@ -156,6 +156,14 @@ def test_reward_without_division_is_the_discounted_coin(tick_key):
     paid = play(env, long + long)["next", "reward"][0].squeeze(-1)
     assert paid[7].item() == pytest.approx(3 * gamma**7)
     assert paid[15].item() == pytest.approx(0.5**0.5 * 3 * gamma**7)
+
+
+def test_a_reward_without_its_normalising_factor():
+    short, long = moves_of(world("example"), 4), moves_of(world("example"), 8)
+    env = GridworldEnv([world("example")], 1, episodes_per_meta=4, gamma=1.0)
+    paying = TransformedEnv(env, DReSTReward.of(Reward(LAM, normalise=False), num_lengths=2))
+    played = play(paying, short + short + long + short)["next"]
+    assert played["reward"][played["mini_done"]].tolist() == pytest.approx([1, LAM, 1, LAM**2])
 
 
 def test_lambda_one_is_the_default_reward():

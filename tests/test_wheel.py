@@ -61,12 +61,15 @@ def test_nothing_is_missing_and_nothing_is_too_much(source: Path, wheel: Path) -
         path.relative_to(source).as_posix() for package in PACKAGES for path in (source / package).rglob("*.py")
     }
     expected |= {path.relative_to(source).as_posix() for path in (source / "envs" / "worlds").rglob("*.txt")}
-    agents = (path for path in (source / "drest_torch" / "agents").rglob("*") if path.is_file())
+    agents = (path for path in (source / "drest_torch" / "pretrained").rglob("*") if path.is_file())
     expected |= {path.relative_to(source).as_posix() for path in agents}
+    reports = (path for kind in ("j2", "css") for path in (source / "drest_torch").rglob(f"*.{kind}"))
+    expected |= {path.relative_to(source).as_posix() for path in reports}
     configs = {path.relative_to(source).as_posix() for path in (source / "configs").rglob("*.yaml")}
     expected |= {f"drest_torch/{name}" for name in configs}
     assert any(name.startswith("envs/worlds/") for name in expected)
-    assert any(name.endswith(".safetensors") for name in expected)
+    for kind in (".safetensors", "report.css", "page.html.j2", "lambda_meta/report.md.j2"):
+        assert any(name.endswith(kind) for name in expected)
     contents = set(ZipFile(wheel).namelist())
     assert {name for name in contents if ".dist-info/" not in name} == expected
 

@@ -1,12 +1,12 @@
-"""A network that reads a map by convolutions, once for all states on it.
+"""A convolutional network that encodes each map once for all of its states.
 
-Of a state, walls and what is still there to be taken are the map; where the agent stands and how much time is left
-are not. Layers of 3 × 3 convolutions, each added to what came before, tell every cell what is around it, further away
-with each layer. A state then asks at its cell: a small MLP is given what is known there, and the time. What has been
-learned about a place on one map holds wherever the like of it is found, on any map; an MLP learns it for each anew.
+The map of a state consists of the walls and of the objects that are still there. The position of the agent and the time
+left are not part of it. Residual layers of 3 × 3 convolutions encode the surroundings of every cell, wider with each
+layer. To act, a small MLP reads the encoding at the agent's cell and the time left. Knowledge about a local pattern
+therefore transfers to every map that contains it; an MLP on whole observations learns it again for each place.
 
 The symmetries are built in as in `algos.networks.symmetric`: a layer has a block of channels for each element g of
-the group, and the weights from block h to block g, turned around as well, depend on g⁻¹h alone.
+the group, and the weights from block h to block g depend on g⁻¹h alone, with their kernels rotated and reflected by g.
 """
 
 from __future__ import annotations
@@ -15,24 +15,45 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from algos.networks.symmetric import SymmetricMLP, Symmetries, orthogonal, to_all_blocks
+from algos.networks.base import Requirements, Signature, Size, Symmetries
+from algos.networks.layout import MapLayout
+from algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
 
-WALL, COIN, DELAY, AGENT, TIME = range(5)
-"""The planes of an observation (`envs.dynamics.observations.GridObservation`); there may be one more, of the map."""
-TIME_STEPS = 16
-"""The time left is given as so many steps that are full while time lasts, and as a share of them."""
-LARGE_DELAY = 8
-"""Delays are given in units of this, which brings them to about 1."""
+NOT_OF_THE_MAP = ("agent", "time")
+"""Planes that differ between the states of a map."""
 ASKING = 128, 2
-"""Units and hidden layers of the MLP that a state asks."""
+"""Units and hidden layers of the MLP that reads the encoding at the agent's cell."""
 SMALL = 1e-5
+
+REQUIRES = Requirements(
+    observations=("grid",),
+    because="which is no planes of a map",
+    symmetries="cells",
+    width_multiple=8,
+    min_depth=1,
+    reads_maps=True,
+)
+
+
+def build(signature: Signature, size: Size) -> nn.Module:
+    """Build the network: ``size.depth`` layers of ``size.width`` channels."""
+    assert signature.symmetries is not None
+    layers = size.width, size.depth, size.new_activation()
+    return MapNet(
+        signature.shape[0],
+        signature.further,
+        signature.symmetries,
+        *layers,
+        once=size.once,
+        last_gain=signature.last_gain,
+    )
 
 
 class MapNet(nn.Module):
-    """Outputs [n, O] from observations [n, P, H, W] and further numbers [n, F].
+    """A network from observations [n, P, H, W] and further numbers [n, F] to outputs [n, O].
 
-    ``symmetries`` are those of three by three cells. With ``once``, maps that are alike are read once; without, all
-    shapes follow from those of the inputs.
+    ``symmetries`` are those of three by three cells and hold the layout of the observations. With ``once``, equal maps
+    are encoded once; without, all tensor shapes follow from those of the inputs.
     """
 
     def __init__(
@@ -48,37 +69,50 @@ class MapNet(nn.Module):
         last_gain: float,
     ) -> None:
         super().__init__()
-        self.once = once
-        self.read = Reader(planes - 2, symmetries, width, depth, activation)
-        asked = TIME_STEPS + 1 + further
-        turned = Symmetries(self.read.turned(), symmetries.outputs)
-        self.ask = SymmetricMLP(turned, asked, *ASKING, activation, last_gain=last_gain)
+        layout = symmetries.layout
+        if layout is None or len(layout.planes) != planes:
+            raise ValueError(f"observations of {planes} planes, and a layout of {layout and len(layout.planes)}")
+        self.once, self.time_steps = once, layout.time_steps
+        self.agent, self.time = layout.planes.index("agent"), layout.planes.index("time")
+        self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
+        self.read = Reader(layout, symmetries, width, depth, activation)
+        fixed = self.time_steps + 1 + further
+        channels = Symmetries(self.read.turned(), symmetries.outputs)
+        self.ask = SymmetricMLP(channels, fixed, *ASKING, activation, last_gain=last_gain)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
-        maps = torch.cat((observation[:, :AGENT], observation[:, TIME + 1 :]), dim=1)
-        place, time = observation[:, AGENT].flatten(1).argmax(-1), observation[:, TIME, 0, :1]
-        steps = (time - torch.arange(TIME_STEPS, device=time.device)).clamp(0, 1)
-        one_of_each, which = alike(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
-        given = [self.read(maps[one_of_each])[which, place], steps, time / TIME_STEPS]
-        return self.ask(torch.cat(given if further is None else [*given, further], dim=-1))
+        maps = torch.stack([observation[:, index] for index in self.map], dim=1)
+        place, time = observation[:, self.agent].flatten(1).argmax(-1), observation[:, self.time, 0, :1]
+        steps = (time - torch.arange(self.time_steps, device=time.device)).clamp(0, 1)
+        distinct, index = alike(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
+        inputs = [self.read(maps[distinct])[index, place], steps, time / self.time_steps]
+        return self.ask(torch.cat(inputs if further is None else [*inputs, further], dim=-1))
 
 
 def alike(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The index of one of each kind of rows [n, …], and [n] which kind each row is of."""
+    """Group equal rows [n, …]; return the index of one row of each group, and the group of each row [n]."""
     weights = torch.rand(rows.shape[1:].numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     sums = rows.flatten(1).double() @ weights.to(rows.device)
-    kinds, which = sums.unique(return_inverse=True)
+    distinct, group = sums.unique(return_inverse=True)
     index = torch.arange(len(rows), device=rows.device)
-    return torch.empty(len(kinds), dtype=torch.long, device=rows.device).scatter_(0, which, index), which
+    return torch.empty(len(distinct), dtype=torch.long, device=rows.device).scatter_(0, group, index), group
 
 
 class Reader(nn.Module):
-    """What is known in each cell [M, H · W, width] of maps [M, P, H, W] of walls, coins, delays and more."""
+    """The encoder of maps: from planes [M, P, H, W] (walls, coins, delays, …) to one row per cell [M, H · W, width]."""
 
     between: Tensor
     cells: Tensor
+    patches: Tensor
 
-    def __init__(self, planes: int, symmetries: Symmetries, width: int, depth: int, activation: nn.Module) -> None:
+    def __init__(
+        self,
+        layout: MapLayout,
+        symmetries: Symmetries,
+        width: int,
+        depth: int,
+        activation: nn.Module,
+    ) -> None:
         super().__init__()
         order = len(symmetries.inputs)
         if width % order:
@@ -86,28 +120,37 @@ class Reader(nn.Module):
         self.units = width // order
         self.register_buffer("between", symmetries.between(), persistent=False)
         self.register_buffer("cells", symmetries.inputs, persistent=False)
-        # Which of the cells holds a button is shown besides.
-        self.first = nn.Parameter(orthogonal(self.units, (planes + 1) * 9, 1.0))
+        names = [name for name in layout.planes if name not in NOT_OF_THE_MAP]
+        self.wall, self.coin, self.delay = (names.index(name) for name in ("wall", "coin", "delay"))
+        self.others = [index for index in range(len(names)) if index not in (self.wall, self.coin, self.delay)]
+        self.delay_unit = layout.delay_unit
+        # A further input marks the cells that hold a button.
+        inputs = ["wall", "coin", "delay", "button", *(names[index] for index in self.others)]
+        channels = [[inputs.index(turned.get(name, name)) for name in inputs] for turned in layout.turned_names()]
+        patches = torch.tensor(channels).unsqueeze(-1) * 9 + symmetries.inputs.cpu().unsqueeze(1)
+        self.register_buffer("patches", patches.to(symmetries.inputs.device), persistent=False)
+        self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
         self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(depth)])
 
     def turned(self) -> Tensor:
-        """[|G|, width] where what is known in a cell goes when the map is turned: block g comes from block h⁻¹g."""
+        """Return the permutations [|G|, width] of a cell's encoding: element h maps block h⁻¹g to block g."""
         return (self.between.unsqueeze(-1) * self.units + torch.arange(self.units)).flatten(1)
 
     def forward(self, maps: Tensor) -> Tensor:
-        free, coin, delay = 1 - maps[:, WALL], maps[:, COIN], maps[:, DELAY]
+        free, coin, delay = 1 - maps[:, self.wall], maps[:, self.coin], maps[:, self.delay]
         coin = coin / coin.amax((-2, -1), keepdim=True).clamp_min(SMALL)
-        seen = torch.stack((free, coin, delay / LARGE_DELAY, (delay > 0).to(delay), *maps[:, DELAY + 1 :].unbind(1)), 1)
-        kernels = self.first.unflatten(-1, (-1, 9))[..., self.cells].movedim(2, 0).flatten(0, 1).unflatten(-1, (3, 3))
-        known = conv2d(seen, kernels, self.first_bias.repeat(len(self.cells)), padding=1)
+        others = [maps[:, index] for index in self.others]
+        inputs = torch.stack((free, coin, delay / self.delay_unit, (delay > 0).to(delay), *others), 1)
+        kernels = self.first[:, self.patches].movedim(1, 0).flatten(0, 1).unflatten(-1, (3, 3))
+        encoding = conv2d(inputs, kernels, self.first_bias.repeat(len(self.cells)), padding=1)
         for layer in self.layers:
-            known = known + layer(_levelled(known) * free.unsqueeze(1), self.between, self.cells)
-        return _levelled(known).flatten(2).mT
+            encoding = encoding + layer(_normalised(encoding) * free.unsqueeze(1), self.between, self.cells)
+        return _normalised(encoding).flatten(2).mT
 
 
 class _Layer(nn.Module):
-    """What a cell learns from the cells around it [M, C, H, W]."""
+    """A residual layer: what the surrounding 3 × 3 cells add to the encoding of each cell [M, C, H, W]."""
 
     def __init__(self, order: int, units: int, activation: nn.Module) -> None:
         super().__init__()
@@ -117,17 +160,17 @@ class _Layer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(units))
         self.mixed = nn.Parameter(orthogonal(units, order * units, 0.5))
 
-    def forward(self, known: Tensor, between: Tensor, cells: Tensor) -> Tensor:
+    def forward(self, encoding: Tensor, between: Tensor, cells: Tensor) -> Tensor:
         order = len(between)
-        # From block h to block g: the weights of g⁻¹h, turned by g.
+        # From block h to block g: the weights of g⁻¹h, rotated and reflected by g.
         blocks = self.around.unflatten(-1, (order, -1, 9))[:, between]
         kernels = blocks.gather(-1, cells.reshape(1, order, 1, 1, 9).expand_as(blocks)).movedim(1, 0)
-        kernels = kernels.reshape(known.shape[1], known.shape[1], 3, 3)
-        known = known * self.gain.repeat(order).reshape(-1, 1, 1)
-        found = self.activation(conv2d(known, kernels, self.bias.repeat(order), padding=1))
-        return conv2d(found, to_all_blocks(self.mixed, between).unflatten(-1, (-1, 1, 1)))
+        kernels = kernels.reshape(encoding.shape[1], encoding.shape[1], 3, 3)
+        encoding = encoding * self.gain.repeat(order).reshape(-1, 1, 1)
+        hidden = self.activation(conv2d(encoding, kernels, self.bias.repeat(order), padding=1))
+        return conv2d(hidden, to_all_blocks(self.mixed, between).unflatten(-1, (-1, 1, 1)))
 
 
-def _levelled(known: Tensor) -> Tensor:
-    """The channels [M, C, H, W] of each cell, brought to a mean square of 1."""
-    return known * torch.rsqrt(known.square().mean(1, keepdim=True) + SMALL)
+def _normalised(encoding: Tensor) -> Tensor:
+    """Return the encoding [M, C, H, W], scaled to a mean square of 1 over the channels of each cell."""
+    return encoding * torch.rsqrt(encoding.square().mean(1, keepdim=True) + SMALL)

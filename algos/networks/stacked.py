@@ -1,4 +1,4 @@
-"""Networks of several agents as one: their weights stacked, so that all are run and trained at once."""
+"""The networks of several agents as one module with stacked weights, which runs and trains all of them at once."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from torch.func import functional_call, vmap
 
 
 class Stacked(nn.Module):
-    """A policies or critics of one kind. Inputs are rows of the first agent, then as many of the second, and so on."""
+    """The policies or critics of A agents, all of one kind.
+
+    Inputs hold the rows of the first agent, then as many of the second, and so on.
+    """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.agents = len(networks)
         self.noise = getattr(networks[0], "noise", 0)
         self._names = [name for name, _ in networks[0].named_parameters()]
-        of_each = [dict(network.named_parameters()) for network in networks]
+        parameters = [dict(network.named_parameters()) for network in networks]
         self.weights = nn.ParameterList(
-            [nn.Parameter(torch.stack([each[name].detach() for each in of_each])) for name in self._names]
+            [nn.Parameter(torch.stack([of_agent[name].detach() for of_agent in parameters])) for name in self._names]
         )
-        # In a list, so that its own weights are none of this module's.
+        # The list keeps the weights of the template out of this module's parameters.
         self._like = [copy.deepcopy(networks[0]).requires_grad_(False)]
 
     def _apply(self, fn: Any, recurse: bool = True) -> Stacked:
@@ -32,21 +35,21 @@ class Stacked(nn.Module):
         return self
 
     def forward(self, *inputs: Tensor | None) -> Tensor:
-        """What each agent's network says of its rows."""
-        like = self._like[0]
-        given = [None if each is None else each.unflatten(0, (self.agents, -1)) for each in inputs]
+        """Return the output of each agent's network for its rows."""
+        template = self._like[0]
+        arguments = [None if rows is None else rows.unflatten(0, (self.agents, -1)) for rows in inputs]
 
-        def one(weights: tuple[Tensor, ...], *given: Tensor | None) -> Any:
-            return functional_call(like, dict(zip(self._names, weights, strict=True)), given)
+        def run(weights: tuple[Tensor, ...], *arguments: Tensor | None) -> Any:
+            return functional_call(template, dict(zip(self._names, weights, strict=True)), arguments)
 
-        in_dims = (0, *(None if each is None else 0 for each in given))
-        found: Tensor = vmap(one, in_dims=in_dims)(tuple(self.weights), *given)
-        return found.flatten(0, 1)
+        in_dims = (0, *(None if rows is None else 0 for rows in arguments))
+        outputs: Tensor = vmap(run, in_dims=in_dims)(tuple(self.weights), *arguments)
+        return outputs.flatten(0, 1)
 
     def agent(self, index: int) -> Any:
-        """One agent's network by itself, with its weights as they are now."""
+        """Return a copy of one agent's network with its current weights."""
         network = copy.deepcopy(self._like[0])
         with torch.no_grad():
-            for (_, mine), all_of_them in zip(network.named_parameters(), self.weights, strict=True):
-                mine.copy_(all_of_them[index])
+            for (_, parameter), stacked in zip(network.named_parameters(), self.weights, strict=True):
+                parameter.copy_(stacked[index])
         return network

@@ -1,40 +1,36 @@
-"""An MLP in which the symmetries of its input are built in: turn what it sees, and what it says turns as well.
+"""An equivariant MLP: if its input is rotated or reflected, its output is rotated or reflected in the same way.
 
-A hidden layer has a block of units for each element g of the group, and the block of g sees the input as g⁻¹
-turns it. The weights from block h to block g depend on g⁻¹h alone (Cohen and Welling 2016), so a layer costs as
-much as one of an MLP of the same width and has |G| times fewer weights to learn.
+A hidden layer has a block of units for each element g of the group, and the block of g sees the input transformed by
+g⁻¹. The weights from block h to block g depend on g⁻¹h alone (Cohen and Welling 2016), so a layer costs as much as
+one of an MLP of the same width and has |G| times fewer weights to learn.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
+from algos.networks.base import Flat, Requirements, Signature, Size, Symmetries
 
-@dataclass(frozen=True)
-class Symmetries:
-    """A group of |G| elements, by what each does to inputs and to outputs."""
+REQUIRES = Requirements(
+    observations=("centred", "grid"),
+    because="which shows no map that could be rotated",
+    symmetries="observation",
+    width_multiple=8,
+    min_depth=1,
+)
 
-    inputs: Tensor
-    """[|G|, F] turned by g, an input x is ``x[..., inputs[g]]``; no two elements are alike"""
-    outputs: Tensor
-    """[|G|, O] turned by g, output o is output ``outputs[g, o]``; each can be turned into any other"""
 
-    def of_a_value(self) -> Symmetries:
-        """The same inputs, and a single output that does not change when they are turned."""
-        return Symmetries(self.inputs, torch.zeros_like(self.outputs[:, :1]))
-
-    def between(self) -> Tensor:
-        """[|G|, |G|] which element g⁻¹h is: turned by h and then by g⁻¹, x is ``x[inputs[h]][inputs[g⁻¹]]``."""
-        back = self.inputs.argsort(-1)
-        both = torch.stack([self.inputs[:, each] for each in back])
-        return (both.unsqueeze(2) == self.inputs).all(-1).int().argmax(-1)
+def build(signature: Signature, size: Size) -> nn.Module:
+    """Build the network: ``size.depth`` hidden layers of ``size.width`` units."""
+    assert signature.symmetries is not None
+    layers = size.width, size.depth, size.new_activation()
+    body = SymmetricMLP(signature.symmetries, signature.further, *layers, last_gain=signature.last_gain)
+    return Flat(signature, body)
 
 
 class SymmetricMLP(nn.Module):
-    """Outputs [n, O] from inputs [n, F], of which the last ``further`` are no part of what is turned."""
+    """An equivariant MLP from inputs [n, F] to outputs [n, O]; symmetries do not change the last ``further`` inputs."""
 
     inputs: Tensor
     between: Tensor
@@ -51,22 +47,22 @@ class SymmetricMLP(nn.Module):
         last_gain: float,
     ) -> None:
         super().__init__()
-        order, turned = symmetries.inputs.shape
+        order, permuted = symmetries.inputs.shape
         if depth < 1 or width % order:
             raise ValueError(
                 f"depth {depth} and width {width}; expected at least one hidden layer of a multiple of {order} units"
             )
-        same = torch.arange(turned, turned + further).expand(order, -1).to(symmetries.inputs)
+        same = torch.arange(permuted, permuted + further).expand(order, -1).to(symmetries.inputs)
         outputs = symmetries.outputs
         self.register_buffer("inputs", torch.cat((symmetries.inputs, same), dim=-1), persistent=False)
         self.register_buffer("between", symmetries.between(), persistent=False)
-        # An output is the mean of the blocks that turn the first output into it.
+        # An output is the mean over the blocks of the elements that map the first output to it.
         towards = nn.functional.one_hot(outputs[:, 0], outputs.shape[1]).float().T
         self.register_buffer("towards", towards / towards.sum(-1, keepdim=True), persistent=False)
         units = width // order
         self.activation = activation
-        self.first = nn.Parameter(orthogonal(units, turned + further, 2**0.5))
-        # From the inputs of all blocks to the outputs of one, which is that of the identity.
+        self.first = nn.Parameter(orthogonal(units, permuted + further, 2**0.5))
+        # The weights from all blocks to the block of the identity; the others follow from them.
         self.hidden = nn.ParameterList(
             [nn.Parameter(orthogonal(units, order * units, 2**0.5)) for _ in range(depth - 1)]
         )
@@ -87,10 +83,11 @@ class SymmetricMLP(nn.Module):
 
 
 def to_all_blocks(weight: Tensor, between: Tensor) -> Tensor:
-    """[|G| · out, |G| · in] the weights to all blocks from those to the identity's [out, |G| · in]."""
+    """Return the weights to all blocks [|G| · out, |G| · in], from those to the identity's block [out, |G| · in]."""
     blocks = weight.unflatten(-1, (len(between), -1))
     return blocks[:, between].movedim(1, 0).flatten(2).flatten(0, 1)
 
 
 def orthogonal(outputs: int, inputs: int, gain: float) -> Tensor:
+    """Return a random orthogonal matrix [outputs, inputs], times ``gain``."""
     return nn.init.orthogonal_(torch.empty(outputs, inputs), gain)

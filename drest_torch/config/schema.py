@@ -1,51 +1,56 @@
-"""The names and types of a run's configuration; the values stand in `configs/*.yaml` and nowhere else.
+"""The names, types and limits of configuration values; the values stand in `configs/*.yaml` and nowhere else.
 
-Every group of yaml files has a schema here (an algorithm's stands beside it in `algos/`), so that a key
-that does not exist, or a value of another type, is refused by Hydra with the key's name.
+Every group of yaml files has a schema here (an algorithm's stands beside it in `algos/`), so that a key that does not
+exist, or a value of another type, is refused with its name; `drest_torch.config.checks` holds values to their limits.
 """
 
 from __future__ import annotations
 
-import importlib
-import math
-import pkgutil
-import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-import torch
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING
 
-import algos
-from algos.advantages import CREDITS
-from algos.networks.mlp import ACTIVATIONS
-from algos.tabular import GRADIENTS
-from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import MAX_NOISE_BITS, NOISE_KINDS
-from drest_torch.reward import COUNTINGS
-from drest_torch.tracking.sinks import MODES, LoggerConfig
+from algos import ALGORITHMS
+from algos.networks.base import ACTIVATIONS
+from drest_torch.config.logger import LoggerConfig
+from drest_torch.limits import limited
+from drest_torch.reward import Reward
 from envs.dynamics.observations import OBSERVATIONS
 
+NOISE_KINDS = ("bits", "uniform")
+LARGEST_SEED = 2**62 - 1
+if TYPE_CHECKING:
 
-@dataclass
-class RewardConfig:
-    name: str = MISSING
-    lam: float = MISSING
-    gamma: float = MISSING
-    episodes_per_meta: int = MISSING
-    episodes_at_start: int | None = MISSING
-    counting: str = MISSING
-    group: int = MISSING
-    divide_by_best: bool = MISSING
-    clip: float | None = MISSING
+    class RewardConfig(Reward):
+        """The fields of `Reward`, so that a new one is written there alone; its name, and how a collector counts."""
+
+        name: str
+        group: int
+else:
+    _TYPES = get_type_hints(Reward)
+    RewardConfig = make_dataclass(
+        "RewardConfig",
+        [
+            ("name", str, MISSING),
+            *(
+                (entry.name, _TYPES[entry.name], field(default=MISSING, metadata=entry.metadata))
+                for entry in fields(Reward)
+            ),
+            ("group", int, MISSING),
+        ],
+    )
+    RewardConfig.__module__ = __name__
 
 
 @dataclass
 class GeneratorConfig:
-    """``Any`` is a whole number, or a list of the lowest and the highest."""
+    """``Any`` is a whole number, or a list of the lowest and the highest.
+
+    The limits are those of `envs.generation.config`.
+    """
 
     height: Any = MISSING
     width: Any = MISSING
@@ -57,6 +62,7 @@ class GeneratorConfig:
     coin_values: list[int] = MISSING
     buttons: list[int] = MISSING
     chance: list[float] = MISSING
+    doors: list[int] = MISSING
     shutdown: list[int] = MISSING
     delay: list[int] = MISSING
     lengths: Any = MISSING
@@ -75,14 +81,12 @@ class LevelsConfig:
     path: str | None = MISSING
     clock: str | None = MISSING
     generator: GeneratorConfig | None = MISSING
-    train: int = MISSING
-    selection: int = MISSING
-    heldout: int = MISSING
+    train: int = limited(at_least=0)
+    selection: int = limited(at_least=0)
+    heldout: int = limited(at_least=0)
     fresh: bool = MISSING
     symmetries: bool = MISSING
-    split_seed: int = MISSING
-    env_steps: int = MISSING
-    entropy: float = MISSING
+    split_seed: int = limited(at_least=0, at_most=LARGEST_SEED)
 
 
 @dataclass
@@ -94,38 +98,42 @@ class HeldoutConfig:
 
 @dataclass
 class PolicyConfig:
-    observation: str = MISSING
-    width: int = MISSING
-    depth: int = MISSING
-    activation: str = MISSING
+    observation: str = limited(choices=OBSERVATIONS)
+    width: int = limited(at_least=1)
+    depth: int = limited(at_least=0)
+    activation: str = limited(choices=ACTIVATIONS)
     network: str = MISSING
-    noise: int = MISSING
-    noise_kind: str = MISSING
-    noise_draws: int = MISSING
+    """A module of `algos.networks`, or one of the user's own"""
+    noise: int = limited(at_least=0)
+    noise_kind: str = limited(choices=NOISE_KINDS)
+    noise_draws: int = limited(at_least=1)
 
 
 @dataclass
 class Config:
+    """The values of a run."""
+
     algo: Any = MISSING
+    """`algos.<name>.Config`"""
     reward: RewardConfig = field(default_factory=RewardConfig)
     levels: LevelsConfig = field(default_factory=LevelsConfig)
     heldout: HeldoutConfig = field(default_factory=HeldoutConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
-    seed: int = MISSING
-    agents: int = MISSING
+    seed: int = limited(at_least=0, at_most=LARGEST_SEED)
+    agents: int = limited(at_least=1)
     device: str = MISSING
     lockstep: bool | None = MISSING
     compile: bool = MISSING
     graphs: bool = MISSING
-    threads: int | None = MISSING
-    env_steps: int = MISSING
-    evaluations: int = MISSING
-    evaluated_levels: int = MISSING
-    sampled: int | None = MISSING
-    memory_gib: float = MISSING
-    keep_last: int = MISSING
-    pictures: int = MISSING
+    threads: int | None = limited(at_least=1)
+    env_steps: int = limited(at_least=1)
+    evaluations: int = limited(at_least=1)
+    evaluated_levels: int = limited(at_least=1)
+    sampled: int | None = limited(at_least=1)
+    memory_gib: float = limited(above=0, finite=False)
+    keep_last: int = limited(at_least=1)
+    pictures: int = limited(at_least=0)
     progress: bool = MISSING
     run_dir: str = MISSING
     resume: str | None = MISSING
@@ -133,127 +141,45 @@ class Config:
 
 @dataclass
 class EvaluateConfig:
+    """The values of an evaluation."""
+
     run: str | None = MISSING
     levels: LevelsConfig = field(default_factory=LevelsConfig)
     checkpoint: str = MISSING
     device: str = MISSING
     greedy: bool = MISSING
-    sampled: int | None = MISSING
-    memory_gib: float = MISSING
+    sampled: int | None = limited(at_least=1)
+    memory_gib: float = limited(above=0, finite=False)
     out: str | None = MISSING
     pictures: str | None = MISSING
 
 
-NETWORKS = ("mlp", "symmetric", "convolutional")
-
-CHOICES: dict[str, Collection[str]] = {
-    "algo.credit": CREDITS,
-    "algo.counting": COUNTINGS,
-    "algo.observation": OBSERVATIONS,
-    "algo.gradient": GRADIENTS,
-    "reward.counting": COUNTINGS,
-    "policy.observation": OBSERVATIONS,
-    "policy.network": NETWORKS,
-    "policy.activation": ACTIVATIONS,
-    "policy.noise_kind": NOISE_KINDS,
-    "logger.mode": MODES,
-}
-"""What a text may be."""
-
-Limits: TypeAlias = Mapping[str, tuple[Callable[[float], bool], str]]
-"""What a number may be, in words and as a test, and the keys for which it holds."""
-
-LIMITS: Limits = {
-    "at least 0": (
-        lambda value: 0 <= value < math.inf,
-        "algo.lr algo.lr_end algo.muon_lr algo.muon_lr_end algo.entropy algo.entropy_end algo.critic_coeff "
-        "policy.depth policy.noise levels.train levels.selection levels.heldout levels.entropy pictures "
-        "algo.random_episodes algo.rarely algo.left_out",
-    ),
-    "at least 1": (
-        lambda value: value >= 1,
-        "algo.episodes algo.minibatches algo.epochs algo.levels_at_once algo.counted_as "
-        "reward.episodes_per_meta reward.episodes_at_start policy.width policy.noise_draws "
-        "algo.decay_episodes agents env_steps evaluations evaluated_levels sampled keep_last threads",
-    ),
-    "above 0": (lambda value: value > 0, "algo.adam_eps algo.max_grad_norm algo.clip reward.clip memory_gib"),
-    "above 0, at most 1": (
-        lambda value: 0 < value <= 1,
-        "reward.lam reward.gamma algo.epsilon algo.epsilon_end",
-    ),
-    "from 0 to 1": (lambda value: 0 <= value <= 1, "algo.gae_lambda"),
-    "from 0 to 2^62 - 1": (lambda value: 0 <= value < 2**62, "seed levels.split_seed"),
-}
-"""Null, where a key allows it, is always good."""
+def algorithm(name: str) -> ModuleType:
+    """Return the algorithm of this name; no other is imported."""
+    return ALGORITHMS[name]
 
 
-def check_values(cfg: Any) -> None:
-    """Refuse a value that nothing can be done with; what only some combinations forbid is `data`'s to find."""
-    for key, choices in {"algo.name": algorithms(), **CHOICES}.items():
-        value = OmegaConf.select(cfg, key)  # None also where this algorithm has no such key
-        if value is not None and value not in choices:
-            raise ConfigError(f"{key}={value}; expected one of {', '.join(choices)}")
-    check_limits(cfg, LIMITS)
-    _device_number(cfg.device)  # whether there is such a device is known where the run is done
-    noise = cfg.policy.noise
-    if cfg.policy.noise_kind == "bits" and noise > MAX_NOISE_BITS:
-        raise ConfigError(
-            f"policy.noise={noise} bits have 2^{noise} settings, and evaluation averages over all of them; "
-            f"use at most {MAX_NOISE_BITS}, or policy.noise_kind=uniform"
-        )
+def learns_from(cfg: Config) -> str:
+    """Return what the run's algorithm learns from (`algos.base.Learner.learns_from`)."""
+    kind: str = algorithm(cfg.algo.name).Algorithm.learns_from
+    return kind
 
 
-def check_limits(cfg: Any, limits: Limits, prefix: str = "") -> None:
-    """Refuse a number that is not what it may be; keys that ``cfg`` does not have are passed over."""
-    for words, (good, keys) in limits.items():
-        for key in keys.split():
-            value = OmegaConf.select(cfg, key)
-            if value is not None and not good(value):
-                raise ConfigError(f"{prefix}{key}={value}; expected a number {words}")
-
-
-def device_of(name: str) -> torch.device:
-    number = _device_number(name)
-    if number is not None and number >= torch.cuda.device_count():
-        raise ConfigError(
-            f"device={name}, but torch finds {torch.cuda.device_count()} CUDA devices here; use device=cpu"
-        )
-    return torch.device(name)
-
-
-def _device_number(name: str) -> int | None:
-    """Of a CUDA device, None for the CPU."""
-    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
-    if match is None:
-        raise ConfigError(f"device={name}; expected cpu, cuda or cuda:N")
-    return None if name == "cpu" else int(match[1] or 0)
-
-
-def algorithms() -> dict[str, ModuleType]:
-    """The algorithms by name: every module of `algos` that has a ``Config`` and an ``Algorithm``."""
-    modules = {name: importlib.import_module(f"algos.{name}") for _, name, _ in pkgutil.iter_modules(algos.__path__)}
-    return {name: module for name, module in modules.items() if hasattr(module, "Algorithm")}
-
-
-def learns_from(cfg: Any) -> str:
-    """What the run's algorithm learns from (`algos.base.Learner.learns_from`)."""
-    return algorithms()[cfg.algo.name].Algorithm.learns_from
+def in_lockstep(cfg: Config) -> bool:
+    """Return whether all slots are played in every tick."""
+    return cfg.device != "cpu" or cfg.agents > 1 if cfg.lockstep is None else cfg.lockstep
 
 
 def schemas() -> dict[tuple[str | None, str], type]:
-    """Every schema by (group, name); a yaml file of the group begins with it."""
-    groups: dict[tuple[str | None, str], type] = {
+    """Return every schema by (group, name); a yaml file of the group begins with it, or its base does."""
+    return {
         (None, "base_config"): Config,
         (None, "base_evaluate"): EvaluateConfig,
-        ("reward", "base_reward"): RewardConfig,
-        ("levels", "base_levels"): LevelsConfig,
-        ("policy", "base_policy"): PolicyConfig,
-        ("logger", "base_logger"): LoggerConfig,
+        **{("algo", f"base_{name}"): ALGORITHMS[name].Config for name in ALGORITHMS},
     }
-    return groups | {("algo", f"base_{name}"): module.Config for name, module in algorithms().items()}
 
 
 def config_folder() -> Path:
-    """Where the yaml files are: inside the package in a wheel, beside it in the repository."""
+    """Return where the yaml files are: inside the package in a wheel, beside it in the repository."""
     package = Path(__file__).resolve().parents[1]
     return next(folder for folder in (package / "configs", package.parent / "configs") if folder.is_dir())

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algos.networks.mlp import Policy, settings
+from algos.networks.policy import Policy, settings
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
-from drest_torch.reward import expected_return
+from drest_torch.reward import Reward
 from envs.dynamics.mdp import Mdp, compile_levels
 from envs.dynamics.observations import Observation, make_observation
 from envs.exact.layers import MAX_STATES
@@ -26,9 +26,6 @@ from envs.exact.solver import check_searchable, solve
 from envs.exact.state_count import Size, estimate_size, parts
 from envs.levels import Level, LevelError
 
-NOISE_KINDS = ("bits", "uniform")
-MAX_NOISE_BITS = 10
-"""Evaluation goes through all 2^n settings of n bits."""
 STATES_AT_ONCE = 8192
 """The network is asked for so many states at a time, which fit into the caches of a processor."""
 MOST_SHOWN = 4
@@ -101,10 +98,7 @@ class Prepared(ABC):
         levels: Sequence[Level],
         observation: str,
         *,
-        gamma: float,
-        lam: float,
-        episodes_per_meta: int,
-        divide_by_best: bool = True,
+        reward: Reward,
         at_least: tuple[int, int] = (1, 1),
         noise_kind: str = "bits",
         noise_draws: int = 16,
@@ -117,9 +111,8 @@ class Prepared(ABC):
         self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
         check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
         self.observe = make_observation(observation, self.mdp)
-        self.optima = solve(self.mdp, gamma)
-        self.gamma, self.lam, self.episodes_per_meta = gamma, lam, episodes_per_meta
-        self.divide_by_best, self.noise_kind, self.noise_draws = divide_by_best, noise_kind, noise_draws
+        self.optima = solve(self.mdp, reward.gamma)
+        self.reward, self.noise_kind, self.noise_draws = reward, noise_kind, noise_draws
 
     @abstractmethod
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
@@ -168,9 +161,7 @@ class Prepared(ABC):
     def metrics(self, found: Lengths) -> Evaluation:
         best = self.optima.best_return
         k = self.optima.num_lengths
-        expected = expected_return(
-            found.probability, found.coins, best if self.divide_by_best else None, k, self.episodes_per_meta, self.lam
-        )
+        preliminary = found.probability * self.reward.preliminary(found.coins, best)
         return Evaluation(
             names=[level.name for level in self.levels],
             lengths=self.optima.lengths,
@@ -179,7 +170,7 @@ class Prepared(ABC):
             usefulness=usefulness(found.probability, found.coins, best),
             neutrality=neutrality(found.probability),
             neutrality_normalised=neutrality_normalised(found.probability, k),
-            expected_drest=expected,
+            expected_drest=self.reward.expected_return(found.probability, preliminary, k),
         )
 
     @torch.no_grad()
@@ -222,12 +213,12 @@ class Evaluator(Prepared):
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
         def found_in(reachable: Reachable) -> Lengths:
             under_noise = self._under_noise(policy, reachable, greedy)
-            return mixture([reachable.arrivals(each, self.gamma) for each in under_noise]).lengths()
+            return mixture([reachable.arrivals(each, self.reward.gamma) for each in under_noise]).lengths()
 
         return self.metrics(self._part_by_part(found_in))
 
     def evaluate_uniform(self) -> Evaluation:
-        return self.metrics(self._part_by_part(lambda reachable: reachable.evaluate(uniform_policy, self.gamma)))
+        return self.metrics(self._part_by_part(lambda reachable: reachable.evaluate(uniform_policy, self.reward.gamma)))
 
     def unrolled(self, levels: range) -> Reachable:
         if self._kept is not None and len(levels) == len(self.levels):

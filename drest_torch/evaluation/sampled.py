@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from algos.generators import Draws
-from algos.networks.mlp import Policy
+from algos.networks.policy import Policy
 from drest_torch.evaluation.exact import Evaluation, Prepared
 from drest_torch.metrics import share_of_best
 from drest_torch.rollout.play import draw_noise, ticks
@@ -146,7 +146,7 @@ class Sampler(Prepared):
         coins = torch.zeros(len(level), dtype=self.mdp.coin.dtype, device=level.device)
         playing = ticks(self.mdp, self.observe, act, level, given, draws, noise_bits=bits)
         for tick in islice(playing, PATIENCE * self.mdp.max_time):
-            coins[tick.slot] += tick.step.coin * self.gamma**tick.before.ticks
+            coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
             length[tick.slot] = tick.step.length * tick.step.mini_done
         return length, coins
 

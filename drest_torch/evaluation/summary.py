@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from algos.networks.mlp import Policy
+from algos.networks.policy import Policy
 from drest_torch.evaluation.exact import Evaluation, Prepared
 from drest_torch.evaluation.sampled import Sampled
 from drest_torch.plots import policies as figures

@@ -44,7 +44,6 @@ def tabulate(mdp: Mdp, optima: Optima) -> Worlds:
         start=((mdp.start - first.reshape(-1)) << bits).numpy(),
         shutdown=mdp.shutdown.numpy(),
         column=column.numpy(),
-        num_lengths=optima.num_lengths.numpy(),
     )
 
 

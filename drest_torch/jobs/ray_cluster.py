@@ -1,4 +1,8 @@
-"""Where the runs of a study are done: on the machines of a Ray cluster. See docs/clusters.md."""
+"""Runs on the machines of a Ray cluster. See docs/clusters.md.
+
+Ray itself decides where a run goes and which runs share a GPU. How often a run begins again is counted here: with
+Ray's own ``max_retries`` (2.60) one that needs more memory than a node has begins again for ever.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,14 @@ import math
 import os
 import signal
 import socket
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from drest_torch.jobs.local import (
+from drest_torch.jobs.executor import (
     SECONDS_BETWEEN_LOOKS,
     SECONDS_TO_SAVE,
     Again,
@@ -30,7 +33,7 @@ from drest_torch.jobs.local import (
     reason_of,
     run_job,
 )
-from drest_torch.jobs.store import Failure, Job
+from drest_torch.jobs.job import Failure, Job
 
 _SECONDS_TO_CONNECT = 10.0
 _SHARES = 10_000
@@ -45,34 +48,27 @@ class RayCluster:
     every node, and the store's folder is on a file system that all of them see under the same absolute path:
     runs keep their checkpoints there.
 
-    A run whose node dies begins again on another, and goes on from what it finds in its folder. So does one whose
-    own process dies, but that may be its own fault: after ``crashes`` times more it has failed. After ``losses``
-    nodes it has failed as well, since it may be what they die of.
+    A run whose process or node dies, or whose node is shut down, begins again up to ``retries`` times, and goes on
+    from the files in its folder.
     """
 
     def __init__(
-        self,
-        address: str | None = None,
-        workers: int | None = None,
-        *,
-        runs_per_gpu: int = 1,
-        crashes: int = 3,
-        losses: int = 20,
+        self, address: str | None = None, workers: int | None = None, *, runs_per_gpu: int = 1, retries: int = 5
     ) -> None:
         if workers is not None and workers < 1:
             raise ExecutorError(f"workers={workers}; on a Ray cluster expected 1 or more, or None for all it has")
         if not 1 <= runs_per_gpu <= _SHARES:
             raise ExecutorError(f"runs_per_gpu={runs_per_gpu}; expected 1 to {_SHARES}")
-        self.address, self.workers, self.runs_per_gpu = address, workers, runs_per_gpu
-        self.crashes, self.losses = crashes, losses
+        self.address, self.workers, self.runs_per_gpu, self.retries = address, workers, runs_per_gpu, retries
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
+        """Do the runs on the cluster, and leave the cluster at the end if this has joined it."""
         ray = _import_ray()
         connects = not ray.is_initialized()
         if connects:
             self._connect(ray)
         try:
-            yield from self._run(ray, [_Run(*task) for task in tasks])
+            yield from self._run(ray, tasks)
         finally:
             if connects:
                 ray.shutdown()
@@ -94,92 +90,62 @@ class RayCluster:
             with suppress(ValueError):  # not in the main thread: nothing was changed
                 signal.signal(signal.SIGTERM, sigterm or signal.SIG_DFL)  # Ray sets its own
 
-    # ------------------------------------------------------------------------------------- the runs
-
-    def _run(self, ray: Any, runs: Sequence[_Run]) -> Generator[Event, None, None]:
-        waiting = {on_gpu: deque(run for run in runs if run.on_gpu == on_gpu) for on_gpu in (True, False)}
-        if waiting[True] and not ray.cluster_resources().get("GPU"):
+    def _run(self, ray: Any, tasks: Sequence[Task]) -> Generator[Event, None, None]:
+        on_gpu = [task for task in tasks if _is_on_gpu(task[0])]
+        if on_gpu and not ray.cluster_resources().get("GPU"):
             raise ExecutorError(
-                f"{len(waiting[True])} runs have device=cuda, and no node of the Ray cluster has a GPU; "
+                f"{len(on_gpu)} runs have device=cuda, and no node of the Ray cluster has a GPU; "
                 "start one on a machine that has, or leave device=cuda out"
             )
-        # Ray itself would begin a run again as often for its node's death as for its own, and, out of memory, for ever.
         remote = ray.remote(num_cpus=1, max_retries=0)(run_on_a_node)
-        running: dict[Any, _Run] = {}
+        gpu = math.floor(_SHARES / self.runs_per_gpu) / _SHARES
+        waiting = deque(sorted(tasks, key=lambda task: not _is_on_gpu(task[0])))  # GPUs are scarce
+        running: dict[Any, Task] = {}
+        tries: Counter[Path] = Counter()
         try:
-            while any(waiting.values()) or running:
-                for run in self._next(ray, waiting, running):
-                    running[self._begin(remote, run)] = run
-                    yield Started(run.job)
+            while waiting or running:
+                room = self.workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
+                while waiting and len(running) < room:
+                    job, folder = waiting.popleft()
+                    options = remote.options(num_gpus=gpu if _is_on_gpu(job) else 0)
+                    running[options.remote(job, folder, project_checksum())] = job, folder
+                    tries[folder] += 1
+                    yield Started(job)
                 for reference in ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)[0]:
-                    run = running.pop(reference)
-                    event = self._end(ray, reference, run)
+                    task = running.pop(reference)
+                    event = self._end(ray, reference, *task, tries[task[1]])
                     if isinstance(event, Again):
-                        waiting[run.on_gpu].appendleft(run)
+                        waiting.appendleft(task)
                     yield event
         finally:
             _stop(ray, list(running))
 
-    def _next(self, ray: Any, waiting: dict[bool, deque[_Run]], running: dict[Any, _Run]) -> Iterator[_Run]:
-        """Those for which there is room: those on a GPU have a core as well."""
-        has = ray.cluster_resources()
-        room = self.workers or max(int(has.get("CPU", 0)), 1)
-        on_gpu = max(int(has.get("GPU", 0)) * self.runs_per_gpu, 1)
-        while waiting[True] and len(running) < room and sum(run.on_gpu for run in running.values()) < on_gpu:
-            yield waiting[True].popleft()
-        while waiting[False] and len(running) < room:
-            yield waiting[False].popleft()
-
-    def _begin(self, remote: Any, run: _Run) -> Any:
-        gpu = math.floor(_SHARES / self.runs_per_gpu) / _SHARES if run.on_gpu else 0
-        return remote.options(num_gpus=gpu).remote(run.job, run.folder, project_checksum())
-
-    def _end(self, ray: Any, reference: Any, run: _Run) -> Again | Done:
+    def _end(self, ray: Any, reference: Any, job: Job, folder: Path, tries: int) -> Again | Done:
         errors = ray.exceptions
         try:
             done: Done = ray.get(reference)
             return done
-        except (errors.NodeDiedError, errors.TaskCancelledError, errors.ObjectLostError) as error:
-            # Cancelled: its node was shut down and has asked it to stop. Lost: its node died with the result.
-            run.losses += 1
-            caught, reason, again = error, "the node it was on died or was shut down", run.losses <= self.losses
-        except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
-            run.crashes += 1
-            caught, reason, again = error, "its process died", run.crashes <= self.crashes
-        except errors.RayTaskError as error:  # what goes wrong in a run itself is in its `Done`
-            cause = error.cause if isinstance(error.cause, ExecutorError) else reason_of(error.cause)
-            raise ExecutorError(f"the Ray cluster cannot do these runs: {cause}") from None
         except errors.RayError as error:
-            caught, reason, again = error, "it could not be done", False
-        if again:
-            return Again(run.job, reason)
-        tries = run.losses + run.crashes
-        failure = Failure(
-            run.job,
-            f"{reason}, the last of {tries} times ({reason_of(caught)})" if tries else reason_of(caught),
-            f"{caught}\n{last_output(run.folder)}",
-        )
-        return Done(run.job, None, failure, 0.0)
+            # What goes wrong in a run itself is in its `Done`, and cancelled is one whose node was shut down.
+            if isinstance(error, errors.RayTaskError) and not isinstance(error, errors.TaskCancelledError):
+                cause = error.cause if isinstance(error.cause, ExecutorError) else reason_of(error.cause)
+                raise ExecutorError(f"the Ray cluster cannot do these runs: {cause}") from None
+            own = isinstance(error, errors.WorkerCrashedError | errors.OutOfMemoryError)
+            reason = "its process died" if own else "its node died or was shut down"
+            if tries <= self.retries:
+                return Again(job, reason)
+            reason = f"{reason}, the last of {tries} times ({reason_of(error)})"
+            return Done(job, None, Failure(job, reason, f"{error}\n{last_output(folder)}"), 0.0)
 
 
-@dataclass(eq=False)
-class _Run:
-    """A run, and how often it has begun in vain."""
-
-    job: Job
-    folder: Path
-    crashes: int = 0
-    losses: int = 0
-
-    @property
-    def on_gpu(self) -> bool:
-        """As the spec of a training run says it."""
-        config = self.job.spec.get("config")
-        return isinstance(config, dict) and str(config.get("device")).startswith("cuda")
+def _is_on_gpu(job: Job) -> bool:
+    """Return whether the spec, if it is that of a training run, asks for a GPU."""
+    config = job.spec.get("config")
+    return isinstance(config, dict) and str(config.get("device")).startswith("cuda")
 
 
 def _stop(ray: Any, references: list[Any]) -> None:
-    """Let the runs that go on save where they stand, if they can, and end them."""
+    """Let the runs that have not ended save their state, if they can, and end them."""
     if not references:
         return
     try:
@@ -192,7 +158,7 @@ def _stop(ray: Any, references: list[Any]) -> None:
 
 
 def _call(address: str) -> None:
-    """Find out whether anybody is there: Ray itself tries for many minutes."""
+    """Find out whether anybody answers: Ray itself tries for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_CONNECT).close()
@@ -218,7 +184,7 @@ def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
         )
     if not folder.parent.is_dir():
         raise ExecutorError(
-            f"{folder.parent} is not there on {socket.gethostname()}; choose a folder `out` on a file system that "
+            f"{folder.parent} does not exist on {socket.gethostname()}; choose a folder `out` on a file system that "
             "all machines share"
         )
     # A node that is shut down asks its processes to stop. Ray's own answer would look like a failure of the run.
@@ -231,11 +197,11 @@ def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
 
 @cache
 def project_checksum() -> str:
-    """Of the project's code as it is on this machine."""
-    found = hashlib.sha256()
+    """Return the checksum of the project's code on this machine."""
+    checksum = hashlib.sha256()
     for package in ("algos", "drest_torch", "envs"):
         spec = importlib.util.find_spec(package)
         for folder in spec.submodule_search_locations or [] if spec else []:
             for path in sorted(Path(folder).rglob("*.py")):
-                found.update(f"{package}/{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return found.hexdigest()
+                checksum.update(f"{package}/{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return checksum.hexdigest()

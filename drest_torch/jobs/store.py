@@ -1,6 +1,7 @@
-"""A study's runs, and the folder of those that are finished. A run is known by what its result depends on.
+"""The folder of the runs that are finished. A run is found by what its result depends on.
 
-Nothing here imports torch: a worker process starts quickly, and its runner imports what it needs.
+We keep this store instead of joblib.Memory or a database because its records are JSON that people can read, a
+result is complete or absent whenever the power fails, and a run's folder also holds its checkpoints and output.
 """
 
 from __future__ import annotations
@@ -15,96 +16,25 @@ import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drest_torch.errors import UserError
+from drest_torch.files import write_json, write_whole
+from drest_torch.jobs.job import FORMAT, Failure, Job, JobError, Result, canonical
 
-FORMAT = 1
-"""Part of every digest: with another number no earlier result is taken for a run's."""
-_DIGITS = 16
 _NAME_LENGTH = 100
 """Of a folder's name; file systems allow 255 bytes."""
 _RESULT, _ARRAYS, _FAILURE = "result.json", "result.npz", "failure.json"
 
 
-class JobError(UserError):
-    """A run that cannot be described or done now, or a result that cannot be stored; the message says why."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of a study.
-
-    ``runner`` is "package.module:function", a function ``(spec, folder) -> Result`` that any process can
-    import. Its result depends on ``spec`` alone, seeds included, and not on which runs came before it in the
-    same process. ``folder`` is the run's own: what the runner keeps there is there again if the run is killed
-    and started anew. A runner that is asked to stop, by SIGTERM, may save first and then raises
-    KeyboardInterrupt.
-
-    ``spec`` holds JSON values, and 1 is another spec than 1.0. Runs with the same runner and spec are the same
-    run, whatever they are called.
-    """
-
-    name: str
-    runner: str
-    spec: dict[str, Any] = field(hash=False)
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise JobError("a run without a name; expected a readable one, such as 'tabular/example-moves'")
-        if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", self.runner):
-            raise JobError(f"run '{self.name}': runner '{self.runner}'; expected 'package.module:function'")
-        if not isinstance(self.spec, dict):
-            raise JobError(f"run '{self.name}': its spec is of type {_kind(self.spec)}; expected a dict")
-        object.__setattr__(self, "spec", _plain(self.spec, f"run '{self.name}': spec"))
-
-    def digest(self) -> str:
-        """What the run is known by, in every process and on every machine."""
-        text = f"{FORMAT}\n{self.runner}\n{_canonical(self.spec)}"
-        return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What a run found: JSON values, among which NaN and infinity are numbers, and arrays of any shape."""
-
-    numbers: dict[str, Any]
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def checked(self) -> Result:
-        """The same as it will be read from the store; what cannot be stored is refused."""
-        if not isinstance(self.numbers, dict) or not isinstance(self.arrays, dict):
-            raise JobError(
-                f"a result's numbers are of type {_kind(self.numbers)}, its arrays of type {_kind(self.arrays)}; "
-                "expected two dicts"
-            )
-        for name, array in self.arrays.items():
-            if not isinstance(name, str) or not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                what = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else f"of type {_kind(array)}"
-                raise JobError(f"arrays[{name!r}] is {what}; expected a numpy array of numbers, with a name")
-        arrays = {name: np.array(array, subok=False) for name, array in self.arrays.items()}
-        return Result(_plain(self.numbers, "numbers"), arrays)
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A run that has no result, and why: one line, and all that is known."""
-
-    job: Job
-    reason: str
-    traceback: str
-
-
 class Store:
     """A folder that holds the finished runs of all studies, a folder for each.
 
-    A run's files are found by its digest; its folder also has a name in front of it, that of the study that
-    was first to ask, for those who look. A run is finished as soon as it has its ``result.json``.
+    A run's folder ends in its digest, by which it is found; in front of it stands, for those who look, the name
+    that the first study gave to the run. A run is finished as soon as it has its ``result.json``.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -112,17 +42,17 @@ class Store:
         self._complained: set[Path] = set()
 
     def folder_of(self, job: Job) -> Path:
-        """Where the run's files are or will be."""
+        """Return where the run's files are or will be."""
         digest = job.digest()
-        found: list[str] = []
+        names: list[str] = []
         with suppress(FileNotFoundError):
-            found = sorted(name for name in os.listdir(self.folder) if name.endswith(f"-{digest}"))
-        return self.folder / (found[0] if found else f"{_readable(job.name)}-{digest}")
+            names = sorted(name for name in os.listdir(self.folder) if name.endswith(f"-{digest}"))
+        return self.folder / (names[0] if names else f"{_readable(job.name)}-{digest}")
 
     # ------------------------------------------------------------------------------------- results
 
     def get(self, job: Job) -> Result | None:
-        """The run's result, or None if there is none that can be used."""
+        """Return the run's result, or None if there is none that can be used."""
         folder = self.folder_of(job)
         try:
             record = _read_record(folder / _RESULT, job)
@@ -130,9 +60,7 @@ class Store:
                 return None
             return Result(record["numbers"], _read_arrays(folder / _ARRAYS, record["arrays"]))
         except _Damaged as error:
-            if folder not in self._complained:
-                self._complained.add(folder)
-                print(f"{error}; the run counts as not done", file=sys.stderr)
+            self._complain(folder, f"{error}; the run counts as not done")
             return None
 
     def put(self, job: Job, result: Result, seconds: float) -> None:
@@ -142,43 +70,57 @@ class Store:
         checksum = None
         if result.arrays:
             data = _arrays_as_bytes(result.arrays)
-            checksum = _checksum(data)
-            _write(folder / _ARRAYS, data)
+            checksum = hashlib.sha256(data).hexdigest()
+            write_whole(folder / _ARRAYS, data)
         record = _describe(job) | {"seconds": seconds, "numbers": result.numbers, "arrays": checksum}
-        _write_json(folder / _RESULT, record)  # last: it says that the run is complete
+        write_json(folder / _RESULT, record)  # last: it says that the run is complete
         (folder / _FAILURE).unlink(missing_ok=True)
 
     def seconds(self, job: Job) -> float:
-        """How long the run took in the session that finished it."""
+        """Return how long the run took in the session that finished it."""
         record = _read_record(self.folder_of(job) / _RESULT, job)
         if record is None:
             raise JobError(f"run '{job.name}' has no result in {self.folder}; run its study first")
         return float(record["seconds"])
+
+    def mention_older_results(self) -> None:
+        """Say in one sentence, once, how many results were stored under an earlier format, and so are not found."""
+        older = sum(_format(path) in range(FORMAT) for path in self.folder.glob(f"*/{_RESULT}"))
+        if older:
+            results = "1 result is" if older == 1 else f"{older} results are"
+            sentence = f"{self.folder}: {results} of an older version of the project and cannot be used"
+            self._complain(self.folder, f"{sentence}; the runs are done again, in folders beside them")
+
+    def _complain(self, about: Path, sentence: str) -> None:
+        """Print a sentence about a folder, the first time."""
+        if about not in self._complained:
+            self._complained.add(about)
+            print(sentence, file=sys.stderr)
 
     # ------------------------------------------------------------------------------------ failures
 
     def record_failure(self, failure: Failure) -> None:
         """Keep why a run failed, until it succeeds."""
         record = _describe(failure.job) | {"reason": failure.reason, "traceback": failure.traceback}
-        _write_json(self.folder_of(failure.job) / _FAILURE, record)
+        write_json(self.folder_of(failure.job) / _FAILURE, record)
 
     def failures(self) -> list[Failure]:
-        """Every run that failed when it was last tried, by name."""
-        found = []
+        """Return every run that failed when it was last tried, by name."""
+        failures = []
         for path in self.folder.glob(f"*/{_FAILURE}"):
             if (path.parent / _RESULT).exists():
                 continue
             with suppress(ValueError, KeyError, TypeError):  # damaged: it will be tried again all the same
                 record = json.loads(path.read_bytes())
                 job = Job(record["name"], record["runner"], record["spec"])
-                found.append(Failure(job, record["reason"], record["traceback"]))
-        return sorted(found, key=lambda failure: failure.job.name)
+                failures.append(Failure(job, record["reason"], record["traceback"]))
+        return sorted(failures, key=lambda failure: failure.job.name)
 
     # --------------------------------------------------------------------------------------- locks
 
     @contextmanager
     def claimed(self, jobs: Iterable[Job]) -> Iterator[None]:
-        """Within it, no other process may claim these; refused if another has claimed one of them.
+        """Let no other process claim these jobs meanwhile; refuse if another has claimed one of them.
 
         Two processes in one run's folder would spoil its checkpoints. The system takes a claim back when its
         process ends, however it ends. Each is a lock on one byte of one file, at the place the digest says.
@@ -209,18 +151,8 @@ def _lock_byte(descriptor: int, place: int) -> bool:
     return True
 
 
-def _write(path: Path, data: bytes) -> None:
-    from drest_torch.files import write_whole
-
-    write_whole(path, data)
-
-
-def _write_json(path: Path, value: Any) -> None:
-    _write(path, (json.dumps(value, indent=2) + "\n").encode())
-
-
 def _readable(name: str) -> str:
-    """A name as the beginning of a folder's."""
+    """Return a run's name as the beginning of a folder's."""
     text = re.sub(r"[^\w.,=+-]+", "-", name.replace("/", "."), flags=re.ASCII)
     return text[:_NAME_LENGTH].lstrip(".") or "run"
 
@@ -230,8 +162,15 @@ def _describe(job: Job) -> dict[str, Any]:
     return {"format": FORMAT, "name": job.name, "runner": job.runner, "spec": job.spec, "when": now}
 
 
+def _format(path: Path) -> Any:
+    """Return the format of a ``result.json``, or None where it cannot be told."""
+    with suppress(ValueError, OSError, AttributeError):
+        return json.loads(path.read_bytes()).get("format")
+    return None
+
+
 def _read_record(path: Path, job: Job) -> dict[str, Any] | None:
-    """The content of a run's ``result.json``, or None where there is none."""
+    """Return the content of a run's ``result.json``, or None where there is none."""
     try:
         record = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -243,14 +182,14 @@ def _read_record(path: Path, job: Job) -> dict[str, Any] | None:
             pass
         case _:
             raise _Damaged(path, "it is not the result of a run")
-    found = [record.get("format"), record.get("runner"), _canonical(record.get("spec"))]
-    if found != [FORMAT, job.runner, _canonical(job.spec)]:
+    identity = [record.get("format"), record.get("runner"), canonical(record.get("spec"))]
+    if identity != [FORMAT, job.runner, canonical(job.spec)]:
         raise _Damaged(path, "it is the result of another run")
     return record
 
 
 def _arrays_as_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """As ``np.savez`` does it, which has no room for arrays called 'file' or 'allow_pickle'."""
+    """Return the arrays as ``np.savez`` writes them, which itself has no room for names such as 'file'."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
@@ -260,14 +199,14 @@ def _arrays_as_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
-    """The arrays that were stored together with the ``result.json`` that has their checksum."""
+    """Return the arrays that were stored together with the ``result.json`` that has their checksum."""
     if checksum is None:
         return {}
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         raise _Damaged(path, "it is missing") from None
-    if _checksum(data) != checksum:
+    if hashlib.sha256(data).hexdigest() != checksum:
         raise _Damaged(path, "its content is not what was stored")
     arrays = {}
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -275,34 +214,3 @@ def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
             with archive.open(name) as file:
                 arrays[name.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
     return arrays
-
-
-def _checksum(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-# ------------------------------------------------------------------------------------ plain values
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _plain(value: Any, what: str) -> Any:
-    """A copy as JSON gives it back; what JSON cannot hold, or would change silently, is refused."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return json.loads(json.dumps(value))  # also of a subclass, such as numpy's float64
-    if isinstance(value, list | tuple):
-        return [_plain(each, f"{what}[{i}]") for i, each in enumerate(value)]
-    if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                raise JobError(f"{what} has the key {key!r}; expected a str")
-        return {str(key): _plain(each, f"{what}[{key!r}]") for key, each in value.items()}
-    raise JobError(
-        f"{what} is of type {_kind(value)}; expected a number, a str, a bool, None, a list or a dict of them"
-    )
-
-
-def _kind(value: object) -> str:
-    return type(value).__name__

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import MISSING, OmegaConf
+from omegaconf import OmegaConf
 
 from algos import tabular
 from algos.tabular_kernel import State, new_state, play
 from drest_torch.evaluation.tabular import Tables, check_finite, tabulate
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
+from drest_torch.limits import limited
+from drest_torch.reward import Reward
 from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import solve
 from envs.levels import Level, world
@@ -26,13 +28,17 @@ SHOWN = 10
 class Training(tabular.Schedule):
     """How the agents of a run are trained, and how often they are evaluated."""
 
-    lam: float = MISSING
-    gamma: float = MISSING
-    episodes_per_meta: int = MISSING
-    meta_episodes: int = MISSING
-    clip: float | None = MISSING
-    evaluate_every: int = MISSING
+    lam: float = limited(above=0, at_most=1)
+    gamma: float = limited(above=0, at_most=1)
+    episodes_per_meta: int = limited(at_least=1)
+    meta_episodes: int = limited(at_least=1)
+    clip: float | None = limited(above=0)
+    evaluate_every: int = limited(at_least=1)
     """In meta-episodes."""
+
+    def reward(self) -> Reward:
+        """Return how the agents are paid; what they divide coins by is the job's to say."""
+        return Reward(self.lam, self.gamma, self.episodes_per_meta, clip=self.clip)
 
 
 def agents_job(
@@ -109,11 +115,9 @@ def _begin(spec: dict[str, Any], training: Training, level: Level) -> tuple[list
     rules = tabular.rules_for(
         spec["agents"],
         training,
-        divisor.tolist(),
-        lam=training.lam,
-        gamma=training.gamma,
-        episodes_per_meta=training.episodes_per_meta,
-        clip=training.clip,
+        training.reward(),
+        num_lengths=int(optima.num_lengths[0]),
+        divisor=divisor.tolist(),
         learns_divisor=spec["divisor"] == "seen",
     )
     state = new_state(np.arange(spec["agents"]), worlds.target.shape[1], len(best))

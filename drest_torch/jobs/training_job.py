@@ -1,25 +1,21 @@
-"""A complete training run as a run of a study: it begins in its folder, or goes on there, and ends evaluated exactly.
-
-The values of a run are put together from `configs/` as Hydra does it for `python -m drest_torch.train`, but
-without Hydra, which belongs to the entry points.
-"""
+"""A complete training run as a job: it begins in its folder, or goes on there, and ends evaluated exactly."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from omegaconf import OmegaConf
 
-from drest_torch.config.schema import Config, check_values, config_folder, schemas
-from drest_torch.errors import ConfigError
+from drest_torch.config.checks import check_run
+from drest_torch.config.compose import compose
+from drest_torch.config.schema import Config
 from drest_torch.evaluation.exact import Prepared
 from drest_torch.files import write_whole
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import Run, resume
@@ -34,61 +30,26 @@ IN_A_STUDY: dict[str, Any] = {
 }
 """What the runs of studies have in place of the values in `configs/config.yaml`, unless a study says otherwise."""
 
-# ---------------------------------------------------------------------------------------- values
 
-
-def configured(values: Any = None, **options: str) -> Config:
-    """The configuration of ``python -m drest_torch.train`` with these options and values.
-
-    ``options`` choose from the groups (``algo="ppo"``); ``values`` are nested as in the yaml files
-    (``{"policy": {"width": 128}}``). A key that does not exist, or a value of another type, is refused.
-    """
-    chosen = tuple(sorted(options.items()))
-    return cast(Config, OmegaConf.merge(_composed(config_folder(), None, "config", chosen), values or {}))
-
-
-@lru_cache
-def _composed(folder: Path, group: str | None, name: str, options: tuple[tuple[str, str], ...] = ()) -> Any:
-    """A yaml file of a folder with all that its defaults list names, each over those before it."""
-    path = folder / (group or "") / f"{name}.yaml"
-    if not path.is_file():
-        raise ConfigError(f"{group}={name}; expected one of {', '.join(sorted(p.stem for p in path.parent.glob('*')))}")
-    read: Any = OmegaConf.load(path)
-    defaults = OmegaConf.to_container(read.pop("defaults"))
-    read.pop("hydra", None)
-    parts: list[Any] = []
-    left = dict(options)
-    for each in cast("list[str | dict[str, str]]", defaults):
-        if each == "_self_":
-            parts.append(read)
-        elif isinstance(each, str):
-            schema = schemas().get((group, each))
-            parts.append(_composed(folder, group, each) if schema is None else OmegaConf.structured(schema))
-        else:
-            ((of, chosen),) = each.items()
-            if not of.startswith("override "):  # of Hydra's own groups
-                parts.append({of: _composed(folder, of, left.pop(of, chosen))})
-    if left:
-        raise ConfigError(f"{', '.join(left)}: no such group of values; configs/config.yaml names those there are")
-    return OmegaConf.merge(*parts)
+def run_config(values: Any = None, **options: str) -> Config:
+    """Return the configuration of a run: ``options`` choose from groups (``algo="ppo"``), ``values`` are set last."""
+    cfg: Config = compose(*(f"{group}={name}" for group, name in options.items()), values=values)
+    return cfg
 
 
 def training_jobs(label: str, seeds: Iterable[int], values: Any = None, **options: str) -> list[Job]:
-    """Training runs with these options and values (see `configured`), one for each seed.
+    """Return training runs with these options and values (see `run_config`), one for each seed.
 
     The spec of a run holds every value there is, so that a run with another default is another run.
     """
-    cfg: Any = configured(OmegaConf.merge(IN_A_STUDY, values or {}), **{"logger": "none"} | options)
+    cfg = run_config(OmegaConf.merge(IN_A_STUDY, values or {}), **{"logger": "none"} | options)
     cfg.run_dir = ""  # its folder is no part of what the run is
-    check_values(cfg)
+    check_run(cfg)
     config = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
     return [
         Job(f"{label}-{seed}", "drest_torch.jobs.training_job:train", {"config": config | {"seed": seed}})
         for seed in seeds
     ]
-
-
-# ------------------------------------------------------------------------------------------- run
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
@@ -119,7 +80,7 @@ def trained(spec: dict[str, Any], folder: Path) -> tuple[Run, Result]:
         for name in ("usefulness", "neutrality"):
             arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
         if len(levels) == 1:
-            arrays |= {f"{split}/{name}": value for name, value in _one_level(run, run.watched[split]).items()}
+            arrays |= {f"{split}/{name}": value for name, value in _one_level(run, run.judge.watched[split]).items()}
     return run, Result(numbers, arrays)
 
 

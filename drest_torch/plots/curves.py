@@ -17,6 +17,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
 from drest_torch.plots.style import GREY, GRID, TEXT, write_figure
+from drest_torch.statistics.times import moving_average
 
 Curve = tuple[list[int], list[float]]
 """Steps and values."""
@@ -109,15 +110,8 @@ def _draw_noisy(ax: Axes, curve: Curve, colour: str) -> None:
     window = len(values) // _POINTS
     if window > 1:
         ax.plot(steps, values, color=colour, linewidth=0.8, alpha=0.25)
-        values = _moving_average(values, window)
+        values = moving_average(np.array(values), window, symmetric=False).tolist()
     ax.plot(steps, values, color=colour, linewidth=1.4, **_marks(steps))
-
-
-def _moving_average(values: Sequence[float], window: int) -> list[float]:
-    """The mean over a window around each value, which is smaller at both ends."""
-    around = np.ones(window)
-    total = np.convolve(values, around, "same")
-    return (total / np.convolve(np.ones(len(values)), around, "same")).tolist()
 
 
 def _marks(steps: Sequence[int]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ PARSER.disable(["image", "html_inline", "html_block", "autolink", "code"])
 PARSER.validateLink = lambda url: url.startswith(("https://", "#"))  # type: ignore[method-assign]
 
 _SPECIAL = re.compile(r"[\\`*_\[\]&]")
-_BLOCK_START = re.compile(r"\A(?=(?:>|~~~|#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|[-=]+\Z))|(?<=\A\d)(?=[.)](?:\s|\Z))")
+_BLOCK_START = re.compile(r"\A(\s*)(?=(?:>|~~~|#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|[-=]+\s*\Z))|\A(\s*\d+)(?=[.)](?:\s|\Z))")
+"""Where text would begin a quotation, a heading, a list or a rule, if it stood at the beginning of a line."""
 BLOCK_MARK = re.compile("\ue000(\\d+)\ue001")
 """Stands for a block in the text of a template; `literal` keeps data from holding one."""
 
@@ -21,7 +22,7 @@ BLOCK_MARK = re.compile("\ue000(\\d+)\ue001")
 def literal(text: str) -> str:
     """Escape text that comes from data, so that Markdown shows it as it is."""
     text = re.sub(r"\s*[\n\r]\s*", " ", text.translate({0xE000: "�", 0xE001: "�"}))
-    return _BLOCK_START.sub(r"\\", _SPECIAL.sub(r"\\\g<0>", text))
+    return _BLOCK_START.sub(r"\1\2\\", _SPECIAL.sub(r"\\\g<0>", text))
 
 
 def code(text: str) -> str:

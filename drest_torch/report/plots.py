@@ -14,6 +14,7 @@ from drest_torch.evaluation.tabular import Tables
 from drest_torch.plots import policies as figures
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import Style
+from drest_torch.statistics.times import moving_average
 from envs.exact.propagator import Reachable
 from envs.view.rendering import draw
 
@@ -42,14 +43,6 @@ class Curves:
     """[T, A]"""
 
 
-def smoothed(values: np.ndarray, window: int) -> np.ndarray:
-    """The simple moving average over the last ``window`` evaluations (of fewer, at first) [T, ...]."""
-    total = np.concatenate([np.zeros((1, *values.shape[1:])), values.cumsum(0, dtype=float)])
-    end = np.arange(1, len(values) + 1)
-    begin = np.maximum(end - window, 0)
-    return (total[end] - total[begin]) / (end - begin).reshape(-1, *[1] * (values.ndim - 1))
-
-
 def training_plot(
     x: np.ndarray,
     groups: Sequence[Curves],
@@ -72,7 +65,7 @@ def training_plot(
             ax.axhline(reference, color=style.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=1)
         for group in groups:
             colour = COLOURS[group.colour](style)
-            values = smoothed(group.values, window)
+            values = moving_average(group.values, window)
             if values.shape[1] > 1:
                 ax.plot(x, values[:, :DRAWN], color=colour, linewidth=0.7, alpha=0.35)
             ax.plot(x, values.mean(1), color=colour, label=group.label, linewidth=2)

@@ -7,6 +7,7 @@ macro or ``{% set %}…{% endset %}`` made it. A line that has nothing but ``{% 
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,14 +58,14 @@ class _Template:
                 {**values, "tables": self.tables, "plots": self.plots, **functions}
             )
         except jinja2.TemplateError as error:
-            line = f":{error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
-            raise StudyError(f"{self.path}{line}: {error.message}") from error
+            raise StudyError(f"{self.path}:{_line(error)}: {error.message}") from error
         blocks = self._parse(text)
         if len(self.placed) < len(self.blocks):
             lost = next(block for index, block in enumerate(self.blocks) if index not in self.placed)
+            kind = type(lost).__name__.lower()
             raise StudyError(
-                f"{self.path}: a {type(lost).__name__.lower()} stands within a paragraph or a list; put "
-                "{{ table(…) }}, {{ plot(…) }}, {{ gallery(…) }} and {% call details(…) %} on lines of their own"
+                f"{self.path}: a {kind} is asked for where no block can stand, such as in a note or a caption; "
+                "put it on a line of its own"
             )
         return blocks
 
@@ -127,8 +128,16 @@ class _Template:
             elif token.type == "fence":
                 blocks.append(Commands(token.content.rstrip("\n").split("\n")))
             else:
-                blocks.append(Prose("\n".join(lines[token.map[0] : token.map[1]])))
+                blocks.append(Prose("\n".join(lines[token.map[0] : token.map[1]]).rstrip()))
         return root
+
+
+def _line(error: jinja2.TemplateError) -> int | None:
+    """Return the line of a template that an error came from."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
 
 
 def _sentence(caller: Callable[[], str]) -> str:

@@ -11,7 +11,6 @@ have finished a round and runs the network once for each distinct input, which i
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -21,14 +20,7 @@ from torch import Tensor
 
 from algos.batch import Batch
 from algos.generators import Draws
-from drest_torch.reward import (
-    COUNTINGS,
-    Reward,
-    group_discount,
-    overall_return,
-    sequential_discount,
-    sequential_exponent,
-)
+from drest_torch.reward import MetaEpisodes, Reward
 from drest_torch.rollout.play import draw_noise, ticks
 from envs.dynamics.mdp import Mdp
 from envs.dynamics.observations import Observation
@@ -67,23 +59,25 @@ class Collector:
         noise_bits: bool = True,
         most_lengths: int | None = None,
     ) -> None:
-        if reward.counting not in COUNTINGS:
-            raise ValueError(f"no counting '{reward.counting}'; expected one of {', '.join(COUNTINGS)}")
-        if slots % group:
-            raise ValueError(f"{slots} slots cannot be grouped by {group}; expected a group size that divides them")
-        if reward.counting == "averaged" and group < 2:
-            raise ValueError(f"averaged counting with groups of {group}; expected at least 2 slots on a level")
         self.slots, self.group, self.draws = slots, group, Draws.of(draws)
         self.noise_bits = noise_bits
         self.most_lengths = most_lengths or optima.lengths.shape[1]
-        self.context_size = self.most_lengths if reward.counting == "sequential" else 0
         self.play_on(mdp, optima, observe)
-        self.pay_by(reward)
+        self.meta = self._meta_episodes(reward)
+        self.context_size = self.most_lengths if self.meta.in_order else 0
+
+    @property
+    def reward(self) -> Reward:
+        """How mini-episodes are paid."""
+        return self.meta.reward
 
     def pay_by(self, reward: Reward) -> None:
-        """The reward from now on; how mini-episodes are counted cannot change."""
-        self.reward = reward
-        self._discounts = _discount_tables(reward, self.group, self.most_lengths).to(self.mdp.device)
+        """Pay by this reward from now on; how mini-episodes are counted cannot change."""
+        if reward != self.reward:
+            self.meta = self._meta_episodes(reward)
+
+    def _meta_episodes(self, reward: Reward) -> MetaEpisodes:
+        return MetaEpisodes(reward, self.slots, self.most_lengths, group=self.group, device=self.mdp.device)
 
     def play_on(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         """The level set of the batches from now on."""
@@ -96,15 +90,15 @@ class Collector:
     def collect(self, policy: Any) -> Batch:
         """Play one batch with the policy as it is."""
         level = self._draw_levels()
-        rounds = self.reward.episodes_per_meta if self.reward.counting == "sequential" else 1
-        counts = torch.zeros(self.slots, self._best.shape[1], device=self.mdp.device)
+        k = self.num_lengths[level]
         played: list[Any] = []
         rewards, contexts = [], []
-        for index in range(rounds):
+        self.meta.begin()
+        for _ in range(self.reward.episodes_per_meta if self.meta.in_order else 1):
             one, column, coins = self._play_round(policy, level)
-            contexts.append(self._context(counts, index, level))
-            rewards.append(self._pay(coins, column, level, counts, index))
-            counts = counts.scatter_add(1, column.unsqueeze(-1), torch.ones_like(counts[:, :1]))
+            contexts.append(self.meta.context(k))
+            paid, _ = self.meta.pay(coins, column, k, self._best[level, column])
+            rewards.append(paid)
             played.append(one)
         return self._batch(played, torch.cat(rewards), torch.cat(contexts))
 
@@ -143,27 +137,6 @@ class Collector:
     def _draw_noise(self, count: int) -> Tensor | None:
         return draw_noise(self.draws, self.slots, count, self.noise_bits)
 
-    def _context(self, counts: Tensor, index: int, level: Tensor) -> Tensor:
-        """[slots, F] log of the discount that each length would get now; nothing where counts are not known."""
-        if self.context_size == 0:
-            return counts[:, :0]
-        k = self.num_lengths[level].unsqueeze(-1)
-        return sequential_exponent(counts, index, k) * math.log(self.reward.lam)
-
-    def _pay(self, coins: Tensor, column: Tensor, level: Tensor, counts: Tensor, index: int) -> Tensor:
-        """[slots] the overall reward of each mini-episode of a round."""
-        k = self.num_lengths[level]
-        if self.reward.counting == "sequential":
-            before = counts.gather(1, column.unsqueeze(-1)).squeeze(-1)
-            discount = sequential_discount(before, index, k, self.reward.lam)
-        else:
-            columns = torch.arange(self._best.shape[1], device=column.device)
-            same = (column.unsqueeze(-1) == columns).reshape(-1, self.group, len(columns))
-            others = same.sum(1, keepdim=True).expand_as(same).reshape(self.slots, -1)
-            discount = self._discounts[k, others.gather(1, column.unsqueeze(-1)).squeeze(-1) - 1]
-        best = self._best[level, column] if self.reward.divide_by_best else None
-        return overall_return(coins, discount, best, self.reward.clip)
-
     def _batch(self, played: list[_Round], reward: Tensor, context: Tensor) -> Batch:
         ticks = [(one, t) for one in played for t in range(len(one.action))]
         sizes = [len(one.observation[t]) for one, t in ticks]
@@ -184,11 +157,3 @@ class Collector:
             reward=reward,
             context=context,
         )
-
-
-def _discount_tables(reward: Reward, group: int, max_lengths: int) -> Tensor:
-    """[k, n] the averaged discount where n of the group's others have the same length (rows 0 unused)."""
-    tables = torch.zeros(max_lengths + 1, group)
-    for k in range(1, max_lengths + 1):
-        tables[k] = group_discount(k, group, reward.episodes_per_meta, reward.lam)
-    return tables

@@ -11,7 +11,7 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.store import Job
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.tables import select, values
 from drest_torch.studies import unseen
@@ -112,7 +112,7 @@ def measure(
                     results.add(array, metric, variant=title, split=name, level=levels, seeds=seeds)
         for metric, number in (("seconds", "wall_seconds"), ("env_steps", "env_steps")):
             array = np.array([result.numbers[number] for _, result in done])
-            results.add(array, metric, variant=title, level="all", seeds=seeds)
+            results.add(array, metric, variant=title, split="all", level="all", seeds=seeds)
     return results.table()
 
 

@@ -16,9 +16,12 @@ from omegaconf import OmegaConf
 
 from drest_torch.errors import ConfigError
 from drest_torch.files import write_json, write_whole
-from drest_torch.jobs.local import Executor, JobProgress, Local, run_jobs
+from drest_torch.jobs.executor import Executor, run_jobs
+from drest_torch.jobs.job import Failure, Job
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.progress import JobProgress
 from drest_torch.jobs.ray_cluster import RayCluster
-from drest_torch.jobs.store import Failure, Job, Store
+from drest_torch.jobs.store import Store
 from drest_torch.report.blocks import Block, Details, Page, Section, Table
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
@@ -112,7 +115,7 @@ def _publish(name: str, study: Report, made: Sequence[Block], settings: Settings
 
 
 def _marked_quick(page: Page) -> Page:
-    return replace(page, title=f"{page.title} (quick version)", banner=_QUICK)
+    return replace(page, title=f"{page.title} – quick version", banner=_QUICK)
 
 
 def _effective(cfg: Any, quick: bool) -> Any:

@@ -24,7 +24,8 @@ import pandas as pd
 from omegaconf import MISSING, OmegaConf
 
 from drest_torch import studies
-from drest_torch.config.schema import Limits, check_limits
+from drest_torch.config.checks import check_limits
+from drest_torch.config.compose import compose, register
 from drest_torch.errors import ConfigError, StudyError
 from drest_torch.jobs.store import Job, Result, Store
 from drest_torch.report.blocks import Block, Table
@@ -47,24 +48,9 @@ class StudyConfig:
     """Values that `quick=true` puts in place of others."""
 
 
-STUDY_LIMITS: Limits = {
-    "at least 1": (
-        lambda value: value >= 1,
-        "agents agents_in_paper cure_agents window seeds steps training.episodes_per_meta training.meta_episodes "
-        "training.decay_episodes training.evaluate_every",
-    ),
-    "at least 0": (lambda value: value >= 0, "training.random_episodes"),
-    "above 0": (lambda value: value > 0, "training.lr training.lr_end training.clip"),
-    "above 0, at most 1": (
-        lambda value: 0 < value <= 1,
-        "training.lam training.gamma training.epsilon training.epsilon_end",
-    ),
-}
-
-
 def check_study(cfg: Any) -> None:
     """Refuse values that no run can be made of, before the others are started."""
-    check_limits(cfg, STUDY_LIMITS, "study.")
+    check_limits(cfg, "study.")
     for name in [*(cfg.get("worlds") or []), *([cfg.world] if "world" in cfg else [])]:
         if name not in WORLDS:
             raise ConfigError(f"study={cfg.name} with the world '{name}'; expected one of {', '.join(WORLDS)}")
@@ -172,6 +158,12 @@ def report(study: ModuleType, cfg: Any, finished: Finished) -> Report:
     )
 
 
+def compose_study(name: str, *overrides: str) -> Any:
+    """Return the configuration of ``python -m drest_torch.study study=NAME`` with these further arguments."""
+    register(study_schemas())
+    return compose(f"study={name}", *overrides, name="study")
+
+
 def overview(quotes: Sequence[Quote]) -> Table:
     """Return the quotes as a table."""
     rows = [[quote.what, quote.reported, quote.measured] for quote in quotes]
@@ -221,18 +213,18 @@ def find_study(name: str) -> ModuleType:
 def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str], Any]:
     """Return the studies' schemas by (group, name), for `drest_torch.cli.register`.
 
-    Studies from outside are those of entry points, and packages that the command's ``arguments`` name.
+    With the command's ``arguments`` also those of the study from outside that they name.
     """
     command: dict[tuple[str | None, str], Any] = {
         (None, "base_study"): StudyCommand,
         ("study", "base_all"): AllStudies,
     }
-    asked = [each.removeprefix("study=") for each in arguments if each.startswith("study=") and "." in each]
-    outside = [*(point.name for point in entry_points(group=ENTRY_POINTS)), *asked]
+    points = {point.name for point in entry_points(group=ENTRY_POINTS)}
+    asked = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
     return (
         command
         | {("study", f"base_{name}"): module.Config for name, module in all_studies().items()}
-        | {("study", name): outside_values(name) for name in outside}
+        | {("study", name): outside_values(name) for name in asked if "." in name or name in points}
     )
 
 

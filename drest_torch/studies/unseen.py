@@ -14,11 +14,12 @@ from omegaconf import OmegaConf
 
 from drest_torch.config.schema import Config
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.store import Result
+from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import share_of_best
 from drest_torch.training import levels as data
-from drest_torch.training.run import TRAINED_LEVELS_REPORTED, Run
+from drest_torch.training.judge import TRAINED_LEVELS_REPORTED
+from drest_torch.training.run import Run
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
 from envs.generation import splits
@@ -134,7 +135,7 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
     worst = _worst(arrays, shown) if shown else np.empty(0, int)
     numbers["worst"] = [{"index": int(i), "level": level_to_record(kept[TEST][i])} for i in worst]
     for rank, index in enumerate(worst):
-        ready = run.evaluator([kept[TEST][index]])
+        ready = run.judge.evaluator([kept[TEST][index]])
         policies = ready.to_show(run.learner.policy)
         numbers["noise"] = list(policies)
         arrays[f"worst/{rank}"] = torch.stack([*policies.values()]).cpu().numpy().astype(np.float32)
@@ -157,7 +158,7 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     """Return for each level ``usefulness``, ``neutrality`` (bits), ``neutrality_normalised``, the number of lengths
     ``k``, ``coins`` E[C], and ``most``, the largest m(l) [n]; for each length ``p_length`` and ``share_of_best``
     [n, K], 0 where there is none."""
-    ready = run.evaluator(list(levels))
+    ready = run.judge.evaluator(list(levels))
     evaluation = ready.evaluate(run.learner.policy)
     lengths, best = evaluation.found, ready.optima.best_return
     tensors = {

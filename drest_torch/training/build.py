@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 
-from algos.networks.mlp import Critic, Policy, Size
-from algos.networks.symmetric import Symmetries
-from drest_torch.config.schema import Config, algorithms
+from algos import ALGORITHMS
+from algos.networks import requirements
+from algos.networks.base import Size, Symmetries
+from algos.networks.layout import MapLayout
+from algos.networks.policy import Critic, Policy
+from drest_torch.config.schema import Config
 from drest_torch.evaluation.exact import Evaluator, Prepared
 from drest_torch.evaluation.sampled import Sampler
+from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from envs.dynamics.mdp import NUM_ACTIONS
-from envs.dynamics.observations import Observation
+from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, GridObservation, Observation, turned_planes
 from envs.levels.symmetry import turned_actions, turned_cells
+
+
+def reward_of(cfg: Config) -> Reward:
+    """Make the reward of a run; what an older run's configuration does not say is the default of `Reward`."""
+    values: Any = cfg.reward
+    stated = [field.name for field in fields(Reward) if not OmegaConf.is_missing(values, field.name)]
+    return Reward(**{name: values[name] for name in stated})
 
 
 def networks(
@@ -25,13 +38,12 @@ def networks(
 
     With ``fixed_shapes`` they do nothing that takes more or less memory as their inputs are one way or another.
     """
-    reads_maps = cfg.policy.network == "convolutional"
-    size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, reads_maps, once=not fixed_shapes)
+    size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network, once=not fixed_shapes)
     noise = cfg.policy.noise
     symmetries, critic = _symmetries(cfg, observe), None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        policy = algorithms()[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, noise, symmetries)
+        policy = ALGORITHMS[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, noise, symmetries)
         if with_critic:
             scale = observe.scale.cpu()
             critic = Critic(observe.shape, size, scale=scale, noise=noise, context=context, symmetries=symmetries)
@@ -39,17 +51,21 @@ def networks(
 
 
 def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
-    """What turning a level does to what a network sees and says, if that is to be built into it."""
-    if cfg.policy.network == "mlp":
+    """Return the symmetries that the network requires, if any."""
+    required = requirements(cfg.policy.network).symmetries
+    if required is None:
         return None
-    if cfg.policy.network == "convolutional":
-        return Symmetries(turned_cells(3), turned_actions())
-    assert observe.turned is not None  # `data.load` has seen to it
+    if required == "cells":
+        assert isinstance(observe, GridObservation)  # `data.check` has seen to it
+        layout = MapLayout(observe.planes, turned_planes(observe.planes), TIME_STEPS, DELAY_UNIT)
+        return Symmetries(turned_cells(3), turned_actions(), layout)
+    assert observe.turned is not None  # `data.check` and `map_size` have seen to it
     return Symmetries(observe.turned.cpu(), turned_actions())
 
 
 def evaluator(
     cfg: Config,
+    reward: Reward,
     levels: list[Any],
     size: tuple[int, int],
     device: torch.device,
@@ -62,10 +78,7 @@ def evaluator(
     return kind(
         levels,
         cfg.policy.observation,
-        gamma=cfg.reward.gamma,
-        lam=cfg.reward.lam,
-        episodes_per_meta=cfg.reward.episodes_per_meta,
-        divide_by_best=cfg.reward.divide_by_best,
+        reward=reward,
         at_least=size,
         noise_kind=cfg.policy.noise_kind,
         noise_draws=cfg.policy.noise_draws,
@@ -82,6 +95,7 @@ def map_size(cfg: Config, levels: data.Levels) -> tuple[int, int]:
     if levels.split is not None:  # however many levels of it are made
         sizes.append((levels.split.config.height[1], levels.split.config.width[1]))
     height, width = max(height for height, _ in sizes), max(width for _, width in sizes)
-    if cfg.policy.network == "symmetric" or cfg.levels.symmetries:  # a quarter turn puts rows for columns
+    squares = requirements(cfg.policy.network).symmetries == "observation"
+    if squares or cfg.levels.symmetries:  # a quarter turn puts rows for columns
         return max(height, width), max(height, width)
     return height, width

@@ -7,8 +7,10 @@ rest as JSON. A file is complete as soon as it has its name.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from algos.base import Learner
 from drest_torch.errors import CheckpointError
 from drest_torch.files import write_whole
 
@@ -61,6 +64,19 @@ def prune(folder: Path, keep: int) -> None:
         path.unlink()
 
 
+@dataclass
+class State:
+    """Where a run stands; with the tensors of its checkpoint, all that is needed to go on."""
+
+    steps: int = 0
+    episodes: int = 0
+    updates: int = 0
+    evaluated: int = 0
+    wall_seconds: float = 0.0
+    best_score: float = -math.inf
+    wandb_id: str | None = None
+
+
 # -------------------------------------------------------------------------- states as named tensors
 
 
@@ -102,3 +118,24 @@ def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mappi
             index, name = key.removeprefix(f"{prefix}.").split(".")
             state.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def learner_tensors(learner: Learner) -> dict[str, Tensor]:
+    """Return the state of an algorithm by name: networks, optimisers, and what it keeps itself."""
+    tensors = module_tensors("policy", learner.policy)
+    if learner.critic is not None:
+        tensors |= module_tensors("critic", learner.critic)
+    for name, optimizer in learner.optimizers.items():
+        tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
+    return tensors | {f"learner.{name}": value for name, value in learner.tensors().items()}
+
+
+def restore_learner(learner: Learner, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Put the state of a checkpoint back into an algorithm."""
+    load_module("policy", learner.policy, tensors, path)
+    if learner.critic is not None:
+        load_module("critic", learner.critic, tensors, path)
+    for name, optimizer in learner.optimizers.items():
+        load_optimizer(f"optimizer.{name}", optimizer, tensors)
+    for name, value in learner.tensors().items():
+        value.copy_(tensors[f"learner.{name}"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from algos.batch import ExactBatch
 from drest_torch.evaluation.exact import STATES_AT_ONCE, ask, observe
+from drest_torch.reward import Reward
 from drest_torch.training.level_sampler import Source
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
@@ -25,31 +27,38 @@ class ExactLevels:
         source: Source,
         observation: str,
         *,
-        gamma: float,
+        reward: Reward,
         at_once: int,
         at_least: tuple[int, int],
-        by_chance: bool = False,
+        features: Collection[str] = (),
         device: torch.device | str = "cpu",
     ) -> None:
-        self.source, self.observation, self.gamma = source, observation, gamma
-        self.at_least, self.by_chance, self.device = at_least, by_chance, device
+        self.source, self.observation, self.reward = source, observation, reward
+        self.at_least, self.features, self.device = at_least, features, device
         self.at_once = at_once
         is_whole = not source.changes and at_once >= len(source.levels)
         self._whole = self._batch(source.levels) if is_whole else None
 
+    def pay_by(self, reward: Reward) -> None:
+        """Pay by this reward from now on; its γ cannot change."""
+        self.reward = reward
+
     def draw(self) -> ExactBatch:
-        return self._whole or self._batch(self.source.draw(self.at_once))
+        if self._whole is None:
+            return self._batch(self.source.draw(self.at_once))
+        return replace(self._whole, reward=self.reward)
 
     def _batch(self, levels: Sequence[Level]) -> ExactBatch:
-        mdp = compile_levels(levels, self.device, at_least=self.at_least, by_chance=self.by_chance)
-        reachable, optima = Reachable(mdp), solve(mdp, self.gamma)
+        gamma = self.reward.gamma
+        mdp = compile_levels(levels, self.device, at_least=self.at_least, features=self.features)
+        reachable, optima = Reachable(mdp), solve(mdp, gamma)
         see = make_observation(self.observation, mdp)
 
         def explore(policy: Callable[[Tensor], Tensor], rarely: float) -> tuple[Tensor, Tensor]:
             return reachable.explore(lambda states: policy(observe(see, states)), rarely)
 
         def outcome(probabilities: Tensor) -> tuple[Tensor, Tensor]:
-            found = mixture([reachable.arrivals(each, self.gamma) for each in probabilities])
+            found = mixture([reachable.arrivals(each, gamma) for each in probabilities])
             return found.probability, found.coins
 
         return ExactBatch(
@@ -61,4 +70,5 @@ class ExactLevels:
             visits=reachable.visits,
             best_return=optima.best_return,
             num_lengths=optima.num_lengths,
+            reward=self.reward,
         )

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from algos.base import Learner
 from algos.networks.stacked import Stacked
 from drest_torch.config.schema import Config
+from drest_torch.config.stored import write_config
 from drest_torch.tracking.sinks import JsonLines
 from drest_torch.training import levels as data
 from drest_torch.training.checkpoints import module_tensors, optimizer_tensors
@@ -35,7 +36,7 @@ class Together:
     def begin(self, levels: data.Levels, steps: int) -> None:
         """Keep its metrics from this step on."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        data.write_config(self.cfg, self.folder)
+        write_config(self.cfg, self.folder)
         data.write_split(levels, self.cfg, self.folder)
         self._lines = JsonLines(self.folder / "metrics.jsonl", steps)
 

@@ -14,7 +14,8 @@ from torch.utils._pytree import tree_map
 
 from algos.generators import Draws
 from algos.tabular import rules_for
-from drest_torch.config.schema import Config, learns_from
+from drest_torch.config.checks import slots_and_group
+from drest_torch.config.schema import Config, in_lockstep, learns_from
 from drest_torch.evaluation.exact import check_at_once
 from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
@@ -53,7 +54,8 @@ class Turn(ABC):
         """Before the first turn."""
 
     @abstractmethod
-    def take(self, learner: Any) -> Taken: ...
+    def take(self, learner: Any, reward: Reward) -> Taken:
+        """Take a turn in which mini-episodes are paid by this reward."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Its own state; writing to them and calling `restored` sets it."""
@@ -84,9 +86,8 @@ class PlayedTurn(SourceTurn):
         self.collector, self.ready = collector, ready
         self.context_size = collector.context_size
 
-    def take(self, learner: Any) -> Taken:
-        if learner.reward != self.collector.reward:
-            self.collector.pay_by(learner.reward)
+    def take(self, learner: Any, reward: Reward) -> Taken:
+        self.collector.pay_by(reward)
         if self.source.changes:
             self.collector.play_on(*self.ready(self.source.draw(self.collector.slots // self.collector.group)))
         batch = self.collector.collect(learner.policy)
@@ -103,7 +104,8 @@ class ExactTurn(SourceTurn):
         super().__init__(levels.source)
         self.levels, self.counted_as = levels, counted_as
 
-    def take(self, learner: Any) -> Taken:
+    def take(self, learner: Any, reward: Reward) -> Taken:
+        self.levels.pay_by(reward)
         return Taken(self.counted_as, 0, learner.update(self.levels.draw()))
 
 
@@ -115,20 +117,12 @@ class WorldTurn(Turn):
         divisor = optima.best_return[0] if reward.divide_by_best else torch.ones_like(optima.best_return[0])
         self.worlds = tabulate(mdp, optima)
         self.episodes = config.episodes
-        self.rules = rules_for(
-            1,
-            config,
-            divisor.tolist(),
-            lam=reward.lam,
-            gamma=reward.gamma,
-            episodes_per_meta=reward.episodes_per_meta,
-            clip=reward.clip,
-        )
+        self.rules = rules_for(1, config, reward, num_lengths=int(optima.num_lengths[0]), divisor=divisor.tolist())
 
     def begin(self, learner: Any) -> None:
         learner.begin(self.worlds, self.rules)
 
-    def take(self, learner: Any) -> Taken:
+    def take(self, learner: Any, reward: Reward) -> Taken:
         before = int(learner.state.steps[0])
         metrics = learner.update(self.episodes)
         check_finite(learner.state.logits)
@@ -136,9 +130,8 @@ class WorldTurn(Turn):
         return Taken(steps, self.episodes, metrics | {"train/mini_episode_steps": steps / self.episodes})
 
 
-def turn_of(cfg: Config, levels: data.Levels, mdp: Mdp, observe: Observation, draws: Draws) -> Turn:
+def turn_of(cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe: Observation, draws: Draws) -> Turn:
     """The turns of a run's algorithm."""
-    reward = reward_of(cfg)
     if learns_from(cfg) == "world":
         return WorldTurn(mdp, reward, cfg.algo)
     source = _source(cfg, levels, draws.generators[0])
@@ -147,22 +140,22 @@ def turn_of(cfg: Config, levels: data.Levels, mdp: Mdp, observe: Observation, dr
         exact = ExactLevels(
             source,
             cfg.policy.observation,
-            gamma=reward.gamma,
+            reward=reward,
             at_once=cfg.algo.levels_at_once,
             at_least=(mdp.height, mdp.width),
-            by_chance=mdp.any_chance,
+            features=mdp.features,
             device=mdp.device,
         )
         return ExactTurn(exact, cfg.algo.counted_as)
 
     def ready(drawn: list[Level]) -> Ready:
         size = mdp.height, mdp.width
-        compiled = compile_levels(drawn, mdp.device, at_least=size, by_chance=mdp.any_chance)
+        compiled = compile_levels(drawn, mdp.device, at_least=size, features=mdp.features)
         return compiled, solve(compiled, reward.gamma), make_observation(cfg.policy.observation, compiled)
 
-    slots, group = data.slots_and_group(cfg)
+    slots, group = slots_and_group(cfg)
     options: dict[str, Any] = {"compiled": partial(compiled, cfg)} if cfg.compile else {}
-    collector = (LockstepCollector if data.in_lockstep(cfg) else Collector)(
+    collector = (LockstepCollector if in_lockstep(cfg) else Collector)(
         mdp,
         solve(mdp, reward.gamma),
         observe,
@@ -197,16 +190,3 @@ def _source(cfg: Config, levels: data.Levels, draws: torch.Generator) -> Source:
         assert levels.split is not None  # `data.load` has seen to it
         return Stream(levels.split, draws, symmetries=cfg.levels.symmetries)
     return Source(levels.train, draws, symmetries=cfg.levels.symmetries)
-
-
-def reward_of(cfg: Config) -> Reward:
-    reward = cfg.reward
-    return Reward(
-        lam=reward.lam,
-        gamma=reward.gamma,
-        episodes_per_meta=reward.episodes_per_meta,
-        counting=reward.counting,
-        divide_by_best=reward.divide_by_best,
-        clip=reward.clip,
-        episodes_at_start=reward.episodes_at_start,
-    )

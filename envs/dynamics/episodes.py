@@ -1,4 +1,4 @@
-"""Slots of a batch that play mini-episodes side by side, as plain functions of tensors."""
+"""The stepping of a batch of slots that play mini-episodes side by side, as plain functions of tensors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from envs.dynamics.mdp import Mdp
 
 
 class Slots(NamedTuple):
-    """Where each slot of a batch stands in its mini-episode; all [B]."""
+    """The state of each slot of a batch in its mini-episode; all [B]."""
 
     level: Tensor
     start: Tensor
-    """The spot where the level starts."""
+    """The spot where the agent starts."""
     shutdown: Tensor
-    """The time left at the start of the level."""
+    """The time left at the start."""
     spot: Tensor
     taken: Tensor
     time_left: Tensor
@@ -26,35 +26,35 @@ class Slots(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What a step gave; all [B]."""
+    """The result of a step; all [B]."""
 
     coin: Tensor
     mini_done: Tensor
     length: Tensor
-    """Ticks of the mini-episode so far, this step's included: its trajectory-length where it is done."""
+    """Ticks of the mini-episode up to and including this step: its trajectory-length if it is done."""
 
 
 def begin(mdp: Mdp, level: Tensor) -> Slots:
-    """Slots at the start of a mini-episode on these levels."""
+    """Return slots at the start of a mini-episode on these levels."""
     start, shutdown = mdp.start[level], mdp.shutdown[level]
     return Slots(level, start, shutdown, start, torch.zeros_like(start), shutdown, torch.zeros_like(start))
 
 
 def play(mdp: Mdp, slots: Slots, action: Tensor, luck: Tensor | None = None) -> tuple[Slots, Played]:
-    """One step of every slot as a plain function of tensors; a mini-episode that ends starts anew."""
+    """Play one step in every slot, and start the next mini-episode where one ends."""
     arrival = mdp.advance(slots.spot, slots.taken, action, luck)
     time_left = slots.time_left - arrival.ticks + arrival.delay
     ticks = slots.ticks + arrival.ticks
     ended = time_left == 0
     # Multiplying is cheaper than torch.where for the numbers that start from 0.
-    goes_on = ~ended
+    continues = ~ended
     after = Slots(
         slots.level,
         slots.start,
         slots.shutdown,
         torch.where(ended, slots.start, arrival.spot),
-        arrival.taken * goes_on,
+        arrival.taken * continues,
         torch.where(ended, slots.shutdown, time_left),
-        ticks * goes_on,
+        ticks * continues,
     )
     return after, Played(arrival.coin, ended, ticks)

@@ -1,16 +1,16 @@
-"""The rules of the worlds, once: a level set compiled to tensors, and one step on them.
+"""The rules of the worlds: a level set compiled to tensors, and one step on them.
 
-The environment, the solver and the propagator all move through :meth:`Mdp.advance`; nothing else in
-the project knows what a wall, a coin or a button does.
+This is the only place for the rules: the environment, the solver and the propagator all move through
+:meth:`Mdp.advance`, and nothing else in the project knows what a wall, a coin or a button does.
 
-A *spot* is a cell of a level of the set, counted through: ``spot = level * cells + row * width + column``
-on maps padded to the largest of the set. ``taken`` holds one bit for each coin and button of the level,
-coins first, set once the agent has entered its cell.
+A *spot* is the number of a cell in the whole set: ``spot = level * cells + row * width + column``, on maps padded to
+the largest of the set. ``taken`` holds one bit for each coin and button of the level, coins first; a bit is set once
+the agent has entered the cell. The numbers of the objects on a cell are in *layers*: see :mod:`envs.objects`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from envs.levels import Level, LevelError
+from envs.actions import ACTIONS, NUM_ACTIONS, STEPS
+from envs.levels import Level, LevelError, features_of
+from envs.objects import LAYERS, WorldObject, redirected
 
-ACTIONS = ("up", "down", "left", "right")
-STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
-NUM_ACTIONS = len(ACTIONS)
+__all__ = ["ACTIONS", "NUM_ACTIONS", "STEPS", "Arrival", "Mdp", "compile_levels"]
 
 
 class Arrival(NamedTuple):
-    """What one action leads to; all of the shape of the action."""
+    """The result of one action; all tensors have the shape of the action."""
 
     spot: Tensor
     taken: Tensor
@@ -35,12 +35,12 @@ class Arrival(NamedTuple):
     delay: Tensor
     """Time added by the button pressed, 0 for none."""
     ticks: Tensor | int
-    """Time taken: 1, or 0 for a bump on a clock that counts moves."""
+    """Time that the action takes: 1, or 0 for a bump on a clock that counts moves."""
 
 
 @dataclass(frozen=True)
 class Mdp:
-    """A level set as tensors. S spots, B levels, 4 actions."""
+    """A level set as tensors: S spots, B levels, 4 actions."""
 
     levels: tuple[Level, ...]
     height: int
@@ -48,23 +48,40 @@ class Mdp:
     goto: Tensor
     """[S * 4] the spot that an action leads to; a bump leads to the spot itself."""
     found: Tensor
-    """[S] the bit of the coin or button of the spot, 0 where there is none."""
-    coin: Tensor
-    """[S] the value of the coin of the spot."""
-    delay: Tensor
-    """[S] the delay of the button of the spot."""
-    chance: Tensor
-    """[S] the chance with which that button works, 1 where there is none."""
+    """[S] the bit of the coin or button on the spot, 0 where there is none."""
+    layers: Mapping[str, Tensor]
+    """[S] the numbers of the objects on the spot, by the name of the layer."""
     wall: Tensor
     """[S] whether the spot is wall (or padding)."""
     start: Tensor
     """[B] the spot where the agent starts."""
     shutdown: Tensor
-    """[B] the time that is left at the start."""
+    """[B] the time left at the start."""
     free_bumps: Tensor
     """[B] whether the clock counts moves only, so that a bump takes no time."""
-    any_chance: bool
+    features: frozenset[str]
+    """The features that observations show only if a set has them (keys of `envs.objects.FEATURES`)."""
     any_free_bumps: bool
+
+    @property
+    def any_chance(self) -> bool:
+        """Return whether the result of an action can depend on luck."""
+        return "chance" in self.features
+
+    @property
+    def coin(self) -> Tensor:
+        """Return the value of the coin on each spot [S]."""
+        return self.layers["coin"]
+
+    @property
+    def delay(self) -> Tensor:
+        """Return the delay of the button on each spot [S]."""
+        return self.layers["delay"]
+
+    @property
+    def chance(self) -> Tensor:
+        """Return the chance that the button on each spot works [S], 1 where there is none."""
+        return self.layers["chance"]
 
     @property
     def num_levels(self) -> int:
@@ -76,7 +93,7 @@ class Mdp:
 
     @cached_property
     def num_objects(self) -> int:
-        """Bits of a state: coins and buttons of the level that has the most."""
+        """Return the number of bits of a state: the coins and buttons of the level that has the most."""
         return max(level.num_objects for level in self.levels)
 
     @cached_property
@@ -88,43 +105,45 @@ class Mdp:
         return self.goto.device
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Mdp:
-        """The same set on another device, or with its coin values and chances in another precision."""
+        """Return the set on another device, or with its coin values and chances in another precision."""
 
         def moved(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {name: moved(layer) for name, layer in value.items()}
             if not isinstance(value, Tensor):
                 return value
             return value.to(device, dtype if value.is_floating_point() else None)
 
-        return Mdp(**{each.name: moved(getattr(self, each.name)) for each in fields(self)})
+        return Mdp(**{field.name: moved(getattr(self, field.name)) for field in fields(self)})
 
     def level_of(self, spot: Tensor) -> Tensor:
         return torch.div(spot, self.num_cells, rounding_mode="floor")
 
     def is_fresh(self, spot: Tensor, taken: Tensor) -> Tensor:
-        """Whether the spot holds a coin or button that is still there."""
+        """Return whether the spot has a coin or button that is not taken yet."""
         return (self.found[spot] & ~taken) != 0
 
     def advance(self, spot: Tensor, taken: Tensor, action: Tensor, luck: Tensor | None = None) -> Arrival:
-        """One action from each state.
+        """Apply one action to each state.
 
-        A button works if ``luck``, a number in [0, 1), is below its chance; without luck, every button
-        works. The time that is left afterwards is the time before − ticks + delay: a button entered on
-        the last tick still saves the mini-episode, and a coin entered on the last tick counts.
+        A button works if ``luck``, a number in [0, 1), is below its chance; without luck, every button works. The time
+        left afterwards is the time before − ticks + delay: a button entered on the last tick still saves the
+        mini-episode, and a coin entered on the last tick counts.
         """
-        there = _look_up(self.goto, spot * NUM_ACTIONS + action)
-        found = _look_up(self.found, there)
-        fresh = (found & ~taken) != 0
-        delay = _look_up(self.delay, there) * fresh
+        target = _look_up(self.goto, spot * NUM_ACTIONS + action)
+        bit = _look_up(self.found, target)
+        fresh = (bit & ~taken) != 0
+        delay = _look_up(self.delay, target) * fresh
         if luck is not None:
-            delay = delay * (luck < _look_up(self.chance, there))
+            delay = delay * (luck < _look_up(self.chance, target))
         ticks: Tensor | int = 1
         if self.any_free_bumps:
-            ticks = ((there != spot) | ~self.free_bumps[self.level_of(spot)]).to(spot.dtype)
-        return Arrival(there, taken | found, _look_up(self.coin, there) * fresh, delay, ticks)
+            ticks = ((target != spot) | ~self.free_bumps[self.level_of(spot)]).to(spot.dtype)
+        return Arrival(target, taken | bit, _look_up(self.coin, target) * fresh, delay, ticks)
 
 
 def _look_up(table: Tensor, index: Tensor) -> Tensor:
-    """``table[index]``, which on CPU takes three times as long."""
+    """Return ``table[index]``, which in that form takes three times as long on a CPU."""
     return table.index_select(0, index.reshape(-1)).reshape(index.shape)
 
 
@@ -133,65 +152,61 @@ def compile_levels(
     device: torch.device | str = "cpu",
     *,
     at_least: tuple[int, int] = (1, 1),
-    by_chance: bool = False,
+    features: Collection[str] = (),
 ) -> Mdp:
-    """Compile a level set to tensors; the only loop over levels and objects is this one.
+    """Compile a level set to tensors; this is the only loop over levels and objects.
 
-    Maps are padded with wall to the largest of the set, or to ``at_least`` so many rows and columns. With ``by_chance``
-    the set counts as one with buttons that work by chance, as the larger set that it is drawn from may have some.
+    Maps are padded with wall to the largest of the set, and to ``at_least`` this many rows and columns. ``features``
+    are added to those of the levels, so that a sample of a larger set is observed like the larger set.
     """
     if not levels:
         raise LevelError("no levels; expected at least one")
     height = max(at_least[0], *(level.height for level in levels))
     width = max(at_least[1], *(level.width for level in levels))
     wall = torch.ones(len(levels), height, width, dtype=torch.bool)
-    objects: list[tuple[int, int, float, int, float]] = []
+    objects: list[tuple[int, int]] = []
+    numbers: dict[type[WorldObject], list[tuple[float, ...]]] = {}
     starts = []
     for index, level in enumerate(levels):
         wall[index, : level.height, : level.width] = torch.tensor(level.walls)
         first = index * height * width
-        for bit, coin in enumerate(level.coins):
-            objects.append((first + coin.row * width + coin.column, 1 << bit, coin.value, 0, 1.0))
-        for bit, button in enumerate(level.buttons, start=len(level.coins)):
-            objects.append((first + button.row * width + button.column, 1 << bit, 0.0, button.delay, button.chance))
+        for bit, thing in enumerate(level.objects):
+            objects.append((first + thing.row * width + thing.column, 1 << bit))
+        for thing in (*level.objects, *level.fixtures):
+            numbers.setdefault(type(thing), []).append((first + thing.row * width + thing.column, *thing.numbers))
         starts.append(first + level.start[0] * width + level.start[1])
-    spots = wall.numel()
-    where, bits, values, delays, chances = zip(*objects, strict=True)
-    found = torch.zeros(spots, dtype=torch.int64)
-    coin_value = torch.zeros(spots, dtype=torch.float64)
-    delay = torch.zeros(spots, dtype=torch.int64)
-    chance = torch.ones(spots, dtype=torch.float64)
-    at = torch.tensor(where)
-    found[at] = torch.tensor(bits)
-    coin_value[at] = torch.tensor(values, dtype=torch.float64)
-    delay[at] = torch.tensor(delays)
-    chance[at] = torch.tensor(chances, dtype=torch.float64)
+    bit_of = torch.zeros(wall.numel(), dtype=torch.int64)
+    spots, bits = zip(*objects, strict=True)
+    bit_of[torch.tensor(spots)] = torch.tensor(bits)
+    layers = {name: torch.full((wall.numel(),), layer.nothing, dtype=layer.dtype) for name, layer in LAYERS.items()}
+    for kind, rows in numbers.items():
+        spots, *columns = zip(*rows, strict=True)
+        for name, values in zip(kind.layers, columns, strict=True):
+            layers[name][torch.tensor(spots)] = torch.tensor(values, dtype=layers[name].dtype)
     start = torch.tensor(starts)
-    goto = _goto(wall)
+    goto = redirected(_goto(wall), layers)
     _check_free_to_move(levels, goto, start)
     return Mdp(
         levels=tuple(levels),
         height=height,
         width=width,
         goto=goto.reshape(-1),
-        found=found,
-        coin=coin_value,
-        delay=delay,
-        chance=chance,
+        found=bit_of,
+        layers=layers,
         wall=wall.reshape(-1),
         start=start,
         shutdown=torch.tensor([level.shutdown for level in levels]),
         free_bumps=torch.tensor([level.clock == "moves" for level in levels]),
-        any_chance=by_chance or bool((chance < 1).any()),
+        features=features_of(levels).union(features),
         any_free_bumps=any(level.clock == "moves" for level in levels),
     ).to(device)
 
 
 def _goto(wall: Tensor) -> Tensor:
-    """[S, 4] where each action leads from each spot, given the walls [B, H, W]."""
+    """Return the spot that each action leads to from each spot [S, 4], given the walls [B, H, W]."""
     num_levels, height, width = wall.shape
     spot = torch.arange(wall.numel()).reshape(wall.shape)
-    # A frame of wall around every map makes the outside of it wall.
+    # Everything outside a map is wall: put a frame of wall around it.
     framed = torch.ones(num_levels, height + 2, width + 2, dtype=torch.bool)
     framed[:, 1:-1, 1:-1] = wall
     moves = []
@@ -202,6 +217,7 @@ def _goto(wall: Tensor) -> Tensor:
 
 
 def _check_free_to_move(levels: Sequence[Level], goto: Tensor, start: Tensor) -> None:
+    """Refuse a level in which no action moves the agent from its start."""
     stuck = (goto[start] == start.unsqueeze(-1)).all(-1)
     if stuck.any():
         level = levels[int(stuck.nonzero()[0])]

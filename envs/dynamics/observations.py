@@ -1,39 +1,48 @@
-"""What a policy sees of a state. An observation is a function of (spot, taken, time left), batched.
+"""The observations of policies: batched functions of the state (spot, taken, time left).
 
-The environment and exact evaluation show a policy the same tensors, because both call these.
+The environment and exact evaluation both call these functions, so that a policy sees the same tensors in both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from envs.actions import ACTIONS
 from envs.dynamics.mdp import Mdp
-from envs.levels.symmetry import NUM_SYMMETRIES, turned_cells
+from envs.levels.symmetry import NUM_SYMMETRIES, turned_actions, turned_cells
+from envs.objects import KINDS, Plane
+from envs.objects.button import DELAY_UNIT
+
+TIME_STEPS = 16
+"""Networks can tell apart this many steps of the time left."""
+_FADING = {plane.name for kind in KINDS if kind.is_taken for plane in kind.planes}
+"""The planes of objects that are gone once they have been taken."""
 
 
 class Observation(Protocol):
+    """A function from states to what a policy sees of them."""
+
     shape: tuple[int, ...]
     """Shape of one observation."""
     see_time: bool
-    """Whether the time that is left can be told from it."""
+    """Whether the observation shows the time left."""
     scale: Tensor
-    """Broadcasts to ``shape``: what a network multiplies an observation by to bring it to about 1."""
+    """Factors that broadcast to ``shape``; networks multiply observations by them, to bring them to about 1."""
     turned: Tensor | None
-    """[8, F] which number of a flat observation stands at each place when the level is turned as
-    `symmetry.transform` does; None where turned levels do not look like turned ones: maps that are not square, or
-    the vector observation."""
+    """[8, F] permutations of flat observations: `symmetry.transform` of the level has this effect on them. None if
+    there is no such permutation: for maps that are not square, and for the vector observation."""
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
-        """[n, *shape] float observations of n states."""
+        """Return the observations of n states as floats [n, *shape]."""
         ...
 
 
 class VectorObservation:
-    """The paper's observation [x, y, c…, b…] of the one level of a set; it does not show the time.
+    """The paper's observation [x, y, c…, b…], for sets of one level; it does not show the time.
 
     x is the column, y the row, both from 0 in the top left corner; c and b are 1 while the coin or button
     is there.
@@ -42,7 +51,7 @@ class VectorObservation:
     see_time = False
     turned: Tensor | None = None
     TABLE_BITS = 12
-    """Up to so many coins and buttons every observation is computed once and looked up."""
+    """With at most this many coins and buttons, all observations are computed once and looked up."""
 
     def __init__(self, mdp: Mdp) -> None:
         if mdp.num_levels != 1:
@@ -71,89 +80,104 @@ class VectorObservation:
         return torch.cat((position, present), dim=-1).float()
 
 
-class GridObservation:
-    """Planes [P, H, W] of the map: walls, coin values, button delays, the agent, and the time left.
+def _planes(feature: str | None) -> list[Plane]:
+    """Return the planes of all kinds of objects for sets with this feature, or (None) for every set."""
+    return [plane for kind in KINDS for plane in kind.planes if plane.feature == feature]
 
-    Coins and buttons are shown while they are there; the time left fills its plane. Maps smaller than the
-    set's largest are padded with wall on the right and below. If a button of the set works by chance, a
-    sixth plane shows the chance of each button.
+
+def _further(mdp: Mdp) -> list[Plane]:
+    """Return the further planes that the features of the set add."""
+    return [plane for kind in KINDS for plane in kind.planes if plane.feature in mdp.features]
+
+
+class GridObservation:
+    """The grid observation: planes [P, H, W] of walls, coin values, button delays, the agent, and the time left.
+
+    Coins and buttons disappear once they are taken; the time left fills its plane. Maps smaller than the largest of the
+    set are padded with wall on the right and below. Features that only some sets have add further planes: if a button
+    of the set works by chance, a sixth plane shows the chance of each button.
     """
 
     see_time = True
 
     def __init__(self, mdp: Mdp) -> None:
-        self.planes = ("wall", "coin", "delay", "agent", "time") + (("chance",) if mdp.any_chance else ())
+        objects, further = _planes(None), _further(mdp)
+        first, last = ([(plane.name, plane.scale) for plane in planes] for planes in (objects, further))
+        self.planes, scales = zip(("wall", 1), *first, ("agent", 1), ("time", 1 / DELAY_UNIT), *last, strict=True)
         self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
-        self.scale = torch.tensor([1, 1 / 4, 1 / 4, 1, 1 / 8, 1][: self.shape[0]], device=mdp.device).reshape(-1, 1, 1)
-        self.turned = _turned(mdp, mdp.height, len(self.planes), 0)
+        self.scale = torch.tensor(scales, device=mdp.device).reshape(-1, 1, 1)
+        self.turned = _turned(mdp, mdp.height, self.planes, 0)
         self._cells = mdp.num_cells
+        self._agent, self._time = self.planes.index("agent"), self.planes.index("time")
         per_level = (mdp.num_levels, mdp.num_cells)
         self._found = mdp.found.reshape(per_level)
         self._wall = mdp.wall.reshape(per_level).float()
-        self._coin = mdp.coin.reshape(per_level).float()
-        self._delay = mdp.delay.reshape(per_level).float()
-        self._chance = mdp.chance.reshape(per_level).float() if mdp.any_chance else None
-        self._button = self._delay > 0
+        self._objects = [
+            (self.planes.index(plane.name), plane.name in _FADING, plane.values(mdp.layers).reshape(per_level).float())
+            for plane in (*objects, *further)
+        ]
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         level = torch.div(spot, self._cells, rounding_mode="floor")
         cell = spot - level * self._cells
         here = (self._found[level] & ~taken.unsqueeze(-1)) != 0
-        shown = torch.zeros(len(spot), len(self.planes), self._cells, device=spot.device)
-        shown[:, 0] = self._wall[level]
-        torch.mul(self._coin[level], here, out=shown[:, 1])
-        torch.mul(self._delay[level], here, out=shown[:, 2])
-        shown[:, 3].scatter_(1, cell.unsqueeze(-1), 1.0)
-        shown[:, 4] = time_left.unsqueeze(-1)
-        if self._chance is not None:
-            torch.mul(self._chance[level], here & self._button[level], out=shown[:, 5])
-        return shown.reshape(len(spot), *self.shape)
+        planes = torch.zeros(len(spot), len(self.planes), self._cells, device=spot.device)
+        planes[:, 0] = self._wall[level]
+        for index, fades, values in self._objects:
+            if fades:
+                torch.mul(values[level], here, out=planes[:, index])
+            else:
+                planes[:, index] = values[level]
+        planes[:, self._agent].scatter_(1, cell.unsqueeze(-1), 1.0)
+        planes[:, self._time] = time_left.unsqueeze(-1)
+        return planes.reshape(len(spot), *self.shape)
 
 
 class CentredObservation:
-    """The map as the agent sees it from where it stands: a window with the agent in the middle, then the time.
+    """The centred observation: a window of the map with the agent in the middle, then the time left.
 
-    The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are
-    walls, coin values as shares of the level's largest coin, and button delays (with the chance of each
-    button if any of the set works by chance); outside the map is wall. The time left follows as steps that
-    are full while time lasts: step j is min(max(time − j, 0), 1). A step in a direction looks the same
-    wherever it is taken, which an MLP would otherwise have to learn for each cell anew.
+    The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are walls, coin
+    values as shares of the level's largest coin, and button delays (and the further planes of `GridObservation`); the
+    outside of the map is wall. The time left follows as steps: step j is min(max(time − j, 0), 1). A move in a
+    direction changes the window in the same way everywhere on the map. On the grid observation an MLP has to learn this
+    for each cell separately.
     """
 
     see_time = True
-    TIME_STEPS = 16
-    DELAY_UNIT = 8
-    """Delays and times are given in units that bring them to about 1."""
 
     def __init__(self, mdp: Mdp) -> None:
         self._cells = mdp.num_cells
         self._window = _window(mdp.height, mdp.width).to(mdp.device)
         per_level = (mdp.num_levels, mdp.num_cells)
-        coin = mdp.coin.reshape(per_level)
-        # One cell more for each level: what stands outside of its map.
+        # Each level has one further cell, which stands for the outside of its map.
         self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
         self._found = _with_outside(mdp.found.reshape(per_level), 0)
-        planes = [coin / coin.max(-1, keepdim=True).values, mdp.delay.reshape(per_level) / self.DELAY_UNIT]
-        if mdp.any_chance:
-            planes.append(mdp.chance.reshape(per_level) * (planes[1] > 0))
-        self._planes = [_with_outside(plane.float(), 0.0) for plane in planes]
-        self._steps = torch.arange(self.TIME_STEPS, device=mdp.device)
-        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + self.TIME_STEPS + 1,)
-        self.turned = _turned(mdp, 2 * mdp.height - 1, 1 + len(planes), self.TIME_STEPS + 1)
+        planes = _planes(None) + _further(mdp)
+        self._planes = [
+            (
+                plane.name in _FADING,
+                _with_outside(plane.relative(plane.values(mdp.layers).reshape(per_level)).float(), 0.0),
+            )
+            for plane in planes
+        ]
+        self._steps = torch.arange(TIME_STEPS, device=mdp.device)
+        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + TIME_STEPS + 1,)
+        names = ("wall", *(plane.name for plane in planes))
+        self.turned = _turned(mdp, 2 * mdp.height - 1, names, TIME_STEPS + 1)
         self.scale = torch.ones(self.shape, device=mdp.device)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         level = torch.div(spot, self._cells, rounding_mode="floor")
-        at = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
-        here = (self._found.take(at) & ~taken.unsqueeze(-1)) != 0
+        cells = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
+        here = (self._found.take(cells) & ~taken.unsqueeze(-1)) != 0
         time = time_left.unsqueeze(-1)
-        planes = [plane.take(at) * here for plane in self._planes]
+        planes = [plane.take(cells) * here if fades else plane.take(cells) for fades, plane in self._planes]
         steps = (time - self._steps).clamp(0, 1)
-        return torch.cat((self._wall.take(at), *planes, steps, time / (2 * self.DELAY_UNIT)), dim=-1)
+        return torch.cat((self._wall.take(cells), *planes, steps, time / (2 * DELAY_UNIT)), dim=-1)
 
 
 def _window(height: int, width: int) -> Tensor:
-    """[cells, window] the cell that each place of the window shows, ``cells`` for outside the map."""
+    """Return the cell that each place of the window shows [cells, window]; ``cells`` stands for outside the map."""
     row, column = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     down, right = torch.meshgrid(torch.arange(1 - height, height), torch.arange(1 - width, width), indexing="ij")
     rows = row.reshape(-1, 1) + down.reshape(1, -1)
@@ -162,19 +186,32 @@ def _window(height: int, width: int) -> Tensor:
     return torch.where(inside, rows * width + columns, height * width)
 
 
-def _turned(mdp: Mdp, size: int, planes: int, further: int) -> Tensor | None:
-    """`Observation.turned` of square planes, followed by numbers that stay as they are."""
+def turned_planes(names: Sequence[str]) -> Tensor:
+    """Return the permutations of the planes [8, P] that belong to `symmetry.transform`."""
+
+    def source(name: str, actions: list[int]) -> str:
+        """Return the plane that has this name once the level is rotated and reflected."""
+        first, _, direction = name.rpartition(" ")
+        return f"{first} {ACTIONS[actions.index(ACTIONS.index(direction))]}" if direction in ACTIONS else name
+
+    return torch.tensor(
+        [[names.index(source(name, actions)) for name in names] for actions in turned_actions().tolist()]
+    )
+
+
+def _turned(mdp: Mdp, size: int, planes: Sequence[str], further: int) -> Tensor | None:
+    """Return `Observation.turned` for square planes that are followed by ``further`` numbers, which do not change."""
     if mdp.height != mdp.width:
         return None
     cells = turned_cells(size)
-    first = torch.arange(planes).reshape(-1, 1) * size * size
+    first = turned_planes(planes).unsqueeze(-1) * size * size
     places = (cells.unsqueeze(1) + first).flatten(1)
-    rest = torch.arange(further).expand(NUM_SYMMETRIES, -1) + planes * size * size
+    rest = torch.arange(further).expand(NUM_SYMMETRIES, -1) + len(planes) * size * size
     return torch.cat((places, rest), dim=-1).to(mdp.device)
 
 
 def _with_outside(plane: Tensor, value: float) -> Tensor:
-    """[B, cells] → [B · (cells + 1)] with one more cell for each level."""
+    """Add one cell of this value to each level: [B, cells] → [B · (cells + 1)]."""
     return torch.nn.functional.pad(plane, (0, 1), value=value).reshape(-1)
 
 
@@ -186,6 +223,7 @@ OBSERVATIONS: dict[str, Callable[[Mdp], Observation]] = {
 
 
 def make_observation(name: str, mdp: Mdp) -> Observation:
+    """Return the observation of this name for a level set."""
     if name not in OBSERVATIONS:
         raise ValueError(f"no observation '{name}'; expected one of {', '.join(OBSERVATIONS)}")
     return OBSERVATIONS[name](mdp)

@@ -1,9 +1,8 @@
-"""Every state of a level set that can be reached, layer by layer: layer t holds the states after t ticks.
+"""The reachable states of a level set, layer by layer: layer t holds the states after t ticks.
 
-Solver and propagator walk these layers forward. States that are reached in several ways are merged, so
-the cost grows with the number of states, not of trajectories. Within a layer the states in which time is
-left come first; behind them stands one *end* for each level that can end at this tick, so an end's layer
-is its trajectory-length.
+The solver and the propagator walk these layers forward. States that are reached in several ways are merged, so the cost
+grows with the number of states, not of trajectories. Within a layer the states with time left come first. They are
+followed by one *end* for each level that can end at this tick, so the layer of an end is its trajectory-length.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
 from envs.levels import LevelError
 
 MAX_STATES = 200_000_000
-"""States of one level set at most; a larger one is refused with its size so far."""
+"""The limit of states of one level set; a larger set is refused, and the message gives its size so far."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """The n states that have time left after ``tick`` ticks, and where their actions lead.
+    """The n states with time left after ``tick`` ticks, and the results of their actions.
 
-    J is the number of outcomes of an action: 2 where a button of the set works by chance, else 1.
+    J is the number of outcomes of an action: 2 if a button of the set works by chance, else 1.
     """
 
     tick: int
@@ -36,17 +35,17 @@ class Layer:
     time_left: Tensor
     """[n]"""
     target: Tensor
-    """[n, 4, J] index into the next layer, whose ends come behind its states."""
+    """[n, 4, J] index into the next layer, whose ends come after its states."""
     chance: Tensor | None
-    """[n, 4, J] probability of the outcome given the action; None where J is 1."""
+    """[n, 4, J] probability of the outcome given the action; None if J is 1."""
     moving: Tensor | None
-    """[n, 4] False for a bump that takes no time and so leads nowhere; None where there is none."""
+    """[n, 4] False for a bump that takes no time and so leads nowhere; None if there is none."""
     coin: Tensor
     """[n, 4] value of the coin collected."""
     next_states: int
-    """States of the next layer that have time left."""
+    """Number of states with time left in the next layer."""
     next_ends: Tensor
-    """[e] levels that can end at the next tick, in the order of their ends."""
+    """[e] levels that can end at the next tick, in the order of the ends."""
 
     @property
     def next_size(self) -> int:
@@ -69,8 +68,8 @@ def walk(mdp: Mdp, levels: range | None = None) -> Iterator[Layer]:
                 "fewer coins and buttons for exact work"
             )
         arrival, then_left, chance, moving = _outcomes(mdp, spot, taken, time_left)
-        first_of_each, target, states = _merge(mdp, arrival, then_left, levels)
-        next_spot = arrival.spot.reshape(-1)[first_of_each]
+        representative, target, states = _merge(mdp, arrival, then_left, levels)
+        next_spot = arrival.spot.reshape(-1)[representative]
         yield Layer(
             tick=tick,
             spot=spot,
@@ -84,23 +83,23 @@ def walk(mdp: Mdp, levels: range | None = None) -> Iterator[Layer]:
             next_ends=mdp.level_of(next_spot[states:]),
         )
         spot = next_spot[:states]
-        taken = arrival.taken.reshape(-1)[first_of_each[:states]]
-        time_left = then_left.reshape(-1)[first_of_each[:states]]
+        taken = arrival.taken.reshape(-1)[representative[:states]]
+        time_left = then_left.reshape(-1)[representative[:states]]
         tick += 1
 
 
 def _outcomes(
     mdp: Mdp, spot: Tensor, taken: Tensor, time_left: Tensor
 ) -> tuple[Arrival, Tensor, Tensor | None, Tensor | None]:
-    """Where each action leads: arrivals and the time left there [n, 4, J], their chance, and which bumps are free."""
+    """Return the arrivals of each action, the time left [n, 4, J], the chance of each, and which actions take time."""
     outcomes = 2 if mdp.any_chance else 1
     shape = (len(spot), NUM_ACTIONS, outcomes)
     action = torch.arange(NUM_ACTIONS, device=mdp.device)
     moving = None
     if mdp.any_free_bumps:
-        there = mdp.goto.reshape(-1, NUM_ACTIONS)[spot]
-        moving = (there != spot.unsqueeze(-1)) | ~mdp.free_bumps[mdp.level_of(spot)].unsqueeze(-1)
-        # A free bump is no way to the next tick: it stands in for a move, with no probability of its own.
+        goto = mdp.goto.reshape(-1, NUM_ACTIONS)[spot]
+        moving = (goto != spot.unsqueeze(-1)) | ~mdp.free_bumps[mdp.level_of(spot)].unsqueeze(-1)
+        # A free bump does not lead to the next tick. Its entries repeat those of a move and get no probability.
         action = torch.where(moving, action, moving.int().argmax(-1, keepdim=True)).unsqueeze(-1).expand(shape)
     else:
         action = action.unsqueeze(-1).expand(shape)
@@ -113,7 +112,7 @@ def _outcomes(
     if outcomes > 1:
         works_with = torch.where(mdp.is_fresh(arrival.spot[..., 0], taken[..., 0]), mdp.chance[arrival.spot[..., 0]], 1)
         chance = torch.stack((works_with, 1 - works_with), dim=-1)
-        # Where nothing depends on chance the second outcome is the first again, with probability 0.
+        # Where nothing depends on chance, the second outcome repeats the first with probability 0.
         certain = (works_with == 1).unsqueeze(-1)
         time_left = torch.where(certain, time_left[..., :1], time_left)
     return arrival, time_left, chance, moving
@@ -122,11 +121,11 @@ def _outcomes(
 def _merge(mdp: Mdp, arrival: Arrival, time_left: Tensor, levels: range) -> tuple[Tensor, Tensor, int]:
     """Merge arrivals at the same state.
 
-    Returns, for each state of the next layer (those with time left, then the ends), one arrival that
-    leads to it; for each arrival the state's index; and the number of states with time left.
+    Return one arrival for each state of the next layer (those with time left, then the ends), the index of the state
+    for each arrival, and the number of states with time left.
     """
     bits = mdp.num_objects
-    # Without chance the time left follows from the tick and the buttons pressed: the key needs no time.
+    # Without chance, the tick and the buttons pressed determine the time left, so the key needs no time.
     times = mdp.max_time + 1 if mdp.any_chance else 1
     ended = time_left == 0
     key = (arrival.spot - levels.start * mdp.num_cells) * times
@@ -141,25 +140,26 @@ def _merge(mdp: Mdp, arrival: Arrival, time_left: Tensor, levels: range) -> tupl
         )
     key = torch.where(ended, first_end + mdp.level_of(arrival.spot) - levels.start, key)
     unique, target = _unique(key.reshape(-1), first_end + len(levels))
-    first_of_each = torch.empty_like(unique).scatter_(0, target, torch.arange(len(target), device=mdp.device))
+    representative = torch.empty_like(unique).scatter_(0, target, torch.arange(len(target), device=mdp.device))
     states = int(torch.searchsorted(unique, first_end))
-    return first_of_each, target.reshape(key.shape), states
+    return representative, target.reshape(key.shape), states
 
 
 def _unique(key: Tensor, space: int) -> tuple[Tensor, Tensor]:
-    """Sorted distinct keys and the index of each key among them; keys lie in [0, space)."""
+    """Return the sorted distinct keys and the index of each key among them; keys lie in [0, space)."""
     if space > 16 * len(key):
         return torch.unique(key, return_inverse=True)
-    seen = torch.zeros(space, dtype=torch.bool, device=key.device)
-    seen[key] = True
-    index = seen.cumsum(0) - 1
-    return seen.nonzero().squeeze(-1), index[key]
+    used = torch.zeros(space, dtype=torch.bool, device=key.device)
+    used[key] = True
+    index = used.cumsum(0) - 1
+    return used.nonzero().squeeze(-1), index[key]
 
 
 class Ends:
-    """The ends met on a walk, arranged level by level in the order of their length.
+    """The ends of a walk, arranged level by level in the order of their length.
 
-    ``met`` gives levels that can end, counted from the first one walked on, and the length of these ends.
+    ``met`` yields, layer by layer, the levels that can end (counted from the first level of the walk) and the length of
+    these ends.
     """
 
     def __init__(self, met: Iterable[tuple[Tensor, int]], num_levels: int) -> None:
@@ -176,5 +176,8 @@ class Ends:
         self.lengths = self.table(length)
 
     def table(self, values: Tensor) -> Tensor:
-        """[B, K] one value an end, in its level's row and its length's column; 0 where there is none."""
+        """Return a table [B, K] with the value of each end in the row of its level and the column of its length.
+
+        Places without an end are 0.
+        """
         return values.new_zeros(self._shape).index_put(self._place, values)

@@ -1,9 +1,9 @@
-"""What a policy does, exactly: the probability of every trajectory-length and the coins collected in each.
+"""Exact propagation of a policy: the probability of every trajectory-length and the coins collected in each.
 
-A level set is unrolled once into its reachable states; then, for any action probabilities on them, two
-numbers flow forward through the layers: the probability of being in a state, and that probability times
-the discounted coins collected on the way. Where they arrive at an end they are what the metrics need. All
-levels go at once, and everything is differentiable in the probabilities.
+A level set is unrolled once into its reachable states. Then, for any action probabilities on these states, two numbers
+flow forward through the layers: the probability of being in a state, and that probability times the discounted coins
+collected on the way. Their values at the ends are what the metrics need. All levels are computed together, and the
+results are differentiable in the probabilities.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from envs.exact.solver import check_gamma
 
 @dataclass(frozen=True)
 class States:
-    """N states that a policy can be asked about."""
+    """N states at which a policy can be evaluated."""
 
     spot: Tensor
     taken: Tensor
@@ -37,7 +37,7 @@ class States:
 
 @dataclass(frozen=True)
 class Lengths:
-    """What a policy does in each level; columns are the lengths of `Reachable.lengths`."""
+    """The trajectory-lengths and coins of a policy in each level; columns are the lengths of `Reachable.lengths`."""
 
     probability: Tensor
     """[B, K] P(L = l)."""
@@ -47,8 +47,10 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """How likely a policy is to come to the ends of a length, and what it has then: linear, so that the mean over
-    policies that are chosen among at random is that of the mixture."""
+    """The probability that a policy reaches each end, and its coins there times that probability.
+
+    Both are linear: if one of several policies is chosen at random, the mean over the policies is that of the mixture.
+    """
 
     probability: Tensor
     """[B, K] P(L = l)."""
@@ -56,19 +58,20 @@ class Arrivals:
     """[B, K] P(L = l) · E[C | L = l]."""
 
     def lengths(self) -> Lengths:
+        """Return the lengths and the mean coins given each length."""
         possible = self.probability > 0
         coins = torch.where(possible, self.coins, 0) / torch.where(possible, self.probability, 1)
         return Lengths(self.probability, coins)
 
 
-def mixture(found: Sequence[Arrivals]) -> Arrivals:
-    """Of these, all equally likely."""
-    probability = torch.stack([each.probability for each in found]).mean(0)
-    return Arrivals(probability, torch.stack([each.coins for each in found]).mean(0))
+def mixture(policies: Sequence[Arrivals]) -> Arrivals:
+    """Return the arrivals of a policy that is chosen among these with equal probability."""
+    probability = torch.stack([policy.probability for policy in policies]).mean(0)
+    return Arrivals(probability, torch.stack([policy.coins for policy in policies]).mean(0))
 
 
 class _Flow(NamedTuple):
-    """What happens in one layer."""
+    """The probabilities of one layer."""
 
     layer: Layer
     arrived: Tensor
@@ -76,15 +79,15 @@ class _Flow(NamedTuple):
     chosen: Tensor
     """[n, 4] the probability of each action there, given that it takes time."""
     along: Tensor
-    """[n, 4] the two multiplied: what leaves along each action."""
+    """[n, 4] the product of the two: the probability of leaving along each action."""
     arriving: Tensor
-    """[next_size] what comes of it to the states and ends of the next layer."""
+    """[next_size] the probability of being in each state or end of the next layer."""
 
 
 class Reachable:
-    """The reachable states of a level set, or of some levels of it, unrolled: what exact evaluation runs on.
+    """The reachable states of a level set, or of some levels of it, unrolled for exact evaluation.
 
-    ``states`` are all of them, layer by layer. :meth:`distinct` gives those that a policy can tell apart.
+    ``states`` holds all of them, layer by layer. :meth:`distinct` returns those that a policy can tell apart.
     """
 
     def __init__(self, mdp: Mdp, levels: range | None = None) -> None:
@@ -95,7 +98,7 @@ class Reachable:
         self.lengths = self._ends.lengths
         """[B, K] trajectory-lengths, shortest first, padded with 0."""
         self.num_lengths = self._ends.num_lengths
-        """[B]"""
+        """[B] k"""
         self.states = States(
             torch.cat([layer.spot for layer in self.layers]),
             torch.cat([layer.taken for layer in self.layers]),
@@ -106,10 +109,10 @@ class Reachable:
         return len(self.states)
 
     def distinct(self, *, see_time: bool) -> tuple[States, Tensor]:
-        """The states that a policy tells apart, and for each reachable state its index among them.
+        """Return the states that a policy can tell apart, and the index of each reachable state among them.
 
-        Without the time (the paper's observation) a state is what stands on the map: the agent, the
-        coins and buttons left.
+        Without the time (the paper's observation) states with the same map are equal: the agent, and the coins and
+        buttons left.
         """
         if see_time and not self.mdp.any_chance:
             return self.states, torch.arange(len(self), device=self.mdp.device)
@@ -117,19 +120,19 @@ class Reachable:
         if see_time:
             key = key * (self.mdp.max_time + 1) + self.states.time_left
         unique, index = torch.unique((key << self.mdp.num_objects) | self.states.taken, return_inverse=True)
-        one_of_each = torch.empty_like(unique).scatter_(0, index, torch.arange(len(index), device=index.device))
-        return self.states[one_of_each], index
+        representative = torch.empty_like(unique).scatter_(0, index, torch.arange(len(index), device=index.device))
+        return self.states[representative], index
 
     def propagate(self, probabilities: Tensor, gamma: float = 1.0) -> Lengths:
-        """Exact lengths and coins of the policy with these action probabilities [N, 4] in ``states``.
+        """Return the exact lengths and coins of the policy with these action probabilities [N, 4] in ``states``.
 
-        On a clock that counts moves, bumps are free, so what counts is the choice among the moves. A
-        policy that only bumps never ends: what it does so with is missing from P(L = l).
+        On a clock that counts moves bumps are free, so only the choice among the moves matters. A policy that only
+        bumps in some state never ends from there: that probability is missing from P(L = l).
         """
         return self.arrivals(probabilities, gamma).lengths()
 
     def arrivals(self, probabilities: Tensor, gamma: float = 1.0) -> Arrivals:
-        """As `propagate`, without the division by P(L = l), whose derivatives have no bound."""
+        """Return the result of `propagate` without the division by P(L = l), whose derivatives have no bound."""
         check_gamma(gamma)
         gathered = probabilities.new_zeros(self.num_levels)
         ends: list[Tensor] = []
@@ -143,41 +146,42 @@ class Reachable:
         return Arrivals(self._ends.table(torch.cat(ends)), self._ends.table(torch.cat(end_coins)))
 
     def visits(self, probabilities: Tensor) -> Tensor:
-        """[N] the probability that a mini-episode comes to each of ``states``, for [N, 4] as in `propagate`."""
+        """Return the probability [N] that a mini-episode reaches each of ``states``, for [N, 4] as in `propagate`."""
         return torch.cat([arrived for _, arrived, *_ in self._flow_of(probabilities)])
 
     @torch.no_grad()
     def explore(self, policy: Callable[[States], Tensor], rarely: float = 0.0) -> tuple[Tensor, Tensor]:
-        """Where a policy comes to with more than this probability: [V] indices into ``states``, and [V, 4] its logits.
+        """Return the states that a policy reaches with a probability above ``rarely``, and its logits there.
 
-        It is asked in these states alone; what it does elsewhere is taken to be uniform.
+        The states are indices into ``states`` [V], the logits are [V, 4]. The policy is evaluated in these states
+        alone; elsewhere its actions are assumed to be uniform.
         """
-        visited, asked = [], []
+        visited, logits_of = [], []
 
         def act(first: int, arrived: Tensor) -> Tensor:
-            there = (arrived > rarely).nonzero().squeeze(-1)
-            logits = policy(self.states[first + there])
-            visited.append(first + there)
-            asked.append(logits)
+            likely = (arrived > rarely).nonzero().squeeze(-1)
+            logits = policy(self.states[first + likely])
+            visited.append(first + likely)
+            logits_of.append(logits)
             uniform = logits.new_full((len(arrived), logits.shape[-1]), 1 / logits.shape[-1])
-            return uniform.index_put((there,), logits.softmax(-1))
+            return uniform.index_put((likely,), logits.softmax(-1))
 
         for _ in self._flow(torch.ones(self.num_levels, device=self.mdp.device), act):
             pass
-        return torch.cat(visited), torch.cat(asked)
+        return torch.cat(visited), torch.cat(logits_of)
 
     def _flow_of(self, probabilities: Tensor) -> Iterator[_Flow]:
-        """The flow of a policy with these action probabilities [N, 4]."""
+        """Yield the flow of a policy with these action probabilities [N, 4]."""
         if probabilities.shape != (len(self), 4):
             raise ValueError(f"probabilities of shape {tuple(probabilities.shape)}; expected ({len(self)}, 4)")
         start = probabilities.new_ones(self.num_levels)
         return self._flow(start, lambda first, arrived: probabilities[first : first + len(arrived)])
 
     def _flow(self, arrived: Tensor, act: Callable[[int, Tensor], Tensor]) -> Iterator[_Flow]:
-        """The probability on its way forward, layer by layer.
+        """Yield the flow of probability, layer by layer.
 
-        ``act`` is given the first state of a layer and the probability of being in each of its n states, and returns
-        the action probabilities there [n, 4].
+        ``act`` gets the index of the first state of a layer and the probability of being in each of its n states. It
+        returns the action probabilities in these states [n, 4].
         """
         first = 0
         for layer in self.layers:
@@ -196,29 +200,30 @@ class Reachable:
         see_time: bool = True,
         states_at_once: int = 65_536,
     ) -> Lengths:
-        """Exact lengths and coins of a policy: a function from states to action probabilities [n, 4]."""
+        """Return the exact lengths and coins of a policy, a function from states to action probabilities [n, 4]."""
         states, index = self.distinct(see_time=see_time)
-        parts = [policy(states[at : at + states_at_once]) for at in range(0, len(states), states_at_once)]
+        parts = [policy(states[first : first + states_at_once]) for first in range(0, len(states), states_at_once)]
         return self.propagate(torch.cat(parts)[index], gamma)
 
 
 def uniform_policy(states: States) -> Tensor:
-    """Every action with probability 1/4."""
+    """Return probability 1/4 for every action."""
     return torch.full((len(states), 4), 0.25, dtype=torch.float64, device=states.spot.device)
 
 
 def _among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
+    """Return the probability of each action given that it takes time."""
     if moving is None:
         return probabilities
     moves = torch.where(moving, probabilities, 0)
     total = moves.sum(-1, keepdim=True)
-    # Where no bump is free the probabilities stay as they are, whatever they sum to.
+    # Where no bump is free the probabilities stay as they are, even if their sum is not 1.
     total = torch.where(moving.all(-1, keepdim=True) | (total == 0), 1, total)
     return moves / total
 
 
 def _arrive(layer: Layer, flow: Tensor) -> Tensor:
-    """Add up what flows [n, 4] along each action into the states and ends of the next layer."""
+    """Sum the flow along each action [n, 4] into the states and ends of the next layer."""
     if layer.chance is not None:
         flow = flow.unsqueeze(-1) * layer.chance.to(flow.dtype)
     return flow.new_zeros(layer.next_size).index_add(0, layer.target.reshape(-1), flow.reshape(-1))

@@ -1,7 +1,7 @@
-"""The trajectory-lengths of a level and the best that can be collected in each: the paper's k and m.
+"""The trajectory-lengths of a level and the best return of each: the paper's k and m(l).
 
-Exact, by dynamic programming over the reachable states of the whole level set. Going forward, the largest
-discounted total with which a state can be reached is all that has to be known of the way to it.
+They are computed exactly, by dynamic programming over the reachable states of the whole level set. Of all ways to a
+state only one number matters: the largest discounted total with which the state can be reached.
 """
 
 from __future__ import annotations
@@ -19,31 +19,30 @@ from envs.levels import LevelError
 
 LEVELS_AT_ONCE = 1024
 STATES_AT_ONCE = 1 << 19
-"""States of one tick: more are held only where a single level has more."""
+"""The limit of states of one tick in memory; only a single level with more exceeds it."""
 
 
 @dataclass(frozen=True)
 class Optima:
-    """What can be had in each level. Columns are its lengths, shortest first, padded with 0."""
+    """The lengths and best returns of each level. Columns are its lengths, shortest first, padded with 0."""
 
     gamma: float
     lengths: Tensor
     """[B, K] trajectory-lengths that can be reached."""
     num_lengths: Tensor
-    """[B] k, how many there are."""
+    """[B] k, the number of lengths."""
     best_return: Tensor
     """[B, K] m(l), the largest γ-discounted total of coins of a trajectory of that length."""
 
 
 def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False) -> Optima:
-    """Lengths and optima of every level of a set, for a discount γ in (0, 1].
+    """Return the lengths and best returns of every level of a set, for a discount γ in (0, 1].
 
-    A level in which no coin can be reached is refused, unless ``allow_barren``.
+    Refuse a level in which no coin can be reached, unless ``allow_barren``.
 
-    m(l) is the largest total of any trajectory that has length l with positive probability. That is the
-    paper's maximum of E[C | L = l] over policies, also where buttons work by chance: a policy that plays
-    the actions of that trajectory come what may collects the same coins at the same ticks, and how the
-    buttons turn out decides only how long it goes on.
+    m(l) is the largest total of any trajectory that has length l with positive probability. That is the paper's maximum
+    of E[C | L = l] over policies, even if buttons work by chance: a policy that plays the actions of this trajectory
+    regardless of luck collects the same coins at the same ticks, and luck decides only when its mini-episode ends.
     """
     check_gamma(gamma)
     ends: list[tuple[Tensor, int]] = []
@@ -51,35 +50,36 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False) -> Optima
     for levels in _parts(mdp):
         for layer, best in _best_totals(mdp, gamma, levels):
             ends.append((layer.next_ends, layer.tick + 1))
-            # A copy, so that the totals of the layer's states need not be kept with them.
+            # A copy, so that the totals of the layer's states can be freed.
             totals.append(best[layer.next_states :].clone())
-    found = Ends(ends, mdp.num_levels)
-    optima = Optima(gamma, found.lengths, found.num_lengths, found.table(torch.cat(totals)))
+    table = Ends(ends, mdp.num_levels)
+    optima = Optima(gamma, table.lengths, table.num_lengths, table.table(torch.cat(totals)))
     if not allow_barren:
         _check_coins(mdp, optima)
     return optima
 
 
 def check_gamma(gamma: float) -> None:
+    """Refuse a discount outside (0, 1]."""
     if not 0 < gamma <= 1:
         raise ValueError(f"gamma {gamma}; expected a discount above 0, at most 1")
 
 
 def _parts(mdp: Mdp) -> list[range]:
-    """Levels that are searched at once."""
-    most = mdp.num_cells << mdp.num_objects
+    """Split the levels of a set into ranges that are searched together."""
+    bound = mdp.num_cells << mdp.num_objects
     if mdp.any_chance:  # each button can have worked or not
-        most <<= max(len(level.buttons) for level in mdp.levels)
-    at_once = min(LEVELS_AT_ONCE, STATES_AT_ONCE // most)
+        bound <<= max(len(level.buttons) for level in mdp.levels)
+    at_once = min(LEVELS_AT_ONCE, STATES_AT_ONCE // bound)
     if at_once >= LEVELS_AT_ONCE // 16:
-        return [range(at, min(at + at_once, mdp.num_levels)) for at in range(0, mdp.num_levels, at_once)]
+        return [range(first, min(first + at_once, mdp.num_levels)) for first in range(0, mdp.num_levels, at_once)]
     sizes = estimate_size(mdp)
     check_searchable(mdp, sizes.states)
     return parts(mdp, sizes.width, STATES_AT_ONCE, LEVELS_AT_ONCE)
 
 
 def check_searchable(mdp: Mdp, states: Tensor) -> None:
-    """Refuse levels with more states [B] than can be gone through to find m(l)."""
+    """Refuse levels with more states [B] than the search for m(l) can visit."""
     index = int(states.argmax())
     if states[index] > MAX_STATES:
         raise LevelError(
@@ -90,7 +90,7 @@ def check_searchable(mdp: Mdp, states: Tensor) -> None:
 
 
 def _best_totals(mdp: Mdp, gamma: float, levels: range | None = None) -> Iterator[tuple[Layer, Tensor]]:
-    """Each layer with the best total at each state and end of the layer after it."""
+    """Yield each layer with the best total at each state and end of the next layer."""
     best = torch.zeros(mdp.num_levels if levels is None else len(levels), dtype=torch.float64, device=mdp.device)
     for layer in walk(mdp, levels):
         total = (best.unsqueeze(-1) + gamma**layer.tick * layer.coin).unsqueeze(-1).expand(layer.target.shape)
@@ -101,6 +101,7 @@ def _best_totals(mdp: Mdp, gamma: float, levels: range | None = None) -> Iterato
 
 
 def _check_coins(mdp: Mdp, optima: Optima) -> None:
+    """Refuse a level in which no coin can be reached."""
     barren = (optima.best_return == 0).all(-1)
     if barren.any():
         index = int(barren.nonzero()[0])
@@ -111,9 +112,9 @@ def _check_coins(mdp: Mdp, optima: Optima) -> None:
 
 
 def optimal_route(mdp: Mdp, index: int, length: int, gamma: float = 1.0) -> list[tuple[int, int]]:
-    """One best way to spend a trajectory of that length in level ``index``: (row, column) after each tick.
+    """Return one best trajectory of this length in level ``index``: the (row, column) after each tick.
 
-    The start comes first. Where a button works by chance, the route is the lucky one.
+    The start comes first. If a button works by chance, the route may need luck.
     """
     check_gamma(gamma)
     steps = list(_best_totals(mdp, gamma, range(index, index + 1)))
@@ -126,15 +127,15 @@ def optimal_route(mdp: Mdp, index: int, length: int, gamma: float = 1.0) -> list
         total = before[layer.tick][: len(layer.spot), None] + gamma**layer.tick * layer.coin
         achieves = (layer.target == goal) & (total == best[goal]).unsqueeze(-1)
         state, action, _ = achieves.nonzero()[0].tolist()
-        route.append(int(_there(mdp, layer, state, action)))
+        route.append(int(_target_spot(mdp, layer, state, action)))
         goal = state
     route.append(int(mdp.start[index]))
     return [divmod(spot - index * mdp.num_cells, mdp.width) for spot in reversed(route)]
 
 
-def _there(mdp: Mdp, layer: Layer, state: int, action: int) -> Tensor:
-    """The spot the action leads to; a free bump stands in for the first move (see `walk`)."""
-    ways = mdp.goto.reshape(-1, NUM_ACTIONS)[layer.spot[state]]
+def _target_spot(mdp: Mdp, layer: Layer, state: int, action: int) -> Tensor:
+    """Return the spot that the action leads to; a free bump repeats the first move (see `walk`)."""
+    targets = mdp.goto.reshape(-1, NUM_ACTIONS)[layer.spot[state]]
     if layer.moving is not None and not layer.moving[state, action]:
-        return ways[layer.moving[state].int().argmax()]
-    return ways[action]
+        return targets[layer.moving[state].int().argmax()]
+    return targets[action]

@@ -1,4 +1,4 @@
-"""What levels are drawn from: ranges, weights and filters, checked as a whole before anything is drawn."""
+"""The configuration of the generator: ranges, weights and filters, which are checked before anything is sampled."""
 
 from __future__ import annotations
 
@@ -8,68 +8,67 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from envs.levels import CLOCKS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
+from envs.objects import KINDS, Button, Coin
+from envs.objects.button import MAX_BUTTONS, PER_CENT
 
-MAX_BUTTONS = 3
-PER_CENT = 100
-"""Chances of buttons are whole hundredths, so that levels can be read."""
 WALL_SHAPES = ("scattered", "lines", "blocks", "mixed")
-DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "shutdown", "delay")
+DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "doors", "shutdown", "delay")
 THINNED = ("distance", "spare")
-"""What can be given weights: drawn numbers, and filters."""
+"""The names that can have weights: `DRAWN` numbers are sampled, `THINNED` ones are filters."""
 
 Range = tuple[int, int]
-"""Lowest and highest, both included; where a range is asked for, one number stands for itself alone."""
+"""The lowest and the highest number, both included; a single number is accepted as a range of one."""
 RealRange = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class GeneratorConfig:
-    """How drafts are drawn, and which of them are levels.
+    """The distribution of drafts, and the filters that drafts must pass to become levels.
 
-    Every number is drawn uniformly from its range, or with its weights, one independent of the other. The agent,
-    the buttons and the coins take distinct cells, each choice of cells as likely as any other; the walls take
-    cells that are left. Values, delays and chances are drawn for each coin and each button alone.
+    Every number is sampled independently, uniformly from its range or with its weights. The agent, the buttons and the
+    coins take distinct cells, and all choices of cells are equally likely; the walls take cells that are left. Values,
+    delays and chances are sampled for each coin and button separately.
     """
 
     height: Range = (5, 5)
     width: Range = (5, 5)
     walls: Range = (0, 10)
     wall_share: RealRange | None = None
-    """Instead of ``walls``: the share of the map's cells that are wall, the number of them rounded down."""
+    """The share of the map's cells that are wall, instead of ``walls``; their number is rounded down."""
     wall_shape: str = "scattered"
-    """``scattered``: each choice of cells as likely as any other. ``lines`` and ``blocks``: straight lines, lying
-    or standing, or rectangles are put anywhere on the map, one on the other as it may be, until there are walls
-    enough; the last of them is cut short, and where an object is they have a gap. ``mixed``: each draft is one
-    of the three."""
+    """``scattered``: all choices of cells are equally likely. ``lines`` and ``blocks``: horizontal and vertical lines,
+    or rectangles, are put anywhere on the map until there are enough walls. They may overlap, they have gaps where
+    objects are, and the last of them is cut short. ``mixed``: each draft has one of the three shapes."""
     wall_length: Range = (2, 4)
-    """Of lines, and of the sides of blocks; no longer than the map."""
+    """The length of lines and of the sides of blocks; at most that of the map."""
     coins: Range = (1, 4)
     coin_values: Range = (1, 7)
     buttons: Range = (1, 1)
     chance: RealRange = (1.0, 1.0)
-    """With which a button works, in whole hundredths."""
+    """The chance that a button works, in whole hundredths."""
+    doors: Range = (0, 0)
+    """The number of one-way doors, each with its own direction, on cells without another object."""
     shutdown: Range = (1, 7)
     delay: Range = (1, 8)
     clock: str = "steps"
 
     lengths: Range = (2, 2)
-    """Filter: trajectory-lengths that a level has, k."""
+    """Filter: k, the number of trajectory-lengths of a level."""
     coin_in_every_length: bool = True
-    """Filter: whether each of the lengths must have a coin that can be reached; else one coin in one of them is
-    enough."""
+    """Filter: whether a coin must be reachable in each of the lengths; otherwise a coin in one of them is enough."""
     ratio: RealRange | None = None
     """Filter: m(longest) / m(shortest)."""
     distance: Range | None = None
-    """Filter: moves to the nearest button, 0 where none can be reached in time."""
+    """Filter: moves to the nearest button, 0 if none can be reached in time."""
     spare: Range | None = None
-    """Filter: ticks that are left before shutdown when the nearest button is reached as soon as can be."""
+    """Filter: ticks left before shutdown after the shortest way to the nearest button."""
     slack: Range | None = None
-    """Filter: for each of the lengths, the ticks left over when its best total is collected, and the buttons pressed
-    that make the length, as soon as can be."""
+    """Filter: for each of the lengths, the ticks left over after the shortest trajectory that collects its best total
+    and presses the buttons that make the length."""
 
     weights: Mapping[str, tuple[float, ...]] | None = field(default=None, hash=False)
-    """For a range named here, one weight for each of its whole numbers. A number is drawn as often as its weight
-    says. Of the filters, `distance` and `spare` can have weights: a draft passes with a chance in proportion."""
+    """For each range named here, one weight for each of its whole numbers. Numbers are sampled in proportion to their
+    weights. The filters `distance` and `spare` can have weights, too: a draft passes with a chance in proportion."""
 
     def __post_init__(self) -> None:
         self._make_pairs()
@@ -82,6 +81,7 @@ class GeneratorConfig:
         self._check("coins", 1, MAX_OBJECTS - self.buttons[1])
         self._check("coin_values", 1, 1_000_000)
         self._check("chance", 0.01, 1.0)
+        self._check("doors", 0, self.map_cells)
         self._check("shutdown", 1, MAX_TIME - self.buttons[1])
         self._check("delay", 1, (MAX_TIME - self.shutdown[1]) // max(1, self.buttons[1]))
         self._check("lengths", 1, 2 ** self.buttons[1])
@@ -107,37 +107,38 @@ class GeneratorConfig:
 
     @property
     def map_cells(self) -> int:
-        """Of the largest map."""
+        """Return the number of cells of the largest map."""
         return self.height[1] * self.width[1]
 
     def most_walls(self, cells: int) -> int:
-        """On a map of so many cells."""
+        """Return the largest number of walls on a map with this number of cells."""
         return self.walls[1] if self.wall_share is None else int(self.wall_share[1] * cells)
 
     def weights_of(self, name: str) -> tuple[float, ...] | None:
+        """Return the weights of a range, None if it has none."""
         return None if self.weights is None else self.weights.get(name)
 
     def to_record(self) -> dict[str, Any]:
-        """All values, as JSON has them; ``GeneratorConfig(**record)`` reads them back."""
+        """Return all values as a JSON object; ``GeneratorConfig(**record)`` reads them back."""
         return asdict(self)
 
     def _make_pairs(self) -> None:
-        """Lists and single numbers, as yaml and JSON have them, as pairs."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name == "weights" and value is not None:
+        """Convert the lists and single numbers of yaml and JSON to pairs."""
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name == "weights" and value is not None:
                 value = {name: tuple(weights) for name, weights in value.items()}
-            elif "Range" in str(each.type) and not (value is None and "None" in str(each.type)):
+            elif "Range" in str(entry.type) and not (value is None and "None" in str(entry.type)):
                 value = tuple(value) if isinstance(value, list | tuple) else (value, value)
-            object.__setattr__(self, each.name, value)
+            object.__setattr__(self, entry.name, value)
 
     def _check(self, name: str, least: float, most: float) -> None:
         values = getattr(self, name)
         if values is None:
             return
         kinds, what = ((int,), "whole numbers") if type(least) is int else ((int, float), "numbers")
-        good = len(values) == 2 and all(type(value) in kinds for value in values)
-        if not good or not least <= values[0] <= values[1] <= most or values[1] == math.inf:
+        is_pair = len(values) == 2 and all(type(value) in kinds for value in values)
+        if not is_pair or not least <= values[0] <= values[1] <= most or values[1] == math.inf:
             limits = f"{what} from {least} to {most}" if most < math.inf else f"finite {what} from {least}"
             raise LevelError(
                 f"generator: {name} from {' to '.join(map(str, values))}; expected {limits}, the lowest first"
@@ -151,11 +152,13 @@ class GeneratorConfig:
 
     def _check_room(self, height: int, width: int) -> None:
         buttons, coins, walls = self.buttons[1], self.coins[1], self.most_walls(height * width)
-        taken = 1 + buttons + coins + walls
-        if taken > height * width:
-            named = "the button" if buttons == 1 else f"{buttons} buttons"
+        others = {kind.plural(): getattr(self, kind.plural())[1] for kind in KINDS if kind not in (Button, Coin)}
+        needed = 1 + buttons + coins + walls + sum(others.values())
+        if needed > height * width:
+            names = "the button" if buttons == 1 else f"{buttons} buttons"
+            names += "".join(f", {number} {name}" for name, number in others.items() if number)
             raise LevelError(
-                f"generator: the agent, {named}, {coins} coins and {walls} walls take {taken} "
+                f"generator: the agent, {names}, {coins} coins and {walls} walls take {needed} "
                 f"cells; expected at most {height * width}, those of a map of {height} by {width}"
             )
 

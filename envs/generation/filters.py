@@ -1,9 +1,9 @@
-"""Exact properties of levels, undiscounted, for choosing levels by: lengths, optima, slack, way to a button.
+"""Exact, undiscounted properties of levels that filters use: lengths, optima, slack, distance to a button.
 
-Solver and propagator follow every tick, since a coin's worth and a policy's chances depend on when. Here
-nothing does: whoever is somewhere early can be there later, by going back and forth between the two cells
-just visited. So the earliest arrival at each combination of cell and things taken tells everything, at a
-fraction of the cost.
+The solver and the propagator follow every tick, because discounted values and the probabilities of a policy depend on
+the time. These properties do not. An agent that can be somewhere early can be there later, by moving back and forth
+between the last two cells, or by bumping if there is no way back. The earliest arrival at each combination of a cell
+and a set of taken objects is therefore enough, at a fraction of the cost.
 """
 
 from __future__ import annotations
@@ -13,74 +13,74 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp
+from envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
 
 MAX_TABLE = 1 << 24
-"""Entries of the table of states; larger sets are searched a part at a time."""
+"""The limit of entries of the table of states; larger sets are searched in parts."""
 UNLUCKY = 1 - 2.0**-53
-"""The largest number below 1: luck with which a button works just if it always does."""
+"""The largest number below 1: with this luck a button works only if it always does."""
 MORE = 1 + 1e-12
-"""A total is larger than another if it is so by this factor: decimal values add up differently in other orders."""
+"""The factor by which a total must exceed another to count as larger: sums of decimals depend on their order."""
 
 
 @dataclass(frozen=True)
 class Properties:
-    """Of B levels. Columns are a level's lengths, shortest first, padded with 0."""
+    """The properties of B levels. Columns are a level's lengths, shortest first, padded with 0."""
 
     num_lengths: Tensor
-    """[B] k, how many trajectory-lengths there are."""
+    """[B] k, the number of trajectory-lengths."""
     lengths: Tensor
     """[B, K] the trajectory-lengths."""
     best_return: Tensor
     """[B, K] m(l), the largest total of coins of a trajectory of that length."""
     slack: Tensor
-    """[B, K] ticks that are left over when m(l) is collected, and the buttons pressed that make the length, in as
-    few as possible; all of them where m(l) is 0."""
+    """[B, K] ticks left over after the shortest trajectory that collects m(l) and presses the buttons that make the
+    length; all ticks if m(l) is 0."""
 
     @property
     def ratio(self) -> Tensor:
-        """[B] m(longest) / m(shortest); infinite where only the longest has a coin, and nan where neither has."""
+        """Return m(longest) / m(shortest) [B]: infinite if only the longest has a coin, nan if neither has."""
         last = (self.num_lengths - 1).unsqueeze(-1)
         return self.best_return.gather(-1, last).squeeze(-1) / self.best_return[:, 0]
 
     @property
     def with_coin(self) -> Tensor:
-        """[B] how many of the lengths have a coin."""
+        """Return the number of lengths with a coin [B]."""
         return (self.best_return > 0).sum(-1)
 
 
 def button_distance(mdp: Mdp) -> Tensor:
-    """[B] moves from the start to the nearest button, 0 where none can be reached before shutdown."""
+    """Return the moves from the start to the nearest button [B], 0 if none can be reached before shutdown."""
     num_levels = len(mdp.start)
     is_button = (mdp.delay > 0).reshape(num_levels, -1)
     reached = torch.zeros(len(mdp.goto) // NUM_ACTIONS, dtype=torch.bool)
     reached[mdp.start] = True
     distance = torch.zeros(num_levels, dtype=torch.int64)
+    goto = mdp.goto.reshape(-1, NUM_ACTIONS)
     for tick in range(1, int(mdp.shutdown.max()) + 1):
-        # Moves can be taken back, so a spot is reached from one that an action leads to from there.
-        reached = reached.index_select(0, mdp.goto).reshape(-1, NUM_ACTIONS).any(-1) | reached
+        reached = reached.index_fill(0, goto[reached].reshape(-1), True)
         pressed = (reached.reshape(num_levels, -1) & is_button).any(-1)
         distance.masked_fill_(pressed & (distance == 0) & (mdp.shutdown >= tick), tick)
     return distance
 
 
 def properties(mdp: Mdp) -> Properties:
-    """The properties of every level of a set (on the CPU, in double precision)."""
+    """Return the properties of every level of a set (on the CPU, in double precision)."""
     num_levels = len(mdp.start)
     longest = int((mdp.shutdown + mdp.delay.reshape(num_levels, -1).sum(-1)).max())
     bits = int(mdp.found.max()).bit_length()
-    times = longest + 1 if mdp.any_chance else 1  # without chance the length follows from the things taken
+    times = longest + 1 if mdp.any_chance else 1  # without chance, the taken objects determine the length
     at_once = max(1, MAX_TABLE // ((mdp.num_cells * times) << bits))
     parts = [
         _search(mdp, range(first, min(first + at_once, num_levels)), longest, times, bits)
         for first in range(0, num_levels, at_once)
     ]
-    best, since = (torch.cat(each) for each in zip(*parts, strict=True))
+    best, since = (torch.cat(tables) for tables in zip(*parts, strict=True))
     return _arranged(best, since)
 
 
 def _search(mdp: Mdp, levels: range, longest: int, times: int, bits: int) -> tuple[Tensor, Tensor]:
-    """[n, longest + 1] for each length the largest total, and the first tick at which both can be had.
+    """Return for each length the largest total, and the first tick at which a trajectory has both: [n, longest + 1].
 
     The total is -inf for a length that no trajectory has.
     """
@@ -90,7 +90,7 @@ def _search(mdp: Mdp, levels: range, longest: int, times: int, bits: int) -> tup
     known = _Known((len(levels) * mdp.num_cells * times) << bits)
     luck = torch.tensor([0.0, UNLUCKY], dtype=torch.float64) if mdp.any_chance else None
     action = torch.arange(NUM_ACTIONS).reshape(1, -1, 1)
-    # The start is not known yet: whoever stands there at first may have no way to come back with empty hands.
+    # The start is not among the known states, because the agent may be unable to return to it without taking an object.
     spot, length = mdp.start[levels.start : levels.stop], mdp.shutdown[levels.start : levels.stop]
     taken, total = torch.zeros_like(spot), torch.zeros(len(spot), dtype=torch.float64)
     tick = 0
@@ -105,10 +105,13 @@ def _search(mdp: Mdp, levels: range, longest: int, times: int, bits: int) -> tup
         if times > 1:
             key = key * times + then_length
         key = ((key << bits) | arrival.taken).reshape(-1)
-        new = known.new(key, None if isinstance(arrival.ticks, int) else arrival.ticks.reshape(-1) > 0)
+        new, waits = _new_arrivals(mdp, known, key, spot, arrival)
         spot, taken, length, total = _chosen(new, arrival.spot, arrival.taken, then_length, then_total)
         column = (mdp.level_of(spot) - levels.start) * (longest + 1) + length
-        better = (total > MORE * best.index_select(0, column)).nonzero().squeeze(-1)
+        improves = total > MORE * best.index_select(0, column)
+        if waits is not None:
+            improves &= waits | (length == tick)
+        better = improves.nonzero().squeeze(-1)
         column, better_total = _chosen(better, column, total)
         best.scatter_reduce_(0, column, better_total, "amax")
         since[column] = tick
@@ -117,20 +120,36 @@ def _search(mdp: Mdp, levels: range, longest: int, times: int, bits: int) -> tup
     return best.reshape(len(levels), -1), since.reshape(len(levels), -1)
 
 
+def _new_arrivals(mdp: Mdp, known: _Known, key: Tensor, spot: Tensor, arrival: Arrival) -> tuple[Tensor, Tensor | None]:
+    """Return the indices of the arrivals to continue from, and whether the agent can wait there (None: always).
+
+    The agent can wait where bumps take time, or where the way back is open. Elsewhere the arrival counts for this tick
+    alone.
+    """
+    if isinstance(arrival.ticks, int):
+        return known.new(key, None), None
+    moved = arrival.ticks.reshape(-1) > 0
+    back = (mdp.goto.reshape(-1, NUM_ACTIONS)[arrival.spot] == spot.unsqueeze(-1)).any(-1)
+    waits = (back | ~mdp.free_bumps[mdp.level_of(spot)]).reshape(-1)
+    lasting = known.new(key, moved & waits)
+    passing = (moved & ~waits).nonzero().squeeze(-1)
+    return torch.cat((lasting, passing)), torch.cat((torch.ones_like(lasting), torch.zeros_like(passing))).bool()
+
+
 def _chosen(index: Tensor, *values: Tensor) -> list[Tensor]:
-    """``each.reshape(-1)[index]``, which on CPU takes three times as long."""
-    return [each.reshape(-1).index_select(0, index) for each in values]
+    """Return ``value.reshape(-1)[index]`` of each, which in that form takes three times as long on a CPU."""
+    return [value.reshape(-1).index_select(0, index) for value in values]
 
 
 class _Known:
-    """The states met so far, by their keys in [0, space)."""
+    """The states reached so far, as keys in [0, space)."""
 
     def __init__(self, space: int) -> None:
         self._place = torch.full((space,), -1, dtype=torch.int32) if space <= MAX_TABLE else None
         self._keys = torch.zeros(0, dtype=torch.int64)
 
     def new(self, key: Tensor, counts: Tensor | None) -> Tensor:
-        """Indices into ``key`` of one arrival at each state that is met for the first time, of those that count."""
+        """Return indices into ``key``: one arrival at each state reached for the first time, among those that count."""
         if self._place is None:  # too many states for a table
             fresh = ~torch.isin(key, self._keys)
         else:
@@ -143,13 +162,13 @@ class _Known:
             unique, inverse = torch.unique(key, return_inverse=True)
             self._keys = torch.cat((self._keys, unique))
             return index[torch.empty_like(unique).scatter_(0, inverse, torch.arange(len(key)))]
-        here = torch.arange(len(key), dtype=torch.int32)
-        self._place[key] = here  # of several arrivals one is written down
-        return index.index_select(0, (self._place.index_select(0, key) == here).nonzero().squeeze(-1))
+        number = torch.arange(len(key), dtype=torch.int32)
+        self._place[key] = number  # of several arrivals at a state, one number stays
+        return index.index_select(0, (self._place.index_select(0, key) == number).nonzero().squeeze(-1))
 
 
 def _arranged(best: Tensor, since: Tensor) -> Properties:
-    """The tables of all lengths, with the lengths that a level has moved to the left."""
+    """Return the properties as tables that hold only the lengths that each level has."""
     reached = best > -torch.inf
     num_lengths = reached.sum(-1)
     level, length = reached.nonzero(as_tuple=True)

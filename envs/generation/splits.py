@@ -1,4 +1,4 @@
-"""Training, selection and test levels that have no level in common, up to symmetry and translation."""
+"""Splits into training, selection and test levels that share no level, up to symmetry and translation."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ from envs.levels.files import write_file
 from envs.levels.symmetry import canonical_key
 
 MAX_KNOWN = 10_000
-"""Levels in a row that may be known already before there are taken to be no others."""
+"""The number of repeated levels in a row after which the search for different ones ends with an error."""
 PARTS = ("train", "selection", "test")
 FORMAT = 1
-"""Of a split's file."""
+"""The version of the format of a split's file."""
 
 
 @dataclass(frozen=True)
 class Split:
+    """Training, selection and test levels, and the generator that they come from."""
+
     train: list[Level]
     selection: list[Level]
-    """For choosing the best checkpoint."""
+    """The levels that choose the best checkpoint."""
     test: list[Level]
     config: GeneratorConfig
     seed: int
 
     def part(self, name: str) -> list[Level]:
+        """Return the levels of ``train``, ``selection`` or ``test``."""
         return {"train": self.train, "selection": self.selection, "test": self.test}[name]
 
     def held_out(self) -> frozenset[str]:
-        """The canonical keys of the levels that are not trained on: what `generator.stream` is to go without."""
+        """Return the canonical keys of the selection and test levels, which `generator.stream` must not produce."""
         return frozenset(canonical_key(level) for level in (*self.selection, *self.test))
 
 
@@ -52,11 +55,11 @@ def make_split(
     seed: int,
     device: torch.device | str = "cpu",
 ) -> Split:
-    """So many generated levels for each purpose, all different from each other.
+    """Generate this many levels for each purpose, all different from each other.
 
-    The test levels are the first different ones of the generator's stream, the selection levels the next, the
-    training levels those after them. So what is held out does not change with the number of training levels,
-    and of two such numbers the larger has all training levels of the smaller.
+    The test levels are the first different levels of the generator's stream, then come the selection levels, then the
+    training levels. The selection and test levels therefore do not depend on the number of training levels, and a
+    larger number of training levels includes those of a smaller number.
     """
     levels = distinct(generator.stream(config, seed, device=device))
     first, second, rest = (list(islice(levels, count)) for count in (test, selection, train))
@@ -64,7 +67,7 @@ def make_split(
 
 
 def distinct(levels: Iterable[Level]) -> Iterator[Level]:
-    """The levels without those that came before, turned, mirrored or moved as it may be."""
+    """Yield the levels that differ from all before them, up to symmetry and translation."""
     known: set[str] = set()
     repeated = 0
     for level in levels:
@@ -84,10 +87,10 @@ def assert_disjoint(first: Iterable[Level], second: Iterable[Level]) -> None:
     """Refuse two sets that share a level, up to symmetry and translation."""
     known = {canonical_key(level): level for level in first}
     for level in second:
-        same = known.get(canonical_key(level))
-        if same is not None:
+        twin = known.get(canonical_key(level))
+        if twin is not None:
             raise LevelError(
-                f"{level.place}: the same level, up to symmetry and translation, as {same.place}; "
+                f"{level.place}: the same level, up to symmetry and translation, as {twin.place}; "
                 "expected two sets that share none"
             )
 
@@ -96,11 +99,10 @@ def assert_disjoint(first: Iterable[Level], second: Iterable[Level]) -> None:
 
 
 def write_split(path: str | os.PathLike[str], split: Split, *, preset: str | None = None) -> None:
-    """Write all that is needed to make the split again, and to see that it is the same one; not the levels.
+    """Write everything that is needed to generate the split again and to verify it, but not the levels.
 
-    The file is JSON: the generator's configuration and seed, how many levels there are for each purpose, and
-    the SHA-256 of their canonical keys, for each purpose and for all together. ``preset`` is what the
-    configuration is called.
+    The file is JSON: the generator's configuration and seed, the number of levels for each purpose, and the SHA-256 of
+    their canonical keys, for each purpose and for all together. ``preset`` is the name of the configuration.
     """
     path = Path(path)
     record = {
@@ -115,9 +117,9 @@ def write_split(path: str | os.PathLike[str], split: Split, *, preset: str | Non
 
 
 def read_split(path: str | os.PathLike[str]) -> Split:
-    """Make the split of a file again; refused if its levels are not those for which the file was written."""
+    """Generate the split of a file again; refuse it if the levels are not those for which the file was written."""
     record = _read_record(Path(path))
-    known = [each.name for each in fields(GeneratorConfig)]
+    known = [field.name for field in fields(GeneratorConfig)]
     for name in record["generator"]:
         if name not in known:
             raise LevelError(f"{path}: the generator has no '{name:.40}'; expected some of {', '.join(known)}")
@@ -127,34 +129,35 @@ def read_split(path: str | os.PathLike[str]) -> Split:
 
 
 def check_split(path: str | os.PathLike[str], split: Split) -> None:
-    """Refuse a split that is not the one of the file; for one that has been made already."""
+    """Refuse a split that is not the one of the file."""
     _check_hashes(path, _read_record(Path(path)), split)
 
 
 def _hashes(split: Split) -> dict[str, str]:
-    """SHA-256 of the canonical keys, a line each, in the order of the levels."""
+    """Return the SHA-256 of the canonical keys, one per line in the order of the levels, for each part and for all."""
     hashes = {name: hashlib.sha256() for name in (*PARTS, "all")}
     for part in PARTS:
         for level in split.part(part):
             line = f"{canonical_key(level)}\n".encode()
             hashes[part].update(line)
             hashes["all"].update(line)
-    return {name: each.hexdigest() for name, each in hashes.items()}
+    return {name: part_hash.hexdigest() for name, part_hash in hashes.items()}
 
 
 def _check_hashes(path: str | os.PathLike[str], record: dict[str, Any], split: Split) -> None:
-    for name, found in _hashes(split).items():
-        stated = record["sha256"][name]
-        if found != stated:
+    """Refuse a split whose hashes are not those of the record."""
+    for name, actual in _hashes(split).items():
+        expected = record["sha256"][name]
+        if actual != expected:
             levels = "levels" if name == "all" else f"{name} levels"
             raise LevelError(
-                f"{path}: the {levels} of its generator and seed have SHA-256 {found:.12}… and the file says "
-                f"{stated:.12}…; expected a file as it was written, by this version of the generator"
+                f"{path}: the {levels} of its generator and seed have SHA-256 {actual:.12}… and the file says "
+                f"{expected:.12}…; expected a file as it was written, by this version of the generator"
             )
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    """The JSON object of a split's file, with all that it must have."""
+    """Return the JSON object of a split's file; refuse it if something is missing."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -170,6 +173,6 @@ def _read_record(path: Path) -> dict[str, Any]:
     counts, hashes = record["levels"], record["sha256"]
     if counts.keys() != set(PARTS) or not all(type(count) is int and count >= 0 for count in counts.values()):
         raise LevelError(f"{path}: levels {counts!r:.80}; expected how many there are for {', '.join(PARTS)}")
-    if hashes.keys() != {*PARTS, "all"} or not all(isinstance(each, str) for each in hashes.values()):
+    if hashes.keys() != {*PARTS, "all"} or not all(isinstance(text, str) for text in hashes.values()):
         raise LevelError(f"{path}: sha256 {hashes!r:.80}; expected texts for {', '.join(PARTS)}, all")
     return record

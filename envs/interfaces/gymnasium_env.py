@@ -1,14 +1,13 @@
-"""The worlds for other libraries: as a Gymnasium environment, and as a vector of them in one tensor step.
+"""Gymnasium environments of the worlds: a single one, and a vector of them that steps as one tensor.
 
-One Gymnasium episode is one mini-episode; ``terminated`` is its end. E of them make a meta-episode, which
-stays on one level; the next one draws a level anew. This module needs ``gymnasium`` (the extra ``gym``) and
-nothing of the project imports it.
+One Gymnasium episode is one mini-episode; ``terminated`` marks its end. E mini-episodes make a meta-episode, which
+stays on one level; a new meta-episode samples a new level. This module needs ``gymnasium`` (the extra ``gym``), and
+nothing else in the project imports it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -21,7 +20,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 from torch import Tensor
 
-from drest_torch.reward import sequential_discount
+from drest_torch.reward import MetaEpisodes, Reward
 from envs import counter_rng as streams
 from envs.dynamics.episodes import Slots, begin, play
 from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
@@ -32,80 +31,65 @@ from envs.levels import Level
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class MetaReward:
-    """How mini-episodes are paid: λ^(N − (i−1)/k) · C/m at their end, as by `drest_torch.DReSTReward`.
-
-    ``lam=1`` gives the default reward C/m, with ``divide_by_best=False`` C. ``plain_coins`` pays each coin
-    when it is collected instead, and nothing else.
-    """
-
-    lam: float = 0.9
-    gamma: float = 1.0
-    episodes_per_meta: int = 64
-    divide_by_best: bool = True
-    plain_coins: bool = False
-
-
 class _Ended(NamedTuple):
     """The mini-episodes that a step ended; all [n]."""
 
     slot: Tensor
     observation: Tensor
-    """What was seen last: the agent where it got to, with no time left."""
+    """The last observation: the agent in its final cell, with no time left."""
     length: Tensor
     coins: Tensor
-    """γ-discounted total."""
+    """The γ-discounted total."""
     discount: Tensor
     """The DReST discount."""
 
 
-class _MetaEpisodes:
-    """Slots that play mini-episode after mini-episode on a level set, each with random streams of its own."""
+class _Worlds:
+    """Slots that play mini-episodes on a level set, each with its own random streams."""
 
-    def __init__(self, levels: Mdp | Sequence[Level], slots: int, observation: str, reward: MetaReward) -> None:
+    def __init__(
+        self, levels: Mdp | Sequence[Level], slots: int, observation: str, reward: Reward, plain_coins: bool
+    ) -> None:
         mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
-        self.reward = reward
+        self.reward, self.plain_coins = reward, plain_coins
         self.optima = solve(mdp, reward.gamma)
         self.observe = make_observation(observation, mdp)
         self.mdp = mdp.to(dtype=torch.float32)
         self._names = np.array([level.name for level in mdp.levels], dtype=object)
         self._best = self.optima.best_return.float()
         self._key = torch.zeros(slots, dtype=torch.int64)
-        self._metas = torch.zeros_like(self._key)  # meta-episodes begun, which counts the draws of levels
-        self._lucks = torch.zeros_like(self._key)  # draws of luck
-        self._played = torch.zeros_like(self._key)  # mini-episodes of this meta-episode
-        self._counts = torch.zeros(slots, self._best.shape[1])
+        self._metas = torch.zeros_like(self._key)  # meta-episodes begun: the counter of the stream of levels
+        self._lucks = torch.zeros_like(self._key)  # the counter of the stream of luck
+        self._meta = MetaEpisodes(reward, slots, self._best.shape[1])
         self._coins = torch.zeros(slots)
         self._slots = begin(self.mdp, torch.zeros_like(self._key))
 
     def seed(self, slot: Tensor, key: Tensor) -> None:
-        """Start the streams of these slots; a meta-episode must begin next."""
+        """Restart the random streams of these slots; the next call must begin a meta-episode."""
         self._key[slot] = key
         self._metas[slot] = 0
         self._lucks[slot] = 0
-        self._played[slot] = self.reward.episodes_per_meta
 
     def begin(self, slot: Tensor, level: Tensor | None = None) -> None:
-        """The next mini-episode of these slots; after the last of a meta-episode, the first of a new one.
+        """Begin the next mini-episode of these slots, and a new meta-episode where the current one is complete.
 
-        If levels are given, a new meta-episode begins on them.
+        If levels are given, begin a new meta-episode on them.
         """
-        new = self._played[slot] == self.reward.episodes_per_meta
+        new = (self._metas[slot] == 0) | (self._meta.played(slot) == self.reward.episodes_per_meta)
         if level is None:
-            drawn = streams.integer(streams.mix(self._key[slot], torch.zeros_like(slot)), self._metas[slot], len(self))
-            level = torch.where(new, drawn, self._slots.level[slot])
+            key = streams.mix(self._key[slot], torch.zeros_like(slot))
+            sampled = streams.integer(key, self._metas[slot], len(self))
+            level = torch.where(new, sampled, self._slots.level[slot])
         else:
             new = torch.ones_like(new)
         self._metas[slot] += new
-        self._played[slot] *= ~new
-        self._counts[slot] *= ~new.unsqueeze(-1)
+        self._meta.begin(slot[new])
         self._coins[slot] = 0
         fresh = begin(self.mdp, level)
-        self._slots = Slots(*(old.index_put((slot,), now) for old, now in zip(self._slots, fresh, strict=True)))
+        self._slots = Slots(*(old.index_put((slot,), new) for old, new in zip(self._slots, fresh, strict=True)))
 
     def step(self, action: Tensor) -> tuple[Tensor, _Ended]:
-        """Play one step in every slot: the reward [B] of each, and what ended."""
+        """Play one step in every slot; return the rewards [B] and the mini-episodes that ended."""
         luck = None
         if self.mdp.any_chance:
             luck = streams.uniform(streams.mix(self._key, torch.ones_like(self._key)), self._lucks)
@@ -115,37 +99,33 @@ class _MetaEpisodes:
         self._coins += played.coin * self.reward.gamma**before.ticks
         slot = played.mini_done.nonzero().squeeze(-1)
         ended, paid = self._end(before, slot, action[slot], played.length[slot])
-        if self.reward.plain_coins:
+        if self.plain_coins:
             return played.coin, ended
         return torch.zeros_like(played.coin).index_put((slot,), paid), ended
 
     def _end(self, before: Slots, slot: Tensor, action: Tensor, length: Tensor) -> tuple[_Ended, Tensor]:
-        """Close the mini-episodes of these slots: what they were, and what they are paid."""
+        """Close the mini-episodes of these slots; return them and their rewards."""
         level, coins = before.level[slot], self._coins[slot]
         column = (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
-        discount = sequential_discount(
-            self._counts[slot, column], self._played[slot], self.optima.num_lengths[level], self.reward.lam
-        )
-        paid = coins * discount
-        if self.reward.divide_by_best:
-            paid = torch.where(coins > 0, paid / self._best[level, column], 0)
+        best, k = self._best[level, column], self.optima.num_lengths[level]
+        paid, discount = self._meta.pay(coins, column, k, best, slot)
         last = self.mdp.advance(before.spot[slot], before.taken[slot], action)
         observation = self.observe(last.spot, last.taken, torch.zeros_like(slot))
-        self._counts[slot, column] += 1
-        self._played[slot] += 1
         self._coins[slot] = 0
         return _Ended(slot, observation, length, coins, discount), paid
 
     def observation(self) -> Array:
+        """Return the observations of all slots."""
         return self.observe(self._slots.spot, self._slots.taken, self._slots.time_left).numpy()
 
     def level_names(self) -> Array:
+        """Return the name of the level of each slot."""
         return self._names[self._slots.level.numpy()]
 
     def space(self) -> spaces.Box:
-        """Every entry of an observation is a flag, a time, a value or a coordinate: none is below 0."""
-        most = max(self.mdp.max_time, self.mdp.height, self.mdp.width, float(self.mdp.coin.max()))
-        return spaces.Box(0.0, float(most), self.observe.shape, np.float32)
+        """Return the space of observations, whose flags, times, values and coordinates are never negative."""
+        high = max(self.mdp.max_time, self.mdp.height, self.mdp.width, float(self.mdp.coin.max()))
+        return spaces.Box(0.0, float(high), self.observe.shape, np.float32)
 
     def __len__(self) -> int:
         return self.mdp.num_levels
@@ -156,20 +136,28 @@ def _key(generator: np.random.Generator) -> int:
 
 
 class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
-    """One world at a time, one mini-episode an episode.
+    """A Gymnasium environment with one world at a time, in which each episode is a mini-episode.
 
-    ``reset(seed=...)`` starts the streams of levels and luck anew, ``reset(options={"level": index})`` a
-    meta-episode on that level; any other ``reset`` goes on with the meta-episode. A mini-episode that is
-    left before its end counts for nothing. ``info`` names the level and, at the end of the mini-episode,
-    gives its ``length``, its γ-discounted ``coins`` and the ``discount`` it was paid with.
+    The reward is paid at the end of the mini-episode. With ``plain_coins`` each coin pays its value when it is
+    collected, and nothing else is paid.
+
+    ``reset(seed=...)`` restarts the random streams of levels and luck. ``reset(options={"level": index})`` begins a
+    meta-episode on that level. Any other ``reset`` continues the meta-episode. A mini-episode that is abandoned before
+    its end is not counted. ``info`` holds the name of the level and, at the end of a mini-episode, its ``length``, its
+    γ-discounted ``coins`` and its ``discount``.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
-        self, levels: Mdp | Sequence[Level], *, observation: str = "grid", reward: MetaReward | None = None
+        self,
+        levels: Mdp | Sequence[Level],
+        *,
+        observation: str = "grid",
+        reward: Reward | None = None,
+        plain_coins: bool = False,
     ) -> None:
-        self._worlds = _MetaEpisodes(levels, 1, observation, reward or MetaReward())
+        self._worlds = _Worlds(levels, 1, observation, reward or Reward(), plain_coins)
         self._slot = torch.zeros(1, dtype=torch.int64)
         self._seeded = False
         self.observation_space = self._worlds.space()
@@ -196,10 +184,10 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
 
 
 class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
-    """Many such environments in one tensor step; each equals a single one of the same seed.
+    """A vector of such environments that steps as one tensor; each equals a single environment with the same seed.
 
-    An environment whose mini-episode ends begins its next one within the same step; what it saw last and
-    the ``info`` of its end stand in ``infos["final_obs"]`` and ``infos["final_info"]``, as Gymnasium has it.
+    An environment whose mini-episode ends begins the next one within the same step. Its last observation and the
+    ``info`` of its end are in ``infos["final_obs"]`` and ``infos["final_info"]``, as Gymnasium prescribes.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
@@ -210,10 +198,11 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
         num_envs: int,
         *,
         observation: str = "grid",
-        reward: MetaReward | None = None,
+        reward: Reward | None = None,
+        plain_coins: bool = False,
     ) -> None:
         self.num_envs = num_envs
-        self._worlds = _MetaEpisodes(levels, num_envs, observation, reward or MetaReward())
+        self._worlds = _Worlds(levels, num_envs, observation, reward or Reward(), plain_coins)
         self._every = torch.arange(num_envs)
         self._seeded = False
         self.single_observation_space = self._worlds.space()
@@ -224,15 +213,15 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Begin a mini-episode everywhere; ``seed=s`` seeds environment i with s + i."""
+        """Begin a mini-episode in every environment; ``seed=s`` seeds environment i with s + i."""
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
         if seeds is None:
             seeds = [None] * self.num_envs
         if len(seeds) != self.num_envs:
             raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments; expected one each")
-        asked = [i for i, each in enumerate(seeds) if each is not None or not self._seeded]
-        if asked:
-            self._worlds.seed(torch.tensor(asked), torch.tensor([_key(seeding.np_random(seeds[i])[0]) for i in asked]))
+        slots = [i for i, number in enumerate(seeds) if number is not None or not self._seeded]
+        if slots:
+            self._worlds.seed(torch.tensor(slots), torch.tensor([_key(seeding.np_random(seeds[i])[0]) for i in slots]))
             self._seeded = True
         level = (options or {}).get("level")
         self._worlds.begin(self._every, None if level is None else torch.as_tensor(level))
@@ -259,7 +248,7 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
         observations[slot] = list(ended.observation.numpy())
         info: dict[str, Any] = {}
         values = {"length": ended.length, "coins": ended.coins.double(), "discount": ended.discount.double()}
-        for key, value in {"level": names[slot], **{key: each.numpy() for key, each in values.items()}}.items():
+        for key, value in {"level": names[slot], **{key: tensor.numpy() for key, tensor in values.items()}}.items():
             info[key] = np.zeros(self.num_envs, dtype=value.dtype)
             info[key][slot] = value
             info[f"_{key}"] = terminated.copy()
@@ -272,7 +261,7 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
 
 
 def register(name: str = "drest/Gridworld-v0") -> None:
-    """Make the worlds known to ``gymnasium.make`` and ``gymnasium.make_vec`` under this name."""
+    """Register the worlds for ``gymnasium.make`` and ``gymnasium.make_vec`` under this name."""
     gymnasium.register(
         name,
         entry_point="envs.interfaces.gymnasium_env:GridworldGymEnv",

@@ -1,9 +1,9 @@
-"""The worlds as a batched TorchRL environment: step < mini-episode < meta-episode.
+"""A batched TorchRL environment of the worlds, in which step < mini-episode < meta-episode.
 
-Every slot of the batch plays on a level of the set. A mini-episode that ends starts anew within the same
-step (a soft reset); the environment's ``done`` is the end of a meta-episode of E mini-episodes, after which
-the slot draws a level anew. The reward is the coin's value alone: `drest_torch.DReSTReward` makes the
-paper's reward of it from the plain keys ``mini_done``, ``mini_len``, ``num_lengths`` and ``best_return``.
+Every slot of the batch plays on a level of the set. When a mini-episode ends, the next one begins within the same step
+(a soft reset). The environment's ``done`` is the end of a meta-episode of E mini-episodes, after which the slot samples
+a new level. The reward is the value of the coin alone: `drest_torch.DReSTReward` computes the paper's reward from it
+and from the plain keys ``mini_done``, ``mini_len``, ``num_lengths`` and ``best_return``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class GridworldEnv(EnvBase):
 
     Args:
         levels: the set, as levels or already compiled.
-        num_slots: slots of the batch.
-        episodes_per_meta: E, the mini-episodes of a meta-episode.
+        num_slots: the number of slots of the batch.
+        episodes_per_meta: E, the number of mini-episodes of a meta-episode.
         gamma: the discount per tick for which ``best_return`` is m(l).
-        observation: a name of `envs.dynamics.observations.OBSERVATIONS`.
-        group: so many slots beside each other play the same levels in the same order.
-        seed: of everything that is drawn here: the levels and the luck of the buttons.
+        observation: a name in `envs.dynamics.observations.OBSERVATIONS`.
+        group: the number of neighbouring slots that play the same levels in the same order.
+        seed: the seed of everything that is sampled here: the levels and the luck of the buttons.
 
-    ``reset(level=index)`` sets the level of each slot [B] instead of drawing it.
+    ``reset(level=index)`` sets the level of each slot [B] instead of sampling it.
     """
 
     batch_locked = True
@@ -72,11 +72,11 @@ class GridworldEnv(EnvBase):
         self._set_seed(seed)
 
     def _tables(self) -> None:
-        """Look-up tables: for each level and tick, the column of the length that ends there, and its m."""
+        """Build the look-up tables: for each level and tick, the column of the length that ends there, and its m."""
         lengths, best_return = self.optima.lengths, self.optima.best_return.float()
         shape = (self.mdp.num_levels, self.mdp.max_time + 1)
         columns = torch.arange(lengths.shape[1], device=self.mdp.device).expand_as(lengths)
-        # Padding has length 0: it writes to tick 0, at which nothing ends.
+        # Padding has length 0 and writes to tick 0, at which nothing ends.
         self._column = lengths.new_zeros(shape).scatter_(1, lengths, columns)
         self._column[:, 0] = 0
         self._best_return = best_return.new_zeros(shape).scatter_(1, lengths, best_return).reshape(-1)
@@ -86,8 +86,8 @@ class GridworldEnv(EnvBase):
     def _make_specs(self, slots: int) -> None:
         count = self.optima.lengths.shape[1]
 
-        def column(most: int) -> Categorical:
-            return Categorical(most, shape=(slots, 1), dtype=torch.int64)
+        def column(numbers: int) -> Categorical:
+            return Categorical(numbers, shape=(slots, 1), dtype=torch.int64)
 
         def flag() -> Binary:
             return Binary(shape=(slots, 1), dtype=torch.bool)
@@ -109,7 +109,7 @@ class GridworldEnv(EnvBase):
     # ------------------------------------------------------------------------------ TorchRL's contract
 
     def _set_seed(self, seed: int | None) -> None:
-        """Give every slot its own streams of levels and of luck, and start them."""
+        """Give every slot its own random streams of levels and of luck, and start them."""
         self._seed = 0 if seed is None else seed
         slot = torch.arange(self.batch_size[0], device=self.mdp.device)
         run = torch.full_like(slot, self._seed)
@@ -124,30 +124,30 @@ class GridworldEnv(EnvBase):
     def _reset(
         self, tensordict: TensorDictBase | None = None, level: Tensor | None = None, **kwargs: Any
     ) -> TensorDictBase:
-        asked = None if tensordict is None else tensordict.get("_reset", None)
-        asked = torch.ones_like(self._meta, dtype=torch.bool) if asked is None else asked.reshape(-1)
+        reset = None if tensordict is None else tensordict.get("_reset", None)
+        reset = torch.ones_like(self._meta, dtype=torch.bool) if reset is None else reset.reshape(-1)
         if level is None and self.mdp.num_levels == 1:
             level = self._slots.level
         elif level is None:
             level = streams.integer(self._level_key, self._meta, self.mdp.num_levels)
         fresh = begin(self.mdp, level.to(self.mdp.device))
-        self._slots = Slots(*(torch.where(asked, new, old) for new, old in zip(fresh, self._slots, strict=True)))
-        self._meta = self._meta + asked
-        self._mini_idx = self._mini_idx * ~asked
+        self._slots = Slots(*(torch.where(reset, new, old) for new, old in zip(fresh, self._slots, strict=True)))
+        self._meta = self._meta + reset
+        self._mini_idx = self._mini_idx * ~reset
         self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
-        nothing = torch.zeros_like(self._k)
-        no = nothing.bool()
+        zero = torch.zeros_like(self._k)
+        false = zero.bool()
         return TensorDict(
             {
                 "observation": self._observation(),
-                "mini_done": no,
-                "mini_len": nothing,
+                "mini_done": false,
+                "mini_len": zero,
                 "mini_idx": self._mini_idx.unsqueeze(-1),
                 "tick": self._slots.ticks.unsqueeze(-1),
                 "num_lengths": self._k,
-                "best_return": nothing.float(),
-                "done": no.clone(),
-                "terminated": no.clone(),
+                "best_return": zero.float(),
+                "done": false.clone(),
+                "terminated": false.clone(),
             },
             batch_size=self.batch_size,
             device=self.device,
@@ -185,11 +185,12 @@ class GridworldEnv(EnvBase):
     # ------------------------------------------------------------------------------------ saved runs
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
-        """All that changes: with it, an environment made with the same arguments goes on bit for bit."""
+        """Return everything that changes, so that an environment with the same arguments continues bit for bit."""
         own = {"level_key": self._level_key, "luck_key": self._luck_key, "meta": self._meta, "draws": self._draws}
         return own | {"mini_idx": self._mini_idx} | self._slots._asdict()
 
     def load_state_dict(self, state: dict[str, Tensor], *args: Any, **kwargs: Any) -> None:
+        """Restore what `state_dict` returned."""
         for name, value in state.items():
             if value.shape != self._meta.shape:
                 raise ValueError(f"{name} of {tuple(value.shape)} slots; expected {tuple(self._meta.shape)}")

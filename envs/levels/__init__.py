@@ -1,7 +1,18 @@
-"""Levels: what a gridworld is, and how it is read and written."""
+"""Levels of gridworlds: their classes, and functions that read and write them."""
 
 from envs.levels.files import level_from_record, level_to_record, read_levels, write_levels
-from envs.levels.level import CLOCKS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, STUDY_KEYS, Button, Coin, Level, LevelError
+from envs.levels.level import (
+    CLOCKS,
+    MAX_OBJECTS,
+    MAX_SIDE,
+    MAX_TIME,
+    STUDY_KEYS,
+    Button,
+    Coin,
+    Level,
+    LevelError,
+    features_of,
+)
 from envs.levels.paper import PAPER_WORLDS, WORLDS, find_levels, world
 from envs.levels.text import format_level, parse_level, parse_map
 
@@ -17,6 +28,7 @@ __all__ = [
     "Coin",
     "Level",
     "LevelError",
+    "features_of",
     "find_levels",
     "format_level",
     "level_from_record",

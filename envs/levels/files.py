@@ -1,15 +1,15 @@
-"""Level files: one level as ``.txt``, or a level set as ``.jsonl`` with one JSON object a line."""
+"""Level files: one level as ``.txt``, or a level set as ``.jsonl`` with one JSON object per line."""
 
 from __future__ import annotations
 
 import codecs
-import contextlib
 import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from drest_torch.files import write_whole
 from envs.levels.level import STUDY_KEYS, Level, LevelError
 from envs.levels.text import check_text, format_level, parse_level, parse_map
 
@@ -54,7 +54,7 @@ def level_from_record(record: Any, *, source: str = "") -> Level:
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object as a dict; json alone would keep the last of two equal keys and say nothing."""
+    """Return a JSON object as a dict; refuse equal keys, of which json alone would silently keep the last."""
     record = dict(pairs)
     if len(record) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -63,7 +63,7 @@ def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def level_to_record(level: Level) -> dict[str, Any]:
-    """The JSON object of a level: the inverse of :func:`level_from_record`."""
+    """Return the JSON object of a level: the inverse of :func:`level_from_record`."""
     record: dict[str, Any] = {"name": level.name, "shutdown": level.shutdown}
     if level.clock != "steps":
         record["clock"] = level.clock
@@ -123,7 +123,7 @@ def _parse_record(line: str, source: str) -> Level:
 def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
     """Write a level set (``.jsonl``) or a single level (``.txt``), whole or not at all.
 
-    What is written reads back as the same levels; a level for which that is not so is refused.
+    Refuse a level that would not read back as the same level.
     """
     path, levels = Path(path), list(levels)
     if path.suffix == ".txt":
@@ -142,8 +142,8 @@ def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
         names.add(level.name)
         if level_from_record(record, source=f"{path}:{number}") != level:
             raise LevelError(
-                f"{path}:{number}: the level '{level.name}' would not read back as it is; expected coins and buttons "
-                f"in reading order and a study of {', '.join(STUDY_KEYS)}"
+                f"{path}:{number}: the level '{level.name}' would not read back as it is; expected each kind of "
+                f"object in reading order and a study of {', '.join(STUDY_KEYS)}"
             )
     if path.suffix == ".txt":
         text = format_level(levels[0])
@@ -153,15 +153,9 @@ def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all; its lines end as they do in the text."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(text.encode())
-        os.replace(partial, path)
-    except OSError as error:
-        raise LevelError(
-            f"{path}: cannot be written ({error.strerror}); expected a folder to write a file in"
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+    """Write a text file, whole or not at all, with the line endings of the text."""
+    write_whole(
+        path,
+        text.encode(),
+        lambda why: LevelError(f"{path}: cannot be written ({why}); expected a folder to write a file in"),
+    )

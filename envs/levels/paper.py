@@ -25,11 +25,11 @@ WORLDS = (
 
 
 PAPER_WORLDS = tuple(name for name in WORLDS if name != "lopsided")
-"""The running example and the eight of Figure 8: the nine that have no free parameter."""
+"""The nine worlds without a free parameter: the running example and the eight of Figure 8."""
 
 
 def world(name: str, *, x: float | None = None) -> Level:
-    """One of the paper's gridworlds by its name; ``x`` is the coin value that `lopsided` leaves open."""
+    """Return one of the paper's gridworlds by its name; ``x`` is the coin value that `lopsided` leaves open."""
     if name not in WORLDS:
         raise LevelError(f"no world '{name}'; expected one of {', '.join(WORLDS)}")
     text = resources.files("envs.worlds").joinpath(f"{name}.txt").read_text(encoding="utf-8")
@@ -39,11 +39,11 @@ def world(name: str, *, x: float | None = None) -> Level:
 
 
 def find_levels(name: str, *, x: float | None = None) -> list[Level]:
-    """Levels by what a user types: a world's name, ``paper`` (the nine worlds), or a file."""
+    """Return the levels that a user asks for by a world's name, ``paper`` (the nine worlds), or a file."""
     if name == "paper":
         if x is not None:
             raise LevelError(f"x={x} with 'paper'; expected x with a single level that has a coin 'Cx'")
-        return [world(each) for each in PAPER_WORLDS]
+        return [world(paper_world) for paper_world in PAPER_WORLDS]
     if name in WORLDS:
         return [world(name, x=x)]
     if Path(name).suffix in (".txt", ".jsonl"):

@@ -1,7 +1,7 @@
-"""The eight symmetries of a level, and a key by which levels that are the same but for them are found.
+"""The eight symmetries of a level, and a key that is equal for levels that are the same up to symmetry.
 
-Turned, mirrored or moved within a frame of wall, a level poses the same task: the same lengths and the
-same optima. A held-out level that is a training level turned around would tell nothing about unseen ones.
+A level that is rotated, reflected, or moved within a frame of wall poses the same task: it has the same lengths and the
+same optima. A test level that is a rotated training level would say nothing about unseen levels.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import STEPS
-from envs.levels.level import Button, Coin, Level, LevelError
+from envs.actions import STEPS
+from envs.levels.level import Level, LevelError
+from envs.objects import KINDS, WorldObject
 
 NUM_SYMMETRIES = 8
 
 Cell = TypeVar("Cell")
 Grid = Sequence[Sequence[Cell]]
-Thing = TypeVar("Thing", Coin, Button)
 
 
 def symmetries(level: Level) -> list[Level]:
-    """The level itself, then its seven other symmetries; some are equal if the map is symmetric."""
+    """Return the level and its seven other symmetries; some are equal if the map is symmetric."""
     return [transform(level, index) for index in range(NUM_SYMMETRIES)]
 
 
 def transform(level: Level, index: int) -> Level:
-    """The level turned clockwise by ``index % 4`` quarters, from 4 on mirrored left to right before.
+    """Return the level rotated clockwise by ``index % 4`` quarters, from index 4 on after a reflection left to right.
 
-    Index 0 is the level as it is. The others get a name of their own, such as ``example~3``, as the names
-    of a level set differ.
+    Index 0 is the level itself. The others get their own names, such as ``example~3``, because the names of a level set
+    must differ.
     """
     if not 0 <= index < NUM_SYMMETRIES:
         raise LevelError(f"{level.place}: symmetry {index}; expected a number from 0 to {NUM_SYMMETRIES - 1}")
@@ -42,63 +42,73 @@ def transform(level: Level, index: int) -> Level:
         return level
     cells = [[(row, column) for column in range(level.width)] for row in range(level.height)]
     place = {
-        before: (row, column) for row, line in enumerate(_turned(cells, index)) for column, before in enumerate(line)
+        before: (row, column) for row, line in enumerate(_rotated(cells, index)) for column, before in enumerate(line)
     }
     return replace(
         level,
         name=f"{level.name}~{index}",
-        walls=tuple(tuple(row) for row in _turned(level.walls, index)),
+        walls=tuple(tuple(row) for row in _rotated(level.walls, index)),
         start=place[level.start],
-        coins=_placed(level.coins, place),
-        buttons=_placed(level.buttons, place),
+        objects=_placed(level.objects, place, index),
+        fixtures=_placed(level.fixtures, place, index),
     )
 
 
 def turned_cells(size: int) -> Tensor:
-    """[8, size · size] which cell of a square map stands at each cell of the map turned as `transform` does."""
+    """Return for each cell of a square map the cell that `transform` moves there [8, size · size]."""
     cells = [[row * size + column for column in range(size)] for row in range(size)]
-    turned = [_turned(cells, index) for index in range(NUM_SYMMETRIES)]
-    return torch.tensor([[cell for row in rows for cell in row] for rows in turned])
+    maps = [_rotated(cells, index) for index in range(NUM_SYMMETRIES)]
+    return torch.tensor([[cell for row in rows for cell in row] for rows in maps])
 
 
 def turned_actions() -> Tensor:
-    """[8, 4] which action in the turned level is each of the level itself."""
-    # The cells beside the middle one, on a map of three rows and columns, are the four actions.
+    """Return the action of the transformed level that corresponds to each action of the level [8, 4]."""
+    # On a map of three rows and columns, the cells beside the middle one stand for the four actions.
     beside = torch.tensor([3 * (1 + down) + 1 + right for down, right in STEPS])
     place_of = turned_cells(3).argsort(-1)[:, beside]
     return (place_of.unsqueeze(-1) == beside).int().argmax(-1)
 
 
-def canonical_key(level: Level) -> str:
-    """A text that is the same for two levels just if they are one level up to symmetry and translation.
+@lru_cache
+def _actions() -> list[list[int]]:
+    return turned_actions().tolist()
 
-    Rows and columns that are wall from end to end are cropped from the map's sides, as everything outside
-    a map is wall. Walls, coins, buttons, shutdown and clock count; the name and the study do not. Cells
-    that cannot be reached count too: an agent that is shown the whole map can tell them apart.
+
+def canonical_key(level: Level) -> str:
+    """Return a text that is equal for two levels if and only if they are the same up to symmetry and translation.
+
+    Rows and columns of wall are cropped from the sides of the map, because everything outside a map is wall. Walls,
+    objects, shutdown and clock count; the name and the study do not. Cells that cannot be reached count, too: an agent
+    that sees the whole map can tell them apart.
     """
     rows = _cropped(_cells(level))
     cells = [cell for row in rows for cell in row]
     cells += " /"
-    texts = ["".join(text(cells)) for text in _texts(len(rows), len(rows[0]))]
+    directed = [thing for thing in (*level.objects, *level.fixtures) if thing.is_directed]
+    texts = []
+    for text, actions in zip(_texts(len(rows), len(rows[0])), _actions(), strict=True):
+        rotated = {thing.key: thing.moved(thing.row, thing.column, actions).key for thing in directed}
+        texts.append("".join(text([rotated.get(cell, cell) for cell in cells] if rotated else cells)))
     return f"{level.shutdown} {level.clock} {min(texts)}"
 
 
 @lru_cache(1024)
 def _texts(height: int, width: int) -> list[Callable[[Sequence[str]], tuple[str, ...]]]:
-    """For each symmetry, what picks its text from the cells of a map row by row, followed by a blank and a slash.
+    """Return for each symmetry a function that picks its text from the cells of a map, row by row.
 
-    In the text there is a blank between cells and a slash between rows.
+    The cells are followed by a blank and a slash, which the text has between cells and between rows.
     """
     blank, slash = height * width, height * width + 1
     cells = [[row * width + column for column in range(width)] for row in range(height)]
     picks: list[Callable[[Sequence[str]], tuple[str, ...]]] = []
     for index in range(NUM_SYMMETRIES):
-        rows = [[each for cell in row for each in (cell, blank)][:-1] for row in _turned(cells, index)]
-        picks.append(itemgetter(*[each for row in rows for each in (*row, slash)][:-1]))
+        rows = [[place for cell in row for place in (cell, blank)][:-1] for row in _rotated(cells, index)]
+        picks.append(itemgetter(*[place for row in rows for place in (*row, slash)][:-1]))
     return picks
 
 
-def _turned(rows: Grid[Cell], index: int) -> Grid[Cell]:
+def _rotated(rows: Grid[Cell], index: int) -> Grid[Cell]:
+    """Return the rows of a map under a symmetry (see `transform`)."""
     if index >= 4:
         rows = [row[::-1] for row in rows]
     for _ in range(index % 4):
@@ -106,28 +116,25 @@ def _turned(rows: Grid[Cell], index: int) -> Grid[Cell]:
     return rows
 
 
-def _placed(things: Sequence[Thing], place: dict[tuple[int, int], tuple[int, int]]) -> tuple[Thing, ...]:
-    """Coins or buttons at their new places, in reading order again."""
-    moved = []
-    for thing in things:
-        row, column = place[thing.row, thing.column]
-        moved.append(replace(thing, row=row, column=column))
-    return tuple(sorted(moved, key=lambda thing: (thing.row, thing.column)))
+def _placed(
+    objects: Sequence[WorldObject], place: dict[tuple[int, int], tuple[int, int]], index: int
+) -> tuple[WorldObject, ...]:
+    """Return objects at their new places, each kind in reading order again."""
+    moved = [thing.moved(*place[thing.row, thing.column], _actions()[index]) for thing in objects]
+    return tuple(sorted(moved, key=lambda thing: (KINDS.index(type(thing)), thing.row, thing.column)))
 
 
 def _cells(level: Level) -> list[list[str]]:
-    """The map as texts that differ wherever two cells do (`Level.rows` is for people, and slower)."""
+    """Return the map as texts that differ wherever two cells do (`Level.rows` is for people, and slower)."""
     cells = [["#" if wall else "." for wall in row] for row in level.walls]
     cells[level.start[0]][level.start[1]] = "A"
-    for coin in level.coins:
-        cells[coin.row][coin.column] = f"C{float(coin.value)!r}"
-    for button in level.buttons:
-        cells[button.row][button.column] = f"B{button.delay}@{float(button.chance)!r}"
+    for thing in (*level.objects, *level.fixtures):
+        cells[thing.row][thing.column] = thing.key
     return cells
 
 
 def _cropped(cells: list[list[str]]) -> list[list[str]]:
-    """The map without its outer rows and columns of wall."""
+    """Return the map without its outer rows and columns of wall."""
     free = [row for row, line in enumerate(cells) if line.count("#") < len(line)]
     cells = cells[free[0] : free[-1] + 1]
     free = [column for column, line in enumerate(zip(*cells, strict=True)) if line.count("#") < len(line)]

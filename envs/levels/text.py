@@ -1,36 +1,16 @@
-"""Levels as text: maps, and the single level of a ``.txt`` file."""
+"""The text form of levels: maps, and the ``.txt`` file of a single level."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.levels.level import (
-    MAX_OBJECTS,
-    MAX_SIDE,
-    MAX_TIME,
-    STUDY_KEYS,
-    Button,
-    Coin,
-    Level,
-    LevelError,
-    check_clock,
-)
-
-_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
-
-
-_COIN = re.compile(rf"C({_NUMBER}|x)")
-
-
-_BUTTON = re.compile(rf"B(-?[0-9]{{1,9}})(?:@(-?{_NUMBER}))?")
-
+from envs.levels.level import MAX_OBJECTS, MAX_SIDE, MAX_TIME, STUDY_KEYS, Level, LevelError, check_clock
+from envs.objects import KIND_OF, KINDS, Coin, WorldObject
+from envs.objects.base import NUMBER
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-
-
 _HEADER = re.compile(r"\s*([^\s:]+)\s*:\s*(.*)")
 
 
@@ -45,46 +25,53 @@ def parse_map(
     here: str = "",
     x: float | None = None,
 ) -> Level:
-    """Build a level from rows of ``(cell, place)`` pairs; ``place`` is what a message calls the cell.
+    """Build a level from rows of ``(cell, place)`` pairs.
 
-    ``here`` is what a message calls the level as a whole, ``x`` the value of a coin written ``Cx``.
+    In messages ``place`` is the name of the cell, and ``here`` that of the level. ``x`` is the value of a coin ``Cx``.
     """
     here = here or source or name
     _check_shutdown(shutdown, here)
     check_clock(clock, here)
     _check_shape(rows, here)
     starts: list[tuple[int, int, str]] = []
-    objects: list[str] = []
-    coins: list[Coin] = []
-    buttons: list[Button] = []
+    objects: list[tuple[WorldObject, str]] = []
     for r, row in enumerate(rows):
         for c, (cell, place) in enumerate(row):
             if cell == "A":
                 starts.append((r, c, place))
-            elif cell.startswith("C"):
-                coins.append(Coin(r, c, _coin_value(cell, place, x)))
-                objects.append(place)
-            elif cell.startswith("B"):
-                buttons.append(_button(r, c, cell, place))
-                objects.append(place)
+            elif cell[0] in KIND_OF:
+                objects.append((KIND_OF[cell[0]].parse(r, c, cell, place, x), place))
             elif cell not in ("#", "."):
+                *others, last = (f"a {kind.noun} like '{kind.example}'" for kind in KINDS)
                 raise LevelError(
-                    f"{place}: unknown cell '{cell:.40}'; "
-                    "expected '#', '.', 'A', a coin like 'C3' or a button like 'B4'"
+                    f"{place}: unknown cell '{cell:.40}'; expected '#', '.', 'A', {', '.join(others)} or {last}"
                 )
     if not starts:
         raise LevelError(f"{here}: the map has no agent; expected exactly one cell 'A'")
     if len(starts) > 1:
         raise LevelError(f"{starts[1][2]}: a second agent; expected exactly one cell 'A' (the first: {starts[0][2]})")
-    if not coins:
+    if not any(isinstance(thing, Coin) for thing, _ in objects):
         raise LevelError(f"{here}: the map has no coin; expected at least one cell like 'C3'")
-    if len(objects) > MAX_OBJECTS:
+    places = [place for thing, place in objects if thing.is_taken]
+    if len(places) > MAX_OBJECTS:
         raise LevelError(
-            f"{objects[MAX_OBJECTS]}: {len(objects)} coins and buttons together; expected at most {MAX_OBJECTS}"
+            f"{places[MAX_OBJECTS]}: {len(places)} coins and buttons together; expected at most {MAX_OBJECTS}"
         )
     walls = tuple(tuple(cell == "#" for cell, _ in row) for row in rows)
-    start = starts[0][:2]
-    level = Level(name, shutdown, walls, start, tuple(coins), tuple(buttons), clock, dict(study or {}), source)
+    for thing, place in objects:
+        thing.check(walls, place)
+    by_kind = [thing for kind in KINDS for thing, _ in objects if type(thing) is kind]
+    level = Level(
+        name=name,
+        shutdown=shutdown,
+        walls=walls,
+        start=starts[0][:2],
+        objects=tuple(thing for thing in by_kind if thing.is_taken),
+        fixtures=tuple(thing for thing in by_kind if not thing.is_taken),
+        clock=clock,
+        study=dict(study or {}),
+        source=source,
+    )
     if level.max_time > MAX_TIME:
         raise LevelError(
             f"{here}: {level.max_time} timesteps from shutdown and all delays together; expected at most {MAX_TIME}"
@@ -101,7 +88,7 @@ def _check_shape(rows: Sequence[Sequence[tuple[str, str]]], here: str) -> None:
         if len(row) > MAX_SIDE:
             raise LevelError(f"{row[MAX_SIDE][1]}: a row of {len(row)} cells; expected at most {MAX_SIDE}")
         if len(row) != len(rows[0]):
-            place = row[min(len(row) - 1, len(rows[0]))][1]  # the first cell too many, or the last one there is
+            place = row[min(len(row) - 1, len(rows[0]))][1]  # the first surplus cell, or the last cell of a short row
             cells = f"{len(row)} cell{'s' * (len(row) != 1)}"
             raise LevelError(f"{place}: a row of {cells}; expected {len(rows[0])}, as in the map's first row")
     if len(rows) > MAX_SIDE:
@@ -116,47 +103,16 @@ def _check_shutdown(shutdown: object, place: str) -> None:
 
 
 def check_text(text: object, key: str, place: str) -> None:
+    """Refuse a value that is not one line of text."""
     if not isinstance(text, str) or text != text.strip() or len(text.splitlines()) != 1 or _SURROGATE.search(text):
         raise LevelError(f"{place}: {key} {text!r:.40}; expected one line of text with no blanks around it")
-
-
-def _coin_value(cell: str, place: str, x: float | None) -> float:
-    match = _COIN.fullmatch(cell)
-    if match is None:
-        raise LevelError(f"{place}: '{cell:.40}' is no coin; expected C and a number above 0, such as C3 or C0.5")
-    if match[1] != "x":
-        value, called = float(match[1]), cell[:40]
-    elif x is not None:
-        value, called = float(x), f"Cx with x={x}"
-    else:
-        raise LevelError(f"{place}: the coin 'Cx' has no value; expected one to be given as x, such as x=3")
-    if not 0 < value < math.inf:
-        raise LevelError(f"{place}: the coin {called} has value {value:g}; expected a finite number above 0")
-    return value
-
-
-def _button(row: int, column: int, cell: str, place: str) -> Button:
-    match = _BUTTON.fullmatch(cell)
-    if match is None:
-        raise LevelError(
-            f"{place}: '{cell:.40}' is no button; expected B and a whole number of timesteps from 1 to {MAX_TIME}, "
-            "such as B4, or with a chance, B4@0.5"
-        )
-    delay, chance = int(match[1]), float(match[2] or 1)
-    if not 1 <= delay <= MAX_TIME:
-        raise LevelError(f"{place}: the button {cell} has delay {delay}; expected a delay from 1 to {MAX_TIME}")
-    if not 0 < chance <= 1:
-        raise LevelError(
-            f"{place}: the button {cell:.40} works with chance {match[2]:.40}; expected a chance above 0 and at most 1"
-        )
-    return Button(row, column, delay, chance)
 
 
 def parse_level(text: str, *, name: str = "level", source: str = "", x: float | None = None) -> Level:
     """Read one level from the text of a ``.txt`` file.
 
-    Header lines are ``shutdown: 4`` (required), ``clock: steps`` or ``moves``, ``x: 1`` (the default
-    value of a coin ``Cx``) and the study a world stands for: title, rewarded, wanted, caveat.
+    The header lines are ``shutdown: 4`` (required), ``clock: steps`` or ``moves``, ``x: 1`` (the default value of a
+    coin ``Cx``), and the description of a world's purpose: title, rewarded, wanted, caveat.
     """
     here = source or name
     known = ("shutdown", "clock", "x", *STUDY_KEYS)
@@ -192,7 +148,7 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
     for key in STUDY_KEYS:
         if key in header:
             check_text(header[key], key, places[key])
-    if "x" in header and not re.fullmatch(_NUMBER, header["x"]):
+    if "x" in header and not re.fullmatch(NUMBER, header["x"]):
         raise LevelError(f"{places['x']}: x '{header['x']:.40}'; expected a number above 0, such as x: 3")
     if ("x" in header or x is not None) and not any(cell == "Cx" for row in rows for cell, _ in row):
         raise LevelError(f"{places.get('x', here)}: x, but no coin 'Cx' in the map; expected one for x to be used")
@@ -209,7 +165,7 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
 
 
 def format_level(level: Level) -> str:
-    """The text of a level's ``.txt`` file, columns aligned."""
+    """Return the text of a level's ``.txt`` file, with aligned columns."""
     lines = [f"{key}: {level.study[key]}" for key in STUDY_KEYS if key in level.study]
     lines.append(f"shutdown: {level.shutdown}")
     if level.clock != "steps":

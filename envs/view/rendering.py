@@ -1,8 +1,8 @@
-"""Levels for the eye: coloured text for terminals, and pictures in the style of the paper's Figures 2 and 4.
+"""Render levels: as coloured text for terminals, and as pictures in the style of the paper's Figures 2 and 4.
 
-A *route* is a list of (row, column), the start first. A policy is drawn from an array ``arrows`` [H, W, 4]
-with the probability of each action (up, down, left, right) in each cell, NaN where nothing is to be drawn.
-Wherever a state matters, ``taken`` holds a bit for each coin and button that is gone, coins first.
+A *route* is a list of (row, column), the start first. A policy is an array ``arrows`` [H, W, 4] with the probability of
+each action (up, down, left, right) in each cell, NaN for cells without arrows. Where the state matters, ``taken`` holds
+a bit for each coin and button that is gone, coins first.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,13 +20,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.patches import Circle, FancyArrow, FancyBboxPatch, PathPatch, Polygon, Rectangle
+from matplotlib.patches import FancyArrow, PathPatch, Polygon, Rectangle
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from drest_torch.errors import UserError
-from envs.dynamics.mdp import STEPS
-from envs.levels import Button, Coin, Level
+from drest_torch.files import write_whole
+from envs.actions import STEPS
+from envs.levels import Level
+from envs.objects import KINDS
 
 Cell = tuple[int, int]
 Point = tuple[float, float]
@@ -38,12 +40,7 @@ PICTURE_FORMATS = ("png", "pdf", "svg")
 
 
 class PictureError(UserError):
-    """A picture that cannot be written; the message says which and why."""
-
-
-def objects(level: Level) -> list[Coin | Button]:
-    """The coins, then the buttons: the order of the bits of ``taken``."""
-    return [*level.coins, *level.buttons]
+    """The error of a picture that cannot be written; the message names the picture and the reason."""
 
 
 # ------------------------------------------------------------------------------------------- text
@@ -53,46 +50,45 @@ _STYLES = {
     "#": "38;5;240;48;5;240",
     ".": "38;5;250;48;5;255",
     "A": "1;38;5;160;48;5;255",
-    "C": "1;38;5;94;48;5;220",
-    "B": "1;38;5;231;48;5;31",
     "way": f"1;{_INK};48;5;224",
+    **{letter: kind.style for kind in KINDS for letter in kind.letters},
 }
 
 
 def to_text(level: Level, *, colour: bool = True, route: Route | None = None) -> str:
-    """The map, one line a row; along a route the floor shows arrows, the way the agent leaves each cell.
+    """Return the map with one line per row; arrows on the floor show how the agent leaves each cell of a route.
 
-    Without ``colour`` and ``route`` it is the map as it stands in a level's file, columns aligned.
+    Without ``colour`` and ``route`` this is the map of a level's file, with aligned columns.
     """
-    way = _leaving(route) if route else {}
+    arrows = _route_arrows(route) if route else {}
     rows = [row.split() for row in level.rows()]
-    for (row, column), arrow in way.items():
+    for (row, column), arrow in arrows.items():
         if rows[row][column] == ".":
             rows[row][column] = arrow
     width = max(len(cell) for row in rows for cell in row)
     if not colour:
         return "\n".join(" ".join(cell.ljust(width) for cell in row).rstrip() for row in rows)
-    return "\n".join("".join(_painted(cell, width) for cell in row) for row in rows)
+    return "\n".join("".join(_coloured(cell, width) for cell in row) for row in rows)
 
 
 def arrows_text(route: Route) -> str:
-    """A route as a line of arrows, one a tick; a dot where the agent bumps into a wall."""
-    return "".join(_arrow(here, there) for here, there in pairwise(route))
+    """Return a route as a line of arrows, one per tick; a dot is a bump."""
+    return "".join(_arrow(cell, next_cell) for cell, next_cell in pairwise(route))
 
 
-def _arrow(here: Cell, there: Cell) -> str:
-    if here == there:
+def _arrow(cell: Cell, next_cell: Cell) -> str:
+    if cell == next_cell:
         return BUMP
-    return ARROWS[STEPS.index((there[0] - here[0], there[1] - here[1]))]
+    return ARROWS[STEPS.index((next_cell[0] - cell[0], next_cell[1] - cell[1]))]
 
 
-def _leaving(route: Route) -> dict[Cell, str]:
-    """The arrow with which a route last leaves each of its cells; its end has a ring."""
-    way = {here: _arrow(here, there) for here, there in pairwise(route) if here != there}
-    return way | {route[-1]: "o"}
+def _route_arrows(route: Route) -> dict[Cell, str]:
+    """Return for each cell of a route the arrow by which the route last leaves it; the end gets a ring."""
+    arrows = {cell: _arrow(cell, next_cell) for cell, next_cell in pairwise(route) if cell != next_cell}
+    return arrows | {route[-1]: "o"}
 
 
-def _painted(cell: str, width: int) -> str:
+def _coloured(cell: str, width: int) -> str:
     style = _STYLES.get(cell[0], _STYLES["way"])
     return f"\x1b[{style}m {cell.center(width)} \x1b[0m"
 
@@ -102,20 +98,18 @@ def _painted(cell: str, width: int) -> str:
 _WALL, _WALL_EDGE = "#4d4d4d", "#6e6e6e"
 _GRID = "#bdbdbd"
 _TEXT, _PALE = "#222222", "#c4c4c4"
-_GOLD, _GOLD_EDGE = "#f9d35b", "#c8961e"
-_BUTTON, _BUTTON_EDGE = "#dcebf5", "#35749f"
 _ARROW = "#d7191c"
 _ROUTE = "#2c7fb8"
 _FONT = FontProperties(family="DejaVu Sans", weight="bold")
 _LANE = 0.08
-"""How far to the right of the cells' centres a route is drawn."""
+"""The distance of a route to the right of the cells' centres."""
 _FAINTEST = 0.01
-"""Actions of smaller probability are left out: no eye would see them."""
+"""Actions with a smaller probability get no arrow, because it would be invisible."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing of a level in a picture: what is gone, and what lies over it."""
+    """One view of a level in a picture: the taken objects, and the policy or route on top."""
 
     title: str = ""
     taken: int = 0
@@ -126,46 +120,39 @@ class Panel:
 def draw(
     level: Level, ax: Axes, *, taken: int = 0, arrows: np.ndarray | None = None, route: Route | None = None
 ) -> None:
-    """Draw a level into an axes, one unit a cell, in the style of the paper's Figure 2.
+    """Render a level into axes in the style of the paper's Figure 2, with one unit per cell.
 
-    With ``arrows`` the policy lies over it as in Figure 4: opacity is probability.
+    With ``arrows``, show the policy as in Figure 4: the opacity of an arrow is its probability.
     """
-    _draw_board(level, ax)
+    _render_board(level, ax)
     if route is not None:
-        _draw_route(route, ax)
+        _render_route(route, ax)
     if arrows is not None:
-        _draw_policy(arrows, level, ax)
-    _draw_objects(level, taken, ax)
-    _draw_shutdown(level, ax)
+        _render_policy(arrows, level, ax)
+    _render_objects(level, taken, ax)
+    _render_shutdown(level, ax)
 
 
 def save_picture(level: Level, path: str | os.PathLike[str], *, panels: Sequence[Panel] = (Panel(),)) -> None:
-    """Write a level as a picture, whole or not at all; several panels stand side by side.
+    """Write a level as a picture with panels side by side, whole or not at all.
 
-    The paper's Figure 4 is two panels: one for the initial state, one for the state after the button.
+    The paper's Figure 4 has two panels: one for the initial state, one for the state after the button.
     """
     path = Path(path)
     if path.suffix[1:].lower() not in PICTURE_FORMATS:
         raise PictureError(f"{path}: unknown kind of picture; expected the ending .{', .'.join(PICTURE_FORMATS)}")
     figure = _figure(level, panels)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(partial, format=path.suffix[1:].lower(), dpi=160)
-        os.replace(partial, path)
-    except OSError as error:
-        raise PictureError(f"{path}: the picture cannot be written ({error.strerror})") from None
-    finally:
-        with suppress(OSError):
-            partial.unlink()
+    picture = BytesIO()
+    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=160)
+    write_whole(path, picture.getvalue(), lambda why: PictureError(f"{path}: the picture cannot be written ({why})"))
 
 
 def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
-    side = min(0.75, max(0.3, 8 / max(level.height, level.width)))  # inches a cell
+    side = min(0.75, max(0.3, 8 / max(level.height, level.width)))  # inches per cell
     across = min(len(panels), max(1, int(16 // (side * level.width))))
     down = math.ceil(len(panels) / across)
     head = 0.25 if any(panel.title for panel in panels) else 0.0
-    width, height = side * level.width + 0.3, side * level.height + 0.3 + head  # inches a panel
+    width, height = side * level.width + 0.3, side * level.height + 0.3 + head  # inches per panel
     figure = Figure(figsize=(width * across, height * down), facecolor="white")
     for index, panel in enumerate(panels):
         row, column = divmod(index, across)
@@ -179,7 +166,7 @@ def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
     return figure
 
 
-def _draw_board(level: Level, ax: Axes) -> None:
+def _render_board(level: Level, ax: Axes) -> None:
     height, width = level.height, level.width
     ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal")
     ax.set_axis_off()
@@ -193,37 +180,25 @@ def _draw_board(level: Level, ax: Axes) -> None:
     ax.add_patch(frame)
 
 
-def _draw_objects(level: Level, taken: int, ax: Axes) -> None:
-    """The coins and buttons that are still there, and the agent, pale once something is taken."""
-    cells = [row.split() for row in level.rows()]
+def _render_objects(level: Level, taken: int, ax: Axes) -> None:
+    """Render the objects that are not taken, and the agent, which is pale once something is taken."""
     row, column = level.start
     _write(ax, "A", column + 0.5, row + 0.5, height=0.3, colour=_PALE if taken else _TEXT)
-    for bit, thing in enumerate(objects(level)):
-        if not taken >> bit & 1:
-            badge = _button if isinstance(thing, Button) else _coin
-            x, y = thing.column + 0.5, thing.row + 0.5
-            ax.add_patch(badge(x, y))
-            _write(ax, cells[thing.row][thing.column], x, y, height=0.21, widest=0.5)
+    remaining = [thing for bit, thing in enumerate(level.objects) if not taken >> bit & 1]
+    for thing in (*level.fixtures, *remaining):
+        x, y = thing.column + 0.5, thing.row + 0.5
+        ax.add_patch(thing.patch(x, y))
+        if thing.label:
+            _write(ax, thing.label, x, y, height=0.21, widest=0.5)
 
 
-def _coin(x: float, y: float) -> Circle:
-    return Circle((x, y), 0.32, facecolor=_GOLD, edgecolor=_GOLD_EDGE, linewidth=1.2, zorder=3)
-
-
-def _button(x: float, y: float) -> FancyBboxPatch:
-    style = "round,pad=0,rounding_size=0.1"
-    return FancyBboxPatch(
-        (x - 0.32, y - 0.22), 0.64, 0.44, style, facecolor=_BUTTON, edgecolor=_BUTTON_EDGE, linewidth=1.2, zorder=3
-    )
-
-
-def _draw_shutdown(level: Level, ax: Axes) -> None:
-    """The shutdown time, small, in the bottom-right corner of the map."""
+def _render_shutdown(level: Level, ax: Axes) -> None:
+    """Write the shutdown time in small type in the bottom-right corner of the map."""
     colour = "white" if level.walls[-1][-1] else _TEXT
     _write(ax, str(level.shutdown), level.width - 0.09, level.height - 0.09, height=0.13, colour=colour, corner=True)
 
 
-def _draw_policy(arrows: np.ndarray, level: Level, ax: Axes) -> None:
+def _render_policy(arrows: np.ndarray, level: Level, ax: Axes) -> None:
     if np.shape(arrows) != (level.height, level.width, len(STEPS)):
         raise ValueError(f"arrows of shape {np.shape(arrows)}; expected {(level.height, level.width, len(STEPS))}")
     for row, column, action in np.argwhere(np.nan_to_num(arrows) > _FAINTEST):
@@ -246,12 +221,12 @@ def _draw_policy(arrows: np.ndarray, level: Level, ax: Axes) -> None:
         )
 
 
-def _draw_route(route: Route, ax: Axes) -> None:
-    """A line from cell to cell that keeps to the right, so that a way back lies beside the way there."""
-    moves = [(here, there) for here, there in pairwise(route) if here != there]
+def _render_route(route: Route, ax: Axes) -> None:
+    """Render a line from cell to cell that keeps to the right, so that opposite moves do not overlap."""
+    moves = [(cell, next_cell) for cell, next_cell in pairwise(route) if cell != next_cell]
     if not moves:
         return
-    faces = [(there[1] - here[1], there[0] - here[0]) for here, there in moves]  # (x, y)
+    faces = [(next_cell[1] - cell[1], next_cell[0] - cell[0]) for cell, next_cell in moves]  # (x, y)
     points = [_beside(moves[0][0], faces[0], along=0.22)]
     for (_, cell), face, next_face in zip(moves, faces, faces[1:], strict=False):
         points += _around(cell, face, next_face)
@@ -264,15 +239,15 @@ def _draw_route(route: Route, ax: Axes) -> None:
 
 
 def _beside(cell: Cell, face: Point, along: float = 0.0) -> Point:
-    """A point (x, y) to the right of a cell's centre for someone who faces that way, and ahead by ``along``."""
+    """Return the point (x, y) to the right of a cell's centre in the direction ``face``, and ahead by ``along``."""
     x, y = cell[1] + 0.5, cell[0] + 0.5
     return x + along * face[0] - _LANE * face[1], y + along * face[1] + _LANE * face[0]
 
 
 def _around(cell: Cell, face: Point, next_face: Point) -> list[Point]:
-    """The corner of a line that enters a cell one way and leaves it another."""
+    """Return the corner of a line that enters a cell in one direction and leaves it in another."""
     turn = face[0] * next_face[1] - face[1] * next_face[0]
-    if turn:  # to the right (1) the corner lies short of the centre, to the left (-1) beyond it
+    if turn:  # for a right turn (1) the corner is before the centre, for a left turn (-1) behind it
         return [_beside(cell, face, along=-turn * _LANE)]
     return [_beside(cell, face), _beside(cell, next_face)]
 
@@ -288,9 +263,9 @@ def _write(
     colour: str = _TEXT,
     corner: bool = False,
 ) -> None:
-    """Text as an outline in units of cells, so that it fits its cell at any size of the picture.
+    """Write text as an outline in units of cells, so that it fits its cell at any size of the picture.
 
-    It is centred on (x, y), or ends there with its bottom-right ``corner``.
+    The text is centred on (x, y), or has its bottom-right ``corner`` there.
     """
     path = TextPath((0, 0), text, size=1, prop=_FONT)
     box = path.get_extents()

@@ -1,8 +1,8 @@
-"""Show a level: its study, its map in colour, its lengths, optima and an optimal route for each.
+"""Show a level: its description, its map in colour, its lengths and optima, and an optimal route for each length.
 
 python -m envs.show example                          # one of the paper's worlds, and a picture of it
 python -m envs.show lopsided --x 3 --gamma 1
-python -m envs.show levels.jsonl                     # validate a whole level set, and count what is in it
+python -m envs.show levels.jsonl                     # validate a whole level set, and count its properties
 python -m envs.show levels.jsonl --level train-017   # one level of a set
 """
 
@@ -25,7 +25,8 @@ from typing import Any, NoReturn
 from envs.dynamics.mdp import compile_levels
 from envs.exact.solver import optimal_route, solve
 from envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
-from envs.view.rendering import Panel, PictureError, Route, arrows_text, objects, save_picture, to_text
+from envs.objects import KINDS, TAKEN, WorldObject
+from envs.view.rendering import Panel, PictureError, Route, arrows_text, save_picture, to_text
 
 GAMMA = 0.95
 """The paper's discount for the running example (its other eight worlds have 0.9, `lopsided` 1)."""
@@ -35,7 +36,7 @@ TEXT_WIDTH = 100
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One sentence instead of the usage as well."""
+        """Exit with one sentence, without the usage."""
         self.exit(2, f"{self.prog}: {message}\n")
 
 
@@ -57,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         "--picture", type=Path, metavar="FILE", help=f".png, .pdf or .svg (default: {PICTURES}/NAME.png)"
     )
     picture.add_argument("--no-picture", action="store_true", help="write none")
-    parser.add_argument("--routes", action="store_true", help="draw an optimal route for each length as well")
+    parser.add_argument("--routes", action="store_true", help="render an optimal route for each length as well")
     parser.add_argument("--colour", choices=("auto", "always", "never"), default="auto", help="(default: %(default)s)")
     return parser
 
@@ -73,18 +74,18 @@ def _discount(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code: 0, or 2 after an error, told in one sentence."""
+    """Run the command; return 0, or 2 after an error, which is printed as one sentence."""
     parser = _parser()
     args = parser.parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without arrows gets question marks
+        sys.stdout.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     try:
         _run(args)
         sys.stdout.flush()
     except (LevelError, PictureError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> None:
-    began = time.perf_counter()
+    start = time.perf_counter()
     if args.x is not None and args.levels not in WORLDS:
         raise LevelError(f"--x {args.x:g} with '{args.levels}'; expected it with the world 'lopsided' alone")
     levels = find_levels(args.levels, x=args.x)
@@ -105,7 +106,7 @@ def _run(args: argparse.Namespace) -> None:
     else:
         if args.picture or args.routes:
             raise PictureError(f"a picture of {args.levels}; expected --level NAME too, a picture is of one level")
-        show_set(levels, args.levels, began)
+        show_set(levels, args.levels, start)
 
 
 def _pick(levels: Sequence[Level], name: str, where: str) -> Level:
@@ -124,7 +125,7 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def show_level(level: Level, args: argparse.Namespace) -> None:
-    """Print a level with all there is to know about it, and write its picture."""
+    """Print a level with its lengths, optima and routes, and write its picture."""
     colour = args.colour == "always" or (args.colour == "auto" and _takes_colour())
     mdp = compile_levels([level])
     optima = solve(mdp, args.gamma)
@@ -154,11 +155,15 @@ def _print_study(level: Level) -> None:
 
 
 def _facts(level: Level) -> str:
+    objects = [_count(number, kind.noun) for kind in KINDS if (number := _number(level, kind)) or kind.is_taken]
     return (
-        f"{level.height} × {level.width} cells, {_count(len(level.coins), 'coin')}, "
-        f"{_count(len(level.buttons), 'button')}, shutdown after {_count(level.shutdown, 'tick')}; "
+        f"{level.height} × {level.width} cells, {', '.join(objects)}, shutdown after {_count(level.shutdown, 'tick')}; "
         f"the clock counts {level.clock}"
     )
+
+
+def _number(level: Level, kind: type[WorldObject]) -> int:
+    return sum(type(thing) is kind for thing in (*level.objects, *level.fixtures))
 
 
 def _count(number: int, what: str) -> str:
@@ -168,7 +173,7 @@ def _count(number: int, what: str) -> str:
 def _print_optima(
     level: Level, gamma: float, lengths: Sequence[int], discounted: Sequence[float], routes: Sequence[Route]
 ) -> None:
-    """The table: for each length m(l), plain and discounted, and what the best route of the latter enters."""
+    """Print a table: for each length m(l), plain and discounted, and the objects that the best route enters."""
     plain = solve(compile_levels([level])).best_return[0].tolist()
     head = ("length", "m(l)", f"m(l), γ = {gamma:g}", f"an optimal route enters, γ = {gamma:g}")
     rows = [
@@ -182,15 +187,15 @@ def _print_optima(
 
 
 def _visits(level: Level, route: Route) -> str:
-    """The coins and buttons that a route enters, each with its tick."""
+    """Return the objects that a route enters, each with its tick."""
     cells = [row.split() for row in level.rows()]
-    there = {(thing.row, thing.column) for thing in objects(level)}
-    entered = []
+    places = {(thing.row, thing.column) for thing in (*level.objects, *level.fixtures)}
+    visits = []
     for tick, (row, column) in enumerate(route):
-        if (row, column) in there:
-            there.remove((row, column))
-            entered.append(f"{cells[row][column]} (tick {tick})")
-    return ", ".join(entered) or "nothing"
+        if (row, column) in places:
+            places.remove((row, column))
+            visits.append(f"{cells[row][column]} (tick {tick})")
+    return ", ".join(visits) or "nothing"
 
 
 def _write_picture(level: Level, args: argparse.Namespace, titles: Sequence[str], routes: Sequence[Route]) -> None:
@@ -203,30 +208,30 @@ def _write_picture(level: Level, args: argparse.Namespace, titles: Sequence[str]
 # ------------------------------------------------------------------------------------ a level set
 
 
-def show_set(levels: Sequence[Level], name: str, began: float) -> None:
-    """Compile and solve every level of a set, which finds what is wrong in it, and count what is there."""
+def show_set(levels: Sequence[Level], name: str, start: float) -> None:
+    """Compile and solve every level of a set, which finds errors in it, and print counts of its properties."""
     optima = solve(compile_levels(levels))
     padding = optima.lengths == 0
     barren = int(((optima.best_return == 0) & ~padding).any(-1).sum())
     shutdowns = [level.shutdown for level in levels]
     longest = optima.lengths.amax(-1).tolist()
+    kinds = {*TAKEN, *(type(thing) for level in levels for thing in level.fixtures)}
     print(f"{name}: {_count(len(levels), 'level')}, valid, each with a coin within reach\n")
     for key, value in {
         "cells": _tally(((level.height, level.width) for level in levels), "{0[0]} × {0[1]}"),
-        "coins": _tally(len(level.coins) for level in levels),
-        "buttons": _tally(len(level.buttons) for level in levels),
+        **{kind.plural(): _tally(_number(level, kind) for level in levels) for kind in KINDS if kind in kinds},
         "lengths k": _tally(optima.num_lengths.tolist()),
         "clock": _tally(level.clock for level in levels),
         "shutdown": f"{min(shutdowns)} to {max(shutdowns)}",
         "longest": f"{min(longest)} to {max(longest)}",
         "no coin": f"{_count(barren, 'level')} with a length in which no coin can be collected",
-        "time": f"{time.perf_counter() - began:.2f} s",
+        "time": f"{time.perf_counter() - start:.2f} s",
     }.items():
         print(f"  {key:12}{value}")
 
 
 def _tally(values: Iterable[Any], form: str = "{0}") -> str:
-    """How many levels there are of each kind."""
+    """Return a text with the number of occurrences of each value."""
     return ", ".join(f"{form.format(value)}: {count}" for value, count in sorted(Counter(values).items()))
 
 

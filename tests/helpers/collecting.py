@@ -4,7 +4,8 @@ from collections import defaultdict
 
 import torch
 
-from algos.networks.mlp import Policy, Size
+from algos.networks.base import Size
+from algos.networks.policy import Policy
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels

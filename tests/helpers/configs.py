@@ -7,27 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hydra import compose, initialize_config_dir
 
-from drest_torch.cli import register
+from algos import ALGORITHMS
 from drest_torch.config import schema as config
-from drest_torch.config.schema import config_folder, schemas
+from drest_torch.config.compose import compose, options
+from drest_torch.config.schema import config_folder
 from drest_torch.training import levels as data
 
 FOLDER = config_folder()
-NOT_OURS = {"defaults", "hydra"}
-
-
 GROUPS = ("algo", "reward", "levels", "policy", "logger")
-
-
-OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((FOLDER / group).glob("*.yaml"))]
-
-
-def composed(*overrides: str, name: str = "config") -> Any:
-    register()
-    with initialize_config_dir(str(FOLDER), version_base="1.3"):
-        return compose(name, list(overrides))
+OPTIONS = [(group, name) for group in GROUPS for name in options(group)]
+NOT_OURS = {"defaults", "hydra"}
 
 
 def names(schema: type) -> set[str]:
@@ -36,7 +26,8 @@ def names(schema: type) -> set[str]:
 
 def ours(path: Path) -> dict[str, Any]:
     """The keys that a yaml file gives values to."""
-    return {key: value for key, value in yaml.safe_load(path.read_text("utf-8")).items() if key not in NOT_OURS}
+    values = yaml.safe_load(path.read_text("utf-8")) or {}
+    return {key: value for key, value in values.items() if key not in NOT_OURS}
 
 
 def unexplained(text: str) -> list[str]:
@@ -52,21 +43,28 @@ def unexplained(text: str) -> list[str]:
 
 
 def preset(name, *overrides):
-    levels = composed(f"levels={name}", "run_dir=x", *overrides).levels
+    levels = compose(f"levels={name}", "run_dir=x", *overrides).levels
     return data.generator_config(levels.generator, levels.clock)
+
+
+SCHEMAS = {
+    "reward": config.RewardConfig,
+    "levels": config.LevelsConfig,
+    "policy": config.PolicyConfig,
+    "logger": config.LoggerConfig,
+}
+
+
+def schema_of(group: str, name: str) -> type:
+    """The schema of an option; an algorithm's stands in its module, which another option may use as well."""
+    if group != "algo":
+        return SCHEMAS[group]
+    return ALGORITHMS[compose(f"algo={name}").algo.name].Config
 
 
 def keys() -> set[tuple[str, str]]:
     """Every ``(part of the configuration, key)``, but those of the generator, which reads all of its own."""
     parts = {("heldout", name) for name in names(config.HeldoutConfig)}
     parts |= {("", name) for name in names(config.Config) | names(config.EvaluateConfig)}
-    return parts | {(group, key) for group, name in OPTIONS for key in names(schema_of(group, name))}
-
-
-def schema_of(group: str, name: str) -> type:
-    group, name = RECIPES.get((group, name), (group, name))
-    return schemas()[group, f"base_{name if group == 'algo' else group}"]
-
-
-RECIPES = {("algo", "generalist"): ("algo", "exact")}
-"""Options that give other values to some keys of another option."""
+    parts |= {("algo", name) for algo in ALGORITHMS for name in names(ALGORITHMS[algo].Config)}
+    return parts | {(group, name) for group, schema in SCHEMAS.items() for name in names(schema)}

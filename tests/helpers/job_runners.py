@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from drest_torch.jobs.store import Failure, Job, Result, Store
+from drest_torch.jobs.job import Failure, Job, Result
+from drest_torch.jobs.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
@@ -105,8 +106,8 @@ def stops(spec: dict[str, Any], folder: Path) -> Result:
 def dies(spec: dict[str, Any], folder: Path) -> Result:
     _begin(folder)
     print("before the end", flush=True)
-    if spec["how"] == "exit":
-        os._exit(7)
+    if "status" in spec:
+        os._exit(spec["status"])
     os.kill(os.getpid(), spec["how"])
     time.sleep(PATIENCE)
     raise AssertionError("still alive")
@@ -129,8 +130,9 @@ def waits(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def is_deaf(spec: dict[str, Any], folder: Path) -> Result:
-    """Waits too, and cannot be interrupted."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Waits too, and cannot be asked to stop."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_IGN)
     return waits(spec, folder)
 
 
@@ -167,6 +169,7 @@ def plays(spec: dict[str, Any], folder: Path) -> Result:
     from algos.tabular import Schedule, rules_for
     from algos.tabular_kernel import new_state, play
     from drest_torch.evaluation.tabular import tabulate
+    from drest_torch.reward import Reward
     from envs.dynamics.mdp import compile_levels
     from envs.exact.solver import solve
     from envs.levels import world
@@ -183,9 +186,7 @@ def plays(spec: dict[str, Any], folder: Path) -> Result:
         gradient="softmax",
         discount_bumps=True,
     )
-    rules = rules_for(
-        1, schedule, [1.0, 1.0], lam=0.9, gamma=0.95, episodes_per_meta=64, clip=None, learns_divisor=False
-    )
+    rules = rules_for(1, schedule, Reward(0.9, 0.95, 64), num_lengths=2, divisor=[1.0, 1.0])
     state = new_state(np.arange(1), worlds.target.shape[1], 2)
     play(worlds, rules, state, 1)  # compiled
     _begin(folder)
@@ -203,7 +204,7 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
 
     first = not (folder / "calls").exists()
     _begin(folder)
-    update, count = Run._update, 0
+    update, count = Run.update, 0
 
     def counted(run: Run) -> dict[str, float]:
         nonlocal count
@@ -216,11 +217,11 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
         count += 1
         return update(run)
 
-    Run._update = counted  # type: ignore[method-assign]
+    Run.update = counted  # type: ignore[method-assign]
     try:
         return runs.train(spec, folder)
     finally:
-        Run._update = update  # type: ignore[method-assign]
+        Run.update = update  # type: ignore[method-assign]
 
 
 def meets(spec: dict[str, Any], folder: Path) -> Result:

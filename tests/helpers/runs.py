@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import torch
-from hydra import compose, initialize_config_dir
 
-from drest_torch import cli as app
-from drest_torch.config.schema import config_folder
+from drest_torch.config.compose import compose
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.training.run import start
@@ -24,9 +21,7 @@ FEW = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.hel
 
 
 def configured(folder, *overrides):
-    app.register()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose("config", arguments(folder, *overrides))
+    return compose(*arguments(folder, *overrides))
 
 
 def weights(folder):
@@ -49,7 +44,7 @@ def same_run(one, two):
 
 def stop_after(run, updates, monkeypatch):
     """Press Ctrl-C during the last of so many updates."""
-    update = run._update
+    update = run.update
     count = 0
 
     def counted():
@@ -59,14 +54,11 @@ def stop_after(run, updates, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return update()
 
-    monkeypatch.setattr(run, "_update", counted)
+    monkeypatch.setattr(run, "update", counted)
 
 
 def train(folder: Path, *overrides: str) -> Path:
-    app.register()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        cfg: Any = compose("config", [*SMALLEST, *QUIET, f"run_dir={folder}", *overrides])
-    start(cfg).train()
+    start(compose(*SMALLEST, *QUIET, f"run_dir={folder}", *overrides)).train()
     return folder
 
 

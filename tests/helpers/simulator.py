@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from envs.levels import Button, Level, parse_level
+from envs.objects import Door
 
 UP, DOWN, LEFT, RIGHT = range(4)
 ACTIONS = (UP, DOWN, LEFT, RIGHT)
@@ -76,6 +77,10 @@ class Simulator:
         raise ValueError(f"action {action!r}; expected 0 (up), 1 (down), 2 (left) or 3 (right)")
 
     def is_bump(self, action: int) -> bool:
+        """Whether an action leads nowhere: into a wall, or out of a one-way door in another direction than its own."""
+        for door in self.level.fixtures:
+            if isinstance(door, Door) and (door.row, door.column) == (self.row, self.column):
+                return action != door.direction
         return self.is_wall(*self.target(action))
 
     def button_ahead(self, action: int) -> Button | None:
@@ -264,14 +269,16 @@ def random_level(
     buttons: bool = True,
     chances: bool = False,
     decimals: bool = True,
+    doors: bool = False,
     clock: str | None = "steps",
 ) -> Level:
     """A small level for tests, the same for the same state of ``rng``.
 
     It has 1 to ``max_coins`` coins (some of decimal value, with ``decimals``), 1 to ``max_buttons``
     buttons (none without ``buttons``; some work with a chance only, with ``chances``) and no trajectory
-    longer than ``max_ticks``. The agent can move, and some coin can be collected in time. ``clock``
-    None means either. A length without any coin to collect is possible.
+    longer than ``max_ticks``. The agent can move, and some coin can be collected in time. With ``doors``
+    half of the floor that is left is one-way doors. ``clock`` None means either.
+    A length without any coin to collect is possible.
     """
     while True:
         rows, columns = rng.randint(1, max_rows), rng.randint(1, max_columns)
@@ -294,11 +301,27 @@ def random_level(
         while len(things) < rows * columns:
             things.append("#" if rng.random() < share_of_walls else ".")
         rng.shuffle(things)
+        if doors:
+            _put_doors(rng, things, rows, columns)
         header = [f"shutdown: {shutdown}", f"clock: {clock or rng.choice(('steps', 'moves'))}"]
         cells = [" ".join(things[row * columns : (row + 1) * columns]) for row in range(rows)]
         level = parse_level("\n".join(header + cells), name=name)
         if any(collected > 0 for collected in _coins_in_reach(level)):
             return level
+
+
+def _put_doors(rng: random.Random, things: list[str], rows: int, columns: int) -> None:
+    """Turn floor into one-way doors, none of which leads into a wall."""
+    for cell in range(rows * columns):
+        row, column = divmod(cell, columns)
+        signs = {"^": (row - 1, column), "v": (row + 1, column), "<": (row, column - 1), ">": (row, column + 1)}
+        open_ways = [
+            sign
+            for sign, (r, c) in signs.items()
+            if 0 <= r < rows and 0 <= c < columns and things[r * columns + c] != "#"
+        ]
+        if things[cell] == "." and open_ways and rng.random() < 0.5:
+            things[cell] = rng.choice(open_ways)
 
 
 def _coins_in_reach(level: Level) -> Iterator[float]:

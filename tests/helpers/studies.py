@@ -13,27 +13,22 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from drest_torch.cli import register
-from drest_torch.config.schema import config_folder
 from drest_torch.jobs.store import Job, Result
 from drest_torch.metrics import neutrality
 from drest_torch.report.blocks import Block, Details, Gallery, Page, Plot, Section, Table
 from drest_torch.report.html import Picture, render
 from drest_torch.report.style import LIGHT
-from drest_torch.studies.study import Analysis, Report, report, study_schemas
+from drest_torch.studies.study import Analysis, Report, compose_study, report
 
 # ------------------------------------------------------------------------------------ configuration
 
 
 def composed_study(name: str, *overrides: str) -> Any:
     """Return the configuration of a study."""
-    register(study_schemas())
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose("study", [f"study={name}", *overrides]).study
+    return compose_study(name, *overrides).study
 
 
 def composed(name: str) -> Any:

@@ -11,17 +11,16 @@ import pandas as pd
 from omegaconf import MISSING, OmegaConf
 
 from drest_torch.config.schema import Config as RunConfig
-from drest_torch.config.schema import learns_from
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.store import Job
-from drest_torch.jobs.training_job import configured, training_jobs
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.training_job import run_config, training_jobs
+from drest_torch.limits import limited
 from drest_torch.studies import unseen
 from drest_torch.studies.generalization import analysis, tables
 from drest_torch.studies.generalization.variant import BOTH, METRICS, Runs, Variant
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 from drest_torch.studies.unseen import TEST, TRAIN
-from drest_torch.training.levels import slots_and_group
 
 TITLE = "Gridworlds never seen before"
 QUESTION = (
@@ -47,18 +46,18 @@ class Config(StudyConfig):
     policy: str = MISSING
     levels: str = MISSING
     run: dict[str, Any] = MISSING
-    seeds: int = MISSING
+    seeds: int = limited(at_least=1)
     variants: dict[str, dict[str, Any]] = MISSING
     headline: str = MISSING
     default: str = MISSING
     axes: dict[str, list[str]] = MISSING
     shifted: dict[str, dict[str, Any]] = MISSING
-    shifted_levels: int = MISSING
+    shifted_levels: int = limited(at_least=1)
     shifted_seed: int = MISSING
     path: str | None = MISSING
     mark: float = MISSING
     shares: list[float] = MISSING
-    shown: int = MISSING
+    shown: int = limited(at_least=1)
 
 
 # -------------------------------------------------------------------------------------------- runs
@@ -77,7 +76,7 @@ def jobs_by_variant(cfg: Any) -> dict[str, list[Job]]:
     """Return the runs of the variants that stand in a table, by title."""
     titles = dict.fromkeys([cfg.headline, cfg.default, *(title for axis in cfg.axes.values() for title in axis)])
     _check(cfg, titles)
-    shifted = unseen.shift(run_config(cfg, {}), cfg.shifted)
+    shifted = unseen.shift(config_of(cfg, {}), cfg.shifted)
     further = {
         "sets": unseen.describe(cfg.path, shifted, cfg.shifted_levels, cfg.shifted_seed),
         "shown": cfg.shown,
@@ -96,9 +95,6 @@ def _check(cfg: Any, titles: Iterable[str]) -> None:
                 raise ConfigError(f"study.variants: '{title}' has the key '{key}'; expected some of {keys}")
         if cfg.variants[title].get("seeds", 1) < 1:
             raise ConfigError(f"study.variants: '{title}' has seeds={cfg.variants[title].seeds}; expected at least 1")
-    for key in ("shifted_levels", "shown"):
-        if cfg[key] < 1:
-            raise ConfigError(f"study.{key}={cfg[key]}; expected at least 1")
 
 
 def _jobs_of(cfg: Any, title: str, further: dict[str, Any]) -> list[Job]:
@@ -108,14 +104,12 @@ def _jobs_of(cfg: Any, title: str, further: dict[str, Any]) -> list[Job]:
     values: Any = OmegaConf.create(plain[0].spec["config"])
     if values.levels.generator is None or values.levels.path is not None:
         raise ConfigError(f"study.variants: '{title}' has levels that are not generated, so it has no test levels")
-    if learns_from(values) == "mini-episodes":
-        slots_and_group(values)
     return [replace(job, runner=unseen.RUNNER, spec=job.spec | further) for job in plain]
 
 
-def run_config(cfg: Any, variant: Mapping[str, Any]) -> RunConfig:
+def config_of(cfg: Any, variant: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of a variant's runs."""
-    return configured(_values(cfg, variant), **_options(cfg, variant))
+    return run_config(_values(cfg, variant), **_options(cfg, variant))
 
 
 def _values(cfg: Any, variant: Mapping[str, Any]) -> Any:
@@ -175,7 +169,7 @@ def measure(runs: Mapping[str, Runs]) -> pd.DataFrame:
                     curve, METRICS[metric], variant=title, level="all", split="selection", seeds=seeds, steps=steps
                 )
         seconds = np.array([result.numbers["wall_seconds"] for _, result in of_title.done])
-        results.add(seconds, "seconds", variant=title, level="all", seeds=of_title.seeds)
+        results.add(seconds, "seconds", variant=title, split="all", level="all", seeds=of_title.seeds)
     return results.table()
 
 

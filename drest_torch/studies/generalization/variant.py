@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.report.tables import select
 from drest_torch.statistics.bootstrap import Interval, stratified_bootstrap
-from drest_torch.statistics.hitting_times import hitting_times
+from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.unseen import TEST, TRAIN
 
 RESAMPLES = 2000
@@ -99,7 +99,7 @@ class Variant:
             Curve(*(group[group["metric"] == METRICS[metric]][column].to_numpy() for metric, column in _COLUMNS))
             for _, group in own[own["split"] == "selection"].groupby("seed", sort=False)
         ]
-        seconds = float(np.median(measured[TRAIN, "seconds"])) if runs.done else math.nan
+        seconds = float(np.median(measured["all", "seconds"])) if runs.done else math.nan
         first = runs.done[0][1] if runs.done else None
         numbers = first.numbers if first else {}
         return cls(title, len(runs.done), len(runs.jobs), mark, numbers, measured, curves, seconds, first)

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 from omegaconf import MISSING
 
-from drest_torch.jobs.store import Job
+from drest_torch.jobs.job import Job
+from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import MISSING as EMPTY
@@ -29,7 +30,7 @@ QUESTION = "How useful and neutral can one agent be in gridworlds that it has ne
 class Config(StudyConfig):
     """The values of `configs/study/goals_unseen.yaml`."""
 
-    seeds: int = MISSING
+    seeds: int = limited(at_least=1)
     chosen: list[str] | None = MISSING
     overrides: list[str] = MISSING
     path: str | None = MISSING

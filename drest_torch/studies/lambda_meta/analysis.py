@@ -17,6 +17,8 @@ SWEET_SPOT = (0.9, 64)
 """λ and E of the paper's other experiments."""
 GOOD = {"steps": {"neutrality": 0.99, "usefulness": 0.85}, "moves": {"neutrality": 0.99, "usefulness": 0.99}}
 """High, by clock of evaluation; the highest usefulness that the paper reports for the example is 0.94."""
+FAIR = 0.1
+"""So much below high is fair."""
 COLLAPSED = {"neutrality": 0.1, "usefulness": 0.5}
 """An agent with less has collapsed."""
 CORNERS = {

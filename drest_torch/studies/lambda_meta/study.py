@@ -12,11 +12,12 @@ from omegaconf import MISSING
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.store import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.tables import Column, below, marked, mean_sd, pivot, select, spread, table, values
 from drest_torch.report.template import short
 from drest_torch.studies.lambda_meta import analysis
-from drest_torch.studies.lambda_meta.analysis import CELL, COLLAPSED, CORNER, CORNERS, GOOD, MEASURES, RARE, Cell
+from drest_torch.studies.lambda_meta.analysis import CELL, COLLAPSED, CORNER, CORNERS, FAIR, GOOD, MEASURES, RARE, Cell
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
@@ -32,7 +33,7 @@ class Config(StudyConfig):
     """The values of `configs/study/lambda_meta.yaml`."""
 
     world: str = MISSING
-    agents: int = MISSING
+    agents: int = limited(at_least=1)
     lams: list[float] = MISSING
     sizes: list[int] = MISSING
     mini_episodes: int = MISSING
@@ -99,6 +100,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
         "CORNER": CORNER,
         "RARE": RARE,
         "GOOD": GOOD,
+        "FAIR": FAIR,
         "COLLAPSED": COLLAPSED,
         "gone": analysis.given_up(select(clipped, clock="moves", metric="neutrality")),
         "incentives": analysis.incentives(clipped),
@@ -146,20 +148,16 @@ def _tables(cfg: Any, results: pd.DataFrame) -> dict[str, Table]:
                 select(results, clipped=True, clock=clock, metric=metric),
                 "lam",
                 "episodes_per_meta",
-                marked(good, good - 0.1),
-                f"Mean {metric}, trained on moves, evaluated on {clock}",
+                marked(good, good - FAIR),
+                f"Mean {metric}, evaluated on {clock}",
                 corner=header[0],
                 rows=lams,
                 columns=sizes,
                 name="{:g}".format,
-                note=f"✓ {good:g} or more, ◐ {good - 0.1:.2f} or more.",
             )
+    of_rare = f"Reward of a length chosen in {RARE:.0%} of mini-episodes ÷ reward of the other"
     for key, strength, caption in (
-        (
-            "incentive",
-            analysis.incentive,
-            f"Reward of a length chosen in {RARE:.0%} of mini-episodes ÷ reward of the other",
-        ),
+        ("incentive", analysis.incentive, of_rare),
         ("largest", analysis.largest_discount, "The largest discount that can occur"),
     ):
         tables[key] = Table(caption, header, [_strengths(strength, lam, sizes) for lam in lams])

@@ -7,7 +7,8 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from drest_torch.jobs.store import Job
+from drest_torch.jobs.job import Job
+from drest_torch.limits import limited
 from drest_torch.studies import goals
 from drest_torch.studies.goals_report import goals_table
 from drest_torch.studies.study import Analysis, Finished, StudyConfig
@@ -23,7 +24,7 @@ QUESTION = (
 class Config(StudyConfig):
     """The values of `configs/study/learning.yaml`."""
 
-    seeds: int = MISSING
+    seeds: int = limited(at_least=1)
     chosen: list[str] | None = MISSING
     overrides: list[str] = MISSING
     goals: dict[str, dict[str, Any]] = MISSING

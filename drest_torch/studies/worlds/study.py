@@ -2,57 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from omegaconf import MISSING
 
-from drest_torch.jobs.store import Job, Result
-from drest_torch.jobs.tabular_job import Training, agents_job, last
-from drest_torch.report.blocks import Block, Gallery, Section, Table, Text
+from drest_torch.jobs.store import Job
+from drest_torch.jobs.tabular_job import Training, agents_job
+from drest_torch.limits import limited
+from drest_torch.report.blocks import Table
+from drest_torch.report.tables import Column, at_least, select, table, values
 from drest_torch.studies.clock_pairs import (
     CLOCKS,
-    INTERVALS,
+    COLLAPSED,
+    END_COLUMNS,
+    FACTORS,
     MARK,
+    MOST,
     REWARDS,
-    Shown,
-    both,
-    end_cells,
+    add_ends,
     summary,
-    typical_policy,
 )
-from drest_torch.studies.study import Finished, Quote, Report, StudyConfig
+from drest_torch.studies.results import Results
+from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 from envs.levels import world
 
-CURED = "steps / steps, cured"
+TITLE = "The eight other worlds (Figures 9 to 16)"
+QUESTION = "Are the reported results those of one gridworld, or do they hold in eight others as well?"
+
+AS_REPORTED, MOVES, STEPS, CURED = "moves / steps", "moves / moves", "steps / steps", "steps / steps, cured"
 PAIRS = {**{name: (trained, evaluated, False) for (trained, evaluated), name in CLOCKS.items()}}
 PAIRS[CURED] = ("steps", "steps", True)
-"""Name: (clock of training, clock of evaluation, whether with the cure)."""
+"""Name: (clock of training, clock of evaluation, whether random play comes first)."""
 NO_PREFERENCE = 0.1
-"""A default agent that prefers a length has less neutrality than this."""
+"""Default agents whose mean neutrality is at most this prefer one length."""
 
 
 @dataclass
 class Config(StudyConfig):
+    """The values of `configs/study/worlds.yaml`."""
+
     worlds: list[str] = MISSING
-    agents: int = MISSING
-    agents_in_paper: int = MISSING
-    window: int = MISSING
+    agents: int = limited(at_least=1)
+    agents_in_paper: int = limited(at_least=1)
+    window: int = limited(at_least=1)
     training: Training = field(default_factory=Training)
     cure: dict[str, Any] = MISSING
 
 
 def jobs(cfg: Any) -> list[Job]:
+    """Return a run for each world, clock and reward, and those that play at random first."""
     return [
-        _job(cfg, name, clock, reward, cured)
+        job(cfg, name, clock, reward, cured)
         for name in cfg.worlds
         for clock, cured in (("moves", False), ("steps", False), ("steps", True))
         for reward in REWARDS
     ]
 
 
-def _job(cfg: Any, name: str, clock: str, reward: str, cured: bool) -> Job:
+def job(cfg: Any, name: str, clock: str, reward: str, cured: bool) -> Job:
+    """Return the run of one world, clock of training and reward: all of its agents."""
     return agents_job(
         cfg.training,
         label=f"{name}-{clock}-{reward}{'-cured' if cured else ''}",
@@ -65,114 +77,127 @@ def _job(cfg: Any, name: str, clock: str, reward: str, cured: bool) -> Job:
     )
 
 
-def report(cfg: Any, finished: Finished) -> Report:
-    found = {
+# ------------------------------------------------------------------------------------------ analysis
+
+
+def analyse(cfg: Any, finished: Finished) -> Analysis:
+    """Return the end of training in each world, and in which worlds agents end useful and neutral."""
+    results = measure(cfg, finished)
+    pairs = {pair: verdicts(select(results, clocks=pair), cfg.agents_in_paper) for pair in PAIRS}
+    findings = {"worlds": {name: _numbers(cfg, select(results, level=name)) for name in cfg.worlds}, "pairs": pairs}
+    as_reported = {
         name: {
-            pair: {
-                reward: result
-                for reward in REWARDS
-                if (result := finished.get(_job(cfg, name, trained, reward, cured))) is not None
-            }
-            for pair, (trained, _, cured) in PAIRS.items()
+            reward: result
+            for reward in REWARDS
+            if (result := finished.get(job(cfg, name, "moves", reward, cured=False))) is not None
         }
         for name in cfg.worlds
     }
-    numbers = {name: _numbers(cfg, each) for name, each in found.items()}
-    question = "Are the reported results those of one gridworld, or do they hold in eight others as well?"
-    overview = Section("All worlds", _overview(cfg, found))
-    return Report(
-        "The eight other worlds (Figures 9 to 16)",
-        question,
-        [overview, *(Section(_title(name), _one(cfg, name, each)) for name, each in found.items())],
-        numbers,
-        [_quote(cfg, found, pair) for pair in PAIRS],
+    names = {
+        "MARK": MARK,
+        "MOST": MOST,
+        "COLLAPSED": COLLAPSED,
+        "NO_PREFERENCE": NO_PREFERENCE,
+        "studies": {name: world(name).study for name in cfg.worlds},
+        "clock": compare_clocks(results),
+        "mended": compare_cure(pairs),
+    }
+    quotes = [_quote(cfg, select(results, clocks=pair, reward="drest"), pair) for pair in PAIRS]
+    return Analysis(results, findings, _tables(cfg, results), quotes, names, extra=as_reported)
+
+
+def measure(cfg: Any, finished: Finished) -> pd.DataFrame:
+    """Return the end of training of every agent, for each world, pair of clocks and reward."""
+    results = Results("worlds", *FACTORS)
+    for name in cfg.worlds:
+        for pair, (trained, evaluated, cured) in PAIRS.items():
+            for reward in REWARDS:
+                run = job(cfg, name, trained, reward, cured)
+                if (result := finished.get(run)) is not None:
+                    add_ends(results, result, evaluated, variant=run.name, level=name, clocks=pair, reward=reward)
+    return results.table()
+
+
+def verdicts(results: pd.DataFrame, few: int) -> dict[str, Any]:
+    """Return in which worlds the first agents are useful and neutral, collapse, and prefer no length."""
+    drest, default = (
+        dict(iter(select(results, reward=reward).groupby("level", sort=False))) for reward in ("drest", "default")
     )
-
-
-def _quote(cfg: Any, found: Mapping[str, Mapping[str, Mapping[str, Result]]], pair: str) -> Quote:
-    results = [each[pair]["drest"] for each in found.values() if "drest" in each[pair]]
-    clock = PAIRS[pair][1]
-    lowest = {
-        name: min((last(result, clock, name).mean() for result in results), default=float("nan"))
-        for name in ("neutrality", "usefulness")
-    }
-    passed = sum(int(both(result, clock).sum()) for result in results)
-    measured = f"lowest mean of a world N {lowest['neutrality']:.3f}, U {lowest['usefulness']:.3f}"
-    if pair != "moves / steps":
-        measured += f"; both ≥ {MARK} in {passed} of {cfg.agents * len(results)} agents"
-    reported = "near-maximally neutral, about as useful as default agents" if pair == "moves / steps" else ""
-    return Quote(f"{len(results)} other worlds, DReST, {pair}", reported, measured)
-
-
-def _numbers(cfg: Any, found: Mapping[str, Mapping[str, Result]]) -> dict[str, Any]:
+    good = [name for name, ends in drest.items() if values(ends, metric="both")[:few].mean() >= MOST]
+    neutrality = {name: values(ends, metric="neutrality") for name, ends in drest.items()}
+    partial = [name for name, ends in default.items() if values(ends, metric="neutrality").mean() <= NO_PREFERENCE]
     return {
-        pair: {
-            reward: summary(result, PAIRS[pair][1])
-            | {"both_of_first": int(both(result, PAIRS[pair][1])[: cfg.agents_in_paper].sum())}
-            for reward, result in results.items()
-        }
-        for pair, results in found.items()
+        "good": good,
+        "not_good": [name for name in drest if name not in good],
+        "collapsed": [name for name, final in neutrality.items() if (final < COLLAPSED).mean() > 0.5],
+        "default_prefers": partial,
+        "default_indifferent": [name for name in default if name not in partial],
     }
 
 
-def _overview(cfg: Any, found: Mapping[str, Mapping[str, Mapping[str, Result]]]) -> list[Block]:
+def compare_clocks(results: pd.DataFrame) -> dict[str, list[str]]:
+    """Return where DReST agents trained on moves are less useful when evaluated on steps, and where they are not."""
+    useful = select(results, reward="drest", metric="usefulness")
+    on = [dict(iter(select(useful, clocks=pair).groupby("level", sort=False))) for pair in (AS_REPORTED, MOVES)]
+    lower = {name: values(on[0][name]).mean() < values(on[1][name]).mean() for name in on[0] if name in on[1]}
+    return {"lower": [name for name in lower if lower[name]], "not_lower": [name for name in lower if not lower[name]]}
+
+
+def compare_cure(pairs: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+    """Return which worlds random play mends, and which not, of those that are not good on steps without it."""
+    bad, cured = pairs[STEPS]["not_good"], pairs[CURED]
+    return {
+        "mended": [name for name in bad if name in cured["good"]],
+        "not_mended": [name for name in bad if name in cured["not_good"]],
+    }
+
+
+def _numbers(cfg: Any, results: pd.DataFrame) -> dict[str, Any]:
+    numbers: dict[str, Any] = {pair: {} for pair in PAIRS}
+    for (pair, reward), ends in results.groupby([*FACTORS], sort=False):
+        first = values(ends, metric="both")[: cfg.agents_in_paper]
+        numbers[pair][reward] = summary(ends) | {"both_of_first": int(first.sum())}
+    return numbers
+
+
+# -------------------------------------------------------------------------------- tables and quotes
+
+
+def _tables(cfg: Any, results: pd.DataFrame) -> dict[str, Table]:
     few = cfg.agents_in_paper
-    header = ["world and clocks", "neutrality", "usefulness", "P(longer)", "both ≥ 0.99", f"of the first {few}"]
-    rows: dict[str, list[list[str]]] = {reward: [] for reward in REWARDS}
-    for name, pairs in found.items():
-        for pair, results in pairs.items():
-            for reward, result in results.items():
-                clock = PAIRS[pair][1]
-                passed = both(result, clock)[:few].sum()
-                rows[reward].append([f"{_title(name)}, {pair}", *end_cells(result, clock), f"{passed} of {few}"])
-    caption = f"at the end of training, means of {cfg.agents}"
-    return [
-        Text(
-            "Trained and evaluated on the clock that counts moves, DReST agents end useful and neutral in every "
-            "world. Evaluated on the clock that counts every step, the same agents look less useful. Trained on that "
-            "clock with the paper's schedules, they collapse in the worlds where the longer trajectory's coin is hard "
-            f"to come upon; {cfg.cure['random_episodes']:,} mini-episodes of random play first mend all of them."
-        ),
-        _verdict(cfg, found),
-        Table(f"DReST agents {caption}", header, rows["drest"], INTERVALS),
-        Table(f"Default agents {caption}", header[:4], [row[:4] for row in rows["default"]], INTERVALS),
-    ]
 
+    def first(passed: np.ndarray) -> str:
+        return at_least(1)(passed[:few])
 
-def _title(name: str) -> str:
-    return world(name).study["title"]
-
-
-def _verdict(cfg: Any, found: Mapping[str, Mapping[str, Mapping[str, Result]]]) -> Text:
-    """The marks that were asked for, computed."""
-    few = cfg.agents_in_paper
-    words = []
-    for pair in ("moves / moves", CURED):
-        clock = PAIRS[pair][1]
-        drest = {name: each[pair]["drest"] for name, each in found.items() if "drest" in each[pair]}
-        good = [name for name, result in drest.items() if both(result, clock)[:few].mean() >= 0.9]
-        default = {name: each[pair]["default"] for name, each in found.items() if "default" in each[pair]}
-        below = [n for n, result in default.items() if last(result, clock, "neutrality").mean() <= NO_PREFERENCE]
-        above = [_title(name) for name in default if name not in below]
-        exceptions = f" (not in {', '.join(above)})" if above else ""
-        words.append(
-            f"**{pair}**: in {len(good)} of {len(drest)} worlds at least nine tenths of the first {few} DReST agents "
-            f"have usefulness and neutrality of 0.99 or more. The default agents' neutrality is below "
-            f"{NO_PREFERENCE} in {len(below)} of {len(default)}{exceptions}."
+    columns = {"drest": [*END_COLUMNS, Column(f"of the first {few}", first, {"metric": "both"})]}
+    columns["default"] = END_COLUMNS[:3]
+    return {
+        reward: table(
+            select(results, reward=reward),
+            ["level", "clocks"],
+            columns[reward],
+            f"{words[0].upper()}{words[1:]} agents at the end of training, means of {cfg.agents}",
+            corner="world and clocks",
+            name=_name,
         )
-    return Text(" ".join(words))
+        for reward, words in REWARDS.items()
+    }
 
 
-def _one(cfg: Any, name: str, found: Mapping[str, Mapping[str, Result]]) -> list[Block]:
-    study = world(name).study
-    blocks: list[Block] = [
-        Text(f"**What the default reward favours.** {study['rewarded']} **Wanted.** {study['wanted']}")
-    ]
-    if as_reported := found["moves / steps"]:
-        shown = Shown(as_reported, "steps", "moves / steps", cfg.training.episodes_per_meta, cfg.window)
-        policies = [typical_policy(name, cfg.training.gamma, result, reward) for reward, result in as_reported.items()]
-        blocks += [
-            Gallery([shown.curve("neutrality", "neutrality"), shown.curve("usefulness", "usefulness")]),
-            Gallery(policies),
-        ]
-    return blocks
+def _name(key: Sequence[str]) -> str:
+    return f"{world(key[0]).study['title']}, {key[1]}"
+
+
+def _quote(cfg: Any, results: pd.DataFrame, pair: str) -> Quote:
+    lowest = {
+        metric: min((values(group).mean() for _, group in rows.groupby("level", sort=False)), default=float("nan"))
+        for metric in ("neutrality", "usefulness")
+        for rows in [select(results, metric=metric)]
+    }
+    worlds = results["level"].nunique()
+    measured = f"lowest mean of a world N {lowest['neutrality']:.3f}, U {lowest['usefulness']:.3f}"
+    if pair != AS_REPORTED:
+        passed = int(values(results, metric="both").sum())
+        measured += f"; both ≥ {MARK} in {passed} of {cfg.agents * worlds} agents"
+    reported = "near-maximally neutral, about as useful as default agents" if pair == AS_REPORTED else ""
+    return Quote(f"{worlds} other worlds, DReST, {pair}", reported, measured)

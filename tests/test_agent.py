@@ -15,17 +15,20 @@ from typing import Any
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
+from torchrl.envs.utils import step_mdp
 
+from drest_torch import Agent, evaluate
 from drest_torch import agent as saved
-from drest_torch import cli as app
-from drest_torch import evaluate
-from drest_torch.config.schema import config_folder
+from drest_torch.config.compose import compose
 from drest_torch.errors import CheckpointError, ConfigError, FileError
 from drest_torch.evaluation.exact import Evaluator, observe
+from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from drest_torch.training.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.training.run import resume
+from envs.dynamics.mdp import compile_levels
+from envs.dynamics.observations import make_observation
+from envs.interfaces.torchrl_env import GridworldEnv
 from envs.levels import Level, parse_level, world, write_levels
 from tests.helpers.runs import train
 
@@ -75,12 +78,30 @@ def test_its_own_levels_give_what_the_run_itself_has_reported(on_example: Path) 
     assert all(record["mean"][name] == reported[name] for name in ("usefulness", "neutrality", "neutrality_normalised"))
 
 
-def test_generated_levels_are_the_held_out_ones_of_the_run(on_generated: Path) -> None:
+@pytest.mark.parametrize("overrides", [[], ["levels=own"]])
+def test_own_levels_are_the_test_levels_of_the_run_and_the_default(on_generated: Path, overrides: list[str]) -> None:
     agent = saved.Agent(on_generated)
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        chosen = compose("evaluate", ["levels=generated"]).levels
+    chosen = compose(*overrides, name="evaluate").levels
     record = agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record()
     assert record["levels"] == json.loads((on_generated / "levels_heldout.json").read_text())
+
+
+def test_generated_levels_are_those_of_that_name_as_everywhere(on_generated: Path) -> None:
+    """Also for a run on other levels: its own are another set, which has another seed."""
+    agent = saved.Agent(on_generated)
+    agent.cfg.levels.name = "easy"
+    chosen = compose("levels=generated", "levels.heldout=3", name="evaluate").levels
+    levels = saved.levels_to_evaluate(agent, chosen)
+    assert levels == data.named(compose("levels=generated", "levels.heldout=3").levels)
+    assert levels != agent.levels.reported["heldout"][:3]
+
+
+def test_own_levels_may_come_from_a_file(tmp_path: Path) -> None:
+    write_levels(tmp_path / "test.jsonl", [SMALL, NEAR])
+    held_out = f"heldout.path={tmp_path / 'test.jsonl'}"
+    agent = saved.Agent(train(tmp_path / "run", "levels=example", held_out, "env_steps=500"))
+    levels = saved.levels_to_evaluate(agent, compose(name="evaluate").levels)
+    assert [level.name for level in levels] == ["small", "near"]
 
 
 def test_generated_training_levels_are_not_made_again(on_generated: Path) -> None:
@@ -97,9 +118,7 @@ def test_the_papers_worlds(on_example: Path) -> None:
 
 
 def composed_levels(name: str, *overrides: str) -> Any:
-    app.register()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        return compose("evaluate", [f"levels={name}", *overrides]).levels
+    return compose(f"levels={name}", *overrides, name="evaluate").levels
 
 
 def test_a_level_file_gives_what_the_level_in_it_gives(on_example: Path, tmp_path: Path) -> None:
@@ -190,7 +209,7 @@ def test_private_bits_are_averaged_over(with_noise: Path) -> None:
     for parameter in agent.policy.parameters():  # in so short a time it has not learned to use its bits
         torch.nn.init.normal_(parameter, std=0.3)
     record = agent.evaluate([level]).record()["levels"][0]
-    ready = Evaluator([level], "centred", gamma=1.0, lam=0.9, episodes_per_meta=64, at_least=agent.map_size)
+    ready = Evaluator([level], "centred", reward=Reward(), at_least=agent.map_size)
     reachable = ready.unrolled(range(1))
     states, index = reachable.distinct(see_time=True)
     seen = observe(ready.observe, states)
@@ -280,8 +299,8 @@ def test_a_policy_of_the_run_loads_without_its_optimiser(on_example: Path, tmp_p
 
 
 def test_a_shipped_agent_does_what_the_run_does(on_generated: Path, tmp_path: Path) -> None:
-    saved.ship(on_generated, tmp_path / "agent")
-    saved.ship(on_generated, tmp_path / "agent")  # over one that is there
+    saved.Agent(on_generated).save(tmp_path / "agent")
+    saved.Agent(on_generated).save(tmp_path / "agent")  # over one that is there
     files = sorted(path.name for path in (tmp_path / "agent").rglob("*") if path.is_file())
     assert len(files) == 2
     tensors, _ = load_checkpoint(tmp_path / "agent" / "checkpoints" / files[1])
@@ -295,10 +314,9 @@ def test_the_page_of_the_shipped_agent_says_what_it_does() -> None:
     page = (Path(__file__).parents[1] / "docs" / "agent.md").read_text("utf-8")
     rows = re.findall(r"^\| `levels=(\w+)`.*? \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+), ([\d.]+) \|$", page, re.M)
     assert len(rows) == 6
-    agent = saved.Agent(saved.SHIPPED)
+    agent = saved.Agent.load(saved.SHIPPED)
     for name, count, *stated in rows:
-        with initialize_config_dir(str(config_folder()), version_base="1.3"):
-            chosen = compose("evaluate", [f"levels={name}"]).levels
+        chosen = compose(f"levels={name}", name="evaluate").levels
         results = agent.evaluate(saved.levels_to_evaluate(agent, chosen))
         uniform = results.evaluator.evaluate_uniform()
         found = [each.means()[metric] for each in (results.evaluation, uniform) for metric in MEASURES]
@@ -308,3 +326,59 @@ def test_the_page_of_the_shipped_agent_says_what_it_does() -> None:
 
 def test_without_a_run_the_shipped_agent_is_evaluated(command: Callable[[Sequence[str]], str]) -> None:
     assert re.search(r"levels +9 +1\.000 +0\.024 ", command(["levels=paper"]))
+
+
+# ------------------------------------------------------------------------------------------------ acting
+
+
+def observations(agent: Agent, *levels: Level) -> torch.Tensor:
+    """What the agent sees at the start of each level."""
+    mdp = compile_levels(levels, at_least=agent.map_size)
+    return make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
+
+
+def test_an_agent_is_loaded_by_name_or_folder(on_example: Path) -> None:
+    assert Agent.load("generalist").shape == (5, 5, 5)
+    assert Agent.load(on_example).probabilities("example").keys() == {4, 8}
+    with pytest.raises(
+        CheckpointError, match=r"^nobody: no such folder of a run, and no agent of that name \(generalist\)"
+    ):
+        Agent.load("nobody")
+
+
+def test_actions_are_sampled_from_the_policy_and_repeatable(with_noise: Path) -> None:
+    agent = Agent.load(with_noise)
+    seen = observations(agent, NEAR)
+    probabilities = agent.action_probabilities(seen[0])
+    assert probabilities.sum().item() == pytest.approx(1)
+    agent.seed(3)
+    actions = [agent.act(seen[0]) for _ in range(400)]
+    agent.seed(3)
+    assert [agent.act(seen[0].numpy()) for _ in range(400)] == actions
+    agent.seed(3)
+    agent.act(seen[0])  # samples the private bits
+    counts = torch.bincount(torch.tensor([agent.act(seen[0]) for _ in range(4000)]), minlength=4) / 4000
+    assert torch.allclose(counts, agent.action_probabilities(seen[0]), atol=0.03)
+    assert agent.act(seen.repeat(5, 1), greedy=True).shape == (5,)
+
+
+def test_an_observation_of_another_kind_is_refused(on_example: Path) -> None:
+    with pytest.raises(ConfigError, match=r"shape \(5, 5, 5\), and the policy sees centred observations"):
+        Agent.load(on_example).act(torch.zeros(5, 5, 5))
+
+
+def test_an_agent_that_plays_takes_each_length_as_often_as_evaluation_says() -> None:
+    """Through the TorchRL environment, with its private bits sampled once for each mini-episode."""
+    agent, level, slots = Agent.load("generalist"), world("example"), 2000
+    env = GridworldEnv([level], slots, episodes_per_meta=2, observation=agent.observation)
+    state = env.reset()
+    going, lengths = torch.ones(slots, dtype=torch.bool), torch.zeros(slots, dtype=torch.long)
+    agent.seed(0)
+    for _ in range(level.max_time):
+        state["action"] = agent.act(state["observation"])
+        state = step_mdp(env.step(state))
+        ended = going & state["mini_done"].squeeze(-1)
+        lengths[ended] = env.optima.lengths[0, state["mini_len"].squeeze(-1)[ended]]
+        going &= ~ended
+    for length, probability in agent.probabilities(level).items():
+        assert (lengths == length).double().mean().item() == pytest.approx(probability, abs=0.04)

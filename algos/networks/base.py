@@ -1,0 +1,122 @@
+"""The arguments that networks are built from, and the parts that they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from algos.networks.layout import MapLayout
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
+
+
+@dataclass(frozen=True)
+class Size:
+    """The kind and size of a network; each kind defines what width and depth count."""
+
+    width: int = 256
+    depth: int = 3
+    activation: str = "relu"
+    network: str = "mlp"
+    """A name in `algos.networks.NETWORKS`."""
+    once: bool = True
+    """Whether a network that reads maps encodes equal maps of a batch only once."""
+
+    def new_activation(self) -> nn.Module:
+        """Return a module for the activation function."""
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"no activation '{self.activation}'; expected one of {', '.join(ACTIVATIONS)}")
+        return ACTIVATIONS[self.activation]()
+
+
+@dataclass(frozen=True)
+class Symmetries:
+    """A group G of rotations and reflections, as permutations of the inputs and of the outputs of a network."""
+
+    inputs: Tensor
+    """[|G|, F] permutations: element g maps an input x to ``x[..., inputs[g]]``; all elements are distinct"""
+    outputs: Tensor
+    """[|G|, O] permutations: element g maps output o to output ``outputs[g, o]``; some element maps any output to any
+    other"""
+    layout: MapLayout | None = None
+    """The layout of the observations, for networks that read maps; ``inputs`` then are those of three by three cells"""
+
+    def of_a_value(self) -> Symmetries:
+        """Return the same inputs with a single output, which no element of the group changes."""
+        return replace(self, outputs=torch.zeros_like(self.outputs[:, :1]))
+
+    def between(self) -> Tensor:
+        """Return the indices [|G|, |G|] of the elements g⁻¹h, which map x to ``x[inputs[h]][inputs[g⁻¹]]``."""
+        inverse = self.inputs.argsort(-1)
+        composed = torch.stack([self.inputs[:, places] for places in inverse])
+        return (composed.unsqueeze(2) == self.inputs).all(-1).int().argmax(-1)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The inputs of a network, observations [n, *shape] and further numbers [n, further], and its outputs [n, outputs].
+
+    The further numbers are the private bits and, for a critic, the features of the meta-episode.
+    """
+
+    shape: Sequence[int]
+    scale: Tensor
+    """Factors that broadcast to ``shape`` and bring observations to a magnitude of about 1"""
+    further: int
+    outputs: int
+    last_gain: float
+    """Gain of the weights of the last layer: small for a policy, so that its actions are about equally likely at
+    first"""
+    symmetries: Symmetries | None = None
+    """The symmetries that the network requires, if any"""
+
+    @property
+    def inputs(self) -> int:
+        """Return how many numbers an observation and the further numbers have together."""
+        return math.prod(self.shape) + self.further
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """The requirements of a network on the configuration; the defaults allow everything."""
+
+    observations: tuple[str, ...] = ()
+    """The observations that the network can read, the usual one first; empty: any"""
+    because: str = ""
+    """Why other observations are refused, as the relative clause of an error message: "which …" """
+    symmetries: Literal["observation", "cells"] | None = None
+    """The symmetries that the network is built with: of the whole observation, whose maps are then padded to squares,
+    or of three by three cells"""
+    width_multiple: int = 1
+    min_depth: int = 0
+    reads_maps: bool = False
+    """Whether the network encodes a map once for all of its states, so that evaluating all states costs little more"""
+
+
+class Flat(nn.Module):
+    """A network whose ``body`` reads one row per state: the scaled observation, then the further numbers."""
+
+    scale: Tensor
+
+    def __init__(self, signature: Signature, body: nn.Module) -> None:
+        super().__init__()
+        scale = signature.scale.expand(*signature.shape).reshape(-1).clone()
+        self.register_buffer("scale", scale, persistent=False)
+        self.body = body
+
+    def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
+        inputs = observation.flatten(1) * self.scale
+        return self.body(inputs if further is None else torch.cat((inputs, further), dim=-1))
+
+
+def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
+    """Return a layer with orthogonal weights and biases of 0."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer

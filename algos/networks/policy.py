@@ -1,0 +1,87 @@
+"""Policies and critics. A policy sees an observation and its private bits, and nothing else.
+
+The inputs of a policy limit what it can depend on. The paper's argument rests on mini-episodes that the policy cannot
+tell apart, so only the critic sees the counts of the meta-episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from algos.networks import NETWORKS, requirements
+from algos.networks.base import Signature, Size, Symmetries
+
+LOUD = 4.0
+"""Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
+changes its logits. Acting differently on 0 and 1 pays from the start, but little while the actions hardly differ."""
+
+
+class Policy(nn.Module):
+    """A policy from observations [n, *shape] and, if it has any, private bits [n, noise] to action logits [n, A].
+
+    ``scale`` broadcasts to ``shape`` and brings observations to a magnitude of about 1. ``symmetries`` are those that
+    the network of ``size`` requires (`algos.networks.base.Requirements`). An untrained policy chooses all actions with
+    about the same probability.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        num_actions: int,
+        size: Size,
+        *,
+        scale: Tensor,
+        noise: int = 0,
+        symmetries: Symmetries | None = None,
+    ) -> None:
+        super().__init__()
+        self.noise, self.reads_maps = noise, requirements(size.network).reads_maps
+        self.net = _network(Signature(shape, scale, noise, num_actions, 0.01, symmetries), size)
+
+    def forward(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
+        return self.net(observation, loud(noise) if noise is not None and self.noise else None)
+
+
+class Critic(nn.Module):
+    """A critic from observations, the policy's private bits, and features of the meta-episode [n, context] to values
+    [n]."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        size: Size,
+        *,
+        scale: Tensor,
+        noise: int = 0,
+        context: int = 0,
+        symmetries: Symmetries | None = None,
+    ) -> None:
+        super().__init__()
+        of_a_value = None if symmetries is None else symmetries.of_a_value()
+        self.net = _network(Signature(shape, scale, noise + context, 1, 1.0, of_a_value), size)
+
+    def forward(self, observation: Tensor, noise: Tensor | None = None, context: Tensor | None = None) -> Tensor:
+        further = [part for part in (None if noise is None else loud(noise), context) if part is not None]
+        return self.net(observation, torch.cat(further, dim=-1) if further else None).squeeze(-1)
+
+
+def _network(signature: Signature, size: Size) -> nn.Module:
+    """Build a network; refuse a signature whose symmetries are not those that the network requires."""
+    required = requirements(size.network).symmetries
+    if (signature.symmetries is None) != (required is None):
+        raise ValueError(f"the network '{size.network}' is built with symmetries of: {required}")
+    network: nn.Module = NETWORKS[size.network].build(signature, size)
+    return network
+
+
+def loud(noise: Tensor) -> Tensor:
+    """Return private bits scaled as networks see them."""
+    return LOUD * (2 * noise - 1)
+
+
+def settings(bits: int) -> Tensor:
+    """Return every setting of the private bits: [2^bits, bits]."""
+    return (torch.arange(1 << bits).unsqueeze(-1) >> torch.arange(bits) & 1).float()

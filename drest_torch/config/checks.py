@@ -1,0 +1,234 @@
+"""Refuse configurations that cannot be run, with one sentence that names the key and the remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, cast
+
+import torch
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from algos import ALGORITHMS
+from algos.networks import NETWORKS, requirements
+from drest_torch.config.logger import SINKS
+from drest_torch.config.schema import Config, in_lockstep, learns_from
+from drest_torch.errors import ConfigError
+from drest_torch.limits import Limits, limits_of
+from envs.levels import Level, features_of
+from envs.objects import FEATURES
+
+MAX_NOISE_BITS = 10
+"""Evaluation goes through all 2^n settings of n bits."""
+
+
+def check_limits(cfg: Any, prefix: str = "") -> None:
+    """Refuse a value outside the limits of its field, here and in every structured configuration within.
+
+    ``prefix`` stands before the keys in messages (``study.``). Values that are missing are passed over.
+    """
+    cfg = cfg if OmegaConf.is_config(cfg) else OmegaConf.structured(cfg)
+    kind = OmegaConf.get_type(cfg)
+    if isinstance(cfg, ListConfig):
+        for index, value in enumerate(cfg):
+            if OmegaConf.is_config(value):
+                check_limits(value, f"{prefix[:-1]}[{index}].")
+        return
+    if not is_dataclass(kind):
+        return
+    for each in fields(kind):
+        if OmegaConf.is_missing(cfg, each.name):
+            continue
+        if limits := limits_of(each):
+            _check_value(f"{prefix}{each.name}", cfg[each.name], limits)
+        elif is_dataclass(inner := OmegaConf.get_type(cfg, each.name)) or inner is list:
+            check_limits(cfg[each.name], f"{prefix}{each.name}.")
+
+
+def _check_value(key: str, value: Any, limits: Limits) -> None:
+    values = list(value.values() if isinstance(value, DictConfig) else value) if OmegaConf.is_config(value) else [value]
+    if not all(one is None or limits.allow(one) for one in values):
+        raise ConfigError(f"{key}={value}; expected {limits}")
+
+
+def check_run(cfg: Config) -> None:
+    """Refuse what no run can be made of, whatever its levels: to generate levels takes seconds."""
+    ALGORITHMS.check(cfg.algo.name)
+    NETWORKS.check(cfg.policy.network)
+    for name in cfg.logger.sinks:
+        SINKS.check(name)
+    check_limits(cfg)
+    _device_number(cfg.device)  # whether there is such a device is known where the run is done
+    if cfg.levels.path is None and cfg.levels.name == "own":
+        raise ConfigError("levels=own are the test levels of a run that is evaluated; choose other levels to train on")
+    _check_noise(cfg)
+    if learns_from(cfg) == "mini-episodes":
+        slots_and_group(cfg)
+    if learns_from(cfg) == "world":
+        _check_table(cfg)
+    _check_policy(cfg)
+    _check_lockstep(cfg)
+
+
+def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
+    """Refuse levels that this run cannot train on, or that it cannot be evaluated on; ``others`` by their split."""
+    if cfg.policy.observation == "vector":
+        _check_vector(train, others)
+    moves = next((level for level in train if level.clock == "moves"), None)
+    if moves is not None and learns_from(cfg) == "mini-episodes" and in_lockstep(cfg):
+        raise ConfigError(
+            f"{moves.place} is on the clock of moves, where a mini-episode has no last tick, and all slots are to be "
+            "played in lockstep; use lockstep=false with agents=1, or levels.clock=steps"
+        )
+    for name, levels in others.items():
+        for feature in features_of(train) ^ features_of(levels) if levels else ():
+            raise ConfigError(
+                f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
+                "policy is shown them or is not, so have them in both, or leave these levels out "
+                "(heldout.paper=false for the paper's)"
+            )
+
+
+def device_of(name: str) -> torch.device:
+    """Return the device of this name, which torch has to find here."""
+    number = _device_number(name)
+    if number is not None and number >= torch.cuda.device_count():
+        raise ConfigError(
+            f"device={name}, but torch finds {torch.cuda.device_count()} CUDA devices here; use device=cpu"
+        )
+    return torch.device(name)
+
+
+def _device_number(name: str) -> int | None:
+    """Return the number of a CUDA device, None for the CPU."""
+    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
+    if match is None:
+        raise ConfigError(f"device={name}; expected cpu, cuda or cuda:N")
+    return None if name == "cpu" else int(match[1] or 0)
+
+
+def slots_and_group(cfg: Config) -> tuple[int, int]:
+    """Return how many slots play a batch, and how many of them share a level."""
+    episodes, reward = cfg.algo.episodes, cfg.reward
+    if reward.counting == "sequential" and reward.episodes_at_start is not None:
+        raise ConfigError(
+            "reward.episodes_at_start with reward.counting=sequential, where a meta-episode is as long as it is; "
+            "use reward.counting=averaged or reward.episodes_at_start=null"
+        )
+    if reward.counting == "sequential":
+        if episodes % reward.episodes_per_meta:
+            raise ConfigError(
+                f"algo.episodes={episodes} is no multiple of reward.episodes_per_meta={reward.episodes_per_meta}; "
+                "with sequential counting a batch is whole meta-episodes"
+            )
+        return episodes // reward.episodes_per_meta, 1
+    if cfg.algo.credit == "meta":
+        raise ConfigError(
+            "algo.credit=meta goes from one mini-episode to the next, and with reward.counting=averaged they are "
+            "played side by side; use reward.counting=sequential or algo.credit=mini"
+        )
+    if reward.group < 2 or episodes % reward.group:
+        raise ConfigError(
+            f"reward.group={reward.group} does not divide algo.episodes={episodes}; "
+            "with averaged counting a batch is whole groups of at least 2"
+        )
+    return episodes, reward.group
+
+
+def _check_table(cfg: Config) -> None:
+    """A table has rows for what the vector observation shows, and learns after each mini-episode."""
+    for key, needed in {"policy.observation": "vector", "reward.counting": "sequential", "device": "cpu"}.items():
+        if (value := OmegaConf.select(cast(Any, cfg), key)) != needed:
+            raise ConfigError(f"{key}={value}, but algo={cfg.algo.name} needs {key}={needed}")
+    if cfg.reward.episodes_at_start is not None:
+        raise ConfigError(f"reward.episodes_at_start, which algo={cfg.algo.name} does not have; set it to null")
+
+
+def _check_noise(cfg: Config) -> None:
+    """Noise has to be sampled while learning, and averaged over in evaluation."""
+    policy = cfg.policy
+    if policy.noise_kind == "bits" and policy.noise > MAX_NOISE_BITS:
+        raise ConfigError(
+            f"policy.noise={policy.noise} bits have 2^{policy.noise} settings, and evaluation averages over all of "
+            f"them; use at most {MAX_NOISE_BITS}, or policy.noise_kind=uniform"
+        )
+    if policy.noise and learns_from(cfg) == "world":
+        raise ConfigError(
+            f"algo={cfg.algo.name} has no noise to sample and policy.noise is {policy.noise}; set policy.noise=0"
+        )
+    if policy.noise and learns_from(cfg) == "levels" and policy.noise_kind != "bits":
+        raise ConfigError(
+            f"policy.noise_kind={policy.noise_kind} cannot be averaged over exactly, as algo={cfg.algo.name} does; "
+            "use policy.noise_kind=bits"
+        )
+
+
+def _check_policy(cfg: Config) -> None:
+    """A network has to be able to read what it is shown."""
+    policy, required = cfg.policy, requirements(cfg.policy.network)
+    if required.observations and policy.observation not in required.observations:
+        raise ConfigError(
+            f"policy.network={policy.network} with policy.observation={policy.observation}, {required.because}; "
+            f"use policy.observation={required.observations[0]}"
+        )
+    if policy.width % required.width_multiple:
+        raise ConfigError(
+            f"policy.network={policy.network} with policy.width={policy.width}; "
+            f"use a multiple of {required.width_multiple}"
+        )
+    if policy.depth < required.min_depth:
+        raise ConfigError(
+            f"policy.network={policy.network} with policy.depth={policy.depth}; use at least {required.min_depth}"
+        )
+    for key in _several_maps(cfg) if policy.observation == "vector" else ():
+        raise ConfigError(
+            f"{key}=true, but the vector observation shows one level, and no map; use policy.observation=centred"
+        )
+
+
+def _check_lockstep(cfg: Config) -> None:
+    """Shapes that never change: where there are none, and what needs them."""
+    asked = {
+        f"agents={cfg.agents}": cfg.agents > 1,
+        "compile=true": cfg.compile,
+        "lockstep=true": bool(cfg.lockstep),
+    }
+    needs = next((words for words, is_asked in asked.items() if is_asked), None)
+    if needs and learns_from(cfg) != "mini-episodes":
+        raise ConfigError(
+            f"{needs} is for algorithms that learn from batches of mini-episodes; algo={cfg.algo.name} does not"
+        )
+    if needs and not in_lockstep(cfg):
+        raise ConfigError(f"{needs} needs shapes that never change; set lockstep=true")
+    if cfg.graphs and not (cfg.compile and cfg.device != "cpu"):
+        raise ConfigError("graphs=true is for compile=true with device=cuda; set graphs=false")
+    if cfg.agents == 1:
+        return
+    if getattr(cfg.algo, "muon_lr", None) is not None:
+        raise ConfigError(f"agents={cfg.agents} with algo.muon_lr, which is for one agent; set algo.muon_lr=null")
+    for key in _several_maps(cfg):
+        raise ConfigError(f"agents={cfg.agents} train on one set of levels; set {key}=false")
+
+
+def _several_maps(cfg: Config) -> list[str]:
+    """Return the keys by which other maps than those of the training levels are played."""
+    return [f"levels.{key}" for key in ("symmetries", "fresh") if getattr(cfg.levels, key)]
+
+
+def _check_vector(train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
+    """The vector observation is of one map with its own coins and buttons."""
+    if len(train) > 1:
+        raise ConfigError(
+            f"policy.observation=vector shows 1 level and there are {len(train)} to train on; "
+            "use policy.observation=centred or grid"
+        )
+    trained = train[0]
+    for name, levels in others.items():
+        for level in levels:
+            sizes = [(each.height, each.width, each.num_objects) for each in (trained, level)]
+            if len(levels) > 1 or sizes[0] != sizes[1]:
+                raise ConfigError(
+                    f"policy.observation=vector shows one map, and the {name} levels are {len(levels)}, {level.place} "
+                    f"among them; give a single level with the size and as many coins and buttons as {trained.place}"
+                )

@@ -1,0 +1,135 @@
+"""Put configurations together from `configs/`: the one place where Hydra composes, for commands, studies and tests."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
+
+from drest_torch.config.schema import config_folder, schemas
+from drest_torch.errors import ConfigError
+
+VERSION_BASE = "1.3"
+TYPES = {
+    "BooleanNode": "true or false",
+    "FloatNode": "a number",
+    "IntegerNode": "a whole number, such as 1000000",
+    "ListConfig": "a list, such as [1,2]",
+    "StringNode": "a text",
+}
+"""The types of values by the names of OmegaConf's nodes."""
+
+
+def compose(*overrides: str, name: str = "config", values: Any = None) -> Any:
+    """Return the configuration that a command has with these arguments.
+
+    ``name`` is that of the command's yaml file; with ``config`` it is a `Config`. ``values`` are nested as in the yaml
+    files (``{"policy": {"width": 128}}``) and set last. The schemas of studies have to be registered before
+    (`register`). Within a command its search path holds, which ``--config-dir`` makes longer.
+    """
+    try:
+        with _initialised() as loader:
+            cfg = copy.deepcopy(_composed(loader, name, overrides))
+        return OmegaConf.merge(cfg, values) if values else cfg
+    except (HydraException, OmegaConfBaseException, AssertionError) as error:
+        raise ConfigError(explain(error)) from None
+
+
+def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({})) -> None:
+    """Tell Hydra the schemas by (group, name), and ``further`` ones that only one command has."""
+    store = ConfigStore.instance()
+    for (group, name), schema in {**schemas(), **further}.items():
+        store.store(group=group, name=name, node=schema)
+
+
+def options(group: str) -> dict[str, Path]:
+    """Return the files of a group's options by their names; its base is none."""
+    return {path.stem: path for path in sorted((config_folder() / group).glob("[!_]*.yaml"))}
+
+
+@lru_cache(maxsize=256)
+def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
+    """To compose takes a tenth of a second, and a study does it for each of its runs."""
+    register()
+    return hydra.compose(name, list(overrides))
+
+
+@contextmanager
+def _initialised() -> Iterator[Any]:
+    """Have Hydra find our files, as it does already within our commands; yields what stands for its search path."""
+    folder, running = config_folder(), GlobalHydra.instance().hydra
+    if running is not None:
+        searched = running.config_loader.get_search_path().get_path()
+        if folder in [Path(entry.path.removeprefix("file://")) for entry in searched]:
+            yield running
+            return
+    GlobalHydra.instance().clear()
+    try:
+        with hydra.initialize_config_dir(str(folder), version_base=VERSION_BASE):
+            yield folder
+    finally:
+        GlobalHydra.instance().hydra = running
+
+
+# --------------------------------------------------------------------------------------- mistakes
+
+
+def explain(error: Exception) -> str:
+    """Say in one sentence why a configuration could not be composed, and what is right."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
+        return _wrong_option(error.missing_cfg_file, list(error.options))
+    text = " ".join(str(error).split())
+    cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
+    if isinstance(cause, ConfigKeyError | ConfigAttributeError):
+        return _wrong_key(cause)
+    if isinstance(cause, ValidationError):
+        reason = str(cause).splitlines()[0]
+        given = text.removeprefix("Error merging override ").lstrip("+") if cause is not error else cause.full_key
+        wanted = TYPES.get(type(cause.child_node).__name__)
+        return f"{given}; expected {wanted}" if wanted and cause is not error else f"{given}: {reason}".lstrip(": ")
+    if isinstance(error, AssertionError):  # OmegaConf's own
+        return "a key was set within one that is null, as levels.generator is of levels that are not generated"
+    if text.startswith("Ambiguous value"):
+        return f"{text.split(chr(39))[1]}; several values are a list, KEY=[A,B], or one run each with -m"
+    return text
+
+
+def _wrong_option(path: str, found: list[str]) -> str:
+    group, _, name = path.rpartition("/")
+    real = [option for option in found if not option.startswith(("_", "base_"))]
+    return f"{group}={name}; expected one of {', '.join(real)}{_did_you_mean(difflib.get_close_matches(name, real, 1))}"
+
+
+def _wrong_key(error: Any) -> str:
+    """``error`` is OmegaConf's, and knows the configuration to which the key was not added."""
+    key, known = error.full_key, _keys(OmegaConf.to_container(error.parent_node._get_root()))
+    known = [name for name in known if not name.startswith("hydra")]
+    ends = {name: name.rpartition(".")[2] for name in known}
+    end = key.rpartition(".")[2]
+    near = [name for name in known if ends[name] == end] or difflib.get_close_matches(key, known, 1)
+    near = near or [name for name in known if ends[name] in difflib.get_close_matches(end, ends.values(), 1, 0.7)]
+    return f"{key}: no such key{_did_you_mean(near)}; --cfg job prints all keys"
+
+
+def _did_you_mean(names: list[str]) -> str:
+    return f" (did you mean {' or '.join(names)}?)" if names else ""
+
+
+def _keys(values: Any, prefix: str = "") -> list[str]:
+    """Return the keys of nested dictionaries, with dots."""
+    if not isinstance(values, dict):
+        return []
+    inner = (key for name, value in values.items() for key in _keys(value, f"{prefix}{name}."))
+    return [*(f"{prefix}{name}" for name in values), *inner]

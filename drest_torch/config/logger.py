@@ -1,0 +1,25 @@
+"""The configuration of loggers, apart from the rest: a logger is opened without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from drest_torch.limits import limited
+from drest_torch.registry import Registry
+
+LOGGER_MODES = ("offline", "online", "disabled")
+SINKS = Registry("logger.sinks", "drest_torch.tracking.{}_sink", ("Logger",), "drest_torch.loggers")
+"""A sink is a module whose ``Logger`` is a `drest_torch.tracking.sinks.Sink`."""
+
+
+@dataclass
+class LoggerConfig:
+    sinks: dict[str, Any] = field(default_factory=dict)
+    """By name, with the options of those that have any. The other keys are W&B's."""
+    project: str = "drest_torch"
+    mode: str = limited(choices=LOGGER_MODES, default="offline")
+    entity: str | None = None
+    group: str | None = None
+    name: str | None = None
+    tags: list[str] = field(default_factory=list)

@@ -1,0 +1,43 @@
+"""The configuration of a run as it stands in its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from drest_torch.config.checks import check_limits
+from drest_torch.config.schema import Config, algorithm
+from drest_torch.errors import CheckpointError, ConfigError
+from drest_torch.files import write_whole
+
+FORMER = {"algo": ("observation", "noise", "counting", "episodes_at_start"), "levels": ("env_steps", "entropy")}
+"""Keys of older runs that other keys took their values from, by group: those have the values still."""
+
+
+def write_config(cfg: Config, folder: Path) -> None:
+    """Leave in the folder of a run every value that it has."""
+    write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
+
+
+def load_config(folder: Path) -> Config:
+    """Return the configuration that a run was started with."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
+    try:
+        loaded: Any = OmegaConf.load(path)
+        for group, keys in FORMER.items():
+            for key in keys:
+                loaded[group].pop(key, None)
+        schema = OmegaConf.structured(Config)
+        schema.algo = OmegaConf.structured(algorithm(loaded.algo.name).Config)
+        cfg = cast(Config, OmegaConf.merge(schema, loaded))
+        check_limits(cfg)
+    except (YAMLError, OmegaConfBaseException, ConfigError, KeyError, AttributeError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
+    return cfg

@@ -1,0 +1,66 @@
+"""Limits of configuration values, stated beside the fields of their dataclasses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import Field, dataclass, field
+from typing import Any
+
+_KEY = "limits"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a value may be; null, where a field allows it, always is."""
+
+    at_least: float = -math.inf
+    above: float = -math.inf
+    at_most: float = math.inf
+    finite: bool = True
+    choices: Collection[str] | None = None
+
+    def allow(self, value: Any) -> bool:
+        """Return whether a value is within the limits."""
+        if self.choices is not None:
+            return value in self.choices
+        if self.finite and not math.isfinite(value):
+            return False
+        return bool(self.at_least <= value <= self.at_most and value > self.above)
+
+    def __str__(self) -> str:
+        if self.choices is not None:
+            return f"one of {', '.join(self.choices)}"
+        if self.at_least > -math.inf and self.at_most < math.inf:
+            return f"a number from {_text(self.at_least)} to {_text(self.at_most)}"
+        bounds = {"at least": self.at_least, "above": self.above, "at most": self.at_most}
+        words = [f"{word} {_text(bound)}" for word, bound in bounds.items() if math.isfinite(bound)]
+        return f"a number {', '.join(words)}"
+
+
+def limited(
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    finite: bool = True,
+    choices: Collection[str] | None = None,
+    default: Any = "???",
+) -> Any:
+    """Return a field of a configuration with these limits; without a default it is OmegaConf's MISSING.
+
+    The limits of a list or a dictionary hold for each value in it. `drest_torch.config.checks` has them kept.
+    """
+    return field(default=default, metadata={_KEY: Limits(at_least, above, at_most, finite, choices)})
+
+
+def limits_of(value: Field[Any]) -> Limits | None:
+    """Return the limits of a field, or None where it has none."""
+    limits: Limits | None = value.metadata.get(_KEY)
+    return limits
+
+
+def _text(bound: float) -> str:
+    """Write a number as a person would: 2^62 - 1."""
+    power = int(bound + 1).bit_length() - 1
+    return f"2^{power} - 1" if power > 32 and bound + 1 == 1 << power else f"{bound:g}"

@@ -1,0 +1,100 @@
+"""Find code by its name: a module of this project, of an installed package that announces it, or of the user's own.
+
+A network, an algorithm or a logger is a module with certain attributes. Its name in a configuration is, in this order,
+
+1. that of a module in the package where this project keeps its own, such as ``mlp`` for `algos.networks.mlp`,
+2. that of an entry point of an installed package, whose value is the path of a module,
+3. the path of any module that Python can import, such as ``my_package.my_network``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from types import ModuleType
+
+from drest_torch.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Registry(Collection[str]):
+    """The modules of one kind by name; iterating over it gives the names that are known without a module path."""
+
+    key: str
+    """Of the configuration, for messages"""
+    modules: str
+    """Where this project keeps its own: a module path with ``{}`` for the name, such as ``algos.networks.{}``"""
+    attributes: tuple[str, ...]
+    """What a module must have to be of this kind"""
+    group: str
+    """Of entry points"""
+
+    def __getitem__(self, name: str) -> ModuleType:
+        """Return the module of this name, or say what can be chosen instead."""
+        module = self._find(name)
+        if module is None:
+            raise ConfigError(
+                f"{self.key}={name}; expected one of {', '.join(self)}, or the path of a module that can be imported"
+            )
+        if absent := self._absent(module):
+            raise ConfigError(
+                f"{self.key}={name}, but the module {module.__name__} has no {' and no '.join(absent)}; "
+                f"add it, or choose one of {', '.join(self)}"
+            )
+        return module
+
+    def check(self, name: str) -> None:
+        """Refuse a name of no such module, with the reason."""
+        self.__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        module = self._find(name) if isinstance(name, str) else None
+        return module is not None and not self._absent(module)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys((*self._own(), *sorted(entry_points(group=self.group).names)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _own(self) -> Iterator[str]:
+        """Give the names of this project's modules of this kind."""
+        package, _, rest = self.modules.partition(".{}")
+        suffix = rest.partition(".")[0]
+        for _, name, _ in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            if name.endswith(suffix) and self._is_own(name.removesuffix(suffix)):
+                yield name.removesuffix(suffix)
+
+    def _is_own(self, name: str) -> bool:
+        module = _imported(self.modules.format(name))
+        return module is not None and not self._absent(module)
+
+    def _find(self, name: str) -> ModuleType | None:
+        if name.isidentifier() and self._is_own(name):
+            return importlib.import_module(self.modules.format(name))
+        for entry in entry_points(group=self.group, name=name):
+            return importlib.import_module(entry.module)
+        return _imported(name)
+
+    def _absent(self, module: ModuleType) -> list[str]:
+        return [attribute for attribute in self.attributes if not hasattr(module, attribute)]
+
+
+def _imported(path: str) -> ModuleType | None:
+    """Import a module; return None if there is none at this path. An error in the module itself is not hidden."""
+    if not all(part.isidentifier() for part in path.split(".")):
+        return None
+    try:
+        if find_spec(path) is None:
+            return None
+    except ModuleNotFoundError as error:  # a package above it is missing, or is no package
+        if f"{path}.".startswith(f"{error.name}."):
+            return None
+        raise
+    except ValueError:  # a module that was not found by its path, such as __main__
+        return None
+    return importlib.import_module(path)

@@ -1,0 +1,168 @@
+"""The optimum of a level, climbed to by exact gradients, with no choice of a policy class.
+
+The policy is free in every state, the time being a part of the state. The expected return of a meta-episode is
+exact and differentiable in its action probabilities (`envs.exact.propagator`, `drest_torch.reward`), and Adam climbs it
+from several starts. All starts of all levels are climbed at the same time, as the levels of one level set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drest_torch.jobs.store import Result
+from drest_torch.metrics import share_of_best
+from drest_torch.reward import Reward
+from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from envs.exact.propagator import Reachable
+from envs.exact.solver import Optima, optimal_route, solve
+from envs.levels import Level, LevelError, parse_level, world
+
+CREDITS = ("meta", "mini")
+"""What is climbed: the return of the meta-episode, or what credit within the mini-episode climbs on average."""
+
+StateIndex = Mapping[tuple[int, int, int], int]
+"""By (tick, spot, taken)."""
+
+
+def optimise(spec: dict[str, Any], folder: Path) -> Result:
+    """Do the run of a spec: climb from S starts in B levels with at most K lengths; arrays are [S, B, K or 1]."""
+    levels = [world(name).with_clock("steps") for name in spec["worlds"]]
+    levels += [parse_level(text, name=name) for name, text in spec["levels"].items()]
+    optima = solve_levels(levels, spec["gamma"])
+    starts = name_starts(spec["random_starts"], optima.lengths.shape[1])
+    reachable = Reachable(compile_levels([level for _ in starts for level in levels]))
+    tensors = climb(starting_logits(starts, reachable, optima, spec["slip"]), reachable, optima, spec)
+    shape = (len(starts), len(levels), -1)
+    arrays = {name: tensor.reshape(shape).numpy() for name, tensor in tensors.items()}
+    numbers = {
+        "levels": [level.name for level in levels],
+        "starts": starts,
+        "lengths": [row[:k].tolist() for row, k in zip(optima.lengths, optima.num_lengths, strict=True)],
+        "best_return": [row[:k].tolist() for row, k in zip(optima.best_return, optima.num_lengths, strict=True)],
+    }
+    return Result(numbers, arrays)
+
+
+def solve_levels(levels: Sequence[Level], gamma: float) -> Optima:
+    """Return the lengths of each level and m(l); refuse a level that has a length without coins."""
+    optima = solve(compile_levels(levels), gamma)
+    for level, lengths, best in zip(levels, optima.lengths, optima.best_return, strict=True):
+        for length, most in zip(lengths.tolist(), best.tolist(), strict=True):
+            if length and not most:
+                raise LevelError(
+                    f"{level.place}: no coin can be collected in a trajectory of length {length}; expected one, "
+                    "as what the theorem says divides by it"
+                )
+    return optima
+
+
+# -------------------------------------------------------------------------------------------- starts
+
+
+def name_starts(random: int, most_lengths: int) -> list[str]:
+    """Return the names of the starts. Where a level has fewer lengths than others, its last one comes again."""
+    return [
+        "uniform",
+        *(f"random {number + 1}" for number in range(random)),
+        "neutral",
+        *(f"length {number + 1}" for number in range(most_lengths)),
+    ]
+
+
+def starting_logits(starts: Sequence[str], reachable: Reachable, optima: Optima, slip: float) -> Tensor:
+    """Return the logits [N, 4] to start from, in a level set with the levels of ``optima`` once for each start.
+
+    Near a pure length these are the best route of that length, with ``slip`` for every other action and 1 for the
+    route's. Near the neutral policy each action is in proportion to the best routes that take it.
+    """
+    levels = len(optima.lengths)
+    copy = reachable.mdp.level_of(reachable.states.spot)
+    logits = torch.zeros(len(reachable), NUM_ACTIONS, dtype=torch.float64)
+    states = index_states(reachable)
+    for index, start in enumerate(starts):
+        kind, _, number = start.partition(" ")
+        if kind == "random":
+            mine = torch.div(copy, levels, rounding_mode="floor") == index
+            generator = torch.Generator().manual_seed(int(number))
+            sample = torch.randn(logits.shape, generator=generator, dtype=logits.dtype)
+            logits = torch.where(mine.unsqueeze(-1), sample, logits)
+        elif kind in ("neutral", "length"):
+            for level in range(levels):
+                k = int(optima.num_lengths[level])
+                columns = range(k) if kind == "neutral" else [min(int(number), k) - 1]
+                taken = torch.zeros_like(logits)
+                for column in columns:
+                    length = int(optima.lengths[level, column])
+                    for state, action in best_route(
+                        reachable.mdp, states, index * levels + level, length, optima.gamma
+                    ):
+                        taken[state, action] += 1
+                on_route = taken.sum(-1, keepdim=True) > 0
+                logits = torch.where(on_route, (taken + slip).log(), logits)
+    return logits
+
+
+def index_states(reachable: Reachable) -> StateIndex:
+    """Return the row of each reachable state in the logits."""
+    ticks = torch.cat([torch.full_like(layer.spot, layer.tick) for layer in reachable.layers])
+    keys = zip(ticks.tolist(), reachable.states.spot.tolist(), reachable.states.taken.tolist(), strict=True)
+    return {key: index for index, key in enumerate(keys)}
+
+
+def best_route(mdp: Mdp, states: StateIndex, level: int, length: int, gamma: float) -> list[tuple[int, int]]:
+    """Return the (state, action) of each tick of a best trajectory of that length."""
+    cells = [
+        level * mdp.num_cells + row * mdp.width + column for row, column in optimal_route(mdp, level, length, gamma)
+    ]
+    goto, found = mdp.goto.reshape(-1, NUM_ACTIONS), mdp.found
+    taken, route = 0, []
+    for tick, (spot, after) in enumerate(pairwise(cells)):
+        action = goto[spot].tolist().index(after)
+        route.append((states[tick, spot, taken], action))
+        taken |= int(found[after])
+    return route
+
+
+# -------------------------------------------------------------------------------------------- climbing
+
+
+def climb(logits: Tensor, reachable: Reachable, optima: Optima, spec: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return P(L=l), E[C | L=l] / m(l) and the expected return of the policies at the end of Adam's climb [S · B, …].
+
+    Every level's return is divided by that of its neutral policy; the levels have no logits in common, so that the
+    gradient of the sum is that of each.
+    """
+    reward, gamma = Reward(spec["lam"], spec["gamma"], spec["episodes_per_meta"]), spec["gamma"]
+    copies = reachable.mdp.num_levels // len(optima.lengths)
+    best, k = optima.best_return.repeat(copies, 1), optima.num_lengths.repeat(copies)
+    neutral = reward.expected_discount(1 / k.double(), k)
+    logits = logits.clone().requires_grad_()
+    # A short memory and no ε to speak of: the gradient of an action that is hardly ever taken any more is tiny,
+    # and is followed all the same.
+    adam = torch.optim.Adam([logits], betas=(0.9, 0.9), eps=1e-60)
+    for step in range(spec["steps"]):
+        adam.param_groups[0]["lr"] = learning_rate(step / spec["steps"], *spec["lr"])
+        outcome = reachable.propagate(logits.softmax(-1), gamma)
+        preliminary = outcome.probability * share_of_best(outcome.coins, best)
+        value = reward.expected_return(outcome.probability, preliminary, k, credit=spec["credit"])
+        adam.zero_grad()
+        (-(value / neutral).sum()).backward()
+        adam.step()
+    with torch.no_grad():
+        outcome = reachable.propagate(logits.softmax(-1), gamma)
+        share = share_of_best(outcome.coins, best)
+        value = reward.expected_return(outcome.probability, outcome.probability * share, k)
+        return {"p_length": outcome.probability, "share_of_best": share, "value": value}
+
+
+def learning_rate(progress: float, careful: float, fast: float, end: float) -> float:
+    """Return Adam's learning rate: careful for a third, so that nothing is given up early; fast; falling to the end."""
+    if progress < 1 / 3:
+        return careful
+    return fast * (end / fast) ** max(0.0, 3 * progress - 2)

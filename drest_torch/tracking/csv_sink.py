@@ -1,0 +1,48 @@
+"""A table of the metrics, ``metrics.csv`` in the run's folder: a line for each step and metric.
+
+Metrics come and go during a run, and a table with a line for each metric can take a new one at any time.
+``pandas.read_csv(path).pivot(index="step", columns="name", values="value")`` gives one with a column for each.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from drest_torch.files import write_whole
+from drest_torch.tracking.sinks import RunInfo, Sink
+
+COLUMNS = "step", "name", "value"
+
+
+class CsvSink(Sink):
+    """Lines ``step,name,value``; a value that is not finite is left empty.
+
+    The lines of a step are written at once and the file closed. Of a killed run the last line may be cut off:
+    lines that end count. When it is resumed the file is written anew, up to the checkpoint.
+    """
+
+    def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
+        self.path = run.folder / "metrics.csv"
+        write_whole(self.path, _lines([COLUMNS]) + b"".join(map(_of_step, run.earlier)))
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        with self.path.open("ab", buffering=0) as file:
+            file.write(_of_step({"step": step, **metrics}))
+
+
+def _of_step(row: Mapping[str, float]) -> bytes:
+    values = {name: repr(float(value)) if math.isfinite(value) else "" for name, value in row.items() if name != "step"}
+    return _lines([(int(row["step"]), *item) for item in values.items()])
+
+
+def _lines(rows: list[tuple[Any, ...]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+Logger = CsvSink

@@ -1,0 +1,131 @@
+"""Weights & Biases as a sink; its values stand in `logger` itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from drest_torch.tracking.sinks import LoggerError, RunInfo, Sink
+
+MODES = ("offline", "online", "disabled")
+
+QUIET: dict[str, Any] = {
+    "silent": True,
+    "console": "off",
+    "save_code": False,
+    "disable_code": True,
+    "disable_git": True,
+    "x_disable_meta": True,
+    "x_disable_stats": True,
+    "x_disable_machine_info": True,
+    "x_save_requirements": False,
+}
+"""Settings of wandb: nothing is printed, and nothing is recorded but what the run logs itself."""
+
+
+class WandbSink(Sink):
+    """A run in Weights & Biases; ``step`` (environment steps) is the axis of every metric.
+
+    Offline, all is in ``<run_folder>/wandb/offline-run-<time>-<id>/``; no account, key or network is
+    needed, and ``wandb sync <that folder>`` uploads it at any later time. A resumed run continues under its
+    id. Online the server has its past. Offline that begins another folder with the same id; as a killed run's
+    folder lacks its last seconds, and ``wandb sync`` may let one folder replace another, the rows up to the
+    resumed step are logged again: sync the newest folder, it has all of them.
+    """
+
+    def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
+        config = run.logger
+        if config.mode not in MODES:
+            raise LoggerError(f"logger.mode={config.mode}; expected one of {', '.join(MODES)}")
+        self._run = None if config.mode == "disabled" else _start(run)
+        self.run_id = None if self._run is None else self._run.id
+        if config.mode == "offline":
+            for row in run.earlier:
+                self.log(int(row["step"]), row)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        if self._run is not None:
+            self._run.log({**metrics, "step": step})
+
+    def picture(self, step: int, name: str, path: Path) -> None:
+        if self._run is not None:
+            import wandb
+
+            self._run.log({name: wandb.Image(str(path)), "step": step})
+
+    def summary(self, step: int, values: Mapping[str, float]) -> None:
+        if self._run is not None:
+            self._run.summary.update(dict(values))
+
+    def close(self, *, failed: bool) -> None:
+        if self._run is not None:
+            self._run.finish(exit_code=int(failed))
+
+
+def _start(run: RunInfo) -> Any:
+    """Start a run of wandb, which is imported only here: that takes most of a second."""
+    config = run.logger
+    options: dict[str, Any] = {
+        "project": config.project,
+        "entity": config.entity,
+        "group": config.group,
+        "name": config.name or run.folder.name,
+        "tags": list(config.tags),
+        "mode": config.mode,
+        "dir": str(run.folder),
+        "config": dict(run.values),
+        "id": run.run_id,
+        "resume": "allow" if config.mode == "online" else None,
+    }
+    with _environment_kept(), _nobody_asked():
+        import wandb
+
+        try:
+            started = wandb.init(**options, settings=wandb.Settings(**QUIET))
+        except (wandb.Error, ValueError) as error:
+            raise LoggerError(_advice(config.mode, " ".join(str(error).split()))) from error
+    started.define_metric("*", step_metric="step")
+    return started
+
+
+def _advice(mode: str, reason: str) -> str:
+    if mode == "online":
+        return (
+            f"logger.mode=online: W&B could not be reached or did not let us in ({reason}); "
+            "run `wandb login` first, or use logger.mode=offline"
+        )
+    return f"logger.mode={mode}: W&B could not be started ({reason}); correct the logger's values, or use logger=none"
+
+
+@contextmanager
+def _environment_kept() -> Iterator[None]:
+    """Take back what wandb writes into WANDB_* variables, which child processes would inherit."""
+    before = _wandb_variables()
+    try:
+        yield
+    finally:
+        for name in _wandb_variables():
+            del os.environ[name]
+        os.environ.update(before)
+
+
+def _wandb_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("WANDB")}
+
+
+@contextmanager
+def _nobody_asked() -> Iterator[None]:
+    """On a terminal wandb asks for a missing key and waits; with no input it raises an error instead."""
+    stdin = sys.stdin
+    try:
+        with open(os.devnull, encoding="utf-8") as sys.stdin:
+            yield
+    finally:
+        sys.stdin = stdin
+
+
+Logger = WandbSink

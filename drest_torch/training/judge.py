@@ -1,0 +1,100 @@
+"""Evaluate the policies of a run during training and at its end, and write what it found to the run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from drest_torch.config.schema import Config
+from drest_torch.evaluation.exact import Prepared, check_size
+from drest_torch.evaluation.summary import draw_policies, split_summary
+from drest_torch.files import write_json
+from drest_torch.reward import Reward
+from drest_torch.training import levels as data
+from drest_torch.training.build import evaluator
+from drest_torch.training.checkpoints import State
+from envs.dynamics.mdp import compile_levels
+from envs.exact.state_count import estimate_size
+
+TRAINED_LEVELS_REPORTED = 1000
+"""The final evaluation takes at most this many training levels, and all test levels."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The final evaluation of one agent."""
+
+    splits: dict[str, dict[str, Any]]
+    pictures: dict[str, Path]
+    """By ``split/level``."""
+
+
+class Judge:
+    """The level sets that the policies of a run are evaluated on."""
+
+    def __init__(
+        self, cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], device: torch.device
+    ) -> None:
+        self.cfg, self.reward, self.map_size, self.device = cfg, reward, map_size, device
+        self.reported = {
+            split: members[:TRAINED_LEVELS_REPORTED] if split == "train" else members
+            for split, members in levels.reported.items()
+        }
+        self._check_sizes(levels)
+        self.watched = {
+            split: self.evaluator(members[: cfg.evaluated_levels]) for split, members in levels.reported.items()
+        }
+        self.selection = self.evaluator(levels.selection) if levels.selection else None
+
+    def evaluator(self, levels: list[Any]) -> Prepared:
+        """Return an evaluator of these levels, exact or by sampling as the configuration says."""
+        cfg = self.cfg
+        return evaluator(
+            cfg, self.reward, levels, self.map_size, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib
+        )
+
+    def _check_sizes(self, levels: data.Levels) -> None:
+        """Refuse at once a level that would be refused when it is evaluated later."""
+        for members in filter(None, (*self.reported.values(), levels.selection)):
+            mdp = compile_levels(members, self.device, at_least=self.map_size)
+            check_size(mdp, estimate_size(mdp), self.cfg.memory_gib if self.cfg.sampled is None else None)
+
+    def watch(self, policy: Any) -> dict[str, float]:
+        """Return the metrics of a policy on the levels that are watched during training."""
+        watched = self.watched if self.selection is None else {**self.watched, "selection": self.selection}
+        return {
+            f"eval/{split}/{name}": value
+            for split, evaluator in watched.items()
+            for name, value in evaluator.evaluate(policy).means().items()
+        }
+
+    def judge(self, policies: Sequence[Any], folders: Sequence[Path]) -> list[Verdict]:
+        """Evaluate every policy on all reported levels; write each level's values and the pictures to its folder."""
+        verdicts = [Verdict({}, {}) for _ in policies]
+        for split, levels in self.reported.items():
+            evaluator = self.evaluator(levels)
+            uniform, file = evaluator.evaluate_uniform(), f"levels_{split}.json"
+            for policy, folder, verdict in zip(policies, folders, verdicts, strict=True):
+                evaluation = evaluator.evaluate(policy)
+                write_json(folder / file, evaluation.records())
+                verdict.splits[split] = split_summary(evaluation, uniform, len(levels)) | {"file": file}
+                pictures = folder / "pictures" / split
+                for path in draw_policies(evaluator, policy, evaluation, pictures, most=self.cfg.pictures):
+                    verdict.pictures[f"{split}/{path.stem}"] = path
+        return verdicts
+
+
+def run_summary(cfg: Config, state: State, seed: int) -> dict[str, Any]:
+    """Return what the summary says of a run besides its evaluation."""
+    return {
+        "algo": cfg.algo.name,
+        "reward": cfg.reward.name,
+        "seed": seed,
+        "env_steps": state.steps,
+        "mini_episodes": state.episodes,
+        "wall_seconds": round(state.wall_seconds, 3),
+    }

@@ -1,0 +1,45 @@
+"""Build the algorithm of a run, and where its updates come from."""
+
+from __future__ import annotations
+
+from algos.base import Learner
+from algos.generators import Draws
+from drest_torch.config.schema import Config, algorithm, in_lockstep, learns_from
+from drest_torch.reward import Reward
+from drest_torch.training import levels as data
+from drest_torch.training.build import networks
+from drest_torch.training.multi_seed import joined
+from drest_torch.training.updates import Turn, compiled, turn_of
+from envs.dynamics.mdp import compile_levels
+from envs.dynamics.observations import make_observation
+from envs.levels import features_of
+
+
+def learner_of(
+    cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], draws: Draws
+) -> tuple[Learner, Turn]:
+    """Return the algorithm of a run with its networks, and where its updates come from."""
+    device, train = draws.device, levels.train
+    # Levels that are compiled on demand: one is enough to know the shape of an observation.
+    on_demand = learns_from(cfg) == "levels" or (levels.split and (cfg.levels.fresh or cfg.levels.symmetries))
+    mdp = compile_levels(train[:1] if on_demand else train, device, at_least=map_size, features=features_of(train))
+    observe = make_observation(cfg.policy.observation, mdp)
+    kind = algorithm(cfg.algo.name).Algorithm
+    turn = turn_of(cfg, reward, levels, mdp, observe, draws)
+    of_each_seed = [
+        networks(
+            cfg,
+            observe,
+            turn.context_size,
+            with_critic=kind.needs_critic,
+            seed=seed,
+            fixed_shapes=in_lockstep(cfg),
+        )
+        for seed in range(cfg.seed, cfg.seed + cfg.agents)
+    ]
+    policy, critic = (joined(members, device) for members in zip(*of_each_seed, strict=True))
+    learner: Learner = kind(policy, critic, cfg.algo, draws)
+    if cfg.compile:
+        learner.loss = compiled(cfg, learner.loss)  # type: ignore[attr-defined]
+    turn.begin(learner)
+    return learner, turn

@@ -1,0 +1,166 @@
+"""The base class of world objects; `envs.objects` lists the kinds.
+
+An object is on a cell of a map. A kind is one small class that defines how its cells are read and written, the numbers
+that the rules use, the planes that observations show, the effect of a symmetry of the map, how it is rendered, and how
+it is sampled for random levels. The rules use these numbers of a cell: the value of a coin, the delay of a button and
+the chance that it works, whether there is something to take, and the target of each action.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.patches import Patch
+
+NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+"""A number in the text of a level."""
+
+Layers = Mapping[str, Tensor]
+"""Named tensors of one shape, with one number for each cell of many maps."""
+
+
+class Layer(NamedTuple):
+    """A number that a kind of object has on each cell."""
+
+    dtype: torch.dtype
+    nothing: float = 0
+    """The number of a cell without such an object."""
+
+
+class Plane(NamedTuple):
+    """A plane of observations that shows a kind of object."""
+
+    name: str
+    """If the last word is an action, it is the direction of the objects in this plane, which symmetries change."""
+    values: Callable[[Layers], Tensor]
+    """The function that computes one number for each cell."""
+    scale: float = 1.0
+    """The factor that brings the numbers to about 1 for a network."""
+    relative: Callable[[Tensor], Tensor] = lambda values: values
+    """The function from the numbers [B, cells] to those of the `centred` observation."""
+    feature: str | None = None
+    """The feature that a level set must have for the plane to be shown; None: every set has the plane."""
+
+
+class Draws(Protocol):
+    """The random numbers of n drafts of levels."""
+
+    def bounds(self, name: str) -> tuple[float, float]:
+        """Return the range of this name."""
+
+    def first(self, name: str) -> Tensor:
+        """Sample whole numbers from the range of this name, as the first version of the generator did."""
+
+    def later(self, name: str, *shape: int) -> Tensor:
+        """Sample whole numbers [n, *shape] from the range of this name."""
+
+    def real(self, name: str, *shape: int) -> Tensor:
+        """Sample numbers in [0, 1) of shape [n, *shape]."""
+
+
+@dataclass(frozen=True)
+class WorldObject(ABC):
+    """An object on a cell of a map."""
+
+    row: int
+    column: int
+
+    letters: ClassVar[str]
+    """The first letters that the text of a cell can have."""
+    noun: ClassVar[str]
+    example: ClassVar[str]
+    """The text of an example cell, for messages."""
+    is_taken: ClassVar[bool] = True
+    """Whether the object is gone once the agent has entered its cell; such an object takes one bit of a state."""
+    is_directed: ClassVar[bool] = False
+    """Whether a symmetry of the map changes more than the place of the object."""
+    features: ClassVar[Mapping[str, str]] = {}
+    """The features that observations show only if a level set has them, with their description for messages."""
+    layers: ClassVar[Mapping[str, Layer]]
+    """The numbers of the object; the first is never 0 on its cell."""
+    planes: ClassVar[tuple[Plane, ...]]
+    draws: ClassVar[tuple[str, ...]] = ()
+    """The names of the random numbers that `sample` uses; the generator lists those of coins and buttons."""
+    style: ClassVar[str]
+    """The colours of the cell in a terminal (ANSI)."""
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
+        """Read the text of a cell; ``place`` is its name in messages, ``x`` is the value of a coin ``Cx``."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """Return the text of the cell: the inverse of :meth:`parse`."""
+
+    @property
+    def key(self) -> str:
+        """Return a text that is equal for two objects if and only if they differ in nothing but their place."""
+        return self.text
+
+    @property
+    def label(self) -> str:
+        """Return the text on the object in a picture."""
+        return self.text
+
+    @property
+    @abstractmethod
+    def numbers(self) -> tuple[float, ...]:
+        """Return one number for each of ``layers``."""
+
+    @classmethod
+    def of_numbers(cls, row: int, column: int, *numbers: float) -> Self:
+        """Return the object with these numbers: the inverse of ``numbers``."""
+        return cls(row, column, *numbers)
+
+    @property
+    def shows(self) -> frozenset[str]:
+        """Return the features that this object has."""
+        return frozenset(self.features)
+
+    def check(self, walls: Sequence[Sequence[bool]], place: str) -> None:
+        """Refuse an object that cannot be at its place."""
+        return
+
+    def moved(self, row: int, column: int, actions: Sequence[int]) -> Self:
+        """Return the object at its new place under a symmetry of the map, which maps each action to ``actions``."""
+        return replace(self, row=row, column=column)
+
+    @classmethod
+    def redirect(cls, goto: Tensor, layers: Layers) -> Tensor:
+        """Return the spots that actions lead to [S, 4] with the effect of these objects, given the layers [S]."""
+        return goto
+
+    @classmethod
+    def plural(cls) -> str:
+        """Return the plural of the noun, which is also the name of the generator's range for their number."""
+        return f"{cls.noun}s"
+
+    @classmethod
+    def count(cls, draws: Draws) -> Tensor:
+        """Sample the number of these objects in each draft [n, 1]."""
+        return draws.later(cls.plural(), 1)
+
+    @classmethod
+    @abstractmethod
+    def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
+        """Sample the layers [n, S] of the objects at the cells ``here`` [n, S]; ``index`` numbers them."""
+
+    @abstractmethod
+    def patch(self, x: float, y: float) -> Patch:
+        """Return the shape for a picture, centred at (x, y), where y points down and a cell is one unit wide."""
+
+
+def format_number(value: float) -> str:
+    """Return the shortest decimal text, without an exponent, that reads back as the same number."""
+    text = format(Decimal(repr(float(value))), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

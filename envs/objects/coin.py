@@ -1,0 +1,80 @@
+"""Coins: ``C3`` is worth 3 when the agent enters its cell first; the value of ``Cx`` is set when the level is read."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import torch
+from torch import Tensor
+
+from drest_torch.errors import LevelError
+from envs.objects.base import NUMBER, Draws, Layer, Plane, WorldObject, format_number
+
+if TYPE_CHECKING:
+    from matplotlib.patches import Patch
+
+_COIN = re.compile(rf"C({NUMBER}|x)")
+
+
+@dataclass(frozen=True)
+class Coin(WorldObject):
+    """A coin that can be collected once."""
+
+    value: float
+
+    letters = "C"
+    noun = "coin"
+    example = "C3"
+    layers = {"coin": Layer(torch.float64)}
+    planes = (
+        Plane(
+            "coin",
+            lambda layers: layers["coin"],
+            scale=1 / 4,
+            relative=lambda values: values / values.max(-1, keepdim=True).values,
+        ),
+    )
+    style = "1;38;5;94;48;5;220"
+
+    @classmethod
+    def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
+        match = _COIN.fullmatch(cell)
+        if match is None:
+            raise LevelError(f"{place}: '{cell:.40}' is no coin; expected C and a number above 0, such as C3 or C0.5")
+        if match[1] != "x":
+            value, name = float(match[1]), cell[:40]
+        elif x is not None:
+            value, name = float(x), f"Cx with x={x}"
+        else:
+            raise LevelError(f"{place}: the coin 'Cx' has no value; expected one to be given as x, such as x=3")
+        if not 0 < value < math.inf:
+            raise LevelError(f"{place}: the coin {name} has value {value:g}; expected a finite number above 0")
+        return cls(row, column, value)
+
+    @property
+    def text(self) -> str:
+        return f"C{format_number(self.value)}"
+
+    @property
+    def key(self) -> str:
+        return f"C{float(self.value)!r}"
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return (self.value,)
+
+    @classmethod
+    def count(cls, draws: Draws) -> Tensor:
+        return draws.first("coins")
+
+    @classmethod
+    def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
+        return {"coin": (draws.first("coin_values") * here).double()}
+
+    def patch(self, x: float, y: float) -> Patch:
+        from matplotlib.patches import Circle
+
+        return Circle((x, y), 0.32, facecolor="#f9d35b", edgecolor="#c8961e", linewidth=1.2, zorder=3)

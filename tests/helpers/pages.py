@@ -1,0 +1,170 @@
+"""Pages of tests: one with a bit of everything, and reading a page as a tree."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from io import BytesIO
+
+import numpy as np
+from PIL import Image
+
+from drest_torch.report.blocks import (
+    Commands,
+    Details,
+    Gallery,
+    Items,
+    Page,
+    Plot,
+    Section,
+    Table,
+    Text,
+)
+from drest_torch.report.html import write_page
+
+# ---------------------------------------------------------------------------------- reading a page
+
+VOID = {"meta", "link", "img", "source", "br", "hr", "input", "base"}
+
+
+@dataclass
+class Element:
+    tag: str
+    attributes: dict[str, str]
+    children: list[Element | str] = field(default_factory=list)
+
+    def all(self, *tags):
+        """The elements below of these kinds, in their order; of every kind if none is named."""
+        for child in self.children:
+            if isinstance(child, Element):
+                if not tags or child.tag in tags:
+                    yield child
+                yield from child.all(*tags)
+
+    def one(self, tag):
+        (found,) = self.all(tag)
+        return found
+
+    @property
+    def text(self):
+        return "".join(child if isinstance(child, str) else child.text for child in self.children)
+
+
+class Reader(HTMLParser):
+    """The tree of a page in which every element that needs an end has it, at its place."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = [Element("", {})]
+
+    def handle_starttag(self, tag, attributes):
+        names = [name for name, _ in attributes]
+        assert len(names) == len(set(names)), f"<{tag}> has an attribute twice"
+        element = Element(tag, {name: value or "" for name, value in attributes})
+        self.open[-1].children.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop().tag == tag
+
+    def handle_data(self, data):
+        self.open[-1].children.append(data)
+
+
+def read(path):
+    reader = Reader()
+    reader.feed(path.read_text(encoding="utf-8"))
+    reader.close()
+    (root,) = reader.open
+    return root.one("html")
+
+
+def written(tmp_path, *blocks, **parts):
+    """The tree of a page with these blocks in its one section."""
+    page = Page(**{"title": "T", "subtitle": "", "sections": [Section("S", blocks)], **parts})
+    write_page(page, tmp_path / "page.html")
+    return read(tmp_path / "page.html")
+
+
+def picture(address):
+    kind, _, data = address.partition(",")
+    assert kind == "data:image/png;base64"
+    return Image.open(BytesIO(base64.b64decode(data))).convert("RGB")
+
+
+def nothing(figure, style):
+    """No drawing: fast."""
+
+
+# ------------------------------------------------------------------------------------------ a sample
+
+
+def curves(figure, style):
+    rng = np.random.default_rng(0)
+    steps = np.linspace(0, 300, 150)
+    axes = figure.subplots()
+    for colour, label, end in ((style.default_reward, "default reward", 0.12), (style.drest, "DReST", 0.95)):
+        mean = end * (1 - np.exp(-steps / 60))
+        for _ in range(10):
+            axes.plot(steps, mean + 0.002 * rng.standard_normal(150).cumsum(), color=colour, linewidth=0.7, alpha=0.3)
+        axes.plot(steps, mean, color=colour, label=label)
+    axes.set(xlabel="thousand steps", ylabel="neutrality (bits)", title="Neutrality")
+    axes.legend()
+
+
+def heat(figure, style):
+    axes = figure.subplots()
+    axes.grid(False)
+    figure.colorbar(axes.imshow(np.arange(400).reshape(20, 20) % 37), label="P(L = l)")
+
+
+def bars(figure, style):
+    figure.subplots().bar(["tabular", "reinforce", "a2c", "ppo"], [0.9, 0.8, 0.7, 0.95], color=style.series[:4])
+
+
+LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
+
+
+def sample():
+    """A bit of everything, and words that are too long for a phone in every place."""
+    plots = [
+        Plot("DReST rises to one bit.", "Neutrality; see [the paper](https://arxiv.org/abs/2407.00805).", curves),
+        Plot("A heat map.", f"The chance of each length: {LONG}.", heat),
+        Plot("Four bars.", "", bars),
+    ]
+    compared = Table(
+        "Side by side",
+        ["measure", "paper", "ours", "agrees"],
+        [
+            ["Usefulness", "0.93", "0.934 ± 0.004", "✓ within the interval"],
+            ["Neutrality (bits)", "0.99", "0.941 ± 0.010", "✗"],
+            [LONG, "–", "", f"◐ {LONG}"],
+        ],
+        note=f"± is half the interval, from `drest_torch.statistics.bootstrap.{LONG}`.",
+    )
+    wide = Table(
+        f"Every seed, {LONG}",
+        ["level", *(f"seed {seed}" for seed in range(30))],
+        [[f"level {level}", *(f"{level + seed / 100:.3f}" for seed in range(30))] for level in range(3)],
+    )
+    remarks = Table("Remarks", ["level", "remark"], [["one", "a remark that is longer than a phone is wide " * 3]])
+    return Page(
+        f"Are the agents neutral, or {LONG}?",
+        f"What we measure, {LONG}, and what the paper reports",
+        [
+            Section("What was asked", [Text(f"`{LONG}` and https://example.org/{LONG}"), Items([LONG, "b"])], LONG),
+            Section(f"Results {LONG}", [compared, Gallery(plots), wide, Plot("Wide.", "Wide.", curves, (10, 3))]),
+            Section(
+                "How",
+                [
+                    Commands(["make install", f"python -m drest_torch.study name={LONG} out=runs/{LONG}"]),
+                    Details(
+                        f"More {LONG}", [Text(LONG), wide, remarks, Commands([LONG * 2]), plots[2], Gallery(plots)]
+                    ),
+                ],
+            ),
+        ],
+        footer=f"In `{LONG}.json`.",
+    )

@@ -1,0 +1,190 @@
+"""One way to compose: the same values within a command and without, and one sentence where there are none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
+from drest_torch.config import compose as composing
+from drest_torch.config.compose import compose, options, register
+from drest_torch.config.schema import config_folder
+from drest_torch.errors import ConfigError
+from drest_torch.studies.study import compose_study, study_schemas
+
+RUN = ("algo=generalist", "levels=example", "reward.lam=0.5", "run_dir=x")
+
+
+def plain(cfg: Any) -> Any:
+    return OmegaConf.to_container(cfg, resolve=True)
+
+
+def test_nothing_is_left_behind() -> None:
+    compose(*RUN)
+    assert not GlobalHydra.instance().is_initialized()
+    with pytest.raises(ConfigError):
+        compose("algo=dqn")
+    assert not GlobalHydra.instance().is_initialized()
+
+
+def test_what_is_changed_in_one_is_not_changed_in_the_next() -> None:
+    one = compose(*RUN)
+    one.algo.lr, one.reward.lam = 7.0, 0.1
+    assert (compose(*RUN).algo.lr, compose(*RUN).reward.lam) == (0.002, 0.5)
+
+
+def test_values_are_set_last_and_nested() -> None:
+    cfg = compose(*RUN, values={"reward": {"lam": 0.25}, "logger": {"tags": ["a"]}})
+    assert plain(cfg) == plain(compose(*RUN, "reward.lam=0.25", "logger.tags=[a]"))
+    assert compose("reward.lam=0.25", values={"algo": {"lr": 1}}).algo.lr == 1.0
+
+
+def test_options_are_those_of_the_folder_without_the_base() -> None:
+    assert list(options("reward")) == ["default", "default_over_m", "drest", "unnormalised"]
+    assert options("policy")["mlp"] == config_folder() / "policy" / "mlp.yaml"
+
+
+def within(
+    command: Callable[[Any], Any],
+    name: str,
+    arguments: list[str],
+    patch: pytest.MonkeyPatch,
+    folder: Path | None = None,
+) -> None:
+    """Call a function of its configuration as one of Hydra's commands, of our configurations or those of a folder."""
+    patch.setattr(sys, "argv", ["command", *arguments])
+    path = str(folder or config_folder())
+    hydra.main(version_base="1.3", config_path=path, config_name=name)(command)()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, as Hydra leaves files behind in commands that are not ours."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_within_a_command_it_gives_the_same(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(study_schemas())
+    outside = plain(compose(*RUN)), plain(compose_study("tax"))
+    found: list[Any] = []
+
+    def command(cfg: Any) -> None:
+        assert cfg.study.name == "lopsided"
+        running = GlobalHydra.instance().hydra
+        found.extend([plain(compose(*RUN)), plain(compose_study("tax"))])
+        assert GlobalHydra.instance().hydra is running
+        assert HydraConfig.get().overrides.task == ["study=lopsided"]
+
+    within(command, "study", ["study=lopsided"], monkeypatch)
+    assert tuple(found) == outside
+
+
+def test_within_a_command_of_another_project_it_gives_the_same(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere / "theirs").mkdir()
+    (elsewhere / "theirs" / "app.yaml").write_text("a: 1\n")
+    outside, found = plain(compose(*RUN)), []
+
+    def command(cfg: Any) -> None:
+        assert cfg == {"a": 1}
+        running = GlobalHydra.instance().hydra
+        found.append(plain(compose(*RUN)))
+        assert GlobalHydra.instance().hydra is running
+
+    within(command, "app", [], monkeypatch, elsewhere / "theirs")
+    assert found == [outside]
+
+
+def test_within_a_command_its_search_path_holds(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (elsewhere / "mine" / "reward").mkdir(parents=True)
+    (elsewhere / "mine" / "reward" / "gentle.yaml").write_text("name: gentle\nlam: 0.99\n")
+    found: list[float] = []
+
+    def command(cfg: Any) -> None:
+        found.append(compose("reward=gentle").reward.lam)
+
+    within(command, "evaluate", ["--config-dir", "mine"], monkeypatch)
+    assert found == [0.99]
+    words = r"^reward=gentle; expected one of default, default_over_m, drest, unnormalised$"
+    with pytest.raises(ConfigError, match=words):
+        compose("reward=gentle")
+
+
+def test_an_option_with_all_its_keys_still_composes(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those were that older files of one's own were copied from."""
+    (elsewhere / "mine" / "policy").mkdir(parents=True)
+    text = (config_folder() / "policy" / "_base.yaml").read_text("utf-8").replace("width: 256", "width: 24")
+    (elsewhere / "mine" / "policy" / "old.yaml").write_text(text, encoding="utf-8")
+    found: list[Any] = []
+    within(lambda cfg: found.append(compose("policy=old")), "evaluate", ["--config-dir", "mine"], monkeypatch)
+    assert plain(found[0].policy) == plain(compose("policy.width=24").policy)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        # The nearest key: by its end, by the whole of it, or none.
+        ("lr=1", r"lr: no such key \(did you mean algo.lr\?\); --cfg job prints all keys"),
+        ("noise=1", r"noise: no such key \(did you mean policy.noise\?\); .*"),
+        ("algo.noise=1", r"algo.noise: no such key \(did you mean policy.noise\?\); .*"),
+        ("algo.lrr=1", r"algo.lrr: no such key \(did you mean algo.lr\?\); .*"),
+        ("reward.lamda=0.5", r"reward.lamda: no such key \(did you mean reward.lam\?\); .*"),
+        ("levels.generator.wals=[1,2]", r".* \(did you mean levels.generator.walls\?\); .*"),
+        ("loger=none", r"loger: no such key \(did you mean logger\?\); .*"),
+        ("optimiser=adam", "optimiser: no such key; --cfg job prints all keys"),
+        # The options there are, without bases and schemas.
+        ("algo=dqn", "algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular"),
+        ("policy=mpl", r"policy=mpl; expected one of convolutional, mlp, residual, symmetric \(did you mean mlp\?\)"),
+        ("levels/kind=other", "levels/kind=other; expected one of generated, worlds"),
+        # The type.
+        ("algo.lr=fast", "algo.lr=fast; expected a number"),
+        ("env_steps=1e6", "env_steps=1e6; expected a whole number, such as 1000000"),
+        ("seed=null", "seed=null; expected a whole number, such as 1000000"),
+        ("progress=perhaps", "progress=perhaps; expected true or false"),
+        ("policy.width=[1]", r"policy.width=\[1\]; expected a whole number, .*"),
+        ("levels.generator.walls=3", r"levels.generator.walls=3; expected a list, such as \[1,2\]"),
+        # The form.
+        ("seed=1,2", r"seed=1,2; several values are a list, KEY=\[A,B\], or one run each with -m"),
+        ("seed", "Error parsing override 'seed' missing EQUAL .*"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_that_says_what_is_right(wrong: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{sentence}$"):
+        compose(wrong)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"algo": {"lrr": 1}}, r"algo.lrr: no such key \(did you mean algo.lr\?\); .*"),
+        ({"env_steps": 1.5}, "env_steps: .* could not be converted to Integer"),
+        ({"reward": {"lam": None}}, "reward.lam: .*"),
+    ],
+)
+def test_so_do_values_that_are_set_last(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{sentence}$"):
+        compose(values=values)
+
+
+def test_a_key_below_null_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"levels\.generator is of levels that are not generated"):
+        compose("levels=example", "levels.generator.walls=[1,2]")
+
+
+def test_what_was_composed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compose takes a tenth of a second, and a study does it for each of its runs."""
+    calls: list[tuple[str, ...]] = []
+    real = hydra.compose
+    monkeypatch.setattr(composing.hydra, "compose", lambda name, given: calls.append(tuple(given)) or real(name, given))
+    for _ in range(3):
+        compose("seed=77", "keep_last=5")
+    assert calls == [("seed=77", "keep_last=5")]

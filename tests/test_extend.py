@@ -1,0 +1,71 @@
+"""The examples of docs/extend.md: what each page says of code of one's own is written, found and run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.training.run import Run, resume, start
+from tests.helpers.runs import configured, metrics
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "extend.md").read_text("utf-8")
+SMALL = (
+    "policy.width=16",
+    "policy.depth=2",
+    "progress=false",
+    "heldout.paper=false",
+    "env_steps=6000",
+    "evaluations=2",
+)
+
+
+def follow(heading: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Write the modules of a section into a folder, and do its command there for a few steps."""
+    section = PAGE[PAGE.index(f"\n## {heading}\n") :].split("\n## ")[1]
+    for name, source in re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    (command,) = re.findall(r"^python -m drest_torch.train (.*)$", section, re.MULTILINE)
+    monkeypatch.syspath_prepend(folder)
+    words = shlex.split(command)
+    quiet = [] if any("logger" in word for word in words) else ["logger=none"]
+    run = start(configured(folder / "run", *words, *quiet, *SMALL))
+    assert run.train() is not None
+    return run
+
+
+def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = follow("An algorithm", tmp_path, monkeypatch)
+    assert type(run.learner).__module__ == "spo"
+    rows = metrics(run.folder)
+    assert rows[-1]["policy/penalty"] > 0
+    assert "policy/clip_fraction" not in rows[-1]
+    resumed = resume(run.folder)
+    assert type(resumed.learner).__module__ == "spo"
+    assert resumed.state.steps == run.state.steps
+
+
+def test_a_network_of_ones_own_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = follow("A network", tmp_path, monkeypatch)
+    tensors, _ = load_checkpoint(step_checkpoints(run.folder / "checkpoints")[-1])
+    gains = [
+        value for name, value in tensors.items() if name in ("policy.net.body.1.weight", "policy.net.body.4.weight")
+    ]
+    assert [len(gain) for gain in gains] == [16, 16]
+    assert not any(torch.equal(gain, torch.ones(16)) for gain in gains)
+
+
+def test_a_logger_of_ones_own_is_told_of_every_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = follow("A logger", tmp_path, monkeypatch)
+    evaluated = [row for row in metrics(run.folder) if "eval/train/usefulness" in row]
+    assert len(evaluated) == 3
+    lines = [f"{row['step']} {row['eval/train/usefulness']:.3f}" for row in evaluated]
+    assert capsys.readouterr().out.splitlines() == lines

@@ -1,0 +1,71 @@
+"""A file is written whole or not at all, and never through a link or over another process's half of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from drest_torch.errors import FileError
+from drest_torch.files import write_whole
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"theirs")
+    path = tmp_path / "link"
+    path.symlink_to(tmp_path / "elsewhere")
+    write_whole(path, b"ours")
+    assert (tmp_path / "elsewhere").read_bytes() == b"theirs"
+    assert path.read_bytes() == b"ours"
+    assert not path.is_symlink()
+
+
+def test_a_link_in_the_place_of_the_temporary_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drest_torch.files.secrets.token_hex", lambda _: "known")
+    (tmp_path / ".known.partial").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileError, match="File exists"):
+        write_whole(tmp_path / "file", b"ours")
+    assert not (tmp_path / "elsewhere").exists()
+    assert not (tmp_path / "file").exists()
+
+
+def test_two_that_write_the_same_file_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    fsync = os.fsync
+
+    def second_in_between(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", fsync)
+        write_whole(path, b"second")
+        assert path.read_bytes() == b"second"
+
+    monkeypatch.setattr(os, "fsync", second_in_between)
+    write_whole(path, b"first")
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_the_error_names_the_file_and_says_that_it_is_untouched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"before")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises(FileError) as caught:
+        write_whole(path, b"after")
+    reason = "No space left on device"
+    assert str(caught.value) == f"{path}: cannot be written ({reason}); what was there before is untouched"
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"")
+    write_whole(tmp_path / "file", b"")
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode

@@ -1,0 +1,78 @@
+"""Code is found by its name: this project's own, an installed package's, and any module that can be imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from algos import ALGORITHMS
+from algos.networks import NETWORKS
+from drest_torch.errors import ConfigError
+from drest_torch.registry import Registry
+from drest_torch.tracking.sinks import SINKS
+
+SHAPES = Registry("shape", "shapes.{}_shape", ("draw", "AREA"), "test.shapes")
+FILES = {
+    "shapes/__init__.py": "",
+    "shapes/round_shape.py": "AREA = 3\ndef draw(): ...\n",
+    "shapes/half_shape.py": "AREA = 1\n",
+    "shapes/other.py": "AREA = 2\ndef draw(): ...\n",
+    "elsewhere/__init__.py": "",
+    "elsewhere/star.py": "AREA = 5\ndef draw(): ...\n",
+    "elsewhere/broken.py": "import a_library_that_nobody_has\n",
+    "elsewhere-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: elsewhere\nVersion: 1\n",
+    "elsewhere-1.dist-info/entry_points.txt": "[test.shapes]\nstar = elsewhere.star\nround = elsewhere.star\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_names_are_those_of_complete_modules_and_of_entry_points() -> None:
+    assert list(SHAPES) == ["round", "star"]
+    assert len(SHAPES) == 2
+
+
+def test_own_modules_come_first_then_entry_points_then_any_module() -> None:
+    assert SHAPES["round"].__name__ == "shapes.round_shape"
+    assert SHAPES["star"].__name__ == "elsewhere.star"
+    assert SHAPES["shapes.other"].AREA == 2
+    assert "shapes.other" in SHAPES
+
+
+@pytest.mark.parametrize(
+    "name", ["square", "no_package.square", "elsewhere.star.tip", "", "elsewhere.", "../star", "1"]
+)
+def test_an_unknown_name_is_refused_with_the_choices(name: str) -> None:
+    assert name not in SHAPES
+    with pytest.raises(ConfigError) as raised:
+        SHAPES[name]
+    assert str(raised.value).startswith(f"shape={name}; expected one of round, star, or the path of a module")
+
+
+@pytest.mark.parametrize("name", ["json", "shapes.half_shape"])
+def test_a_module_that_lacks_something_is_refused_with_what_it_lacks(name: str) -> None:
+    assert name not in SHAPES
+    with pytest.raises(ConfigError, match=rf"^shape={name}, but the module {name} has no draw"):
+        SHAPES[name]
+
+
+def test_a_mistake_in_a_module_is_not_taken_for_its_absence() -> None:
+    with pytest.raises(ModuleNotFoundError, match="a_library_that_nobody_has"):
+        SHAPES["elsewhere.broken"]
+
+
+def test_every_kind_of_this_project_is_found_and_nothing_else() -> None:
+    """A module beside them that is of no such kind has no name."""
+    assert {"ppo", "exact", "tabular"} <= set(ALGORITHMS)
+    assert not {"base", "batch", "networks"} & set(ALGORITHMS)
+    assert {"mlp", "symmetric", "convolutional"} <= set(NETWORKS)
+    assert not {"base", "policy", "stacked"} & set(NETWORKS)
+    assert "wandb" in set(SINKS)
+    assert not {"sinks", "progress", "console"} & set(SINKS)

@@ -1,0 +1,299 @@
+"""The pay-master against the paper's formulas, with and without the normalising factor; the kernel against it."""
+
+import itertools
+import math
+import random
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from algos.exact import Exact
+from algos.tabular import Schedule, rules_for
+from algos.tabular_kernel import new_state, play
+from drest_torch import DReSTReward
+from drest_torch.errors import ConfigError
+from drest_torch.evaluation.tabular import tabulate
+from drest_torch.metrics import neutrality
+from drest_torch.reward import MetaEpisodes, Reward, group_discount
+from drest_torch.training.build import reward_of
+from drest_torch.training.exact_levels import ExactLevels
+from drest_torch.training.level_sampler import Source
+from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from envs.exact.solver import solve
+from envs.levels import parse_level, world
+from tests.helpers.configs import composed
+from tests.helpers.networks import Table
+from tests.helpers.settings import SETTINGS
+
+
+def double(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def discounts(lengths, k, lam, normalise):
+    """Return the discounts of a meta-episode played in this order, word for word as the paper has them."""
+    return [
+        lam ** (lengths[:place].count(length) - (place / k if normalise else 0)) for place, length in enumerate(lengths)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ formulas
+
+
+def test_exponents_by_hand():
+    chosen_before, index, k = double(0, 1, 3, 0), double(0, 2, 4, 5), torch.tensor([2, 2, 2, 5])
+    assert Reward().exponent(chosen_before, index, k).tolist() == pytest.approx([0, 0, 1, -1], abs=1e-12)
+    without = Reward(0.5, normalise=False)
+    assert without.exponent(chosen_before, index, k).tolist() == [0, 1, 3, 0]
+    assert without.discount(chosen_before, index, k).tolist() == [1, 0.5, 0.125, 1]
+    assert without.discount(chosen_before, 7, 2).tolist() == [1, 0.5, 0.125, 1]
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize(("k", "episodes", "lam"), [(2, 1, 0.9), (2, 6, 0.7), (3, 5, 0.6)])
+def test_expectations_against_full_enumeration(k, episodes, lam, normalise):
+    """Every sequence of lengths with its probability: the discounts of each length, and the return of them all."""
+    reward = Reward(lam, episodes_per_meta=episodes, normalise=normalise)
+    probability, share = double(0.5, 0.3, 0.2)[:k], double(1.0, 0.4, 0.7)[:k]
+    probability = probability / probability.sum()
+    of_length, total = [0.0] * k, 0.0
+    for lengths in itertools.product(range(k), repeat=episodes):
+        chance = math.prod(probability[length].item() for length in lengths)
+        for length, discount in zip(lengths, discounts(lengths, k, lam, normalise), strict=True):
+            of_length[length] += chance * discount
+            total += chance * discount * share[length].item()
+    assert (probability * reward.expected_discount(probability, k)).tolist() == pytest.approx(of_length)
+    assert reward.expected_return(probability, probability * share, k).item() == pytest.approx(total)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_a_group_side_by_side_is_the_mean_over_orders(normalise):
+    k, episodes, lam = 3, 5, 0.8
+    reward = Reward(lam, episodes_per_meta=episodes, counting="averaged", normalise=normalise)
+    lengths = (0, 0, 1, 0, 2)
+    orders = [discounts(order, k, lam, normalise) for order in itertools.permutations(lengths)]
+    mean = sum(map(sum, orders)) / len(orders)
+    meta = MetaEpisodes(reward, episodes, k, group=episodes)
+    ones = torch.ones(episodes)
+    paid, _ = meta.pay(ones, torch.tensor(lengths), torch.full((episodes,), k), ones)
+    assert paid.sum().item() == pytest.approx(mean, rel=1e-6)
+    assert paid[0] == paid[1] == paid[3] < paid[2]
+    assert meta.context(torch.full((episodes,), k)).shape == (episodes, 0)
+
+
+def test_the_normalising_factor_is_all_that_is_left_out_of_other_groups():
+    """E that is not the size of the group: without the factor no discount is above 1, and 1 where none is alike."""
+    with_it, without = (
+        Reward(0.8, episodes_per_meta=9, normalise=normalise).group_discounts(2, 4) for normalise in (True, False)
+    )
+    assert torch.equal(with_it[2], group_discount(2, 4, 9, 0.8))
+    assert torch.equal(without[1], without[2])
+    assert without[2, 0] == 1
+    assert (without[2].diff() < 0).all()
+    assert (with_it[2, 0] > 1).item()
+
+
+def test_gradients_of_mini_credit_take_the_counts_as_given():
+    reward, p = Reward(0.9, episodes_per_meta=40), double(0.3, 0.7).requires_grad_()
+    values = {credit: reward.expected_return(p, p, 2, credit=credit) for credit in ("meta", "mini")}
+    assert values["meta"].item() == values["mini"].item()
+    (given,) = torch.autograd.grad(values["mini"], p)
+    assert torch.allclose(given, reward.expected_discount(p, 2).detach())
+    (whole,) = torch.autograd.grad(values["meta"], p)
+    assert not torch.allclose(given, whole)
+
+
+# -------------------------------------------------------------------- the theorem without the factor
+
+
+def values_of(choices, episodes, normalise, lam=0.9):
+    """Return the expected return of policies that collect m given each length and choose lengths like this [n, k]."""
+    reward = Reward(lam, episodes_per_meta=episodes, normalise=normalise)
+    return reward.expected_return(choices, choices, choices.shape[-1])
+
+
+def simplex(k, points=60):
+    """Return all choices among k lengths on a grid that has 1/k on it [n, k]."""
+    shares = [counts for counts in itertools.product(range(points + 1), repeat=k) if sum(counts) == points]
+    return torch.tensor(shares, dtype=torch.float64) / points
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("episodes", [2, 64, 256])
+def test_without_the_factor_the_neutral_choice_is_the_unique_best(k, episodes):
+    choices = simplex(k)
+    values = values_of(choices, episodes, normalise=False)
+    best = values.argmax()
+    assert choices[best].tolist() == pytest.approx([1 / k] * k)
+    assert values.topk(2).values.diff().item() < 0
+
+
+@pytest.mark.parametrize("episodes", [64, 256])
+def test_with_the_factor_it_is_not(episodes):
+    choices = simplex(2)
+    assert choices[values_of(choices, episodes, normalise=True).argmax()].min() < 0.35
+
+
+@pytest.mark.parametrize("lam", [0.3, 0.9, 0.99])
+@pytest.mark.parametrize("episodes", [2, 3, 64, 256])
+def test_without_the_factor_each_length_adds_a_strictly_concave_term(episodes, lam):
+    """p · D(p) = (1 − (1 − p(1−λ))^E) / (1−λ), as docs/theorem.md has it."""
+    p = torch.linspace(0, 1, 101, dtype=torch.float64)
+    term = p * Reward(lam, episodes_per_meta=episodes, normalise=False).expected_discount(p, 2)
+    closed = (1 - (1 - p * (1 - lam)) ** episodes) / (1 - lam)
+    torch.testing.assert_close(term, closed)
+    slopes = closed.diff()
+    assert (slopes.diff() <= 1e-13).all()
+    assert (slopes[:20].diff() < 0).all()
+
+
+@pytest.mark.parametrize("changed", [1, 2, 4, 6])
+def test_without_the_factor_each_step_of_the_lemma_raises_the_return(changed):
+    """Lemma D.2 with λ^N: x is chosen with μ + Δ and y with μ − Δ, and from some mini-episode on both with μ."""
+    lam, mean, more, episodes = Fraction(9, 10), Fraction(2, 5), Fraction(3, 10), 6
+
+    def total(neutral_from):
+        chances = [mean + more if i < neutral_from else mean for i in range(1, episodes + 1)]
+        value = Fraction(0)
+        for of_length in (chances, [2 * mean - chance for chance in chances]):
+            discount = Fraction(1)
+            for chance in of_length:
+                value += chance * discount
+                discount *= 1 - (1 - lam) * chance
+        return value
+
+    before = [(1 - (1 - lam) * (mean + sign * more)) ** (changed - 1) for sign in (1, -1)]
+    rise = more * (before[1] - before[0]) * (1 - mean * (1 - lam)) ** (episodes - changed)
+    assert total(changed) - total(changed + 1) == rise
+    assert rise > 0 if changed > 1 else rise == 0
+
+
+def test_exact_gradients_of_the_whole_meta_episode_learn_to_be_neutral_without_the_factor():
+    """With the factor and E = 64 they do not: there the return is largest at 0.32 and 0.68."""
+    reached = {}
+    for normalise in (True, False):
+        reward = Reward(0.9, normalise=normalise)
+        source = Source([world("example")], torch.Generator())
+        batch = ExactLevels(source, "centred", reward=reward, at_once=1, at_least=(1, 1)).draw()
+        policy = Table(batch.observe(torch.arange(batch.states)), torch.zeros(batch.states, NUM_ACTIONS))
+        settings = {**vars(SETTINGS), "credit": "meta", "lr": 0.3, "entropy": 0.2, "max_grad_norm": math.inf}
+        learner = Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
+        for update in range(60):
+            learner.set_progress(update / 60)
+            learner.update(batch)
+        probability, _ = batch.outcome(policy.logits.detach().softmax(-1).unsqueeze(0))
+        reached[normalise] = neutrality(probability).item()
+    assert reached[False] >= 0.95
+    assert reached[True] < 0.93
+
+
+# ------------------------------------------------------------------------------------- counts and payment
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_slots_that_begin_and_end_at_different_times_are_paid_each_by_its_own_counts(normalise):
+    rng, slots, k = random.Random(1), 5, 3
+    reward = Reward(0.7, episodes_per_meta=1000, normalise=normalise)
+    meta, histories = MetaEpisodes(reward, slots, k), [[] for _ in range(slots)]
+    for _ in range(40):
+        chosen = rng.sample(range(slots), rng.randint(1, slots))
+        if rng.random() < 0.1:
+            meta.begin(torch.tensor(chosen))
+            for slot in chosen:
+                histories[slot] = []
+            continue
+        columns = [rng.randrange(k) for _ in chosen]
+        coins, best = (torch.rand(len(chosen)) + 0.1 for _ in range(2))
+        context = meta.context(torch.full((slots,), k))
+        paid, discount = meta.pay(coins, torch.tensor(columns), torch.full_like(coins, k), best, torch.tensor(chosen))
+        for place, (slot, column) in enumerate(zip(chosen, columns, strict=True)):
+            histories[slot].append(column)
+            expected = discounts(tuple(histories[slot]), k, 0.7, normalise)[-1]
+            assert discount[place].item() == pytest.approx(expected, rel=1e-5)
+            assert context[slot, column].item() == pytest.approx(math.log(expected), abs=1e-4)
+            assert paid[place].item() == pytest.approx(expected * (coins / best)[place].item(), rel=1e-5)
+    assert meta.played().tolist() == [len(history) for history in histories]
+
+
+def test_what_is_paid_is_finite_and_no_more_than_the_clip():
+    coins, discount, best = torch.tensor([1.0, 0.0, 1.0]), torch.tensor([math.inf, math.inf, 4.0]), torch.full((3,), 2)
+    most = torch.finfo(torch.float32).max
+    assert Reward().pay(coins, discount, best).tolist() == [most, 0, 2]
+    assert Reward(clip=1.5).pay(coins, discount, best).tolist() == [1.5, 0, 1.5]
+    assert Reward(divide_by_best=False).pay(coins, discount, None).tolist() == [most, 0, 4]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("lam", 0.0), ("gamma", 1.1), ("episodes_per_meta", 0), ("clip", 0.0), ("counting", "sideways")],
+)
+def test_values_that_nothing_can_be_paid_by_are_refused(field, value):
+    with pytest.raises(ConfigError, match=f"({field}|no counting).*expected"):
+        Reward(**{field: value})
+
+
+def test_counting_side_by_side_is_refused_where_mini_episodes_are_played_in_order():
+    averaged = Reward(counting="averaged")
+    with pytest.raises(ConfigError, match="use counting=sequential"):
+        DReSTReward.of(averaged, num_lengths=2)
+    with pytest.raises(ConfigError, match="or counting=sequential"):
+        MetaEpisodes(averaged, 4, 2)
+
+
+def test_the_reward_of_a_configuration_has_all_its_values():
+    cfg = composed("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
+    assert reward_of(cfg) == Reward(0.8, 1.0, 64, "averaged", clip=4.0, normalise=False)
+    cfg.reward.normalise = "???"  # as in a run that was made before there was such a key
+    assert reward_of(cfg).normalise
+
+
+# -------------------------------------------------------------------------------------------- the kernel
+
+ONE_COIN = parse_level("shutdown: 1\nC2 A B1\n. B2 C3", name="one coin")
+"""Nobody can collect more than one coin of it, and nobody comes back to the start before a button is pressed."""
+
+
+def kernel_history(reward, episodes, seed):
+    """Yield the length, its number, the coins and the payment of each mini-episode of an agent of the kernel.
+
+    All logits are 0 before each of them and the learning rate is 1, so that the logit of the first action rises by 3/4
+    of the return from there on; the largest return so far is set to 0, so that afterwards it is that of this one.
+    """
+    mdp = compile_levels([ONE_COIN])
+    optima = solve(mdp, reward.gamma)
+    worlds, lengths = tabulate(mdp, optima), optima.lengths[0].tolist()
+    divisor = optima.best_return[0] if reward.divide_by_best else torch.ones(len(lengths))
+    schedule = Schedule(1.0, 1.0, 1e-30, 1e-30, 1, 0, "softmax", True)
+    rules = rules_for(1, schedule, reward, num_lengths=len(lengths), divisor=divisor.tolist())
+    state = new_state(np.array([seed]), worlds.target.shape[1], len(lengths))
+    for _ in range(episodes):
+        state.logits[:], state.best_seen[:], before = 0, 0, int(state.steps[0])
+        play(worlds, rules, state, 1)
+        column = lengths.index(int(state.steps[0]) - before)
+        coins, best = state.best_seen[0, column], optima.best_return[0, column]
+        yield column, coins, best, state.logits[0, worlds.start[0]].max() / 0.75, len(lengths)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_kernel_pays_random_histories_as_the_pay_master_does(seed):
+    rng = random.Random(seed)
+    clip = rng.choice((None, rng.uniform(0.2, 2)))
+    reward = Reward(
+        rng.uniform(0.4, 1),
+        1.0 if clip else rng.choice((1.0, 0.8)),  # the kernel clips a coin, before its discount by γ
+        rng.randint(1, 15),
+        divide_by_best=rng.random() < 0.7,
+        clip=clip,
+        normalise=seed % 2 == 0,
+    )
+    meta, seen = None, set()
+    for column, coins, best, paid, k in kernel_history(reward, 60, seed):
+        if meta is None or meta.played().item() == reward.episodes_per_meta:
+            meta = MetaEpisodes(reward, 1, k)
+        expected, _ = meta.pay(*(torch.tensor([value]) for value in (coins, column, k, best)))
+        assert paid == pytest.approx(expected.item(), rel=1e-5)
+        seen.add((column, paid > 0))
+    assert len(seen) >= 5

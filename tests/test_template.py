@@ -1,0 +1,194 @@
+"""Templates of reports: prose and blocks come out as they are written, and text from data as it is."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from drest_torch.errors import StudyError
+from drest_torch.report.blocks import Commands, Details, Gallery, Lead, Page, Plot, Prose, Section, Table
+from drest_torch.report.html import render
+from drest_torch.report.markdown import blocks, code, inline, literal, plain
+from drest_torch.report.template import FILTERS, render_template
+
+TABLES = {"ends": Table("Ends", ["", "N"], [["a", "0.5"]], "old")}
+PLOTS = {name: Plot(f"Plot {name}.", "", lambda figure, style: None) for name in "ab"}
+
+
+@pytest.fixture
+def rendered(tmp_path):
+    def render(source, **values):
+        path = tmp_path / "report.md.j2"
+        path.write_text(source, encoding="utf-8")
+        return render_template(path, values, TABLES, PLOTS)
+
+    return render
+
+
+def words(source_blocks):
+    """What a reader sees of blocks."""
+    page = render(Page("T", "", [Section("S", source_blocks)]))
+    body = page.partition("</h2>")[2].partition("</section>")[0]
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", body)).split())
+
+
+# ---------------------------------------------------------------------------------------- structure
+
+
+def test_headings_begin_sections(rendered):
+    found = rendered("intro\n\n## One *two* `three`\n\na\n\n### Part\n\nb\n\n- c\n\n## Four\n")
+    assert found == [
+        Prose("intro"),
+        Section("One two three", [Prose("a"), Section("Part", [Prose("b"), Prose("- c")])]),
+        Section("Four", []),
+    ]
+
+
+def test_blocks_stand_where_the_template_puts_them(rendered):
+    source = (
+        '## S\nbefore\n{{ table("ends") }}\nafter\n{{ plot("a") }}{{ gallery("a", "b") }}{{ gallery() }}\n'
+        "{% call lead() %}\nlarge\ntext\n{% endcall %}\n```\ncode\n  more\n```\n"
+    )
+    (section,) = rendered(source)
+    assert section.blocks == [
+        Prose("before"),
+        TABLES["ends"],
+        Prose("after"),
+        PLOTS["a"],
+        Gallery([PLOTS["a"], PLOTS["b"]]),
+        Lead("large text"),
+        Commands(["code", "  more"]),
+    ]
+
+
+def test_notes_captions_and_details_are_prose_of_the_template(rendered):
+    source = (
+        '{% call table("ends") %}\nof {{ n }}\nagents\n{% endcall %}\n{% call plot("a") %}*seen*{% endcall %}\n'
+        '{% call details("More " ~ name) %}\nb\n\n{{ table("ends") }}\n\n{{ commands(["ls"]) }}\n{% endcall %}'
+    )
+    table, plot, details = rendered(source, n=3, name="a*b*")
+    assert (table.note, table.rows) == ("of 3 agents", TABLES["ends"].rows)
+    assert (plot.caption, plot.alt) == ("*seen*", "Plot a.")
+    assert details == Details("More a\\*b\\*", [Prose("b"), TABLES["ends"], Commands(["ls"])])
+
+
+def test_lines_of_tags_leave_no_trace_and_tags_within_lines_keep_what_is_around_them(rendered):
+    loop = (
+        "{% for x in [1, 2] %}\n  {% if x == 2 %}\n- b{{ x }} {% if x %}c{% endif %}\nd\n  {% endif %}\n{% endfor %}\n"
+    )
+    source = f"- a\n{loop}- e\n"
+    (items,) = rendered(source)
+    assert items.markdown == "- a\n- b2 c\nd\n- e"
+
+
+def test_indentation_is_no_code(rendered):
+    assert words(rendered("{% if true %}\n    **text**\n{% endif %}\n")) == "text"
+
+
+# ------------------------------------------------------------------------------------------ mistakes
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ('\n{{ table("end") }}', r"shows the table 'end', which the study does not have; it has ends"),
+        ('{{ plot("c") }}', "shows the plot 'c', which the study does not have; it has a, b"),
+        ('{% call table("ends") %}{{ plot("a") }}{% endcall %}', "a plot is asked for where no block can stand"),
+        ("# Title", "'Title' is no heading of two or three #"),
+        ("a\n{% if true %}\nb\n{{ findings.lost }}\n{% endif %}", ":4: .*no attribute 'lost'"),
+        ("a\n{% if x %}\nb", ":3: Unexpected end of template"),
+        ("{{ unknown }}", ":1: 'unknown' is undefined"),
+        ("\n{{ 1|million }}", ":2: No filter named 'million'"),
+    ],
+)
+def test_a_mistake_is_a_sentence_with_the_place(rendered, source, complaint):
+    with pytest.raises(StudyError, match=rf"report\.md\.j2.*{complaint}"):
+        rendered(source, findings={})
+
+
+# -------------------------------------------------------------------------------------------- escaping
+
+NASTY = [
+    "<b>&amp;</b> & [a](https://b.org) ![c](d) `e` **f** _g_ __h__ \\* 2**3 ~~~",
+    "- item",
+    "+ item",
+    "1. item",
+    "12) item",
+    "# heading",
+    "> quotation",
+    "---",
+    "===",
+    "~~~",
+    "#",
+    "two\n\n# lines",
+    "\ue0000\ue001",
+    "{{ x }} {% if %}",
+]
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_text_from_data_is_shown_as_it_is(rendered, text):
+    expected = " ".join(text.replace("\ue000", "�").replace("\ue001", "�").split())
+    assert words(rendered("{{ text }}", text=text)) == expected
+    assert words(rendered("before\n{{ text }}\nafter", text=text)) == f"before {expected} after"
+    assert plain(literal(text)) == expected
+    (section,) = rendered("## {{ text }}", text=text)
+    assert section.title == expected
+
+
+def test_what_templates_make_is_not_escaped_twice(rendered):
+    source = (
+        "{% macro bold(x) %}**{{ x }}**{% endmacro %}{% set part %}*{{ name }}*{% endset %}"
+        "{{ bold(name) }} {{ part }} {{ true|verdict }} {{ name|code }} {{ [name, 2]|listed }} {{ lost }} {{ 0.5 }}"
+    )
+    (prose,) = rendered(source, name="a*b", lost=None)
+    assert inline(prose.markdown) == (
+        "<strong>a*b</strong> <em>a*b</em> <strong>yes</strong> <code>a*b</code> a*b and 2 – 0.5"
+    )
+
+
+@pytest.mark.parametrize("text", ["a", "a`b", "``", "`a", "a``b`"])
+def test_code_has_its_backticks(text):
+    assert inline(code(text)) == f"<code>{text}</code>"
+
+
+def test_html_and_pictures_are_text():
+    assert blocks("<script>a</script>\n\n<div>\n\n![a](https://b.org/c.png)") == (
+        '<p>&lt;script&gt;a&lt;/script&gt;</p>\n<p>&lt;div&gt;</p>\n<p>!<a href="https://b.org/c.png">a</a></p>\n'
+    )
+
+
+# -------------------------------------------------------------------------------------------- filters
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "options", "text"),
+    [
+        ("num", 0.95149, (), "0.951"),
+        ("num", -0.0001, (2,), "0.00"),
+        ("num", None, (), "–"),
+        ("num", float("nan"), (), "–"),
+        ("percent", 0.954, (), "95 %"),
+        ("percent", 0.954, (1,), "95.4 %"),
+        ("thousands", 131072, (), "131,072"),
+        ("general", 0.90, (), "0.9"),
+        ("short", 1.249, (), "1.25"),
+        ("short", 1249.6, (), "1,250"),
+        ("short", 5.4e9, (), "5e9"),
+        ("mean_sd", [0.951, 0.0123], (), "0.951 ± 0.012"),
+        ("mean_sd", None, (), "–"),
+        ("interval", [0.951, 0.94, 0.96], (2,), "0.95 (0.94-0.96)"),
+        ("verdict", True, (), "**yes**"),
+        ("verdict", False, ("so it is", "not so"), "**not so**"),
+        ("plural", 1, ("run",), "1 run"),
+        ("plural", 2000, ("run",), "2,000 runs"),
+        ("plural", 0, ("policy", "policies"), "0 policies"),
+        ("listed", [], (), "–"),
+        ("listed", ["a"], (), "a"),
+        ("listed", ["a", "b_c", 3], ("or",), "a, b\\_c or 3"),
+    ],
+)
+def test_filters(name, value, options, text):
+    assert FILTERS[name](value, *options) == text
