@@ -16,7 +16,6 @@ from drest_torch.jobs.tabular_job import Training, agents_job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
-from drest_torch.statistics.times import hitting_times as hitting_times  # the study `heldout` takes it from here
 from drest_torch.studies.clock_pairs import FACTORS, REWARDS
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig

@@ -1,0 +1,190 @@
+"""Goals of training: what is wanted of which agent on which levels, and how many of the seeds reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from omegaconf import OmegaConf
+
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.training_job import training_jobs
+from drest_torch.report.tables import select, values
+from drest_torch.studies import unseen
+from drest_torch.studies.results import Results
+from drest_torch.studies.study import Finished, Quote
+from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
+
+GROUPS = ("algo", "reward", "policy", "levels", "logger")
+"""Groups of yaml files, from which arguments may choose."""
+GOAL_KEYS = ("arguments", "wanted", "published")
+METRICS = {"usefulness": "usefulness", "neutrality": "neutrality_normalised"}
+"""The measures of goals, and their names in the tidy table."""
+MARKS: dict[str, tuple[str, str, Callable[[np.ndarray, float], np.ndarray]]] = {
+    "usefulness": ("usefulness", "U ≥ {:g}", np.greater_equal),
+    "neutrality": ("neutrality", "N ≥ {:g}", np.greater_equal),
+    "neutrality_at_most": ("neutrality", "N ≤ {:g}", np.less_equal),
+}
+"""What may be wanted: the measure, the words of tables, and the comparison with the mark."""
+SETS = {TEST: "its own test levels", TRAIN: "its training levels", PAPER: "the paper's nine"}
+
+
+# -------------------------------------------------------------------------------------------- runs
+
+
+def jobs_of_goals(
+    cfg: Any, goals: Mapping[str, Any], path: str | None = None, values: Any = None
+) -> dict[str, list[Job]]:
+    """Return the training runs of each goal, which end with an evaluation on all sets of levels.
+
+    ``path`` is a file of levels to evaluate on, and ``values`` are over those of the goals' arguments.
+    """
+    sets = unseen.describe(path)
+    planned = {}
+    for title, goal in goals.items():
+        _check(title, goal)
+        options, own = parse([*goal["arguments"].split(), *cfg.overrides])
+        plain = training_jobs(title, range(cfg.seeds), OmegaConf.merge(own, values or {}), **options)
+        planned[title] = [
+            replace(job, runner=unseen.RUNNER, spec=job.spec | {"sets": sets, "shown": 0}) for job in plain
+        ]
+    return planned
+
+
+def parse(arguments: Sequence[str]) -> tuple[dict[str, str], Any]:
+    """Return what arguments of `python -m drest_torch.train` choose from groups of yaml files, and their values."""
+    chosen, values = {}, []
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals:
+            raise ConfigError(f"study: the argument '{argument}' of a run; expected key=value")
+        if key in GROUPS:
+            chosen[key] = value
+        else:
+            values.append(argument)
+    return chosen, OmegaConf.from_dotlist(values)
+
+
+def chosen_goals(cfg: Any) -> dict[str, Any]:
+    """Return the goals that the configuration chooses."""
+    titles = list(cfg.goals) if cfg.chosen is None else list(cfg.chosen)
+    for title in titles:
+        if title not in cfg.goals:
+            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(cfg.goals)}")
+    return {title: cfg.goals[title] for title in titles}
+
+
+def _check(title: str, goal: Mapping[str, Any]) -> None:
+    for key in goal:
+        if key not in GOAL_KEYS:
+            raise ConfigError(f"study.goals: '{title}' has the key '{key}'; expected some of {', '.join(GOAL_KEYS)}")
+    for name, marks in goal["wanted"].items():
+        if name not in (*SETS, FILE):
+            known = ", ".join((*SETS, FILE))
+            raise ConfigError(f"study.goals: '{title}' wants something on '{name}'; expected some of {known}")
+        for key in marks:
+            if key not in MARKS:
+                raise ConfigError(f"study.goals: '{title}' wants '{key}'; expected some of {', '.join(MARKS)}")
+
+
+# ----------------------------------------------------------------------------------------- results
+
+
+def measure(
+    study: str, planned: Mapping[str, Sequence[Job]], goals: Mapping[str, Any], finished: Finished
+) -> pd.DataFrame:
+    """Return what each policy does in each level of the sets that its goal names, and what training took."""
+    results = Results(study)
+    for title, jobs in planned.items():
+        done = finished.of(jobs)
+        if not done:
+            continue
+        seeds = [job.spec["config"]["seed"] for job, _ in done]
+        for name in goals[title]["wanted"]:
+            for metric in METRICS.values():
+                if (key := f"{name}/{metric}") in done[0][1].arrays:
+                    array = np.stack([result.arrays[key] for _, result in done])
+                    levels = [str(index) for index in range(array.shape[1])]
+                    results.add(array, metric, variant=title, split=name, level=levels, seeds=seeds)
+        for metric, number in (("seconds", "wall_seconds"), ("env_steps", "env_steps")):
+            array = np.array([result.numbers[number] for _, result in done])
+            results.add(array, metric, variant=title, split="all", level="all", seeds=seeds)
+    return results.table()
+
+
+@dataclass(frozen=True)
+class Score:
+    """What the agents of a goal reach on one set of levels, and what is wanted of them there."""
+
+    title: str
+    arguments: str
+    split: str
+    levels: int
+    wanted: dict[str, float]
+    usefulness: list[float]
+    """Means over levels, one for each seed; neutrality is ÷ log2 k."""
+    neutrality: list[float]
+    seconds: float
+    """Of the slowest run."""
+    reached: int | None
+    """By how many seeds; None where nothing is wanted."""
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every seed reaches the goal."""
+        return self.reached == len(self.usefulness)
+
+    @property
+    def words(self) -> str:
+        """Return what is wanted, for a table."""
+        return ", ".join(MARKS[key][1].format(mark) for key, mark in self.wanted.items()) or "–"
+
+
+def scores(results: pd.DataFrame, goals: Mapping[str, Any]) -> list[Score]:
+    """Return a score for each goal and each of its sets that was measured."""
+    made = []
+    for title, goal in goals.items():
+        for name, wanted in goal["wanted"].items():
+            own = select(results, variant=title, split=name)
+            means = {
+                measure: select(own, metric=metric).groupby("seed", sort=False)["value"].mean().to_numpy()
+                for measure, metric in METRICS.items()
+            }
+            if not len(means["usefulness"]):
+                continue
+            marks = {key: float(mark) for key, mark in wanted.items()}
+            met = [compare(means[measure], marks[key]) for key, (measure, _, compare) in MARKS.items() if key in marks]
+            made.append(
+                Score(
+                    title,
+                    goal["arguments"],
+                    name,
+                    own["level"].nunique(),
+                    marks,
+                    means["usefulness"].tolist(),
+                    means["neutrality"].tolist(),
+                    values(results, variant=title, metric="seconds").max(),
+                    int(np.logical_and.reduce(met).sum()) if met else None,
+                )
+            )
+    return made
+
+
+def summarise(made: Sequence[Score]) -> dict[str, Any]:
+    """Return how many goals every seed reaches, how many some miss, and by which: for the report's sentences."""
+    wanted = [score for score in made if score.wanted]
+    missed = [score for score in wanted if not score.complete]
+    return {"wanted": len(wanted), "complete": len(wanted) - len(missed), "missed": missed}
+
+
+def quote(made: Sequence[Score], what: str) -> Quote:
+    """Return the row of the overview."""
+    counts = summarise(made)
+    agents = sum(len(score.usefulness) for score in made if score.wanted)
+    reached = sum(score.reached or 0 for score in made)
+    text = "{complete} of {wanted} goals by every seed".format(**counts)
+    return Quote(what, "", f"{text}; {reached} of {agents} agents" if agents else "no run has finished")

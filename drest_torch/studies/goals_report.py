@@ -1,0 +1,87 @@
+"""How goals are reported: a table of them, and a plot of what every seed reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.markdown import code, literal
+from drest_torch.report.style import Style
+from drest_torch.studies.goals import MARKS, SETS, Score
+from drest_torch.studies.unseen import FILE
+
+
+def set_name(name: str, path: str | None) -> str:
+    """Return what a set is called in tables."""
+    return Path(path).name if name == FILE and path is not None else SETS[name]
+
+
+def median_range(numbers: Sequence[float]) -> str:
+    """Return ``0.998 (0.991-0.999)``: median, lowest and highest."""
+    return f"{np.median(numbers):.3f} ({min(numbers):.3f}-{max(numbers):.3f})"
+
+
+def goals_table(made: Sequence[Score], caption: str, path: str | None = None, arguments: bool = False) -> Table:
+    """Return the table of goals; with ``arguments`` each row is known by the arguments of its runs."""
+    header = ["python -m drest_torch.train …" if arguments else "trained"]
+    header += ["measured on", "wanted", "U: median (range)", "N", "reached", "slowest, s"]
+    rows = [
+        [
+            code(score.arguments) if arguments else literal(score.title),
+            literal(set_name(score.split, path)),
+            score.words,
+            median_range(score.usefulness),
+            median_range(score.neutrality),
+            _reached(score),
+            f"{score.seconds:.0f}",
+        ]
+        for score in made
+    ]
+    return Table(caption, header, rows)
+
+
+def _reached(score: Score) -> str:
+    if score.reached is None:
+        return "–"
+    mark = "✓" if score.complete else "◐" if score.reached else "✗"
+    return f"{mark} {score.reached} of {len(score.usefulness)}"
+
+
+def goals_plot(made: Sequence[Score], path: str | None = None) -> Plot:
+    """Plot usefulness and neutrality of every seed, a line for each goal."""
+    names = [f"{score.title}, {set_name(score.split, path)}" for score in made]
+
+    def draw(figure: Figure, style: Style) -> None:
+        ax = figure.add_subplot()
+        for place, score in enumerate(made):
+            for offset, measure, colour in (
+                (-0.17, "usefulness", style.series[0]),
+                (0.17, "neutrality", style.series[1]),
+            ):
+                seeds = getattr(score, measure)
+                ax.scatter(
+                    seeds,
+                    [place + offset] * len(seeds),
+                    s=22,
+                    alpha=0.8,
+                    color=colour,
+                    linewidths=0,
+                    label=None if place else measure,
+                )
+                marks = [mark for key, mark in score.wanted.items() if MARKS[key][0] == measure]
+                ax.scatter(marks, [place + offset] * len(marks), s=70, marker="|", color=style.muted)
+        ax.set_yticks(range(len(made)), names)
+        ax.invert_yaxis()
+        ax.set_xlim(-0.03, 1.03)
+        ax.legend(loc="best")
+
+    medians = "; ".join(
+        f"{name}: {np.median(score.usefulness):.2f} and {np.median(score.neutrality):.2f}"
+        for name, score in zip(names, made, strict=True)
+    )
+    alt = f"Usefulness and neutrality of every seed for each goal, with the marks. Medians: {medians}."
+    return Plot(alt=alt, caption="", draw=draw, size=(9.0, 1.0 + 0.42 * len(made)))

@@ -1,0 +1,14 @@
+"""What every seed reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drest_torch.report.blocks import Plot
+from drest_torch.studies.goals_report import goals_plot
+from drest_torch.studies.study import Analysis
+
+
+def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+    """Return a plot of all goals, where there are results."""
+    return {"goals": goals_plot(analysis.extra)} if analysis.extra else {}

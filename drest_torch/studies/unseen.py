@@ -1,0 +1,185 @@
+"""Training runs whose policies are evaluated once, at the end, on level sets that they were not trained on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import OmegaConf
+
+from drest_torch.config.schema import Config
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.job import Result
+from drest_torch.jobs.training_job import trained
+from drest_torch.metrics import share_of_best
+from drest_torch.training import levels as data
+from drest_torch.training.judge import TRAINED_LEVELS_REPORTED
+from drest_torch.training.run import Run
+from envs.dynamics.mdp import compile_levels
+from envs.dynamics.observations import make_observation
+from envs.generation import splits
+from envs.generation import stream as generator
+from envs.levels import PAPER_WORLDS, Level, level_to_record, read_levels, world
+from envs.levels.symmetry import canonical_key
+
+TEST, TRAIN, PAPER, FILE = "test", "train", "paper", "file"
+"""The sets of every run: two of its own split, the paper's worlds, and the levels of a file, where one is given."""
+RUNNER = "drest_torch.studies.unseen:train"
+_CURVES = ("steps", "eval/selection/", "eval/train/")
+"""The evaluations during training that are kept: none on test levels."""
+
+
+# --------------------------------------------------------------------------------------------- sets
+
+
+def describe(
+    path: str | None, shifted: Mapping[str, Any] | None = None, levels: int = 0, seed: int = 0
+) -> dict[str, Any]:
+    """Return the sets as part of a run's spec: the records of shifted generators, and the hash of a file."""
+    resolved = None if path is None else Path(path).resolve()
+    return {
+        "shifted": dict(shifted or {}),
+        "shifted_levels": levels,
+        "shifted_seed": seed,
+        "path": None if resolved is None else str(resolved),
+        "sha256": None if resolved is None else hash_file(resolved),
+    }
+
+
+def shift(base: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the records of generators that differ from that of a run by these changes, by title."""
+    for title in changes:
+        if title in (TEST, TRAIN, PAPER, FILE):
+            raise ConfigError(f"study.shifted with the title '{title}', which another set has; choose another title")
+    if base.levels.generator is None:
+        raise ConfigError(f"study.levels={base.levels.name}, which are not generated; choose levels with a generator")
+    merged: Any = {title: OmegaConf.merge(base.levels.generator, values) for title, values in changes.items()}
+    return {title: data.generator_config(values, base.levels.clock).to_record() for title, values in merged.items()}
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file's content."""
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file; give a file of levels, .jsonl or .txt")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def sets_of_levels(sets: dict[str, Any], split: splits.Split | None) -> dict[str, list[Level]]:
+    """Return the levels of every set but the training levels; test levels only where a run has generated ones."""
+    levels = {} if split is None else {TEST: split.test}
+    levels[PAPER] = [world(name) for name in PAPER_WORLDS]
+    if sets["path"] is not None:
+        if hash_file(Path(sets["path"])) != sets["sha256"]:
+            raise ConfigError(f"{sets['path']} has changed since the study was started; start it again")
+        levels[FILE] = read_levels(sets["path"])
+    for title, record in sets["shifted"].items():
+        config = generator.GeneratorConfig(**record)
+        made = splits.make_split(config, train=0, selection=0, test=sets["shifted_levels"], seed=sets["shifted_seed"])
+        levels[title] = made.test
+    return levels
+
+
+def without(levels: Sequence[Level], known: frozenset[str]) -> list[Level]:
+    """Return the levels whose canonical key is not known."""
+    return [level for level in levels if canonical_key(level) not in known]
+
+
+# --------------------------------------------------------------------------------------------- runs
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Train as `drest_torch.jobs.training_job.train` does, then evaluate the policy once on the sets of the spec.
+
+    numbers and arrays: those of `evaluate_sets`; ``env_steps``, ``mini_episodes`` and ``wall_seconds``; and, over
+    training at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
+    """
+    run, result = trained(spec, folder)
+    numbers, arrays = evaluate_sets(run, spec["sets"], spec["shown"])
+    numbers |= {name: result.numbers[name] for name in ("env_steps", "mini_episodes", "wall_seconds")}
+    curves = {name: array for name, array in result.arrays.items() if name.startswith(_CURVES)}
+    return Result(numbers, arrays | curves)
+
+
+def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Evaluate a run's policy on every set, and return numbers and arrays.
+
+    numbers: for each set how many ``levels`` it has, how many were ``left_out`` because the run has trained on them
+    or selected by them, whether the policy can see them (``seen``), and the ``sha256`` of their canonical keys; and
+    the ``worst`` levels of the test set, with the ``map_size`` that the policy was built for.
+
+    arrays: see `outcome`, as ``<set>/<name>`` for the sets that are seen; and the action probabilities
+    ``worst/<rank>`` [Z, N, 4] in the reachable states of the worst levels, under the settings of private bits that
+    ``noise`` names in the numbers (see `Prepared.to_show`).
+    """
+    known = frozenset(canonical_key(level) for level in (*run.levels.train, *run.levels.selection))
+    numbers: dict[str, Any] = {"map_size": list(run.map_size), "sets": {}}
+    arrays: dict[str, np.ndarray] = {}
+    whole = sets_of_levels(sets, run.levels.split)
+    kept = {name: without(levels, known) for name, levels in whole.items()}
+    whole[TRAIN] = kept[TRAIN] = run.levels.train[:TRAINED_LEVELS_REPORTED]
+    for name, levels in kept.items():
+        seen = bool(levels) and can_see(run, levels)
+        numbers["sets"][name] = {
+            "levels": len(levels),
+            "left_out": len(whole[name]) - len(levels),
+            "seen": seen,
+            "sha256": _hash_levels(levels),
+        }
+        if seen:
+            arrays |= {f"{name}/{what}": value for what, value in outcome(run, levels).items()}
+    worst = _worst(arrays, shown) if shown else np.empty(0, int)
+    numbers["worst"] = [{"index": int(i), "level": level_to_record(kept[TEST][i])} for i in worst]
+    for rank, index in enumerate(worst):
+        ready = run.judge.evaluator([kept[TEST][index]])
+        policies = ready.to_show(run.learner.policy)
+        numbers["noise"] = list(policies)
+        arrays[f"worst/{rank}"] = torch.stack([*policies.values()]).cpu().numpy().astype(np.float32)
+    return numbers, arrays
+
+
+def can_see(run: Run, levels: Sequence[Level]) -> bool:
+    """Return whether the policy was built for maps of this size, and for what its observation shows of them."""
+    rows, columns = run.map_size
+    if any(level.height > rows or level.width > columns for level in levels):
+        return False
+    shapes = [
+        make_observation(run.cfg.policy.observation, compile_levels(some, at_least=run.map_size)).shape
+        for some in (list(levels), run.levels.train[:1])
+    ]
+    return shapes[0] == shapes[1]
+
+
+def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
+    """Return for each level ``usefulness``, ``neutrality`` (bits), ``neutrality_normalised``, the number of lengths
+    ``k``, ``coins`` E[C], and ``most``, the largest m(l) [n]; for each length ``p_length`` and ``share_of_best``
+    [n, K], 0 where there is none."""
+    ready = run.judge.evaluator(list(levels))
+    evaluation = ready.evaluate(run.learner.policy)
+    lengths, best = evaluation.found, ready.optima.best_return
+    tensors = {
+        "usefulness": evaluation.usefulness,
+        "neutrality": evaluation.neutrality,
+        "neutrality_normalised": evaluation.neutrality_normalised,
+        "k": evaluation.num_lengths,
+        "coins": (lengths.probability * lengths.coins).sum(-1),
+        "most": best.max(-1).values,
+        "p_length": lengths.probability,
+        "share_of_best": share_of_best(lengths.coins, best),
+    }
+    return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+
+
+def _worst(arrays: dict[str, np.ndarray], shown: int) -> np.ndarray:
+    """Return the indices of the test levels with the lowest usefulness × normalised neutrality, the lowest first."""
+    score = arrays[f"{TEST}/usefulness"] * arrays[f"{TEST}/neutrality_normalised"]
+    return np.argsort(score, kind="stable")[:shown]
+
+
+def _hash_levels(levels: Sequence[Level]) -> str:
+    text = json.dumps([canonical_key(level) for level in levels])
+    return hashlib.sha256(text.encode()).hexdigest()
