@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from algos.advantages import CREDITS, estimate
 from algos.batch import Batch, Part
-from algos.generators import Draws
-from algos.networks.base import Size, Symmetries
+from algos.generators import Generators
+from algos.networks.base import NetworkSize, Symmetries
 from algos.networks.policy import Policy
 from drest_torch.limits import limited
 
@@ -67,17 +67,19 @@ class Learner(ABC):
     or the number of mini-episodes to play in a world that the learner holds itself."""
     needs_critic = False
 
-    def __init__(self, policy: Any, critic: Any, config: Any, draws: Draws | torch.Generator) -> None:
-        self.policy, self.critic, self.config, self.draws = policy, critic, config, Draws.of(draws)
+    def __init__(self, policy: Any, critic: Any, config: Any, draws: Generators | torch.Generator) -> None:
+        self.policy, self.critic, self.config, self.draws = policy, critic, config, Generators.of(draws)
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
     @classmethod
     def new_policy(
-        cls, observation: Any, num_actions: int, size: Size, noise: int, symmetries: Symmetries | None
+        cls, observation: Any, num_actions: int, size: NetworkSize, private_bits: int, symmetries: Symmetries | None
     ) -> nn.Module:
         """Return an untrained policy for this kind of observation."""
         scale = observation.scale.cpu()
-        return Policy(observation.shape, num_actions, size, scale=scale, noise=noise, symmetries=symmetries)
+        return Policy(
+            observation.shape, num_actions, size, scale=scale, private_bits=private_bits, symmetries=symmetries
+        )
 
     def set_progress(self, progress: float) -> None:  # noqa: B027 (schedules are optional)
         """Set the schedules to this fraction of the run, from 0 to 1."""
@@ -102,7 +104,7 @@ class NetworkLearner(Learner):
     of the last layers: it makes the steps of a matrix orthogonal, so that all directions are learned at the same pace.
     """
 
-    def __init__(self, policy: Any, critic: Any, config: Any, draws: Draws | torch.Generator) -> None:
+    def __init__(self, policy: Any, critic: Any, config: Any, draws: Generators | torch.Generator) -> None:
         super().__init__(policy, critic, config, draws)
         self.networks = nn.ModuleList([policy] if critic is None else [policy, critic])
         parameters = list(self.networks.parameters())

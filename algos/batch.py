@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algos.generators import Draws
+from algos.generators import Generators
 from drest_torch.reward import Reward
 
 
@@ -24,7 +24,7 @@ class Batch:
 
     observation: Tensor
     """[U, *shape] distinct observations"""
-    noise: Tensor | None
+    private_bits: Tensor | None
     """[U, n] the private bits that belong to each observation"""
     seen: Tensor
     """[N] index of the step's observation among the distinct ones"""
@@ -81,13 +81,13 @@ class Batch:
         return Part(
             steps=torch.arange(len(self), device=self.action.device),
             observation=self.observation,
-            noise=self.noise,
+            private_bits=self.private_bits,
             seen=self.seen,
             action=self.action,
             context=self._context(slice(None)),
         )
 
-    def parts(self, count: int, draws: Draws) -> Iterator[Part]:
+    def parts(self, count: int, draws: Generators) -> Iterator[Part]:
         """Yield ``count`` random parts of whole groups; skip parts that are empty."""
         groups = self.num_groups // self.agents
         first = torch.arange(self.agents, device=self.action.device).unsqueeze(-1) * groups
@@ -107,7 +107,7 @@ class Batch:
         return Part(
             steps=steps,
             observation=self.observation[used],
-            noise=None if self.noise is None else self.noise[used],
+            private_bits=None if self.private_bits is None else self.private_bits[used],
             seen=(used.cumsum(0) - 1)[self.seen[steps]],
             action=self.action[steps],
             context=self._context(steps),
@@ -140,7 +140,7 @@ class LockstepBatch(Batch):
         return Part(
             steps=steps,
             observation=self.observation[steps],
-            noise=None if self.noise is None else self.noise[steps],
+            private_bits=None if self.private_bits is None else self.private_bits[steps],
             seen=None,
             action=self.action[steps],
             context=self._context(steps),
@@ -156,7 +156,7 @@ class Part:
     steps: Tensor
     """[n] indices into the batch"""
     observation: Tensor
-    noise: Tensor | None
+    private_bits: Tensor | None
     seen: Tensor | None
     """[n] index of the step's observation; None: each step has its own"""
     action: Tensor
@@ -167,7 +167,7 @@ class Part:
 
     def evaluate(self, policy: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
         """Return the log-probability of each step's action and the entropy of the policy at the step, both [n]."""
-        log_probs = policy(self.observation, self.noise).log_softmax(-1)
+        log_probs = policy(self.observation, self.private_bits).log_softmax(-1)
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         if self.seen is None:
             return log_probs.gather(-1, self.action.unsqueeze(-1)).squeeze(-1), entropy
@@ -177,10 +177,10 @@ class Part:
     def value(self, critic: Callable[..., Tensor]) -> Tensor:
         """Return the critic's value of each step's state [n]."""
         if self.context is None or self.seen is None:
-            values = critic(self.observation, self.noise, self.context)
+            values = critic(self.observation, self.private_bits, self.context)
             return values if self.seen is None else values[self.seen]
-        noise = None if self.noise is None else self.noise[self.seen]
-        return critic(self.observation[self.seen], noise, self.context)
+        private_bits = None if self.private_bits is None else self.private_bits[self.seen]
+        return critic(self.observation[self.seen], private_bits, self.context)
 
     def mean(self, value: Tensor) -> Tensor:
         """Return the mean [A] of [n] numbers over the steps of each agent."""

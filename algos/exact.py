@@ -24,7 +24,7 @@ from torch import Tensor
 
 from algos.base import NetworkConfig, NetworkLearner
 from algos.batch import ExactBatch
-from algos.networks.policy import settings
+from algos.networks.policy import private_settings
 from drest_torch.limits import limited
 
 STATES_AT_ONCE = 4096
@@ -36,9 +36,9 @@ class Config(NetworkConfig):
     """The settings of exact training."""
 
     levels_at_once: int = limited(at_least=1)
-    rarely: float = limited(at_least=0)
-    left_out: float = limited(at_least=0)
-    counted_as: int = limited(at_least=1)
+    min_visit_probability: float = limited(at_least=0)
+    ignored_gradient_share: float = limited(at_least=0)
+    counted_steps: int = limited(at_least=1)
 
 
 class Exact(NetworkLearner):
@@ -48,23 +48,27 @@ class Exact(NetworkLearner):
 
     def __init__(self, policy: Any, *others: Any) -> None:
         super().__init__(policy, *others)
-        self.noises = settings(policy.noise).to(next(policy.parameters()).device)
+        self.all_private_bits = private_settings(policy.private_bits).to(next(policy.parameters()).device)
 
     def update(self, batch: ExactBatch) -> dict[str, Tensor]:
         """Make one update on a batch of levels; return its metrics."""
         visited, logits = self._explore(batch)
         log_probs = logits.requires_grad_().log_softmax(-1)
         probabilities = log_probs.exp()
-        uniform = probabilities.new_full((len(self.noises) * batch.states, logits.shape[-1]), 1 / logits.shape[-1])
-        everywhere = uniform.index_put((visited,), probabilities).unflatten(0, (len(self.noises), -1))
+        uniform = probabilities.new_full(
+            (len(self.all_private_bits) * batch.states, logits.shape[-1]), 1 / logits.shape[-1]
+        )
+        everywhere = uniform.index_put((visited,), probabilities).unflatten(0, (len(self.all_private_bits), -1))
         # As in a batch of sampled steps, each state is weighted by its probability, held constant.
         visits = torch.cat([batch.visits(chosen) for chosen in everywhere.detach()])[visited]
         entropy = (visits * -(probabilities * log_probs).sum(-1)).sum() / visits.sum()
         objective = self.objective(batch, *batch.outcome(everywhere)).mean()
         (gradient,) = torch.autograd.grad(-objective - self.entropy_coeff * entropy, logits)
-        states = mattering(gradient, self.config.left_out)
+        states = significant_rows(gradient, self.config.ignored_gradient_share)
         setting, state = visited[states] // batch.states, visited[states] % batch.states
-        norm = self.descend((self.policy(batch.observe(state), self.noises[setting]) * gradient[states]).sum())
+        norm = self.descend(
+            (self.policy(batch.observe(state), self.all_private_bits[setting]) * gradient[states]).sum()
+        )
         return {
             "loss/objective": objective.detach(),
             "policy/entropy": entropy.detach(),
@@ -79,22 +83,28 @@ class Exact(NetworkLearner):
         The states are indices into the N states under the first setting of the private bits, then the N states under
         the second, and so on.
         """
-        count = len(self.noises)
+        count = len(self.all_private_bits)
         if self.policy.reads_maps:
             logits = batch.everywhere(self._under_all_settings).unflatten(-1, (count, -1)).movedim(1, 0).flatten(0, 1)
             return torch.arange(len(logits), device=logits.device), logits
-        parts = [batch.explore(partial(self._logits, setting=index), self.config.rarely) for index in range(count)]
+        parts = [
+            batch.explore(partial(self._logits, setting=index), self.config.min_visit_probability)
+            for index in range(count)
+        ]
         visited = [index * batch.states + states for index, (states, _) in enumerate(parts)]
         return torch.cat(visited), torch.cat([logits for _, logits in parts])
 
     def _logits(self, observation: Tensor, setting: int) -> Tensor:
-        noise = self.noises[setting]
+        private_bits = self.all_private_bits[setting]
         parts = observation.split(STATES_AT_ONCE)
-        return torch.cat([self.policy(part, noise.expand(len(part), -1)) for part in parts])
+        return torch.cat([self.policy(part, private_bits.expand(len(part), -1)) for part in parts])
 
     def _under_all_settings(self, observation: Tensor) -> Tensor:
         """Return the logits [n, Z · A] under all Z settings of the private bits."""
-        repeated = observation.repeat_interleave(len(self.noises), 0), self.noises.repeat(len(observation), 1)
+        repeated = (
+            observation.repeat_interleave(len(self.all_private_bits), 0),
+            self.all_private_bits.repeat(len(observation), 1),
+        )
         return self.policy(*repeated).reshape(len(observation), -1)
 
     def objective(self, batch: ExactBatch, probability: Tensor, coins: Tensor) -> Tensor:
@@ -108,10 +118,10 @@ class Exact(NetworkLearner):
         return expected / reward.episodes_per_meta
 
 
-def mattering(gradient: Tensor, left_out: float) -> Tensor:
+def significant_rows(gradient: Tensor, ignored_gradient_share: float) -> Tensor:
     """Return the fewest rows of a gradient [N, A] that leave out at most ``left_out`` of its squared norm."""
     squared, order = gradient.double().square().sum(-1).sort()
-    return order[(squared.cumsum(0) > left_out * squared.sum()).nonzero().squeeze(-1)].sort().values
+    return order[(squared.cumsum(0) > ignored_gradient_share * squared.sum()).nonzero().squeeze(-1)].sort().values
 
 
 Algorithm = Exact

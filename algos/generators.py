@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-class Draws:
+class Generators:
     """The generators of A agents; results hold the numbers of the first agent, then those of the second, and so on."""
 
     def __init__(self, generators: Sequence[torch.Generator]) -> None:
@@ -16,9 +16,9 @@ class Draws:
         self.device = self.generators[0].device
 
     @classmethod
-    def of(cls, source: Draws | torch.Generator) -> Draws:
-        """Return ``source`` as `Draws`: a single generator is that of a single agent."""
-        return source if isinstance(source, Draws) else cls([source])
+    def of(cls, source: Generators | torch.Generator) -> Generators:
+        """Return ``source`` as `Generators`: a single generator is that of a single agent."""
+        return source if isinstance(source, Generators) else cls([source])
 
     @property
     def agents(self) -> int:

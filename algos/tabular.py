@@ -24,7 +24,7 @@ from omegaconf import MISSING
 from torch import Tensor, nn
 
 from algos.base import Learner
-from algos.networks.base import Size, Symmetries
+from algos.networks.base import NetworkSize, Symmetries
 from algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -71,7 +71,7 @@ class TablePolicy(nn.Module):
     object is taken.
     """
 
-    noise = 0
+    private_bits = 0
     logits: Tensor
 
     def __init__(self, width: int, height: int, num_objects: int) -> None:
@@ -81,7 +81,7 @@ class TablePolicy(nn.Module):
         self.register_buffer("logits", torch.zeros(rows, NUM_ACTIONS, dtype=torch.float64))
         self._bits = torch.arange(num_objects)
 
-    def forward(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
+    def forward(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
         return self.logits[self.row(observation)]
 
     def row(self, observation: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class Tabular(Learner):
 
     @classmethod
     def new_policy(
-        cls, observation: Any, num_actions: int, size: Size, noise: int, symmetries: Symmetries | None
+        cls, observation: Any, num_actions: int, size: NetworkSize, private_bits: int, symmetries: Symmetries | None
     ) -> TablePolicy:
         return TablePolicy(observation.width, observation.height, observation.num_objects)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from algos.networks.base import Size
+from algos.networks.base import NetworkSize
 from algos.networks.policy import Policy
 from benchmarks.collecting import passes
 from benchmarks.measuring import SECONDS, TIMES, Bench, Work, once
-from drest_torch.evaluation.exact import Evaluator, observe
+from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
 from envs.dynamics.mdp import NUM_ACTIONS
@@ -23,12 +23,12 @@ PRECISION, GROUP = 0.01, 16
 REWARD = Reward(lam=0.9, gamma=0.95, episodes_per_meta=64, counting="averaged")
 
 
-def evaluator_of(bench: Bench) -> Evaluator:
+def evaluator_of(bench: Bench) -> ExactEvaluator:
     levels = generate(GeneratorConfig(coins=(2, 4)), bench.size(200, 8), seed=0)
-    return Evaluator(levels, "centred", reward=REWARD, device=bench.device)
+    return ExactEvaluator(levels, "centred", reward=REWARD, device=bench.device)
 
 
-def sampling(evaluator: Evaluator, policy: Policy, device: torch.device) -> tuple[Work, int]:
+def sampling(evaluator: ExactEvaluator, policy: Policy, device: torch.device) -> tuple[Work, int]:
     """As much of the sampling as one batch is: what amounts to 1 finds P(L = l) = 1/2 to within ``PRECISION``."""
     needed = round(0.25 / PRECISION**2)
     collector = Collector(
@@ -63,16 +63,16 @@ def run(bench: Bench) -> None:
     )
     bench.compare(times, SECONDS, wanted=dict.fromkeys(times, WANTED_UNIFORM))
     for width in (256, 512):
-        _network(bench, evaluator, Size(bench.size(width, 16), activation="silu"))
+        _network(bench, evaluator, NetworkSize(bench.size(width, 16), activation="silu"))
 
 
-def _network(bench: Bench, evaluator: Evaluator, size: Size) -> None:
+def _network(bench: Bench, evaluator: ExactEvaluator, size: NetworkSize) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         see = evaluator.observe
         policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale.cpu()).to(bench.device)
     states, _ = evaluator.unrolled(range(len(evaluator.levels))).distinct(see_time=see.see_time)
-    inputs = observe(see, states).split(AT_ONCE)
+    inputs = observe_states(see, states).split(AT_ONCE)
     sample, needed = sampling(evaluator, policy, bench.device)
     bench.table(
         f"The same, a {size.depth} × {size.width} MLP",

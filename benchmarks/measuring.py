@@ -136,11 +136,11 @@ class Bench:
         device: str = "cpu",
         *,
         quick: bool = False,
-        peer: Path | None = None,
+        followup: Path | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.device = torch.device(device)
-        self.quick, self.peer, self.clock = quick, peer, clock
+        self.quick, self.followup, self.clock = quick, followup, clock
         self.repeats = 2 if quick else REPEATS
         self.tables: list[Table] = []
         self.growths: list[Growth] = []

@@ -17,8 +17,8 @@ from torchrl.objectives import A2CLoss, ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from algos.base import linear
-from algos.generators import Draws
-from algos.networks.base import Size
+from algos.generators import Generators
+from algos.networks.base import NetworkSize
 from algos.networks.policy import Critic, Policy
 from drest_torch import DReSTReward
 from drest_torch.config.compose import compose
@@ -38,7 +38,7 @@ class Setting:
     """What all sides are told; ``config`` holds the values of `configs/algo/*.yaml`."""
 
     algo: str
-    size: Size
+    size: NetworkSize
     config: Any
     reward: Reward
     envs: int
@@ -62,7 +62,7 @@ def setting_of(algo: str, *, envs: int = 0, steps: int = 0, **changes: Any) -> S
     policy = cfg.policy
     return Setting(
         algo,
-        Size(policy.width, policy.depth, policy.activation),
+        NetworkSize(policy.width, policy.depth, policy.activation),
         SimpleNamespace(**(values | changes)),
         reward_of(cfg),
         envs=envs or values["episodes"],
@@ -76,7 +76,7 @@ class Ours:
 
     def __init__(self, mdp: Mdp, setting: Setting) -> None:
         observe, device = make_observation("centred", mdp), mdp.device
-        draws = Draws.of(torch.Generator(device).manual_seed(0))
+        draws = Generators.of(torch.Generator(device).manual_seed(0))
         kind = collection.Collector if device.type == "cpu" else LockstepCollector
         self.collector = kind(
             mdp, solve(mdp), observe, setting.reward, slots=setting.envs, group=setting.group, draws=draws

@@ -81,7 +81,7 @@ def command(options: argparse.Namespace, part: str) -> str:
     words += [
         flag for flag, given in (("--quick", options.quick), ("--processor-time", options.processor_time)) if given
     ]
-    words += ["--peer", options.peer.name] if options.peer and part == "scoring" else []
+    words += ["--followup", options.followup.name] if options.followup and part == "scoring" else []
     return shlex.join(words)
 
 
@@ -115,7 +115,7 @@ def measure(part: str, options: argparse.Namespace) -> dict[str, Any]:
     """What a part has to say."""
     module = importlib.import_module(f"benchmarks.{part}")
     clock = processor_seconds if options.processor_time else time.perf_counter
-    bench = Bench(options.device, quick=options.quick, peer=options.peer, clock=clock)
+    bench = Bench(options.device, quick=options.quick, followup=options.followup, clock=clock)
     torch.manual_seed(0)
     began = time.perf_counter()
     module.run(bench)
@@ -169,7 +169,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="of the parts that are tensors")
     parser.add_argument("--threads", type=int, help="of torch, for all contenders (default: torch's own choice)")
     parser.add_argument(
-        "--peer", type=Path, metavar="FILE", help="levels on which the time to a score is taken as well"
+        "--followup", type=Path, metavar="FILE", help="levels on which the time to a score is taken as well"
     )
     parser.add_argument(
         "--processor-time",
@@ -186,8 +186,8 @@ def check(options: argparse.Namespace) -> None:
         raise BenchmarkError("--device cuda, but torch finds no CUDA device here; leave it out")
     if options.processor_time and options.device != "cpu":
         raise BenchmarkError("--processor-time does not see what a GPU does; leave it out with --device cuda")
-    if options.peer is not None:
-        read_levels(options.peer)  # or a mistake in it would be told after minutes
+    if options.followup is not None:
+        read_levels(options.followup)  # or a mistake in it would be told after minutes
 
 
 def main(given: list[str] | None = None) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.measuring import SECONDS, Bench
 from benchmarks.pipelines import setting_of
 from drest_torch.config.compose import compose
-from drest_torch.evaluation.exact import Evaluator
+from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.training.run import Run, start
 from envs.levels import read_levels
 
@@ -29,7 +29,7 @@ RUNS = {
     "algo=ppo policy=symmetric env_steps=2000000": SEEDS,
     "algo=ppo env_steps=2000000": SEEDS,
 }
-"""What is trained, on ``levels=peer_like``, and with how many seeds; schedules run over ``env_steps``."""
+"""What is trained, on ``levels=followup_like``, and with how many seeds; schedules run over ``env_steps``."""
 SB3_SECONDS = 60.0
 SB3 = "SB3's PPO on our vector environment, 256 environments × 128 steps, one seed"
 
@@ -51,7 +51,7 @@ class Passed:
 class Watch:
     """A level set that is looked at until the marks are passed there."""
 
-    evaluator: Evaluator
+    evaluator: ExactEvaluator
     passed: Passed | None = None
     best: tuple[float, float] = (0.0, 0.0)
     """Usefulness and neutrality where the smaller of the two, in units of its mark, was largest."""
@@ -70,15 +70,15 @@ def _margin(found: tuple[float, float]) -> float:
 
 
 def new_run(bench: Bench, overrides: str, seed: int, folder: Path) -> Run:
-    small = ["levels.train=50", "levels.heldout=5", "levels.selection=5"] if bench.quick else []
+    small = ["levels.train=50", "levels.test=5", "levels.selection=5"] if bench.quick else []
     cfg = compose(
-        "levels=peer_like",
+        "levels=followup_like",
         *overrides.split(),
         f"seed={seed}",
         f"device={bench.device}",
         f"run_dir={folder / f'{len(list(folder.iterdir()))}'}",
         "logger=none",
-        "heldout.paper=false",
+        "test.paper=false",
         "evaluated_levels=500",
         *small,
     )
@@ -86,9 +86,9 @@ def new_run(bench: Bench, overrides: str, seed: int, folder: Path) -> Run:
 
 
 def watches(bench: Bench, run: Run) -> dict[str, Watch]:
-    found = {"own held-out levels": Watch(run.judge.watched["heldout"])}
-    if bench.peer is not None:
-        found["follow-up's levels"] = Watch(run.judge.evaluator(read_levels(bench.peer)))
+    found = {"own test levels": Watch(run.judge.watched["test"])}
+    if bench.followup is not None:
+        found["follow-up's levels"] = Watch(run.judge.evaluator(read_levels(bench.followup)))
     return found
 
 
@@ -142,9 +142,9 @@ class Logits:
     """Anybody's policy as evaluation wants it."""
 
     of: Callable[[Tensor], Tensor]
-    noise: int = 0
+    private_bits: int = 0
 
-    def __call__(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
+    def __call__(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
         return self.of(observation)
 
 
@@ -178,15 +178,15 @@ def run(bench: Bench) -> None:
         folder = Path(name)
         for overrides, seeds in RUNS.items():
             bench.table(
-                f"`python -m drest_torch.train levels=peer_like {overrides}`",
+                f"`python -m drest_torch.train levels=followup_like {overrides}`",
                 f"Until U ≥ {USEFULNESS} and N ≥ {NEUTRALITY} at once, exactly evaluated {LOOKS} times over the run at "
                 f"most, which the seconds leave out; seeds: {seeds}. An update of `generalist` plays nothing, counting "
                 "as 4,096 steps; the steps of `ppo` are played.",
             )
             found = [train(bench, overrides, seed, folder) for seed in range(bench.size(seeds, 1))]
             report(bench, found, held_to=True)
-            if bench.peer is None:
-                bench.missing("follow-up's levels", "s", "not measured: no file given (--peer FILE)")
+            if bench.followup is None:
+                bench.missing("follow-up's levels", "s", "not measured: no file given (--followup FILE)")
         if bench.on_cpu:
             bench.table(
                 f"Stable-Baselines3, for {SB3_SECONDS:g} s", "Its PPO with the same network and values as ours."

@@ -13,7 +13,7 @@ from torchrl.envs import TransformedEnv
 from benchmarks.measuring import MILLION_STEPS, Bench, Work
 from drest_torch import DReSTReward
 from drest_torch.reward import Reward
-from envs.dynamics.episodes import begin, play
+from envs.dynamics.episodes import start_episodes, step_episodes
 from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from envs.dynamics.observations import make_observation
 from envs.generation.stream import GeneratorConfig, generate
@@ -85,11 +85,11 @@ def tensor_steps(mdp: Mdp, slots: int, observation: str) -> Work:
     """A function of tensors: draw actions, play, observe."""
     observe = make_observation(observation, mdp)
     mdp = mdp.to(dtype=torch.float32)
-    now = begin(mdp, torch.arange(slots, device=mdp.device) % mdp.num_levels)
+    now = start_episodes(mdp, torch.arange(slots, device=mdp.device) % mdp.num_levels)
 
     def work() -> float:
         nonlocal now
-        now, _ = play(mdp, now, torch.randint(NUM_ACTIONS, (slots,), device=mdp.device))
+        now, _ = step_episodes(mdp, now, torch.randint(NUM_ACTIONS, (slots,), device=mdp.device))
         observe(now.spot, now.taken, now.time_left)
         return slots
 

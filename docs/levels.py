@@ -25,7 +25,7 @@ from envs.levels import Level, read_levels
 
 COUNT = 2000
 SEED = 0
-ORDER = ("generated", "easy", "peer_like", "paper_like", "hard", "three_lengths", "large")
+ORDER = ("generated", "easy", "followup_like", "paper_like", "hard", "three_lengths", "large")
 
 
 def presets() -> dict[str, GeneratorConfig]:

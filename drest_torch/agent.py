@@ -17,10 +17,10 @@ from drest_torch.config.checks import device_of
 from drest_torch.config.schema import LevelsConfig
 from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
-from drest_torch.evaluation.exact import Evaluation, Prepared
-from drest_torch.evaluation.summary import draw_policies, split_summary, table_rows
+from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
+from drest_torch.evaluation.summary import plot_policies, split_scores, split_summary
 from drest_torch.files import write_json, write_whole
-from drest_torch.tracking.console import Row
+from drest_torch.tracking.console import SplitScores
 from drest_torch.training import levels as data
 from drest_torch.training.build import evaluator, map_size, networks, reward_of
 from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
@@ -131,11 +131,11 @@ class Agent:
 
     def _private_bits(self, count: int) -> Tensor | None:
         """Return the private bits of each row [count, bits]; sample them if there are none yet."""
-        if not self.policy.noise:
+        if not self.policy.private_bits:
             return None
         if self._private is None or len(self._private) != count:
-            sampled = torch.rand(count, self.policy.noise, generator=self._generator, device=self.device)
-            self._private = (sampled < 0.5).float() if self.cfg.policy.noise_kind == "bits" else sampled
+            sampled = torch.rand(count, self.policy.private_bits, generator=self._generator, device=self.device)
+            self._private = (sampled < 0.5).float() if self.cfg.policy.private_kind == "bits" else sampled
         return self._private
 
     @property
@@ -203,7 +203,7 @@ class Agent:
 class Results:
     """The evaluation of an agent on a level set."""
 
-    evaluator: Prepared
+    evaluator: LevelSetEvaluator
     policy: Policy
     evaluation: Evaluation
     greedy: bool
@@ -218,10 +218,10 @@ class Results:
         """The mean neutrality over the levels, in bits."""
         return self.evaluation.means()["neutrality"]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[SplitScores]:
         """Return the row of the printed table."""
         numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform(), len(self.evaluator.levels))
-        return table_rows({"splits": {"levels": numbers}})
+        return split_scores({"splits": {"levels": numbers}})
 
     def record(self) -> dict[str, Any]:
         """Return the JSON value of ``out=FILE``: the means, then every level."""
@@ -233,13 +233,13 @@ class Results:
 
     def draw(self, folder: Path, most: int = 8) -> list[Path]:
         """Plot the policy on the first levels, one picture per level; return the files."""
-        return draw_policies(self.evaluator, self.policy, self.evaluation, folder, most=most, greedy=self.greedy)
+        return plot_policies(self.evaluator, self.policy, self.evaluation, folder, most=most, greedy=self.greedy)
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
     """Return the levels that a user names. ``levels=own`` are the run's own test levels."""
     if chosen.path is None and chosen.name == "own":
-        if "heldout" not in agent.levels.reported:
+        if "test" not in agent.levels.reported:
             raise ConfigError(f"{agent.folder} has no test levels; choose levels=paper or levels.path=FILE")
-        return agent.levels.reported["heldout"]
+        return agent.levels.reported["test"]
     return data.named(chosen)

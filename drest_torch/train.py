@@ -7,7 +7,7 @@ from pathlib import Path
 
 from drest_torch.cli import command
 from drest_torch.config.schema import Config
-from drest_torch.evaluation.summary import table_rows
+from drest_torch.evaluation.summary import split_scores
 from drest_torch.tracking.console import print_table
 from drest_torch.training.run import resume, start
 
@@ -19,7 +19,7 @@ def main(cfg: Config) -> None:
     summary = run.train()
     if summary is None:
         sys.exit(130)  # the status of a program stopped by Ctrl-C; with -m, the remaining runs do not start
-    print_table(table_rows(summary))
+    print_table(split_scores(summary))
     print(f"{summary['env_steps']:,} steps in {summary['wall_seconds']:.0f} s; everything is in {run.folder}")
 
 

@@ -30,28 +30,35 @@ from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.training.run import resume, start
 
 GOLDEN = Path(__file__).with_name("golden.json")
-FEW = ["levels.train=40", "levels.selection=10", "levels.heldout=10"]
-TINY = ["policy.width=16", "policy.depth=1", "env_steps=6000", "evaluations=3", "pictures=0", "heldout.paper=false"]
+FEW = ["levels.train=40", "levels.selection=10", "levels.test=10"]
+TINY = ["policy.width=16", "policy.depth=1", "env_steps=6000", "evaluations=3", "pictures=0", "test.paper=false"]
 TRAIN = ["train", "logger=none", "progress=false", *TINY]
 PLAY = [*TRAIN, "algo.episodes=128"]
 EXACT = [*TRAIN, "env_steps=40000"]
 STUDY = ["study", "quick=true", "workers=1", "progress=false"]
 
 RUNS: dict[str, list[str]] = {
-    "reinforce": [*PLAY, "algo=reinforce", *FEW, "policy.noise=2"],
-    "a2c": [*PLAY, "algo=a2c", *FEW, "policy.noise=1", "reward.episodes_at_start=8"],
+    "reinforce": [*PLAY, "algo=reinforce", *FEW, "policy.private_bits=2"],
+    "a2c": [*PLAY, "algo=a2c", *FEW, "policy.private_bits=1", "reward.episodes_at_start=8"],
     "a2c_sequential": [*PLAY, "algo=a2c", *FEW, "reward.counting=sequential", "algo.credit=meta", "sampled=50"],
-    "ppo": [*PLAY, "algo=ppo", *FEW, "policy.noise=1", "levels.symmetries=true", "heldout.paper=true"],
+    "ppo": [*PLAY, "algo=ppo", *FEW, "policy.private_bits=1", "levels.symmetries=true", "test.paper=true"],
     "ppo_resumed": ["resume", "ppo"],
     "ppo_moves": [*PLAY, "algo=ppo", "levels=paper", "levels.clock=moves", "reward.counting=sequential"],
     "ppo_agents": [*PLAY, "algo=ppo", *FEW, "agents=2"],
-    "ppo_three_lengths": [*PLAY, "algo=ppo", "levels=three_lengths", *FEW, "policy.noise=2"],
-    "ppo_convolutional": [*PLAY, "algo=ppo", *FEW, "policy=convolutional", "policy.depth=2", "policy.noise=1"],
-    "default_uniform": [*PLAY, "algo=reinforce", "reward=default", *FEW, "policy.noise=1", "policy.noise_kind=uniform"],
+    "ppo_three_lengths": [*PLAY, "algo=ppo", "levels=three_lengths", *FEW, "policy.private_bits=2"],
+    "ppo_convolutional": [*PLAY, "algo=ppo", *FEW, "policy=convolutional", "policy.depth=2", "policy.private_bits=1"],
+    "default_uniform": [
+        *PLAY,
+        "algo=reinforce",
+        "reward=default",
+        *FEW,
+        "policy.private_bits=1",
+        "policy.private_kind=uniform",
+    ],
     "symmetric_muon": [*PLAY, "algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "algo.muon_lr=0.02"],
     "exact": [*EXACT, "algo=exact", "levels=paper", "policy.observation=grid", "algo.levels_at_once=4"],
     "exact_chance": [*EXACT, "algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]", "algo.levels_at_once=8"],
-    "exact_three_lengths": [*EXACT, "algo=exact", "levels=three_lengths", *FEW, "policy.noise=2"],
+    "exact_three_lengths": [*EXACT, "algo=exact", "levels=three_lengths", *FEW, "policy.private_bits=2"],
     "generalist": [*EXACT, "algo=generalist", *FEW, "levels.fresh=true", "levels.symmetries=true"],
     "generalist_convolutional": [*EXACT, "algo=generalist", "levels=paper_like", *FEW, "policy=convolutional"],
     "generalist_resumed": ["resume", "generalist"],
@@ -63,7 +70,7 @@ RUNS: dict[str, list[str]] = {
 }
 """For each run a command and its overrides; ``resume`` names a run, and must give what that one gives."""
 
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {"test": "heldout"}
 """What metrics, entries of summaries and texts in them are called now, and what they were when the digests were
 recorded: one part of a path or several, wherever they stand in it, such as ``eval/test`` and ``eval/heldout``."""
 LEFT_OUT = {"time", "wall_seconds", "file", "quotes"}

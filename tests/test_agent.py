@@ -21,7 +21,7 @@ from drest_torch import Agent, evaluate
 from drest_torch import agent as saved
 from drest_torch.config.compose import compose
 from drest_torch.errors import CheckpointError, ConfigError, FileError
-from drest_torch.evaluation.exact import Evaluator, observe
+from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from drest_torch.training.checkpoints import load_checkpoint, save_checkpoint
@@ -45,13 +45,15 @@ def on_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def on_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    few = ("levels=generated", "levels.train=5", "levels.selection=3", "levels.heldout=4")
+    few = ("levels=generated", "levels.train=5", "levels.selection=3", "levels.test=4")
     return train(tmp_path_factory.mktemp("generated") / "run", *few)
 
 
 @pytest.fixture(scope="module")
-def with_noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(tmp_path_factory.mktemp("noise") / "run", "levels=example", "policy.noise=2", "env_steps=500")
+def with_private_bits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(
+        tmp_path_factory.mktemp("private_bits") / "run", "levels=example", "policy.private_bits=2", "env_steps=500"
+    )
 
 
 def same(one: dict[str, Any], two: dict[str, Any]) -> None:
@@ -83,23 +85,21 @@ def test_own_levels_are_the_test_levels_of_the_run_and_the_default(on_generated:
     agent = saved.Agent(on_generated)
     chosen = compose(*overrides, name="evaluate").levels
     record = agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record()
-    assert record["levels"] == json.loads((on_generated / "levels_heldout.json").read_text())
+    assert record["levels"] == json.loads((on_generated / "levels_test.json").read_text())
 
 
 def test_generated_levels_are_those_of_that_name_as_everywhere() -> None:
     """Also for an agent of other levels; a level's name begins with the seed of its set."""
     agent = saved.Agent(saved.SHIPPED)
     assert agent.cfg.levels.name == "paper_like"
-    chosen = {
-        name: compose(f"levels={name}", "levels.heldout=3", name="evaluate").levels for name in ("generated", "own")
-    }
+    chosen = {name: compose(f"levels={name}", "levels.test=3", name="evaluate").levels for name in ("generated", "own")}
     seeds = {name: saved.levels_to_evaluate(agent, levels)[0].name.split("-")[1] for name, levels in chosen.items()}
     assert seeds == {"generated": "0", "own": "7"}
 
 
 def test_own_levels_may_come_from_a_file(tmp_path: Path) -> None:
     write_levels(tmp_path / "test.jsonl", [SMALL, NEAR])
-    held_out = f"heldout.path={tmp_path / 'test.jsonl'}"
+    held_out = f"test.path={tmp_path / 'test.jsonl'}"
     agent = saved.Agent(train(tmp_path / "run", "levels=example", held_out, "env_steps=500"))
     levels = saved.levels_to_evaluate(agent, compose(name="evaluate").levels)
     assert [level.name for level in levels] == ["small", "near"]
@@ -189,7 +189,7 @@ def test_last_best_and_a_file(on_generated: Path, tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_another_architecture(on_example: Path, tmp_path: Path) -> None:
-    for other in ("policy.width=9", "policy.depth=2", "policy.observation=grid", "policy.noise=1"):
+    for other in ("policy.width=9", "policy.depth=2", "policy.observation=grid", "policy.private_bits=1"):
         folder = train(tmp_path / other.partition("=")[0], "levels=example", other, "env_steps=500")
         (checkpoint, *_) = (folder / "checkpoints").glob("step-*")
         with pytest.raises(CheckpointError, match="another architecture") as caught:
@@ -203,17 +203,17 @@ def test_a_run_without_a_checkpoint_yet(on_example: Path, tmp_path: Path) -> Non
         saved.Agent(tmp_path)
 
 
-def test_private_bits_are_averaged_over(with_noise: Path) -> None:
+def test_private_bits_are_averaged_over(with_private_bits: Path) -> None:
     """By hand: the policy with each setting of its bits, evaluated alone."""
-    agent, level = saved.Agent(with_noise), NEAR
+    agent, level = saved.Agent(with_private_bits), NEAR
     torch.manual_seed(0)
     for parameter in agent.policy.parameters():  # in so short a time it has not learned to use its bits
         torch.nn.init.normal_(parameter, std=0.3)
     record = agent.evaluate([level]).record()["levels"][0]
-    ready = Evaluator([level], "centred", reward=Reward(), at_least=agent.map_size)
+    ready = ExactEvaluator([level], "centred", reward=Reward(), at_least=agent.map_size)
     reachable = ready.unrolled(range(1))
     states, index = reachable.distinct(see_time=True)
-    seen = observe(ready.observe, states)
+    seen = observe_states(ready.observe, states)
     found = []
     with torch.no_grad():
         for bits in ([0, 0], [0, 1], [1, 0], [1, 1]):
@@ -347,8 +347,8 @@ def test_an_agent_is_loaded_by_name_or_folder(on_example: Path) -> None:
         Agent.load("nobody")
 
 
-def test_actions_are_sampled_from_the_policy_and_repeatable(with_noise: Path) -> None:
-    agent = Agent.load(with_noise)
+def test_actions_are_sampled_from_the_policy_and_repeatable(with_private_bits: Path) -> None:
+    agent = Agent.load(with_private_bits)
     seen = observations(agent, NEAR)
     probabilities = agent.action_probabilities(seen[0])
     assert probabilities.sum().item() == pytest.approx(1)

@@ -11,14 +11,14 @@ from algos import a2c, exact, ppo, reinforce
 from algos.advantages import estimate
 from algos.base import linear
 from algos.batch import sample
-from algos.generators import Draws
-from algos.networks.base import Size
+from algos.generators import Generators
+from algos.networks.base import NetworkSize
 from algos.networks.policy import Critic, Policy
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, expected_return
 from drest_torch.rollout.collector import Collector
 from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import Source
+from drest_torch.training.level_sampler import LevelSampler
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import make_observation
 from envs.exact.propagator import Reachable
@@ -64,14 +64,14 @@ def test_without_a_critic_the_advantage_is_the_reward_to_go():
 
 
 def test_minibatches_part_the_batch_by_groups():
-    collector, policy = make(NINE, slots=64, noise=1)
+    collector, policy = make(NINE, slots=64, private_bits=1)
     batch = collector.collect(policy)
-    parts = list(batch.parts(5, Draws.of(torch.Generator().manual_seed(0))))
+    parts = list(batch.parts(5, Generators.of(torch.Generator().manual_seed(0))))
     steps = torch.cat([part.steps for part in parts])
     assert torch.equal(steps.sort().values, torch.arange(batch.steps))
     for part in parts:
         assert torch.equal(part.observation[part.seen], batch.observation[batch.seen[part.steps]])
-        assert torch.equal(part.noise[part.seen], batch.noise[batch.seen[part.steps]])
+        assert torch.equal(part.private_bits[part.seen], batch.private_bits[batch.seen[part.steps]])
         log_prob, _ = part.evaluate(policy)
         assert torch.allclose(log_prob, batch.log_prob[part.steps], atol=1e-6)
     groups = [set(batch.step_group()[part.steps].tolist()) for part in parts]
@@ -81,7 +81,7 @@ def test_minibatches_part_the_batch_by_groups():
 def test_muon_has_the_wide_matrices_and_adam_the_rest():
     """All directions of a matrix move equally far, whatever the gradient: that is what Muon is for."""
     settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "muon_lr_end": 0.0})
-    policy = Policy((10,), 4, Size(16, 2), scale=torch.ones(10))
+    policy = Policy((10,), 4, NetworkSize(16, 2), scale=torch.ones(10))
     learner = reinforce.Algorithm(policy, None, settings, torch.Generator())
     first, hidden, last = (layer.weight for layer in policy.net.body if isinstance(layer, nn.Linear))
     assert {id(p) for p in learner.optimizers["muon"].param_groups[0]["params"]} == {id(first), id(hidden)}
@@ -105,7 +105,7 @@ def test_schedule_and_sampling():
 
 
 def exact_batch(level, seen, reward):
-    source = Source([level], torch.Generator())
+    source = LevelSampler([level], torch.Generator())
     return ExactLevels(source, seen, reward=reward, at_once=1, at_least=(1, 1)).draw()
 
 
@@ -133,24 +133,24 @@ def test_exact_with_meta_credit_is_the_expected_return(normalise):
 
 
 @pytest.mark.parametrize("left_out", [0.0, 0.3])
-def test_exact_learns_from_the_states_that_matter(left_out):
+def test_exact_learns_from_the_states_that_matter(ignored_gradient_share):
     """One step of plain gradient descent: the whole gradient, or all of it but its smallest rows."""
     policy, batch = table_problem(Reward(0.8, 1.0, 12))
-    settings = {**vars(SETTINGS), "left_out": left_out, "max_grad_norm": 1e9, "entropy": 0.0}
+    settings = {**vars(SETTINGS), "left_out": ignored_gradient_share, "max_grad_norm": 1e9, "entropy": 0.0}
     learner = exact.Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
     learner.optimizers = {"sgd": torch.optim.SGD(policy.parameters(), lr=1.0)}
     before = policy.logits.detach().clone()
     gradient, _ = exact_gradient(policy, batch, "mini")
     metrics = learner.update(batch)
     matters = torch.zeros(len(gradient), dtype=torch.bool)
-    matters[exact.mattering(gradient, left_out)] = True
+    matters[exact.significant_rows(gradient, ignored_gradient_share)] = True
     assert torch.allclose(policy.logits.detach(), before + gradient * matters.unsqueeze(-1), atol=1e-6)
     rows = gradient.square().sum(-1) / gradient.square().sum()
-    assert rows[~matters].sum() <= left_out
-    if left_out:  # one more would have been too much
+    assert rows[~matters].sum() <= ignored_gradient_share
+    if ignored_gradient_share:  # one more would have been too much
         assert metrics["optim/states_learned_from"].item() == pytest.approx(matters.float().mean().item())
         assert rows[~matters].max() <= rows[matters].min()
-        assert rows[~matters].sum() + rows[matters].min() > left_out
+        assert rows[~matters].sum() + rows[matters].min() > ignored_gradient_share
 
 
 @pytest.mark.parametrize(
@@ -178,14 +178,14 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, group, credi
     assert sampled.norm().item() == pytest.approx(expected.norm().item(), rel=0.06)
 
 
-def train(module, lam, updates, *, divide=True, noise=0, counting="averaged"):
+def train(module, lam, updates, *, divide=True, private_bits=0, counting="averaged"):
     """A tiny training run on a small level; returns usefulness and neutrality, exactly."""
     torch.manual_seed(0)
     mdp = compile_levels([TINY])
     observe, optima, reachable = make_observation("centred", mdp), solve(mdp), Reachable(mdp)
     reward = Reward(lam, 1.0, 32, counting, divide_by_best=divide)
     generator = torch.Generator().manual_seed(0)
-    policy = Policy(observe.shape, NUM_ACTIONS, Size(32, 1), scale=observe.scale, noise=noise)
+    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(32, 1), scale=observe.scale, private_bits=private_bits)
     if module is exact:
         batch = exact_batch(TINY, "centred", reward)
         critic, collector = None, SimpleNamespace(collect=lambda policy: batch)
@@ -193,7 +193,9 @@ def train(module, lam, updates, *, divide=True, noise=0, counting="averaged"):
         slots, group = (512, 32) if counting == "averaged" else (16, 1)
         collector = Collector(mdp, optima, observe, reward, slots=slots, group=group, draws=generator)
         context = collector.context_size
-        critic = Critic(observe.shape, Size(32, 1), scale=observe.scale, context=context, noise=noise)
+        critic = Critic(
+            observe.shape, NetworkSize(32, 1), scale=observe.scale, context=context, private_bits=private_bits
+        )
     learner = module.Algorithm(policy, critic if module.Algorithm.needs_critic else None, SETTINGS, generator)
     for update in range(updates):
         learner.set_progress(update / updates)
@@ -202,7 +204,7 @@ def train(module, lam, updates, *, divide=True, noise=0, counting="averaged"):
     with torch.no_grad():
         found = reachable.evaluate(
             lambda s: policy(
-                observe(s.spot, s.taken, s.time_left), torch.zeros(len(s), noise) if noise else None
+                observe(s.spot, s.taken, s.time_left), torch.zeros(len(s), private_bits) if private_bits else None
             ).softmax(-1)
         )
     return (
@@ -242,5 +244,5 @@ def test_training_twice_gives_the_same_weights(module):
 
 
 def test_a_policy_with_noise_trains():
-    useful, _, _ = train(ppo, 0.8, 40, noise=1)
+    useful, _, _ = train(ppo, 0.8, 40, private_bits=1)
     assert useful > 0.8

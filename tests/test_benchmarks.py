@@ -11,7 +11,7 @@ import torch
 from benchmarks import collecting, machine, page, run, scoring, stepping, updating
 from benchmarks.measuring import MILLION_STEPS, SECONDS, TIMES, Bench, Point, Times, once
 from benchmarks.pipelines import Ours, setting_of
-from envs.dynamics.episodes import begin, play
+from envs.dynamics.episodes import start_episodes, step_episodes
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import make_observation
 from envs.generation.stream import GeneratorConfig, generate
@@ -123,11 +123,11 @@ def test_numpy_plays_what_the_tensor_function_plays():
     slots, rng = 64, np.random.default_rng(0)
     numpy, observe = stepping.NumpySlots(mdp, slots), make_observation("vector", mdp)
     mdp = mdp.to(dtype=torch.float32)
-    now = begin(mdp, torch.zeros(slots, dtype=torch.int64))
+    now = start_episodes(mdp, torch.zeros(slots, dtype=torch.int64))
     ended = coins = 0
     for _ in range(200):
         action = rng.integers(NUM_ACTIONS, size=slots)
-        now, played = play(mdp, now, torch.from_numpy(action))
+        now, played = step_episodes(mdp, now, torch.from_numpy(action))
         seen, coin, done = numpy.step(action)
         assert (seen == observe(now.spot, now.taken, now.time_left).numpy()).all()
         assert (coin == played.coin.numpy()).all()

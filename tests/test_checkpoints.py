@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from algos.networks.base import Size
+from algos.networks.base import NetworkSize
 from algos.networks.policy import Policy
 from drest_torch.errors import CheckpointError, FileError
 from drest_torch.files import write_whole
@@ -33,7 +33,7 @@ META = {"steps": 12, "best_score": 0.25, "wandb_id": None}
 
 def policy(width: int = 4, depth: int = 1, shape: int = 3, seed: int = 0) -> Policy:
     torch.manual_seed(seed)
-    return Policy((shape,), 4, Size(width, depth), scale=torch.ones(shape))
+    return Policy((shape,), 4, NetworkSize(width, depth), scale=torch.ones(shape))
 
 
 @pytest.fixture

@@ -28,10 +28,10 @@ from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 ROOT = Path(__file__).resolve().parents[1]
 TINY = (
     *("policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "pictures=0"),
-    *("logger=none", "progress=false", "levels=example", "heldout.paper=false"),
+    *("logger=none", "progress=false", "levels=example", "test.paper=false"),
 )
 SAMPLED = (*TINY, "algo.episodes=64")
-FEW_GENERATED = ("levels=generated", "levels.train=5", "levels.selection=2", "levels.heldout=3")
+FEW_GENERATED = ("levels=generated", "levels.train=5", "levels.selection=2", "levels.test=3")
 
 
 @dataclass
@@ -125,7 +125,7 @@ def test_the_configuration_is_shown_in_plain_values(call: Call) -> None:
     done = call(train.main, "--cfg", "job", "algo=ppo", "levels=example")
     assert done.code == 0
     shown = yaml.safe_load(done.out)
-    assert (shown["algo"]["entropy"], shown["env_steps"], shown["policy"]["noise"]) == (0.3, 6_000_000, 0)
+    assert (shown["algo"]["entropy"], shown["env_steps"], shown["policy"]["private_bits"]) == (0.3, 6_000_000, 0)
     assert "${" not in done.out.replace(shown["run_dir"], "")
 
 
@@ -216,12 +216,12 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
         (["algo.credit=foo"], ["algo.credit=foo", "mini, meta"]),
         (["policy.activation=foo"], ["policy.activation=foo", "relu"]),
         (["policy.observation=foo"], ["policy.observation=foo", "centred"]),
-        (["policy.noise_kind=foo"], ["policy.noise_kind=foo", "bits, uniform"]),
+        (["policy.private_kind=foo"], ["policy.private_kind=foo", "bits, uniform"]),
         (["algo.name=foo"], ["algo.name=foo", "ppo"]),
         (["device=abacus"], ["device=abacus"]),
         (["levels.name=atlantis"], ["atlantis", "royal_road"]),
         (["levels.path=none.jsonl"], ["none.jsonl: no such file"]),
-        (["heldout.path=none.jsonl"], ["none.jsonl: no such file"]),
+        (["test.path=none.jsonl"], ["none.jsonl: no such file"]),
         (["levels.clock=sundial"], ["unknown clock 'sundial'"]),
         (["levels=generated", "levels.train=0"], ["levels.train=0"]),
         (["levels=generated", "levels.generator.walls=[3]"], ["generator: walls from 3"]),
@@ -243,9 +243,9 @@ def test_a_device_that_is_not_there(call: Call) -> None:
 
 
 def test_noise_for_the_algorithm_that_draws_nothing(call: Call) -> None:
-    assert "policy.noise is 2" in call(train.main, *TINY, "algo=tabular", "policy.noise=2").sentence
-    uniform = ("algo=exact", "policy.noise=2", "policy.noise_kind=uniform")
-    assert "policy.noise_kind=uniform cannot be averaged over exactly" in call(train.main, *TINY, *uniform).sentence
+    assert "policy.private_bits is 2" in call(train.main, *TINY, "algo=tabular", "policy.private_bits=2").sentence
+    uniform = ("algo=exact", "policy.private_bits=2", "policy.private_kind=uniform")
+    assert "policy.private_kind=uniform cannot be averaged over exactly" in call(train.main, *TINY, *uniform).sentence
 
 
 def test_a_network_that_cannot_read_what_it_is_shown(call: Call) -> None:
@@ -273,7 +273,7 @@ def test_held_out_levels_that_are_trained_on(call: Call, tmp_path: Path) -> None
         if " " in line and ":" not in line:
             mirrored[number] = " ".join(reversed(line.split()))
     (tmp_path / "heldout.txt").write_text("\n".join(mirrored) + "\n")
-    done = call(train.main, *SAMPLED, "levels.path=train.jsonl", "heldout.path=heldout.txt")
+    done = call(train.main, *SAMPLED, "levels.path=train.jsonl", "test.path=heldout.txt")
     assert "heldout.txt" in done.sentence
     assert "the same level" in done.sentence
 
@@ -281,7 +281,7 @@ def test_held_out_levels_that_are_trained_on(call: Call, tmp_path: Path) -> None
 def test_chances_in_the_training_levels_alone(call: Call, tmp_path: Path) -> None:
     (tmp_path / "chance.txt").write_text("shutdown: 4\n\nA . C1\n. B2@0.5 C2\n")
     chance = [*SAMPLED, "levels.path=chance.txt", "run_dir=run"]
-    assert "heldout.paper=false" in call(train.main, *chance, "heldout.paper=true").sentence
+    assert "test.paper=false" in call(train.main, *chance, "test.paper=true").sentence
     assert call(train.main, *chance).code == 0
 
 

@@ -75,22 +75,22 @@ def test_group_discount_of_the_whole_meta_episode_is_the_mean_over_orders():
 
 
 def test_log_probs_are_those_of_the_policy_in_the_state():
-    collector, policy = make(NINE, noise=2)
+    collector, policy = make(NINE, private_bits=2)
     batch = collector.collect(policy)
     with torch.no_grad():
-        log_probs = policy(batch.observation, batch.noise).log_softmax(-1)[batch.seen]
+        log_probs = policy(batch.observation, batch.private_bits).log_softmax(-1)[batch.seen]
     expected = log_probs.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
     assert torch.allclose(batch.log_prob, expected, atol=1e-6)
-    rows = torch.cat((batch.observation.flatten(1), batch.noise), dim=-1)
+    rows = torch.cat((batch.observation.flatten(1), batch.private_bits), dim=-1)
     assert len(rows.unique(dim=0)) == len(rows) < batch.steps
 
 
 def test_noise_is_kept_to_the_end_of_the_mini_episode():
-    collector, policy = make(NINE, noise=3)
+    collector, policy = make(NINE, private_bits=3)
     batch = collector.collect(policy)
-    noise = batch.noise[batch.seen]
+    private_bits = batch.private_bits[batch.seen]
     per_episode = {}
-    for episode, row in zip(batch.episode.tolist(), noise.tolist(), strict=True):
+    for episode, row in zip(batch.episode.tolist(), private_bits.tolist(), strict=True):
         assert per_episode.setdefault(episode, row) == row
     assert len({tuple(row) for row in per_episode.values()}) > 4
 
@@ -164,13 +164,13 @@ def test_the_incentive_grows_by_equal_factors():
 def test_a_collector_pays_by_the_reward_it_is_given():
     """Played alike, from the same seed: as if it had been made with that reward."""
     (changed, policy), (made, _) = make(NINE, episodes=6), make(NINE, episodes=40)
-    changed.pay_by(made.reward)
+    changed.set_reward(made.reward)
     assert torch.equal(changed.collect(policy).reward, made.collect(policy).reward)
 
 
 def test_a_collector_plays_on_the_levels_it_is_given():
     (changed, policy), (made, _) = make(NINE), make([world("example").with_clock("moves"), world("spacious")])
-    changed.play_on(made.mdp, made.optima, made.observe)
+    changed.set_levels(made.mdp, made.optima, made.observe)
     one, two = changed.collect(policy), made.collect(policy)
     assert torch.equal(one.observation, two.observation)
     assert torch.equal(one.reward, two.reward)

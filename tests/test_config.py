@@ -44,7 +44,7 @@ KNOWN_AS = {
     "levels": {"levels", "chosen"},
     "policy": {"policy"},
     "logger": {"logger", "config"},
-    "heldout": {"heldout"},
+    "test": {"test"},
     "": {"cfg"},
 }
 """What the part of the configuration is called where the source reads it: `reward` for `cfg.reward.lam`."""
@@ -140,7 +140,7 @@ def test_a_command_has_and_explains_all_keys_of_its_schema_and_no_other(file: st
     assert unexplained(path.read_text("utf-8")) == []
     assert set(ours(path)) | (set(GROUPS) & names(schema)) == names(schema)
     if file == "config":
-        assert ours(path)["heldout"].keys() == names(config.HeldoutConfig)
+        assert ours(path)["test"].keys() == names(config.TestConfig)
     assert OmegaConf.missing_keys(compose(name=file)) == set()
 
 
@@ -171,7 +171,7 @@ def test_the_generator_is_given_all_that_it_can_be() -> None:
 # ---------------------------------------------------------------------------------- recipes
 
 
-SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.noise", "reward.counting")
+SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.private_bits", "reward.counting")
 """Keys whose values depend on several groups; one more is ``reward.episodes_at_start``."""
 
 
@@ -193,7 +193,7 @@ SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.noise", "re
         ("algo=tabular policy=convolutional", [None, 7_000_000, "grid", 0, "sequential"]),
         ("policy.observation=grid reward.counting=averaged algo=tabular", [None, 7_000_000, "grid", 0, "averaged"]),
         ("algo.entropy=0.7 env_steps=5 levels=example", [0.7, 5, "centred", 0, "averaged"]),
-        ("policy.noise=0 algo=generalist", [0.1, 7_000_000, "centred", 0, "averaged"]),
+        ("policy.private_bits=0 algo=generalist", [0.1, 7_000_000, "centred", 0, "averaged"]),
     ],
 )
 def test_an_algorithm_and_levels_bring_the_values_that_suit_them(overrides: str, values: list[Any]) -> None:
@@ -326,7 +326,13 @@ TABULAR = {"gradient", "epsilon", "epsilon_end", "decay_episodes", "random_episo
         *(f"{key}=unheard_of" for key in ["algo.name", "policy.network", *CHOICES]),
         *("reward.lam=0", "reward.lam=1.5", "reward.gamma=0", "reward.clip=0", "reward.episodes_per_meta=0"),
         *("algo.lr=-1", "algo.lr=nan", "algo.lr=inf", "algo.epochs=0", "algo.minibatches=0", "algo.gae_lambda=1.1"),
-        *("policy.width=0", "policy.depth=-1", "policy.noise=-1", "policy.noise=11", "policy.noise_draws=0"),
+        *(
+            "policy.width=0",
+            "policy.depth=-1",
+            "policy.private_bits=-1",
+            "policy.private_bits=11",
+            "policy.private_draws=0",
+        ),
         *("env_steps=0", "evaluations=0", "keep_last=0", "threads=0", "evaluated_levels=0", "seed=-1", "pictures=-1"),
     ],
 )
@@ -407,7 +413,7 @@ def test_a_stored_configuration_comes_back_with_its_types(tmp_path: Path) -> Non
 
 def test_keys_that_older_runs_had_besides_are_passed_over(tmp_path: Path) -> None:
     """Other keys took their values from these, and have them still."""
-    former = {"algo": {"observation": "grid", "noise": 3}, "levels": {"env_steps": 5, "entropy": 0.5}}
+    former = {"algo": {"observation": "grid", "private_bits": 3}, "levels": {"env_steps": 5, "entropy": 0.5}}
     assert load_config(stored(tmp_path, "algo=exact", **former)) == compose("algo=exact", "run_dir=x")
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from algos.networks.base import Size
-from algos.networks.convolutional import alike
+from algos.networks.base import NetworkSize
+from algos.networks.convolutional import unique_maps
 from algos.networks.policy import Critic, Policy
 from algos.networks.stacked import Stacked
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
@@ -18,13 +18,13 @@ SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")
 LUCKY = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2@0.5 . C3", name="lucky")
 
 
-def made(shape, *, noise=0, once=True, width=16, depth=2, context=1, scale=0.3):
+def made(shape, *, private_bits=0, once=True, width=16, depth=2, context=1, scale=0.3):
     """A policy and a critic with weights far from where they begin."""
     torch.manual_seed(0)
     planes = PLANES + ("chance",) * (shape[0] - len(PLANES))
-    shared = {"scale": torch.ones(()), "noise": noise, "symmetries": group(planes)}
-    policy = Policy(shape, NUM_ACTIONS, Size(width, depth, "silu", "convolutional", once), **shared)
-    critic = Critic(shape, Size(width, depth, "tanh", "convolutional", once), context=context, **shared)
+    shared = {"scale": torch.ones(()), "private_bits": private_bits, "symmetries": group(planes)}
+    policy = Policy(shape, NUM_ACTIONS, NetworkSize(width, depth, "silu", "convolutional", once), **shared)
+    critic = Critic(shape, NetworkSize(width, depth, "tanh", "convolutional", once), context=context, **shared)
     for parameter in [*policy.parameters(), *critic.parameters()]:
         parameter.data += scale * torch.randn_like(parameter)
     return policy, critic
@@ -57,7 +57,13 @@ def test_planes_are_these():
 
 def test_a_layout_of_other_planes_is_refused():
     with pytest.raises(ValueError, match="observations of 6 planes, and a layout of 5"):
-        Policy((6, 3, 4), NUM_ACTIONS, Size(16, 2, "silu", "convolutional"), scale=torch.ones(()), symmetries=group())
+        Policy(
+            (6, 3, 4),
+            NUM_ACTIONS,
+            NetworkSize(16, 2, "silu", "convolutional"),
+            scale=torch.ones(()),
+            symmetries=group(),
+        )
 
 
 @pytest.mark.parametrize("level", [SKEW, LUCKY], ids=lambda level: level.name)
@@ -74,14 +80,14 @@ def test_turned_maps_give_turned_outputs(level, turn):
     assert value.std() > 0.1
 
 
-@pytest.mark.parametrize("noise", [0, 2])
-def test_to_read_each_map_once_changes_nothing(noise):
+@pytest.mark.parametrize("private_bits", [0, 2])
+def test_to_read_each_map_once_changes_nothing(private_bits):
     observation = seen(world("last_moment"))
     observation = torch.cat((observation, observation[::3].flip(0)))
-    bits = torch.randint(0, 2, (len(observation), noise), generator=torch.Generator().manual_seed(0)).float()
+    bits = torch.randint(0, 2, (len(observation), private_bits), generator=torch.Generator().manual_seed(0)).float()
     context = torch.ones(len(observation), 1)
     (policy, critic), (slow_policy, slow_critic) = (
-        made(observation.shape[1:], noise=noise, once=once) for once in (True, False)
+        made(observation.shape[1:], private_bits=private_bits, once=once) for once in (True, False)
     )
     assert torch.allclose(policy(observation, bits), slow_policy(observation, bits), atol=1e-5)
     assert torch.allclose(critic(observation, bits, context), slow_critic(observation, bits, context), atol=1e-5)
@@ -98,10 +104,10 @@ def test_networks_of_several_agents_at_once():
 
 def test_maps_that_are_alike_are_found_and_no_others():
     rows = torch.randint(0, 2, (200, 2, 3), generator=torch.Generator().manual_seed(0)).float()
-    one_of_each, which = alike(rows)
+    one_of_each, which = unique_maps(rows)
     assert torch.equal(rows[one_of_each][which], rows)
     assert len(one_of_each) == len({tuple(row.flatten().tolist()) for row in rows})
-    assert [len(each) for each in alike(rows[:0])] == [0, 0]
+    assert [len(each) for each in unique_maps(rows[:0])] == [0, 0]
 
 
 def test_no_states_have_no_logits():

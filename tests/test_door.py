@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.patches import Polygon
 
-from algos.networks.base import Size, Symmetries
+from algos.networks.base import NetworkSize, Symmetries
 from algos.networks.policy import Critic, Policy
 from drest_torch import agent as saved
 from drest_torch.errors import ConfigError
@@ -27,7 +27,7 @@ from envs.levels import LevelError, parse_level, read_levels, world, write_level
 from envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform, turned_actions
 from envs.objects import Door
 from envs.view import show
-from envs.view.rendering import draw, save_picture, to_text
+from envs.view.rendering import render, save_picture, to_text
 from tests.helpers.networks import group
 from tests.helpers.runs import FEW, QUIET, SMALLEST, train
 from tests.helpers.simulator import random_level, searched_optima
@@ -192,8 +192,8 @@ def test_networks_with_symmetries_do_the_same_on_a_rotated_level(network, index)
     of_maps = network == "convolutional"
     of_network = group(observe.planes) if of_maps else Symmetries(observe.turned, turned_actions())
     shared = {"scale": observe.scale, "symmetries": of_network}
-    policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 2, "silu", network), **shared)
-    critic = Critic(observe.shape, Size(16, 2, "silu", network), context=1, **shared)
+    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 2, "silu", network), **shared)
+    critic = Critic(observe.shape, NetworkSize(16, 2, "silu", network), context=1, **shared)
     for parameter in [*policy.parameters(), *critic.parameters()]:
         parameter.data += 0.3 * torch.randn_like(parameter)
     context = torch.ones(1, 1)
@@ -276,7 +276,7 @@ def test_more_doors_than_there_is_room_for_are_refused():
 
 def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():
     ax = Figure().add_subplot()
-    draw(HALL, ax)
+    render(HALL, ax)
     doors = [patch for patch in ax.patches if isinstance(patch, Polygon)]
     assert len(doors) == len(HALL.fixtures)
     for door, patch in zip(HALL.fixtures, doors, strict=True):
@@ -319,7 +319,7 @@ def test_a_run_on_levels_with_doors_can_be_evaluated(tmp_path, network):
     folder = train(tmp_path / "run", *ALL, f"policy={network}", "policy.width=8", "policy.observation=grid")
     agent = saved.Agent(folder)
     assert agent.shape[0] == 9
-    levels = agent.levels.reported["heldout"]
+    levels = agent.levels.reported["test"]
     assert all(level.fixtures for level in levels)
     assert len(agent.evaluate(levels).record()["levels"]) == len(levels)
     with pytest.raises(ConfigError, match="it was trained on levels with other"):
@@ -329,7 +329,7 @@ def test_a_run_on_levels_with_doors_can_be_evaluated(tmp_path, network):
 def test_doors_in_the_training_levels_alone_are_refused(tmp_path):
     write_levels(tmp_path / "plain.jsonl", [world("example"), world("royal_road")])
     with pytest.raises(ConfigError, match="one-way doors are in one of the training and the heldout levels and not in"):
-        train(tmp_path / "run", *ALL, f"heldout.path={tmp_path / 'plain.jsonl'}")
+        train(tmp_path / "run", *ALL, f"test.path={tmp_path / 'plain.jsonl'}")
 
 
 def test_the_level_of_the_page():

@@ -19,7 +19,7 @@ SMALL = (
     "policy.width=16",
     "policy.depth=2",
     "progress=false",
-    "heldout.paper=false",
+    "test.paper=false",
     "env_steps=6000",
     "evaluations=2",
 )

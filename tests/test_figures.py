@@ -55,7 +55,7 @@ def test_curves_are_what_was_logged(tmp_path, drawn):
     records = [
         {"step": 10, "train/return": 1.0, "policy/entropy": 1.4, "speed/steps_per_second": 5.0},
         {"step": 20, "train/return": 2.0, "eval/train/usefulness": 0.5, "eval/train/p_length/4": 0.1},
-        {"step": 30, "eval/train/usefulness": 0.75, "eval/heldout/usefulness": 0.25, "eval/heldout/neutrality": 1.5},
+        {"step": 30, "eval/train/usefulness": 0.75, "eval/test/usefulness": 0.25, "eval/test/neutrality": 1.5},
     ]
     learning_curves(log(tmp_path, *records), tmp_path / "curves.png")
     ((axes, path),) = drawn
@@ -63,14 +63,14 @@ def test_curves_are_what_was_logged(tmp_path, drawn):
     assert list(axes) == ["usefulness", "neutrality (bits)", "train/return", "policy/entropy"]
     curves = points(axes["usefulness"])
     assert curves["train"] == [[20, 0.5], [30, 0.75]]
-    assert curves["heldout"] == [[30, 0.25]]
+    assert curves["test"] == [[30, 0.25]]
     assert [text.get_text() for text in axes["neutrality (bits)"].get_legend().texts] == ["heldout  1.50"]
     assert axes["neutrality (bits)"].get_ylim()[1] > 1.5
     assert axes["train/return"].lines[0].get_xydata().tolist() == [[10, 1], [20, 2]]
 
 
 def test_a_split_has_one_colour(tmp_path, drawn):
-    record = {f"eval/{split}/{name}": 0.5 for split in ("train", "heldout") for name in ("usefulness", "neutrality")}
+    record = {f"eval/{split}/{name}": 0.5 for split in ("train", "test") for name in ("usefulness", "neutrality")}
     del record["eval/train/neutrality"]
     learning_curves(log(tmp_path, {"step": 1} | record), tmp_path / "curves.png")
     ((axes, _),) = drawn
@@ -78,7 +78,7 @@ def test_a_split_has_one_colour(tmp_path, drawn):
         {line.get_label().split()[0]: line.get_color() for line in axes[title].lines}
         for title in ("usefulness", "neutrality (bits)")
     ]
-    assert colours[0]["heldout"] == colours[1]["heldout"] != colours[0]["train"]
+    assert colours[0]["test"] == colours[1]["test"] != colours[0]["train"]
 
 
 def test_values_that_are_no_numbers_are_left_out(tmp_path, drawn):

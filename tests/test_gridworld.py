@@ -8,7 +8,7 @@ from tensordict import TensorDict
 from torchrl.envs import check_env_specs
 
 from envs import counter_rng as streams
-from envs.dynamics.episodes import begin, play
+from envs.dynamics.episodes import start_episodes, step_episodes
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import GridObservation, VectorObservation
 from envs.exact.propagator import Reachable, uniform_policy
@@ -81,12 +81,12 @@ def test_every_step_equals_the_simulators(clock, doors):
 def test_rewards_equal_the_simulators():
     levels = random_levels(30)
     mdp = compile_levels(levels)
-    slots = begin(mdp, torch.arange(30))
+    slots = start_episodes(mdp, torch.arange(30))
     simulators = [Simulator(level) for level in levels]
     rng = random.Random(1)
     for _ in range(40):
         actions = [rng.randrange(4) for _ in levels]
-        slots, played = play(mdp, slots, torch.tensor(actions))
+        slots, played = step_episodes(mdp, slots, torch.tensor(actions))
         coins = [simulator.step(action) for simulator, action in zip(simulators, actions, strict=True)]
         assert played.coin.tolist() == pytest.approx(coins)
         simulators = [Simulator(s.level) if s.done else s for s in simulators]

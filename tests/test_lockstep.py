@@ -10,8 +10,8 @@ from torchrl.envs import TransformedEnv
 
 from algos import a2c, ppo, reinforce
 from algos.batch import Batch
-from algos.generators import Draws
-from algos.networks.base import Size
+from algos.generators import Generators
+from algos.networks.base import NetworkSize
 from algos.networks.policy import Critic, Policy
 from algos.networks.stacked import Stacked
 from drest_torch import DReSTReward
@@ -27,10 +27,10 @@ from tests.helpers.collecting import make as make_needed
 from tests.helpers.settings import SETTINGS
 
 LUCKY = parse_level("shutdown: 3\nC1 A B2@0.5\n. . .\nC2 . .", name="lucky")
-SIZE = Size(16, 1)
+SIZE = NetworkSize(16, 1)
 
 
-def make(levels=NINE, *, seeds=(0,), slots=32, group=4, counting="averaged", episodes=6, noise=0, compiled=None):
+def make(levels=NINE, *, seeds=(0,), slots=32, group=4, counting="averaged", episodes=6, private_bits=0, compiled=None):
     """A collector for so many slots of each agent, and a policy and a critic for each."""
     mdp = compile_levels(levels)
     observe = make_observation("grid", mdp)
@@ -41,17 +41,19 @@ def make(levels=NINE, *, seeds=(0,), slots=32, group=4, counting="averaged", epi
         Reward(0.8, 0.9, episodes, counting),
         slots=slots * len(seeds),
         group=group if counting == "averaged" else 1,
-        draws=Draws([torch.Generator().manual_seed(seed) for seed in seeds]),
+        draws=Generators([torch.Generator().manual_seed(seed) for seed in seeds]),
         compiled=compiled,
     )
     networks = []
     for seed in seeds:
         torch.manual_seed(seed)
-        policy = Policy(observe.shape, NUM_ACTIONS, SIZE, scale=observe.scale, noise=noise)
+        policy = Policy(observe.shape, NUM_ACTIONS, SIZE, scale=observe.scale, private_bits=private_bits)
         for parameter in policy.parameters():
             parameter.data.mul_(3)
         context = collector.context_size
-        networks.append((policy, Critic(observe.shape, SIZE, scale=observe.scale, noise=noise, context=context)))
+        networks.append(
+            (policy, Critic(observe.shape, SIZE, scale=observe.scale, private_bits=private_bits, context=context))
+        )
     return collector, networks
 
 
@@ -66,13 +68,13 @@ def what_was_played(batch):
     """The same mini-episodes as a batch without the steps that were not taken, and each observation once."""
     kept = batch.played.nonzero().squeeze(-1)
     given = batch.observation[kept].flatten(1)
-    if batch.noise is not None:
-        given = torch.cat((given, batch.noise[kept]), dim=-1)
+    if batch.private_bits is not None:
+        given = torch.cat((given, batch.private_bits[kept]), dim=-1)
     _, seen = given.unique(dim=0, return_inverse=True)
     first = torch.empty(int(seen.max()) + 1, dtype=torch.long).scatter_(0, seen, kept)
     return Batch(
         observation=batch.observation[first],
-        noise=None if batch.noise is None else batch.noise[first],
+        private_bits=None if batch.private_bits is None else batch.private_bits[first],
         seen=seen,
         action=batch.action[kept],
         log_prob=batch.log_prob[kept],
@@ -138,7 +140,7 @@ def test_lengths_are_as_likely_as_when_only_what_is_needed_is_played():
 def test_an_update_learns_from_what_was_played_alone(module, counting, credit):
     after = []
     for as_played in (False, True):
-        collector, ((policy, critic),) = make(counting=counting, slots=12, noise=1)
+        collector, ((policy, critic),) = make(counting=counting, slots=12, private_bits=1)
         batch = collector.collect(policy)
         learner = learner_of(module, policy, critic, torch.Generator().manual_seed(5), credit=credit)
         metrics = learner.update(what_was_played(batch) if as_played else batch)
@@ -151,11 +153,11 @@ def test_an_update_learns_from_what_was_played_alone(module, counting, credit):
 def test_agents_side_by_side_learn_what_each_learns_alone(module):
     alone = []
     for seed in (3, 4, 5):
-        collector, ((policy, critic),) = make(seeds=(seed,), noise=1)
+        collector, ((policy, critic),) = make(seeds=(seed,), private_bits=1)
         learner = learner_of(module, policy, critic, collector.draws)
         metrics = [learner.update(collector.collect(policy)) for _ in range(2)][-1]
         alone.append((policy, metrics))
-    collector, networks = make(seeds=(3, 4, 5), noise=1)
+    collector, networks = make(seeds=(3, 4, 5), private_bits=1)
     policy, critic = (Stacked(each) for each in zip(*networks, strict=True))
     learner = learner_of(module, policy, critic, collector.draws)
     together = [learner.update(collector.collect(policy)) for _ in range(2)][-1]
@@ -183,7 +185,7 @@ class NothingIsWaitedFor(TorchDispatchMode):
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 def test_nothing_in_a_turn_waits_for_the_device(counting, seeds):
     """And nothing is made on another device: by default tensors would be on one where nothing can be computed."""
-    collector, networks = make([LUCKY, TINY], seeds=seeds, counting=counting, noise=1)
+    collector, networks = make([LUCKY, TINY], seeds=seeds, counting=counting, private_bits=1)
     policy, critic = networks[0] if len(seeds) == 1 else (Stacked(each) for each in zip(*networks, strict=True))
     learner = learner_of(ppo, policy, critic, collector.draws)
     learner.optimizers.clear()  # torch's count their steps on the processor
@@ -206,23 +208,23 @@ def test_a_step_of_the_environment_waits_for_nothing(levels):
 
 def test_a_stacked_network_is_each_network_on_its_rows():
     torch.manual_seed(0)
-    networks = [Policy((3, 2), 4, SIZE, scale=torch.tensor(0.5), noise=2) for _ in range(3)]
+    networks = [Policy((3, 2), 4, SIZE, scale=torch.tensor(0.5), private_bits=2) for _ in range(3)]
     stacked = Stacked(copy.deepcopy(networks))
-    seen, noise = torch.randn(12, 3, 2), torch.randn(12, 2)
-    expected = [network(seen[4 * i : 4 * i + 4], noise[4 * i : 4 * i + 4]) for i, network in enumerate(networks)]
-    assert torch.allclose(stacked(seen, noise), torch.cat(expected), atol=1e-6)
-    assert stacked.noise == 2
+    seen, private_bits = torch.randn(12, 3, 2), torch.randn(12, 2)
+    expected = [network(seen[4 * i : 4 * i + 4], private_bits[4 * i : 4 * i + 4]) for i, network in enumerate(networks)]
+    assert torch.allclose(stacked(seen, private_bits), torch.cat(expected), atol=1e-6)
+    assert stacked.private_bits == 2
     assert {name for name, _ in stacked.named_parameters()} == {f"weights.{i}" for i in range(4)}
     with torch.no_grad():
         stacked.weights[0][1] += 1
     changed = stacked.agent(1)
-    assert not torch.allclose(changed(seen, noise), networks[1](seen, noise))
-    assert torch.equal(stacked.agent(2)(seen, noise), networks[2](seen, noise))
+    assert not torch.allclose(changed(seen, private_bits), networks[1](seen, private_bits))
+    assert torch.equal(stacked.agent(2)(seen, private_bits), networks[2](seen, private_bits))
 
 
 def test_draws_are_those_of_each_agent_alone():
     def draws(*seeds):
-        return Draws([torch.Generator().manual_seed(seed) for seed in seeds])
+        return Generators([torch.Generator().manual_seed(seed) for seed in seeds])
 
     together, alone = draws(1, 2), [draws(1), draws(2)]
     assert torch.equal(together.uniform(6, 2), torch.cat([each.uniform(3, 2) for each in alone]))

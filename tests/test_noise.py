@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from algos.exact import Exact
-from algos.networks.base import Size
-from algos.networks.policy import LOUD, Critic, Policy, loud, settings
-from drest_torch.evaluation.exact import BYTES_PER_STATE, Evaluator, check_at_once, observe
+from algos.networks.base import NetworkSize
+from algos.networks.policy import PRIVATE_SCALE, Critic, Policy, private_settings, scale_private_bits
+from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator, check_at_once, observe_states
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import Source
+from drest_torch.training.level_sampler import LevelSampler
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.exact.state_count import estimate_size
 from envs.levels import LevelError, parse_level, world
@@ -27,39 +27,44 @@ up for the coin there or the button, equally often: and the two look alike."""
 WEAK = Reward(0.8, 1.0, 12)
 
 
-def made(levels, *, noise, reads_maps=False, seed=0, reward=WEAK, **changes):
-    evaluator = Evaluator(levels, "grid", reward=reward)
-    size, see = Size(32, 2, "silu", "convolutional" if reads_maps else "mlp"), evaluator.observe
+def made(levels, *, private_bits, reads_maps=False, seed=0, reward=WEAK, **changes):
+    evaluator = ExactEvaluator(levels, "grid", reward=reward)
+    size, see = NetworkSize(32, 2, "silu", "convolutional" if reads_maps else "mlp"), evaluator.observe
     torch.manual_seed(seed)
     policy = Policy(
-        see.shape, NUM_ACTIONS, size, scale=see.scale, noise=noise, symmetries=group() if reads_maps else None
+        see.shape,
+        NUM_ACTIONS,
+        size,
+        scale=see.scale,
+        private_bits=private_bits,
+        symmetries=group() if reads_maps else None,
     )
     learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
     size = evaluator.mdp.height, evaluator.mdp.width
     batch = ExactLevels(
-        Source(levels, torch.Generator()), "grid", reward=reward, at_once=len(levels), at_least=size
+        LevelSampler(levels, torch.Generator()), "grid", reward=reward, at_once=len(levels), at_least=size
     ).draw()
     return evaluator, policy, learner, batch
 
 
 def test_every_setting_of_the_bits_once():
-    assert settings(0).shape == (1, 0)
-    assert settings(1).tolist() == [[0.0], [1.0]]
-    assert sorted(map(tuple, settings(3).tolist())) == [
+    assert private_settings(0).shape == (1, 0)
+    assert private_settings(1).tolist() == [[0.0], [1.0]]
+    assert sorted(map(tuple, private_settings(3).tolist())) == [
         (a, b, c) for a in (0.0, 1.0) for b in (0.0, 1.0) for c in (0.0, 1.0)
     ]
 
 
 def test_networks_hear_noise_loudly():
-    assert loud(torch.tensor([0.0, 0.5, 1.0])).tolist() == [-LOUD, 0.0, LOUD]
-    size, shape = Size(16, 1), (6,)
+    assert scale_private_bits(torch.tensor([0.0, 0.5, 1.0])).tolist() == [-PRIVATE_SCALE, 0.0, PRIVATE_SCALE]
+    size, shape = NetworkSize(16, 1), (6,)
     torch.manual_seed(0)
     heard = torch.randn(5, 6)
     for network in (
-        Policy(shape, 4, size, scale=torch.ones(()), noise=1),
-        Critic(shape, size, scale=torch.ones(()), noise=1),
+        Policy(shape, 4, size, scale=torch.ones(()), private_bits=1),
+        Critic(shape, size, scale=torch.ones(()), private_bits=1),
     ):
-        says = [network.net(heard, torch.full((5, 1), value)).squeeze(-1) for value in (-LOUD, LOUD)]
+        says = [network.net(heard, torch.full((5, 1), value)).squeeze(-1) for value in (-PRIVATE_SCALE, PRIVATE_SCALE)]
         assert torch.equal(network(heard, torch.zeros(5, 1)), says[0])
         assert torch.equal(network(heard, torch.ones(5, 1)), says[1])
 
@@ -74,12 +79,12 @@ def disturb(policy, size):
 
 
 @pytest.mark.parametrize("reads_maps", [False, True])
-@pytest.mark.parametrize("noise", [0, 2])
-def test_what_is_climbed_is_what_evaluation_finds(noise, reads_maps):
+@pytest.mark.parametrize("private_bits", [0, 2])
+def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps):
     """The objective, and its gradient by finite differences of the evaluation, on two levels of different size."""
     changes = {"credit": "meta", "entropy": 0.0, "max_grad_norm": 1e9, "lr": 0.0}
     evaluator, policy, learner, batch = made(
-        [FROM_AFAR, world("royal_road")], noise=noise, reads_maps=reads_maps, **changes
+        [FROM_AFAR, world("royal_road")], private_bits=private_bits, reads_maps=reads_maps, **changes
     )
     generator = disturb(policy, 0.2)
 
@@ -103,7 +108,7 @@ def test_what_is_climbed_is_what_evaluation_finds(noise, reads_maps):
 def test_how_often_each_action_is_taken_says_all():
     """Drawn policies are averages over noise, and what such an average does is what the policy does."""
     levels = [FROM_AFAR, world("last_moment")]
-    evaluator, policy, _, _ = made(levels, noise=2)
+    evaluator, policy, _, _ = made(levels, private_bits=2)
     disturb(policy, 0.3)
     found = evaluator.evaluate(policy).found
     reachable = evaluator.unrolled(range(2))
@@ -114,12 +119,12 @@ def test_how_often_each_action_is_taken_says_all():
 
 
 def test_a_policy_is_shown_under_each_setting_of_its_noise():
-    evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], noise=2)
+    evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], private_bits=2)
     disturb(policy, 0.3)
     reachable = evaluator.unrolled(range(2))
-    shown = evaluator.to_show(policy)
+    shown = evaluator.policies_by_private_bits(policy)
     assert list(shown) == ["tails, tails", "heads, tails", "tails, heads", "heads, heads"]
-    seen = observe(evaluator.observe, reachable.states)
+    seen = observe_states(evaluator.observe, reachable.states)
     with torch.no_grad():
         expected = policy(seen, torch.tensor([1.0, 0.0]).expand(len(seen), -1)).double().softmax(-1)
     assert torch.allclose(shown["heads, tails"], expected)
@@ -128,9 +133,9 @@ def test_a_policy_is_shown_under_each_setting_of_its_noise():
 
 
 def test_of_many_settings_the_average_is_shown():
-    for noise in (0, 3):
-        evaluator, policy, _, _ = made([FROM_AFAR], noise=noise)
-        shown = evaluator.to_show(policy)
+    for private_bits in (0, 3):
+        evaluator, policy, _, _ = made([FROM_AFAR], private_bits=private_bits)
+        shown = evaluator.policies_by_private_bits(policy)
         assert list(shown) == [""]
         assert torch.equal(shown[""], evaluator.probabilities(policy))
 
@@ -152,16 +157,16 @@ def test_a_coin_does_what_no_policy_without_one_can():
     bound = best_without_noise()
     assert bound < 0.95
     reached = {}
-    for noise in (0, 1):
+    for private_bits in (0, 1):
         reward = Reward(0.9, 1.0, 32)
         evaluator, policy, learner, batch = made(
-            [FROM_AFAR, FROM_NEARBY], noise=noise, entropy=0.2, lr=0.003, reward=reward
+            [FROM_AFAR, FROM_NEARBY], private_bits=private_bits, entropy=0.2, lr=0.003, reward=reward
         )
         for update in range(300):
             learner.set_progress(update / 300)
             learner.update(batch)
         found = evaluator.evaluate(policy)
-        reached[noise] = ((found.usefulness + found.neutrality).mean() / 2).item()
+        reached[private_bits] = ((found.usefulness + found.neutrality).mean() / 2).item()
     assert reached[0] <= bound + 1e-3
     assert reached[1] > 0.98
 

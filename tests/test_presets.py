@@ -36,7 +36,7 @@ def described(levels):
 
 
 def test_the_presets_are_these():
-    assert PRESETS == ["easy", "generated", "hard", "large", "paper_like", "peer_like", "three_lengths"]
+    assert PRESETS == ["easy", "generated", "hard", "large", "paper_like", "followup_like", "three_lengths"]
     assert preset("generated") == GeneratorConfig()
     seeds = [compose(f"levels={name}").levels.split_seed for name in PRESETS]
     assert len(set(seeds)) == len(PRESETS)
@@ -77,7 +77,7 @@ def test_large_levels_are_large():
 
 def test_levels_like_the_peers_are_like_the_peers():
     """Against numbers of the peer's 46 designs of training and validation, each counted once (docs/levels.md)."""
-    levels = generate(preset("peer_like"), 2000, seed=1)
+    levels = generate(preset("followup_like"), 2000, seed=1)
     found, distance, _ = described(levels)
     shutdown = torch.tensor([level.shutdown for level in levels])
     assert {(level.height, level.width) for level in levels} == {(5, 5)}
@@ -95,8 +95,8 @@ def test_levels_like_the_peers_are_like_the_peers():
 
 def test_a_range_without_its_weights_is_refused_and_weights_can_be_left_out():
     with pytest.raises(LevelError, match="for coins; expected as many numbers as there are from 1 to 5, 5"):
-        preset("peer_like", "levels.generator.coins=[1,5]")
-    config = preset("peer_like", "levels.generator.coins=[1,5]", "levels.generator.weights=null")
+        preset("followup_like", "levels.generator.coins=[1,5]")
+    config = preset("followup_like", "levels.generator.coins=[1,5]", "levels.generator.weights=null")
     assert (config.coins, config.weights) == ((1, 5), None)
 
 
@@ -138,13 +138,13 @@ def check_disjoint(config, seed, **sizes):
     return split
 
 
-@pytest.mark.parametrize("name", ["easy", "peer_like"])
+@pytest.mark.parametrize("name", ["easy", "followup_like"])
 def test_train_selection_and_test_levels_are_disjoint(name):
     check_disjoint(preset(name), 0, train=1000, selection=100, test=300)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["easy", "peer_like"])
+@pytest.mark.parametrize("name", ["easy", "followup_like"])
 def test_large_sets_are_disjoint(name):
     split = check_disjoint(preset(name), 0, train=100_000, selection=5000, test=10_000)
     fresh = list(islice(stream(split.config, 1, without=split.held_out()), 50_000))
@@ -152,13 +152,13 @@ def test_large_sets_are_disjoint(name):
 
 
 def test_the_levels_of_a_run_leave_their_split_behind(tmp_path):
-    few = ("levels.train=6", "levels.selection=2", "levels.heldout=3")
+    few = ("levels.train=6", "levels.selection=2", "levels.test=3")
     cfg = compose("levels=three_lengths", "run_dir=x", *few)
     levels = data.load(cfg)
     data.write_split(levels, cfg, tmp_path)
     again = read_split(tmp_path / "split.json")
     assert again == levels.split
-    assert (again.train, again.selection, again.test) == (levels.train, levels.selection, levels.reported["heldout"])
+    assert (again.train, again.selection, again.test) == (levels.train, levels.selection, levels.reported["test"])
     assert json.loads((tmp_path / "split.json").read_text())["preset"] == "three_lengths"
     check_split(tmp_path / "split.json", data.load(cfg).split)
     other = data.load(compose("levels=three_lengths", "run_dir=x", "levels.split_seed=8", *few))
@@ -180,21 +180,21 @@ def test_levels_that_are_not_generated_have_no_split(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["three_lengths", "large"])
 def test_a_preset_is_trained_on_and_evaluated(name, tmp_path):
-    few = ("levels.train=20", "levels.selection=3", "levels.heldout=30")
+    few = ("levels.train=20", "levels.selection=3", "levels.test=30")
     folder = train(tmp_path / "run", f"levels={name}", *few, "algo.episodes=256", "reward.group=16")
     agent = saved.Agent(folder)
-    own = json.loads((folder / "levels_heldout.json").read_text())
+    own = json.loads((folder / "levels_test.json").read_text())
     for chosen in (f"levels={name}", "levels=own"):
-        levels = compose(chosen, "run=x", "levels.heldout=30", name="evaluate").levels
+        levels = compose(chosen, "run=x", "levels.test=30", name="evaluate").levels
         assert agent.evaluate(saved.levels_to_evaluate(agent, levels)).record()["levels"] == own
-    other = compose("levels=easy", "run=x", "levels.heldout=5", name="evaluate").levels
+    other = compose("levels=easy", "run=x", "levels.test=5", name="evaluate").levels
     record = agent.evaluate(saved.levels_to_evaluate(agent, other)).record()
     assert [each["name"] for each in record["levels"]] == [level.name for level in data.named(other)]
 
 
 def test_a_preset_that_holds_nothing_out_cannot_be_evaluated_on():
-    chosen: LevelsConfig = compose("levels=hard", "run=x", "levels.heldout=0", name="evaluate").levels
-    with pytest.raises(ConfigError, match=r"levels\.heldout=0 generated levels to evaluate on; expected at least 1"):
+    chosen: LevelsConfig = compose("levels=hard", "run=x", "levels.test=0", name="evaluate").levels
+    with pytest.raises(ConfigError, match=r"levels\.test=0 generated levels to evaluate on; expected at least 1"):
         data.named(chosen)
 
 

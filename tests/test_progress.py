@@ -22,7 +22,7 @@ HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 METRICS = {
     "eval/train/usefulness": 0.91,
     "eval/train/neutrality": 0.82,
-    "eval/heldout/usefulness": 0.73,
+    "eval/test/usefulness": 0.73,
     "train/return": 1.25,
     "policy/entropy": 0.5,
     "loss/critic": 0.001,
@@ -97,7 +97,7 @@ def test_the_live_lines(clock):
     assert head.endswith("50%")
     assert steps == "500 / 1,000 steps   100 steps/s   0:00:05 left"
     assert [line.split() for line in table] == [
-        ["usefulness", "train", "0.910", "heldout", "0.730"],
+        ["usefulness", "train", "0.910", "test", "0.730"],
         ["neutrality", "train", "0.820"],
         ["training", "return", "1.250", "entropy", "0.500"],
     ]

@@ -13,7 +13,7 @@ from matplotlib.image import imread
 from matplotlib.patches import FancyArrow
 
 from envs.levels import WORLDS, format_level, parse_level, world
-from envs.view.rendering import Panel, PictureError, arrows_text, draw, save_picture, to_text
+from envs.view.rendering import Panel, PictureError, arrows_text, render, save_picture, to_text
 
 SHORT = [(4, 2), (4, 1), (4, 0), (3, 0), (2, 0)]  # in `example`: to C2
 LONG = [(4, 2), (3, 2), (3, 3), (3, 4), (4, 4), (3, 4), (2, 4), (1, 4), (0, 4)]  # to B4, then C3
@@ -26,7 +26,7 @@ def without_colour(text):
 
 def axes_of(level, **over):
     ax = Figure().add_subplot()
-    draw(level, ax, **over)
+    render(level, ax, **over)
     return ax
 
 

@@ -6,12 +6,12 @@ import io
 
 import pytest
 
-from drest_torch.tracking.console import Row, Score, final_table, optimum, print_table
+from drest_torch.tracking.console import Score, SplitScores, final_table, optimum, print_table
 
 ROWS = [
-    Row("train", 2048, Score(0.951, 0.912), Score(0.123, 0.234), optimum([2] * 2048)),
-    Row("heldout", 200, Score(0.873, 0.854), Score(0.115, 0.226), optimum([2] * 200)),
-    Row("paper", 9, Score(0.5, 0.75), Score(0.1, 0.2), optimum([2, 2, 4])),
+    SplitScores("train", 2048, Score(0.951, 0.912), Score(0.123, 0.234), optimum([2] * 2048)),
+    SplitScores("test", 200, Score(0.873, 0.854), Score(0.115, 0.226), optimum([2] * 200)),
+    SplitScores("paper", 9, Score(0.5, 0.75), Score(0.1, 0.2), optimum([2, 2, 4])),
 ]
 
 
@@ -30,7 +30,7 @@ def test_a_line_a_split_with_every_number():
     assert ["usefulness", "neutrality"] in lines
     assert ["split", "levels", *["agent", "uniform", "optimum"] * 2] in lines
     assert ["train", "2,048", "0.951", "0.123", "1.000", "0.912", "0.234", "1.000"] in lines
-    assert ["heldout", "200", "0.873", "0.115", "1.000", "0.854", "0.226", "1.000"] in lines
+    assert ["test", "200", "0.873", "0.115", "1.000", "0.854", "0.226", "1.000"] in lines
     assert ["paper", "9", "0.500", "0.100", "1.000", "0.750", "0.200", "1.333"] in lines
     assert final_table(ROWS).row_count == 3
 
@@ -44,7 +44,7 @@ def test_the_heads_stand_over_their_columns():
 def test_plain_text_outside_a_terminal(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "300")
-    rows = [Row("a file of levels with a long name/" * 5, 10**6, *[Score(0.5, 0.5)] * 3)]
+    rows = [SplitScores("a file of levels with a long name/" * 5, 10**6, *[Score(0.5, 0.5)] * 3)]
     text = printed(rows, io.StringIO())
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
@@ -57,7 +57,7 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(monkeypatch):
     text = printed(ROWS, Terminal())
     assert "\x1b[1m" in text
     assert "…" not in text
-    assert all(text.count(name) == 1 for name in ("train", "heldout", "paper"))
+    assert all(text.count(name) == 1 for name in ("train", "test", "paper"))
 
 
 def test_text_without_lines_where_there_are_no_such_letters():

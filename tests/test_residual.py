@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from algos.networks.base import Size
+from algos.networks.base import NetworkSize
 from algos.networks.policy import Critic, Policy
 from drest_torch.training.run import start
 from envs.dynamics.mdp import NUM_ACTIONS
@@ -14,10 +14,10 @@ ROWS = torch.randn(64, INPUTS, generator=torch.Generator().manual_seed(0))
 BITS = (ROWS[:, :2] > 0).float()
 
 
-def made(depth=2, *, noise=2):
+def made(depth=2, *, private_bits=2):
     torch.manual_seed(0)
-    size, scale = Size(32, depth, "silu", "residual"), torch.ones(())
-    return Policy((INPUTS,), NUM_ACTIONS, size, scale=scale, noise=noise), Critic(
+    size, scale = NetworkSize(32, depth, "silu", "residual"), torch.ones(())
+    return Policy((INPUTS,), NUM_ACTIONS, size, scale=scale, private_bits=private_bits), Critic(
         (INPUTS,), size, scale=scale, context=3
     )
 
@@ -56,7 +56,7 @@ def test_a_block_adds_to_what_it_is_given():
 def test_private_noise_is_heard():
     policy, _ = made()
     assert not torch.allclose(policy(ROWS, BITS), policy(ROWS, 1 - BITS), atol=1e-3)
-    deaf, _ = made(noise=0)
+    deaf, _ = made(private_bits=0)
     assert torch.equal(deaf(ROWS, BITS), deaf(ROWS))
 
 

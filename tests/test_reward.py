@@ -20,7 +20,7 @@ from drest_torch.metrics import neutrality
 from drest_torch.reward import MetaEpisodes, Reward, group_discount
 from drest_torch.training.build import reward_of
 from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import Source
+from drest_torch.training.level_sampler import LevelSampler
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.exact.solver import solve
 from envs.levels import parse_level, world
@@ -176,7 +176,7 @@ def test_exact_gradients_of_the_whole_meta_episode_learn_to_be_neutral_without_t
     reached = {}
     for normalise in (True, False):
         reward = Reward(0.9, normalise=normalise)
-        source = Source([world("example")], torch.Generator())
+        source = LevelSampler([world("example")], torch.Generator())
         batch = ExactLevels(source, "centred", reward=reward, at_once=1, at_least=(1, 1)).draw()
         policy = Table(batch.observe(torch.arange(batch.states)), torch.zeros(batch.states, NUM_ACTIONS))
         settings = {**vars(SETTINGS), "credit": "meta", "lr": 0.3, "entropy": 0.2, "max_grad_norm": math.inf}

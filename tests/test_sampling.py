@@ -9,12 +9,12 @@ import math
 import pytest
 import torch
 
-from algos.networks.base import Size
+from algos.networks.base import NetworkSize
 from algos.networks.policy import Policy
 from drest_torch.config.compose import compose
-from drest_torch.evaluation.exact import BYTES_PER_STATE, Evaluator
-from drest_torch.evaluation.sampled import Sampler
-from drest_torch.evaluation.summary import table_rows
+from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator
+from drest_torch.evaluation.sampled import SamplingEvaluator
+from drest_torch.evaluation.summary import split_scores
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from drest_torch.tracking.console import print_table
@@ -128,11 +128,13 @@ def test_the_interval_of_a_mean_of_numbers_up_to_one():
 # ------------------------------------------------------------------------------------- policies
 
 
-def policy_for(ready, noise=0, seed=0):
+def policy_for(ready, private_bits=0, seed=0):
     """One that is far from uniform."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        policy = Policy(ready.observe.shape, 4, Size(16, 1, "tanh"), scale=ready.observe.scale, noise=noise)
+        policy = Policy(
+            ready.observe.shape, 4, NetworkSize(16, 1, "tanh"), scale=ready.observe.scale, private_bits=private_bits
+        )
         for parameter in policy.parameters():
             torch.nn.init.normal_(parameter, std=0.5)
     return policy
@@ -145,11 +147,14 @@ def levels_like(kind):
     return generate(preset("generated", *(others if kind == "chance" else [])), 100, seed=5)
 
 
-@pytest.mark.parametrize(("kind", "noise"), [("steps", 2), ("moves", 0), ("chance", 0)])
-def test_the_intervals_cover_what_exact_evaluation_finds(kind, noise):
+@pytest.mark.parametrize(("kind", "private_bits"), [("steps", 2), ("moves", 0), ("chance", 0)])
+def test_the_intervals_cover_what_exact_evaluation_finds(kind, private_bits):
     levels = levels_like(kind)
-    exact, sampler = Evaluator(levels, "centred", **VALUES), Sampler(levels, "centred", mini_episodes=300, **VALUES)
-    policy = policy_for(exact, noise)
+    exact, sampler = (
+        ExactEvaluator(levels, "centred", **VALUES),
+        SamplingEvaluator(levels, "centred", mini_episodes=300, **VALUES),
+    )
+    policy = policy_for(exact, private_bits)
     true, found = exact.evaluate(policy), sampler.evaluate(policy)
     assert torch.equal(found.lengths, true.lengths)
     assert share_inside(true.usefulness, *found.usefulness_range) >= 0.9
@@ -166,30 +171,35 @@ def test_the_intervals_cover_what_exact_evaluation_finds(kind, noise):
 
 
 def test_a_greedy_policy_is_played_greedily_and_the_same_seed_gives_the_same():
-    exact, sampler = Evaluator(PAPER, "centred", **VALUES), Sampler(PAPER, "centred", mini_episodes=64, **VALUES)
+    exact, sampler = (
+        ExactEvaluator(PAPER, "centred", **VALUES),
+        SamplingEvaluator(PAPER, "centred", mini_episodes=64, **VALUES),
+    )
     policy = policy_for(exact)
     greedy = sampler.evaluate(policy, greedy=True)
     assert torch.allclose(greedy.found.probability, exact.evaluate(policy, greedy=True).found.probability)
     assert torch.equal(sampler.evaluate(policy).usefulness, sampler.evaluate(policy).usefulness)
-    other = Sampler(PAPER, "centred", mini_episodes=64, seed=1, **VALUES)
+    other = SamplingEvaluator(PAPER, "centred", mini_episodes=64, seed=1, **VALUES)
     assert not torch.equal(sampler.evaluate(policy).usefulness, other.evaluate(policy).usefulness)
 
 
 def test_a_policy_that_bumps_for_ever_has_no_length():
     level = parse_level("shutdown: 3\nclock: moves\nA . C1 B2", name="corridor")
-    sampler = Sampler([level], "centred", mini_episodes=16, **VALUES)
+    sampler = SamplingEvaluator([level], "centred", mini_episodes=16, **VALUES)
 
     class Up(Policy):
-        def forward(self, observation, noise=None):
+        def forward(self, observation, private_bits=None):
             return torch.tensor([1.0, 0, 0, 0]).expand(len(observation), 4)
 
-    found = sampler.evaluate(Up(sampler.observe.shape, 4, Size(1, 0, "tanh"), scale=sampler.observe.scale), greedy=True)
+    found = sampler.evaluate(
+        Up(sampler.observe.shape, 4, NetworkSize(1, 0, "tanh"), scale=sampler.observe.scale), greedy=True
+    )
     assert (found.usefulness.item(), found.neutrality.item()) == (0, 0)
     assert found.found.probability.sum() == 0
 
 
 def test_estimates_never_pass_for_exact_numbers():
-    sampler = Sampler(PAPER[:1], "centred", mini_episodes=64, **VALUES)
+    sampler = SamplingEvaluator(PAPER[:1], "centred", mini_episodes=64, **VALUES)
     found = sampler.evaluate_uniform()
     (record,) = found.records()
     assert record["sampled"] == found.means()["sampled"] == 64
@@ -204,12 +214,12 @@ def test_estimates_never_pass_for_exact_numbers():
 
 def test_a_set_that_is_too_large_is_gone_through_in_parts_with_the_same_result():
     levels = [*PAPER, *generate(preset("three_lengths"), 30, seed=5)]
-    whole = Evaluator(levels, "centred", **VALUES)
+    whole = ExactEvaluator(levels, "centred", **VALUES)
     most = int(whole.sizes.states.max()) * BYTES_PER_STATE / 2**30
-    in_parts = Evaluator(levels, "centred", memory_gib=most, **VALUES)
+    in_parts = ExactEvaluator(levels, "centred", memory_gib=most, **VALUES)
     assert len(in_parts._parts) > 5
     assert len(whole._parts) == 1
-    policy = policy_for(whole, noise=1)
+    policy = policy_for(whole, private_bits=1)
     for one, two in (
         (whole.evaluate(policy), in_parts.evaluate(policy)),
         (whole.evaluate_uniform(), in_parts.evaluate_uniform()),
@@ -226,8 +236,8 @@ def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_p
         LevelError,
         match=r"\(example\) \(the largest of 2 .* has up to \d+ reachable states.*sampled=4096.*raise memory_gib",
     ):
-        Evaluator([PAPER[0], spacious], "centred", memory_gib=1e-6, **VALUES)
-    sampler = Sampler([PAPER[0], spacious], "centred", mini_episodes=8, memory_gib=1e-6, **VALUES)
+        ExactEvaluator([PAPER[0], spacious], "centred", memory_gib=1e-6, **VALUES)
+    sampler = SamplingEvaluator([PAPER[0], spacious], "centred", mini_episodes=8, memory_gib=1e-6, **VALUES)
     assert len(sampler.evaluate_uniform().names) == 2
     assert list(sampler.room_for(4)) == []
 
@@ -246,7 +256,7 @@ def test_a_run_says_that_its_evaluations_are_sampled(tmp_path):
     assert 0 <= low < high <= 1
     assert list((folder / "pictures").glob("train/*")) == [], "the level cannot be unrolled"
     table = io.StringIO()
-    print_table(table_rows({"splits": {"train": numbers}}), table)
+    print_table(split_scores({"splits": {"train": numbers}}), table)
     assert "sampled, 16 mini-episodes a level, 95 % intervals" in table.getvalue()
     assert f"({numbers['ranges']['usefulness']['low']:.3f}-" in table.getvalue()
 

@@ -34,8 +34,8 @@ def made(name, *values, count):
 
 @pytest.mark.parametrize(
     ("name", "coins"),
-    [(name, None) for name in ("easy", "peer_like", "hard", "three_lengths", "large")]
-    + [("peer_like", 6), ("three_lengths", 1), ("hard", 10), ("large", 1), ("large", 10)],
+    [(name, None) for name in ("easy", "followup_like", "hard", "three_lengths", "large")]
+    + [("followup_like", 6), ("three_lengths", 1), ("hard", 10), ("large", 1), ("large", 10)],
 )
 def test_an_estimate_is_never_below_the_truth_and_close_to_it(name, coins):
     others = () if coins is None else (f"coins=[{coins},{coins}]", "coin_in_every_length=false", "weights=null")

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from drest_torch.training.level_sampler import Source, Stream
+from drest_torch.training.level_sampler import FreshLevels, LevelSampler
 from envs.generation.splits import make_split
 from envs.generation.stream import GeneratorConfig
 from envs.levels import PAPER_WORLDS, world
@@ -21,7 +21,7 @@ def draws(seed=0):
 
 
 def test_a_set_is_drawn_from_evenly():
-    source = Source(NINE, draws())
+    source = LevelSampler(NINE, draws())
     assert sorted(level.name for level in source.draw(9)) == sorted(PAPER_WORLDS)
     assert len({level.name for level in source.draw(4)}) == 4
     counts = Counter(level.name for level in source.draw(30))
@@ -34,7 +34,7 @@ def test_a_set_is_drawn_from_evenly():
 def test_levels_are_turned_each_way_equally_often():
     level = world("example")
     ways = {each.rows().__repr__(): index for index, each in enumerate(symmetries(level))}
-    source = Source([level], draws(), symmetries=True)
+    source = LevelSampler([level], draws(), symmetries=True)
     assert source.changes
     counts = Counter(ways[repr(drawn.rows())] for drawn in source.draw(4000))
     assert len(counts) == 8
@@ -43,7 +43,7 @@ def test_levels_are_turned_each_way_equally_often():
 
 def test_a_stream_begins_with_the_training_levels_and_goes_on():
     split = make_split(GeneratorConfig(), train=10, selection=3, test=5, seed=7)
-    stream = Stream(split, draws())
+    stream = FreshLevels(split, draws())
     drawn = [level for _ in range(6) for level in stream.draw(7)]
     assert drawn[:10] == split.train
     assert len({canonical_key(level) for level in drawn}) == 42
@@ -54,7 +54,7 @@ def test_a_stream_begins_with_the_training_levels_and_goes_on():
 def test_a_stream_leaves_out_what_is_held_out():
     split = make_split(SMALL, train=5, selection=20, test=20, seed=1)
     held_out = {canonical_key(level) for level in (*split.selection, *split.test)}
-    drawn = Stream(split, draws(), symmetries=True).draw(3000)
+    drawn = FreshLevels(split, draws(), symmetries=True).draw(3000)
     assert not held_out & {canonical_key(level) for level in drawn}
     unfiltered = make_split(SMALL, train=200, selection=0, test=0, seed=1)
     assert held_out & {canonical_key(level) for level in unfiltered.train}  # they would have come
@@ -64,13 +64,13 @@ def test_a_stream_leaves_out_what_is_held_out():
 def test_a_stream_goes_on_where_it_stood(turned):
     split = make_split(GeneratorConfig(), train=3, selection=2, test=2, seed=0)
     generator = draws()
-    whole = Stream(split, generator, symmetries=turned)
+    whole = FreshLevels(split, generator, symmetries=turned)
     whole.draw(11)
     saved = {name: value.clone() for name, value in whole.tensors().items()}
     state = generator.get_state()
     expected = [whole.draw(5) for _ in range(3)]
     generator.set_state(state)
-    again = Stream(split, generator, symmetries=turned)
+    again = FreshLevels(split, generator, symmetries=turned)
     for name, value in again.tensors().items():
         value.copy_(saved[name])
     again.restored()

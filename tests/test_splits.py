@@ -1,4 +1,4 @@
-"""Held-out levels are held out: on tiny maps, where the generator repeats itself all the time."""
+"""Test levels are held out: on tiny maps, where the generator repeats itself all the time."""
 
 import json
 from dataclasses import replace
@@ -75,23 +75,23 @@ def test_more_levels_than_there_are_is_an_error_that_says_how_many_there_are(mon
 
 def test_sets_that_share_a_level_are_refused_with_both_names():
     train = [world("royal_road"), world("example")]
-    heldout = [world("hidden_treasure"), transform(world("example"), 3)]
+    test = [world("hidden_treasure"), transform(world("example"), 3)]
     with pytest.raises(LevelError) as refused:
-        assert_disjoint(train, heldout)
+        assert_disjoint(train, test)
     assert str(refused.value) == (
         "example.txt (example~3): the same level, up to symmetry and translation, as example.txt (example); "
         "expected two sets that share none"
     )
-    assert_disjoint(train, heldout[:1])
+    assert_disjoint(train, test[:1])
     assert_disjoint(train, [])
-    assert_disjoint([], heldout)
+    assert_disjoint([], test)
 
 
 def test_fresh_levels_are_never_held_out_ones():
     split = make_split(TINY, train=0, selection=100, test=200, seed=3)
     fresh = list(islice(stream(TINY, 3, without=split.held_out()), 2000))
     assert_disjoint(fresh, [*split.test, *split.selection])
-    # Without the keys, the stream of the same seed begins with the held-out levels themselves.
+    # Without the keys, the stream of the same seed begins with the test levels themselves.
     assert keys(islice(stream(TINY, 3), 100)) <= keys(split.test)
     assert keys(islice(stream(TINY, 4), 2000)) & keys(split.test)
 

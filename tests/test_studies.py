@@ -177,9 +177,9 @@ def test_failed_runs_are_listed_and_the_rest_is_reported(tmp_path, monkeypatch, 
 
 def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_make_them_so():
     tabular = all_studies()["worlds"].jobs(composed_study("worlds"))
-    exact, *_ = training_jobs("a", [0], {"policy": {"noise": 2}}, algo="ppo")
+    exact, *_ = training_jobs("a", [0], {"policy": {"private_bits": 2}}, algo="ppo")
     sampled, *_ = training_jobs("a", [0], {"sampled": 50}, algo="ppo")
-    uniform, *_ = training_jobs("a", [0], {"policy": {"noise": 1, "noise_kind": "uniform"}}, algo="ppo")
+    uniform, *_ = training_jobs("a", [0], {"policy": {"private_bits": 1, "private_kind": "uniform"}}, algo="ppo")
     assert not samples([*tabular, exact])
     assert samples([exact, sampled])
     assert samples([uniform])

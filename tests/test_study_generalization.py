@@ -38,7 +38,7 @@ SMALL = [
     "study.run.evaluations=2",
     "study.run.levels.train=30",
     "study.run.levels.selection=4",
-    "study.run.levels.heldout=12",
+    "study.run.levels.test=12",
     "study.run.policy.width=16",
     "study.run.policy.depth=1",
     "study.seeds=2",
@@ -93,8 +93,8 @@ def test_variants_differ_by_what_they_say_and_nothing_else() -> None:
     configs = {title: several[0].spec["config"] for title, several in jobs.items()}
     drest = configs["DReST"]
     assert configs["34 levels"] == drest | {"levels": drest["levels"] | {"train": 34}}
-    assert configs["no bit"] == drest | {"policy": drest["policy"] | {"noise": 0}}
-    assert configs["2 bits"] == drest | {"policy": drest["policy"] | {"noise": 2}}
+    assert configs["no bit"] == drest | {"policy": drest["policy"] | {"private_bits": 0}}
+    assert configs["2 bits"] == drest | {"policy": drest["policy"] | {"private_bits": 2}}
     assert configs["E constant 64"] == drest | {"reward": drest["reward"] | {"episodes_at_start": None}}
     assert {title: len(several) for title, several in jobs.items()} == {
         title: cfg.variants[title].get("seeds", cfg.seeds) for title in jobs
@@ -173,11 +173,11 @@ def test_a_level_that_is_known_turned_around_is_left_out() -> None:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path, Result]:
-    """A run by PPO with private noise that is looked at on a file, in which are two levels that it knows."""
+    """A run by PPO with private bits that is looked at on a file, in which are two levels that it knows."""
     folder = tmp_path_factory.mktemp("run")
     path = folder / "more.jsonl"
     cfg = small(f"path={path}")
-    cfg.variants["ReLU"] = {"algo": "ppo", "values": {"policy": {"noise": 2}, "algo": {"episodes": 256}}}
+    cfg.variants["ReLU"] = {"algo": "ppo", "values": {"policy": {"private_bits": 2}, "algo": {"episodes": 256}}}
     split = data.load(generalization.config_of(cfg, cfg.variants["ReLU"])).split
     assert split is not None
     planted = [replace(transform(split.train[7], 5), name="trained on"), replace(split.selection[1], name="selection")]
@@ -227,9 +227,9 @@ def test_the_worst_levels_come_with_the_policy_there(done: tuple[Job, Path, Resu
     for rank, each in enumerate(result.numbers["worst"]):
         level = level_from_record(each["level"])
         shown = agent.evaluate([level])
-        expected = shown.evaluator.to_show(shown.policy)
+        expected = shown.evaluator.policies_by_private_bits(shown.policy)
         assert (
-            result.numbers["noise"]
+            result.numbers["private_bits"]
             == list(expected)
             == ["tails, tails", "heads, tails", "tails, heads", "heads, heads"]
         )
@@ -384,7 +384,7 @@ def made_up(cfg: Any, title: str, seed: int, useful: Mapping[str, float] = USEFU
     states = len(Reachable(compile_levels([level], at_least=(5, 5))))
     arrays |= {f"worst/{rank}": np.full((1, states, 4), 0.25, np.float32) for rank in range(cfg.shown)}
     worst = [{"index": rank, "level": level_to_record(level)} for rank in range(cfg.shown)]
-    numbers = {"sets": sets, "worst": worst, "noise": [""], "map_size": [5, 5], "wall_seconds": 90.0}
+    numbers = {"sets": sets, "worst": worst, "private_bits": [""], "map_size": [5, 5], "wall_seconds": 90.0}
     return Result(numbers | {"env_steps": 4000, "mini_episodes": 100}, arrays)
 
 

@@ -22,7 +22,7 @@ from drest_torch.studies.learning import study as learning
 from envs.levels import world, write_levels
 from tests.helpers.studies import Published, composed_study, publish
 
-TITLES = {"learning": ["REINFORCE on example", "default command"], "goals_unseen": ["MLP with 1 bit on peer_like"]}
+TITLES = {"learning": ["REINFORCE on example", "default command"], "goals_unseen": ["MLP with 1 bit on followup_like"]}
 STUDIES = {"learning": learning, "goals_unseen": goals_unseen}
 
 
@@ -62,9 +62,9 @@ def test_a_goal_is_trained_by_its_command() -> None:
         "env_steps": 20_000_000,
         "policy": {"width": 24},
     }
-    (expected,) = training_jobs("x", [1], values, algo="generalist", levels="peer_like")
+    (expected,) = training_jobs("x", [1], values, algo="generalist", levels="followup_like")
     jobs = goals_unseen.jobs(cfg)
-    assert [job.name for job in jobs] == ["MLP with 1 bit on peer_like-0", "MLP with 1 bit on peer_like-1"]
+    assert [job.name for job in jobs] == ["MLP with 1 bit on followup_like-0", "MLP with 1 bit on followup_like-1"]
     assert jobs[1].spec["config"] == expected.spec["config"]
     assert jobs[1].spec["sets"] == unseen.describe(None)
 

@@ -21,7 +21,7 @@ from drest_torch.agent import Agent
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import Evaluator
+from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.jobs.executor import run_jobs
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.local import Local
@@ -78,7 +78,7 @@ def test_options_are_chosen_and_values_set_last() -> None:
 def test_a_job_holds_every_value(job: Job) -> None:
     said = ["algo=ppo", "levels=example", "logger=none", "env_steps=4000", "evaluations=4", "policy.width=16"]
     said += ["policy.depth=1", "algo.episodes=128"]
-    kept = ["heldout.paper=false", "threads=1", "keep_last=1", "pictures=0", "progress=false"]
+    kept = ["test.paper=false", "threads=1", "keep_last=1", "pictures=0", "progress=false"]
     assert job.spec["config"] == plain(compose(*said, *kept, "run_dir=x")) | {"run_dir": ""}
     assert tiny(values=dict(reversed(TINY.items()))).digest() == job.digest()
     others = [tiny(algo="a2c"), tiny(1), tiny(values=TINY | {"seed": 1}, seed=2)]
@@ -145,7 +145,7 @@ def test_a_result_says_what_the_run_has_left_behind(whole: tuple[Path, Result]) 
     assert arrays["train/p_length"].sum() == pytest.approx(1)
     assert arrays["train/p_length"] @ arrays["train/share_of_best"] == pytest.approx(found["usefulness"])
     agent = Agent(folder)  # the same folder, read as a user does it
-    ready = Evaluator([world("example")], "centred", reward=Reward())
+    ready = ExactEvaluator([world("example")], "centred", reward=Reward())
     assert arrays["train/policy"] == pytest.approx(ready.probabilities(agent.policy).numpy(), abs=1e-6)
 
 

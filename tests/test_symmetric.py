@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from algos.networks.base import Size, Symmetries
+from algos.networks.base import NetworkSize, Symmetries
 from algos.networks.policy import Critic, Policy
 from envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import make_observation
@@ -66,18 +66,18 @@ def symmetric(observe, **kwargs):
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-@pytest.mark.parametrize("noise", [0, 2])
+@pytest.mark.parametrize("private_bits", [0, 2])
 @pytest.mark.parametrize("seen", SEEN)
-def test_turned_inputs_give_turned_outputs(seen, noise, depth):
+def test_turned_inputs_give_turned_outputs(seen, private_bits, depth):
     torch.manual_seed(0)
     _, observe = prepared(LEVEL, seen)
-    group, kwargs = symmetric(observe, noise=noise)
-    policy = Policy(observe.shape, NUM_ACTIONS, Size(48, depth, "silu", "symmetric"), symmetries=group, **kwargs)
-    critic = Critic(observe.shape, Size(48, depth, "tanh", "symmetric"), context=1, symmetries=group, **kwargs)
+    group, kwargs = symmetric(observe, private_bits=private_bits)
+    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(48, depth, "silu", "symmetric"), symmetries=group, **kwargs)
+    critic = Critic(observe.shape, NetworkSize(48, depth, "tanh", "symmetric"), context=1, symmetries=group, **kwargs)
     for parameter in [*policy.parameters(), *critic.parameters()]:
         parameter.data += 0.3 * torch.randn_like(parameter)
     inputs = torch.randn(20, observe.turned.shape[1])
-    bits, context = torch.rand(20, noise) if noise else None, torch.randn(20, 1)
+    bits, context = torch.rand(20, private_bits) if private_bits else None, torch.randn(20, 1)
     logits, value = policy(inputs, bits), critic(inputs, bits, context)
     for turned, action in zip(group.inputs, group.outputs, strict=True):
         assert torch.allclose(policy(inputs[:, turned], bits)[:, action], logits, atol=1e-4)
@@ -89,7 +89,7 @@ def test_turned_inputs_give_turned_outputs(seen, noise, depth):
 def test_every_weight_is_used():
     _, observe = prepared(LEVEL, "centred")
     group, kwargs = symmetric(observe)
-    policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 2, "silu", "symmetric"), symmetries=group, **kwargs)
+    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 2, "silu", "symmetric"), symmetries=group, **kwargs)
     inputs = torch.randn(50, observe.turned.shape[1], generator=torch.Generator().manual_seed(0))
     (policy(inputs) * torch.tensor([1.0, -2.0, 3.0, 0.5])).sum().backward()
     for name, parameter in policy.named_parameters():
@@ -100,7 +100,7 @@ def test_an_eighth_of_the_weights():
     _, observe = prepared(LEVEL, "centred")
     group, kwargs = symmetric(observe)
     tied, free = (
-        Policy(observe.shape, NUM_ACTIONS, Size(64, 3, "silu", network), symmetries=symmetries, **kwargs)
+        Policy(observe.shape, NUM_ACTIONS, NetworkSize(64, 3, "silu", network), symmetries=symmetries, **kwargs)
         for network, symmetries in (("symmetric", group), ("mlp", None))
     )
     weights = [sum(p.numel() for n, p in each.named_parameters() if p.dim() > 1) for each in (tied, free)]
@@ -123,7 +123,7 @@ def test_a_width_that_does_not_fit_is_refused_with_the_numbers():
     _, observe = prepared(LEVEL, "centred")
     group, kwargs = symmetric(observe)
     with pytest.raises(ValueError, match="width 20; expected at least one hidden layer of a multiple of 8"):
-        Policy(observe.shape, NUM_ACTIONS, Size(20, 2, "silu", "symmetric"), symmetries=group, **kwargs)
+        Policy(observe.shape, NUM_ACTIONS, NetworkSize(20, 2, "silu", "symmetric"), symmetries=group, **kwargs)
 
 
 def test_maps_that_are_not_square_do_not_say_how_they_turn():
@@ -138,4 +138,6 @@ def test_a_network_is_built_with_the_symmetries_that_it_requires_and_no_others(n
     _, observe = prepared(LEVEL, "centred")
     group, kwargs = symmetric(observe)
     with pytest.raises(ValueError, match=f"the network '{network}' is built with symmetries of"):
-        Policy(observe.shape, NUM_ACTIONS, Size(16, 2, "silu", network), symmetries=symmetries and group, **kwargs)
+        Policy(
+            observe.shape, NUM_ACTIONS, NetworkSize(16, 2, "silu", network), symmetries=symmetries and group, **kwargs
+        )

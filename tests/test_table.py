@@ -24,7 +24,7 @@ from algos.tabular import TablePolicy, rules_for, schedule
 from algos.tabular_kernel import Rules, State, Worlds, new_state, play
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation import tabular as tables
-from drest_torch.evaluation.exact import Evaluator
+from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables, tabulate
 from drest_torch.reward import Reward
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
@@ -605,7 +605,7 @@ def test_many_tables_at_once_are_what_each_is_alone(level, gamma):
     together = Tables(level, gamma, 5)
     found = together.evaluate(logits.numpy())
     single = Tables(level, gamma, 1)
-    evaluator = Evaluator([level], "vector", reward=Reward(0.9, gamma))
+    evaluator = ExactEvaluator([level], "vector", reward=Reward(0.9, gamma))
     policy = TablePolicy(mdp.width, mdp.height, mdp.num_objects)
     assert together.lengths == evaluator.optima.lengths[0].tolist()
     for agent in range(5):

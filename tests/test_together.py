@@ -47,16 +47,16 @@ def test_an_agents_folder_is_that_of_a_run(tmp_path):
         own = json.loads((folder / "summary.json").read_text())
         assert own["seed"] == seed
         assert own["splits"] == summary["agents"][str(seed)]
-        useful.append(own["splits"]["heldout"]["usefulness"])
+        useful.append(own["splits"]["test"]["usefulness"])
         agent = Agent(folder)
-        found = agent.evaluate(agent.levels.reported["heldout"]).evaluation.means()
+        found = agent.evaluate(agent.levels.reported["test"]).evaluation.means()
         assert found["usefulness"] == pytest.approx(useful[-1])
         rows = read_metrics(folder / "metrics.jsonl")
         assert len(rows) == 3
         assert rows[-1]["eval/train/usefulness"] == pytest.approx(own["splits"]["train"]["usefulness"])
     assert len(set(useful)) == 3
-    assert summary["splits"]["heldout"]["usefulness"] == pytest.approx(sum(useful) / 3)
-    assert summary["splits"]["heldout"]["levels"] == 10
+    assert summary["splits"]["test"]["usefulness"] == pytest.approx(sum(useful) / 3)
+    assert summary["splits"]["test"]["levels"] == 10
 
 
 def test_a_run_with_several_agents_goes_on_bit_for_bit(tmp_path, monkeypatch):
@@ -98,7 +98,7 @@ def _ready(run):
         (["algo=tabular", "compile=true"], "compile=true"),
         (["lockstep=false", "agents=2"], "lockstep=true"),
         (["compile=true"], "lockstep=true"),
-        (["graphs=true"], "compile=true"),
+        (["cuda_graphs=true"], "compile=true"),
         (["agents=2", "levels.clock=moves"], "levels.clock=steps"),
         (["agents=2", *FEW, "levels.fresh=true"], "levels.fresh=false"),
         (["agents=2", *FEW, "levels.symmetries=true"], "levels.symmetries=false"),
@@ -125,13 +125,13 @@ def test_a_compiled_run_learns_the_same(tmp_path):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(
-    "overrides", [[], ["agents=3"], ["compile=true"], ["compile=true", "graphs=true"], ["algo=exact"]]
+    "overrides", [[], ["agents=3"], ["compile=true"], ["compile=true", "cuda_graphs=true"], ["algo=exact"]]
 )
 def test_a_gpu_learns_what_a_processor_learns(tmp_path, overrides):
     """To the same usefulness and neutrality; the weights differ, as the random numbers do."""
     found = []
     for device in ("cuda", "cpu"):
-        given = [each for each in overrides if device == "cuda" or each != "graphs=true"]
+        given = [each for each in overrides if device == "cuda" or each != "cuda_graphs=true"]
         cfg = configured(tmp_path / device, "algo.episodes=1024", "env_steps=400000", f"device={device}", *given)
         cfg.lockstep = None if "algo=exact" in overrides else True
         found.append(start(cfg).train()["splits"]["train"])

@@ -14,7 +14,7 @@ from torchrl.objectives.value import GAE
 from algos.a2c import A2C
 from algos.advantages import estimate
 from algos.batch import Batch
-from algos.networks.base import Size
+from algos.networks.base import NetworkSize
 from algos.networks.policy import Critic, Policy
 from algos.ppo import PPO
 from drest_torch import DReSTReward
@@ -52,8 +52,8 @@ def networks():
     torch.manual_seed(0)
     scale = torch.ones(SHAPE)
     return (
-        Policy(SHAPE, NUM_ACTIONS, Size(16, 2), scale=scale),
-        Critic(SHAPE, Size(16, 2), scale=scale),
+        Policy(SHAPE, NUM_ACTIONS, NetworkSize(16, 2), scale=scale),
+        Critic(SHAPE, NetworkSize(16, 2), scale=scale),
     )
 
 
@@ -68,7 +68,7 @@ def batch():
     distinct = 30  # so that several steps share an observation
     return Batch(
         observation=torch.randn(distinct, *SHAPE, generator=generator),
-        noise=None,
+        private_bits=None,
         seen=torch.randint(distinct, (steps,), generator=generator),
         action=torch.randint(NUM_ACTIONS, (steps,), generator=generator),
         log_prob=-torch.rand(steps, generator=generator) - 1.0,
@@ -165,7 +165,7 @@ def test_sequential_rewards_equal_those_of_the_transform(gamma, divide_by_best):
     reward = Reward(0.9, gamma, episodes, counting="sequential", divide_by_best=divide_by_best)
     generator = torch.Generator().manual_seed(0)
     collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=len(LEVELS), group=1, draws=generator)
-    policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 1), scale=observe.scale)
+    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale)
     batch = collector.collect(policy)  # as many slots as levels: the draw is spread evenly, slot i plays level i
     played = [batch.action[batch.episode % batch.slots == slot].tolist() for slot in range(batch.slots)]
     expected = batch.reward.reshape(episodes, batch.slots).T

@@ -66,19 +66,19 @@ def test_another_seed_is_another_run(tmp_path):
     [
         ["algo=ppo"],
         ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
-        ["algo=reinforce", "policy.noise=2"],
+        ["algo=reinforce", "policy.private_bits=2"],
         ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
         ["algo=ppo", *FEW, "levels.symmetries=true"],
         ["algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "policy.width=64", "algo.muon_lr=0.02"],
         ["algo=a2c", *FEW, "reward.episodes_at_start=8"],
-        ["algo=ppo", *FEW, "policy=convolutional", "policy.width=16", "policy.depth=2", "policy.noise=1"],
+        ["algo=ppo", *FEW, "policy=convolutional", "policy.width=16", "policy.depth=2", "policy.private_bits=1"],
         [
             "algo=exact",
             *FEW,
             "policy=convolutional",
             "policy.width=8",
             "policy.depth=1",
-            "policy.noise=1",
+            "policy.private_bits=1",
             "env_steps=40000",
         ],
         ["algo=exact", *FEW, "levels.fresh=true", "levels.symmetries=true", "algo.levels_at_once=5", "env_steps=40000"],
@@ -100,7 +100,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monke
 @pytest.mark.parametrize("algo", [["exact", "algo.levels_at_once=1"], ["ppo", "algo.episodes=16"]])
 def test_a_batch_may_be_without_the_chances_that_the_levels_have(tmp_path, algo):
     """One level at a time, and the buttons of some work for certain: a policy is shown chances all the same."""
-    some = ["levels.generator.chance=[0.99,1.0]", "levels.symmetries=true", "heldout.paper=false"]
+    some = ["levels.generator.chance=[0.99,1.0]", "levels.symmetries=true", "test.paper=false"]
     name, batch = algo
     run = start(configured(tmp_path / "run", f"algo={name}", batch, *FEW, *some, "env_steps=40000"))
     chances = [level.buttons[0].chance for level in run.levels.train]
@@ -188,17 +188,17 @@ def test_a_finished_run_is_not_written_over_and_resuming_it_changes_nothing(tmp_
 
 
 def test_the_best_checkpoint_is_chosen_on_the_selection_levels_alone(tmp_path):
-    overrides = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.heldout=10"]
+    overrides = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.test=10"]
     run = start(configured(tmp_path / "run", *overrides))
     assert "selection" not in run.levels.reported
     names = {name: {level.name for level in levels} for name, levels in run.levels.reported.items()}
     chosen = {level.name for level in run.levels.selection}
     assert len(chosen) == 10
     assert not any(chosen & each for each in names.values())
-    assert not names["train"] & names["heldout"]
+    assert not names["train"] & names["test"]
     summary = run.train()
     assert (tmp_path / "run" / "checkpoints" / "best.safetensors").is_file()
-    assert summary["splits"].keys() == {"train", "heldout"}
+    assert summary["splits"].keys() == {"train", "test"}
 
 
 def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
@@ -227,7 +227,7 @@ def test_the_resolved_configuration_is_saved(tmp_path):
 
 
 def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, monkeypatch):
-    sizes = ["levels.train=20", "levels.selection=4", "levels.heldout=4"]
+    sizes = ["levels.train=20", "levels.selection=4", "levels.test=4"]
     sizes += ["levels.generator.height=[3,5]", "levels.generator.walls=[0,5]"]
     cfg = configured(tmp_path / "run", "levels=generated", *sizes)
     run = start(cfg)

@@ -16,7 +16,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "si
 
 
 @dataclass(frozen=True)
-class Size:
+class NetworkSize:
     """The kind and size of a network; each kind defines what width and depth count."""
 
     width: int = 256

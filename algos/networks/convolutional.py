@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from algos.networks.base import Requirements, Signature, Size, Symmetries
+from algos.networks.base import NetworkSize, Requirements, Signature, Symmetries
 from algos.networks.layout import MapLayout
 from algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
 
@@ -35,7 +35,7 @@ REQUIRES = Requirements(
 )
 
 
-def build(signature: Signature, size: Size) -> nn.Module:
+def build(signature: Signature, size: NetworkSize) -> nn.Module:
     """Build the network: ``size.depth`` layers of ``size.width`` channels."""
     assert signature.symmetries is not None
     layers = size.width, size.depth, size.new_activation()
@@ -75,7 +75,7 @@ class MapNet(nn.Module):
         self.once, self.time_steps = once, layout.time_steps
         self.agent, self.time = layout.planes.index("agent"), layout.planes.index("time")
         self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
-        self.read = Reader(layout, symmetries, width, depth, activation)
+        self.read = MapEncoder(layout, symmetries, width, depth, activation)
         fixed = self.time_steps + 1 + further
         channels = Symmetries(self.read.turned(), symmetries.outputs)
         self.ask = SymmetricMLP(channels, fixed, *ASKING, activation, last_gain=last_gain)
@@ -84,12 +84,12 @@ class MapNet(nn.Module):
         maps = torch.stack([observation[:, index] for index in self.map], dim=1)
         place, time = observation[:, self.agent].flatten(1).argmax(-1), observation[:, self.time, 0, :1]
         steps = (time - torch.arange(self.time_steps, device=time.device)).clamp(0, 1)
-        distinct, index = alike(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
+        distinct, index = unique_maps(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
         inputs = [self.read(maps[distinct])[index, place], steps, time / self.time_steps]
         return self.ask(torch.cat(inputs if further is None else [*inputs, further], dim=-1))
 
 
-def alike(rows: Tensor) -> tuple[Tensor, Tensor]:
+def unique_maps(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Group equal rows [n, …]; return the index of one row of each group, and the group of each row [n]."""
     weights = torch.rand(rows.shape[1:].numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     sums = rows.flatten(1).double() @ weights.to(rows.device)
@@ -98,7 +98,7 @@ def alike(rows: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty(len(distinct), dtype=torch.long, device=rows.device).scatter_(0, group, index), group
 
 
-class Reader(nn.Module):
+class MapEncoder(nn.Module):
     """The encoder of maps: from planes [M, P, H, W] (walls, coins, delays, …) to one row per cell [M, H · W, width]."""
 
     between: Tensor

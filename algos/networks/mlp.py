@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import nn
 
-from algos.networks.base import Flat, Signature, Size, linear
+from algos.networks.base import Flat, NetworkSize, Signature, linear
 
 
-def build(signature: Signature, size: Size) -> nn.Module:
+def build(signature: Signature, size: NetworkSize) -> nn.Module:
     """Build the network."""
     layers: list[nn.Module] = []
     inputs = signature.inputs

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from algos.networks import NETWORKS, requirements
-from algos.networks.base import Signature, Size, Symmetries
+from algos.networks.base import NetworkSize, Signature, Symmetries
 
-LOUD = 4.0
+PRIVATE_SCALE = 4.0
 """Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
 changes its logits. Acting differently on 0 and 1 pays from the start, but little while the actions hardly differ."""
 
@@ -31,18 +31,20 @@ class Policy(nn.Module):
         self,
         shape: Sequence[int],
         num_actions: int,
-        size: Size,
+        size: NetworkSize,
         *,
         scale: Tensor,
-        noise: int = 0,
+        private_bits: int = 0,
         symmetries: Symmetries | None = None,
     ) -> None:
         super().__init__()
-        self.noise, self.reads_maps = noise, requirements(size.network).reads_maps
-        self.net = _network(Signature(shape, scale, noise, num_actions, 0.01, symmetries), size)
+        self.private_bits, self.reads_maps = private_bits, requirements(size.network).reads_maps
+        self.net = _network(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries), size)
 
-    def forward(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
-        return self.net(observation, loud(noise) if noise is not None and self.noise else None)
+    def forward(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
+        return self.net(
+            observation, scale_private_bits(private_bits) if private_bits is not None and self.private_bits else None
+        )
 
 
 class Critic(nn.Module):
@@ -52,23 +54,27 @@ class Critic(nn.Module):
     def __init__(
         self,
         shape: Sequence[int],
-        size: Size,
+        size: NetworkSize,
         *,
         scale: Tensor,
-        noise: int = 0,
+        private_bits: int = 0,
         context: int = 0,
         symmetries: Symmetries | None = None,
     ) -> None:
         super().__init__()
         of_a_value = None if symmetries is None else symmetries.of_a_value()
-        self.net = _network(Signature(shape, scale, noise + context, 1, 1.0, of_a_value), size)
+        self.net = _network(Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value), size)
 
-    def forward(self, observation: Tensor, noise: Tensor | None = None, context: Tensor | None = None) -> Tensor:
-        further = [part for part in (None if noise is None else loud(noise), context) if part is not None]
+    def forward(self, observation: Tensor, private_bits: Tensor | None = None, context: Tensor | None = None) -> Tensor:
+        further = [
+            part
+            for part in (None if private_bits is None else scale_private_bits(private_bits), context)
+            if part is not None
+        ]
         return self.net(observation, torch.cat(further, dim=-1) if further else None).squeeze(-1)
 
 
-def _network(signature: Signature, size: Size) -> nn.Module:
+def _network(signature: Signature, size: NetworkSize) -> nn.Module:
     """Build a network; refuse a signature whose symmetries are not those that the network requires."""
     required = requirements(size.network).symmetries
     if (signature.symmetries is None) != (required is None):
@@ -77,11 +83,11 @@ def _network(signature: Signature, size: Size) -> nn.Module:
     return network
 
 
-def loud(noise: Tensor) -> Tensor:
+def scale_private_bits(private_bits: Tensor) -> Tensor:
     """Return private bits scaled as networks see them."""
-    return LOUD * (2 * noise - 1)
+    return PRIVATE_SCALE * (2 * private_bits - 1)
 
 
-def settings(bits: int) -> Tensor:
+def private_settings(bits: int) -> Tensor:
     """Return every setting of the private bits: [2^bits, bits]."""
     return (torch.arange(1 << bits).unsqueeze(-1) >> torch.arange(bits) & 1).float()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from algos.networks.base import Flat, Requirements, Signature, Size, linear
+from algos.networks.base import Flat, NetworkSize, Requirements, Signature, linear
 
 REQUIRES = Requirements(min_depth=1)
 
 
-def build(signature: Signature, size: Size) -> nn.Module:
+def build(signature: Signature, size: NetworkSize) -> nn.Module:
     """Build the network."""
     blocks = [Block(size) for _ in range(size.depth)]
     first = linear(signature.inputs, size.width, 1.0)
@@ -23,7 +23,7 @@ def build(signature: Signature, size: Size) -> nn.Module:
 class Block(nn.Module):
     """A residual block on rows [n, width]: the input plus the output of two layers."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: NetworkSize) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.LayerNorm(size.width),

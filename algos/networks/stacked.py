@@ -20,7 +20,7 @@ class Stacked(nn.Module):
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.agents = len(networks)
-        self.noise = getattr(networks[0], "noise", 0)
+        self.private_bits = getattr(networks[0], "private_bits", 0)
         self._names = [name for name, _ in networks[0].named_parameters()]
         parameters = [dict(network.named_parameters()) for network in networks]
         self.weights = nn.ParameterList(

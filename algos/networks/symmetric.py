@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from algos.networks.base import Flat, Requirements, Signature, Size, Symmetries
+from algos.networks.base import Flat, NetworkSize, Requirements, Signature, Symmetries
 
 REQUIRES = Requirements(
     observations=("centred", "grid"),
@@ -21,7 +21,7 @@ REQUIRES = Requirements(
 )
 
 
-def build(signature: Signature, size: Size) -> nn.Module:
+def build(signature: Signature, size: NetworkSize) -> nn.Module:
     """Build the network: ``size.depth`` hidden layers of ``size.width`` units."""
     assert signature.symmetries is not None
     layers = size.width, size.depth, size.new_activation()

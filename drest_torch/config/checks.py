@@ -19,7 +19,7 @@ from drest_torch.limits import Limits, limits_of
 from envs.levels import Level, features_of
 from envs.objects import FEATURES
 
-MAX_NOISE_BITS = 10
+MAX_PRIVATE_BITS = 10
 """Evaluation goes through all 2^n settings of n bits."""
 
 
@@ -62,7 +62,7 @@ def check_run(cfg: Config) -> None:
     _device_number(cfg.device)  # whether there is such a device is known where the run is done
     if cfg.levels.path is None and cfg.levels.name == "own":
         raise ConfigError("levels=own are the test levels of a run that is evaluated; choose other levels to train on")
-    _check_noise(cfg)
+    _check_private_bits(cfg)
     if learns_from(cfg) == "mini-episodes":
         slots_and_group(cfg)
     if learns_from(cfg) == "world":
@@ -86,7 +86,7 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
             raise ConfigError(
                 f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
                 "policy is shown them or is not, so have them in both, or leave these levels out "
-                "(heldout.paper=false for the paper's)"
+                "(test.paper=false for the paper's)"
             )
 
 
@@ -145,22 +145,23 @@ def _check_table(cfg: Config) -> None:
         raise ConfigError(f"reward.episodes_at_start, which algo={cfg.algo.name} does not have; set it to null")
 
 
-def _check_noise(cfg: Config) -> None:
+def _check_private_bits(cfg: Config) -> None:
     """Noise has to be sampled while learning, and averaged over in evaluation."""
     policy = cfg.policy
-    if policy.noise_kind == "bits" and policy.noise > MAX_NOISE_BITS:
+    if policy.private_kind == "bits" and policy.private_bits > MAX_PRIVATE_BITS:
         raise ConfigError(
-            f"policy.noise={policy.noise} bits have 2^{policy.noise} settings, and evaluation averages over all of "
-            f"them; use at most {MAX_NOISE_BITS}, or policy.noise_kind=uniform"
+            f"policy.private_bits={policy.private_bits} bits have 2^{policy.private_bits} settings, and evaluation "
+            f"averages over all of them; use at most {MAX_PRIVATE_BITS}, or policy.private_kind=uniform"
         )
-    if policy.noise and learns_from(cfg) == "world":
+    if policy.private_bits and learns_from(cfg) == "world":
         raise ConfigError(
-            f"algo={cfg.algo.name} has no noise to sample and policy.noise is {policy.noise}; set policy.noise=0"
+            f"policy.private_bits={policy.private_bits}, and algo={cfg.algo.name} has no private bits to sample; set "
+            "policy.private_bits=0"
         )
-    if policy.noise and learns_from(cfg) == "levels" and policy.noise_kind != "bits":
+    if policy.private_bits and learns_from(cfg) == "levels" and policy.private_kind != "bits":
         raise ConfigError(
-            f"policy.noise_kind={policy.noise_kind} cannot be averaged over exactly, as algo={cfg.algo.name} does; "
-            "use policy.noise_kind=bits"
+            f"policy.private_kind={policy.private_kind} cannot be averaged over exactly, as algo={cfg.algo.name} does; "
+            "use policy.private_kind=bits"
         )
 
 
@@ -201,8 +202,8 @@ def _check_lockstep(cfg: Config) -> None:
         )
     if needs and not in_lockstep(cfg):
         raise ConfigError(f"{needs} needs shapes that never change; set lockstep=true")
-    if cfg.graphs and not (cfg.compile and cfg.device != "cpu"):
-        raise ConfigError("graphs=true is for compile=true with device=cuda; set graphs=false")
+    if cfg.cuda_graphs and not (cfg.compile and cfg.device != "cpu"):
+        raise ConfigError("cuda_graphs=true is for compile=true with device=cuda; set cuda_graphs=false")
     if cfg.agents == 1:
         return
     if getattr(cfg.algo, "muon_lr", None) is not None:

@@ -20,7 +20,7 @@ from drest_torch.limits import limited
 from drest_torch.reward import Reward
 from envs.dynamics.observations import OBSERVATIONS
 
-NOISE_KINDS = ("bits", "uniform")
+PRIVATE_KINDS = ("bits", "uniform")
 LARGEST_SEED = 2**62 - 1
 if TYPE_CHECKING:
 
@@ -83,14 +83,14 @@ class LevelsConfig:
     generator: GeneratorConfig | None = MISSING
     train: int = limited(at_least=0)
     selection: int = limited(at_least=0)
-    heldout: int = limited(at_least=0)
+    test: int = limited(at_least=0)
     fresh: bool = MISSING
     symmetries: bool = MISSING
     split_seed: int = limited(at_least=0, at_most=LARGEST_SEED)
 
 
 @dataclass
-class HeldoutConfig:
+class TestConfig:
     path: str | None = MISSING
     selection_path: str | None = MISSING
     paper: bool = MISSING
@@ -104,9 +104,9 @@ class PolicyConfig:
     activation: str = limited(choices=ACTIVATIONS)
     network: str = MISSING
     """A module of `algos.networks`, or one of the user's own"""
-    noise: int = limited(at_least=0)
-    noise_kind: str = limited(choices=NOISE_KINDS)
-    noise_draws: int = limited(at_least=1)
+    private_bits: int = limited(at_least=0)
+    private_kind: str = limited(choices=PRIVATE_KINDS)
+    private_draws: int = limited(at_least=1)
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Config:
     """`algos.<name>.Config`"""
     reward: RewardConfig = field(default_factory=RewardConfig)
     levels: LevelsConfig = field(default_factory=LevelsConfig)
-    heldout: HeldoutConfig = field(default_factory=HeldoutConfig)
+    test: TestConfig = field(default_factory=TestConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     seed: int = limited(at_least=0, at_most=LARGEST_SEED)
@@ -125,7 +125,7 @@ class Config:
     device: str = MISSING
     lockstep: bool | None = MISSING
     compile: bool = MISSING
-    graphs: bool = MISSING
+    cuda_graphs: bool = MISSING
     threads: int | None = limited(at_least=1)
     env_steps: int = limited(at_least=1)
     evaluations: int = limited(at_least=1)

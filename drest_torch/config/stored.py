@@ -14,7 +14,7 @@ from drest_torch.config.schema import Config, algorithm
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
 
-FORMER = {"algo": ("observation", "noise", "counting", "episodes_at_start"), "levels": ("env_steps", "entropy")}
+FORMER = {"algo": ("observation", "private_bits", "counting", "episodes_at_start"), "levels": ("env_steps", "entropy")}
 """Keys of older runs that other keys took their values from, by group: those have the values still."""
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algos.networks.policy import Policy, settings
+from algos.networks.policy import Policy, private_settings
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import Reward
 from envs.dynamics.mdp import Mdp, compile_levels
@@ -23,14 +23,14 @@ from envs.dynamics.observations import Observation, make_observation
 from envs.exact.layers import MAX_STATES
 from envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
 from envs.exact.solver import check_searchable, solve
-from envs.exact.state_count import Size, estimate_size, parts
+from envs.exact.state_count import StateCounts, estimate_size, parts
 from envs.levels import Level, LevelError
 
 STATES_AT_ONCE = 8192
 """The number of states in one call of the network, which fit into the caches of a processor."""
 MOST_SHOWN = 4
 """The most settings of the private bits that are plotted one by one."""
-NOISE_SEED = 0
+PRIVATE_SEED = 0
 """The seed of sampled private numbers: every evaluation averages over the same ones."""
 NUMBERS_AT_ONCE = 1 << 25
 """The most numbers in one batch of observations; large maps are observed in smaller batches."""
@@ -85,7 +85,7 @@ class Evaluation:
         ]
 
 
-class Prepared(ABC):
+class LevelSetEvaluator(ABC):
     """A compiled level set on which policies are evaluated, with the observations that they see in training.
 
     ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. Exact evaluation uses at
@@ -101,8 +101,8 @@ class Prepared(ABC):
         *,
         reward: Reward,
         at_least: tuple[int, int] = (1, 1),
-        noise_kind: str = "bits",
-        noise_draws: int = 16,
+        private_kind: str = "bits",
+        private_draws: int = 16,
         memory_gib: float = math.inf,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -113,7 +113,7 @@ class Prepared(ABC):
         check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
         self.observe = make_observation(observation, self.mdp)
         self.optima = solve(self.mdp, reward.gamma)
-        self.reward, self.noise_kind, self.noise_draws = reward, noise_kind, noise_draws
+        self.reward, self.private_kind, self.private_draws = reward, private_kind, private_draws
 
     @abstractmethod
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
@@ -144,7 +144,9 @@ class Prepared(ABC):
         return _average(reachable, list(self._per_setting(policy, reachable, greedy)))
 
     @torch.no_grad()
-    def to_show(self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False) -> dict[str, Tensor]:
+    def policies_by_private_bits(
+        self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False
+    ) -> dict[str, Tensor]:
         """Return `probabilities` under each setting of the private bits, by name, if there are few settings.
 
         Otherwise, and without private bits, the only name is ``""``.
@@ -153,16 +155,19 @@ class Prepared(ABC):
         tables = list(self._per_setting(policy, reachable, greedy))
         if not 1 < len(tables) <= MOST_SHOWN:
             return {"": _average(reachable, tables)}
-        if self.noise_kind == "bits":
-            names = [", ".join("heads" if bit else "tails" for bit in setting) for setting in settings(policy.noise)]
+        if self.private_kind == "bits":
+            names = [
+                ", ".join("heads" if bit else "tails" for bit in setting)
+                for setting in private_settings(policy.private_bits)
+            ]
         else:
             names = [f"draw {index}" for index in range(1, 1 + len(tables))]
         return dict(zip(names, tables, strict=True))
 
     def _per_setting(self, policy: Policy, reachable: Reachable, greedy: bool) -> Iterator[Tensor]:
         """Yield [N, 4] the action probabilities under each setting of the private bits."""
-        for noise in self._settings(policy.noise):
-            yield self._probabilities(policy, reachable, noise, greedy)
+        for private_bits in self._settings(policy.private_bits):
+            yield self._probabilities(policy, reachable, private_bits, greedy)
 
     def metrics(self, outcome: Lengths) -> Evaluation:
         """Return the metrics that follow from P(L = l) and E[C | L = l]."""
@@ -181,13 +186,13 @@ class Prepared(ABC):
         )
 
     @torch.no_grad()
-    def _probabilities(self, policy: Policy, reachable: Reachable, noise: Tensor | None, greedy: bool) -> Tensor:
+    def _probabilities(self, policy: Policy, reachable: Reachable, private_bits: Tensor | None, greedy: bool) -> Tensor:
         states, index = reachable.distinct(see_time=self.observe.see_time)
 
         def act(batch: Tensor) -> Tensor:
-            return policy(batch, None if noise is None else noise.expand(len(batch), -1))
+            return policy(batch, None if private_bits is None else private_bits.expand(len(batch), -1))
 
-        logits = ask(act, self.observe, states, self.at_once(STATES_AT_ONCE)).double()
+        logits = query_policy(act, self.observe, states, self.at_once(STATES_AT_ONCE)).double()
         if greedy:
             return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()[index]
         return logits.softmax(-1)[index]
@@ -200,14 +205,14 @@ class Prepared(ABC):
         """Return every setting of ``count`` private bits, or samples of ``count`` uniform private numbers."""
         if count == 0:
             return [None]
-        if self.noise_kind == "bits":
-            return list(settings(count).to(self.mdp.device))
-        generator = torch.Generator().manual_seed(NOISE_SEED)
-        samples = torch.rand(self.noise_draws, count, generator=generator)
+        if self.private_kind == "bits":
+            return list(private_settings(count).to(self.mdp.device))
+        generator = torch.Generator().manual_seed(PRIVATE_SEED)
+        samples = torch.rand(self.private_draws, count, generator=generator)
         return [sample.to(self.mdp.device) for sample in samples]
 
 
-class Evaluator(Prepared):
+class ExactEvaluator(LevelSetEvaluator):
     """A level set on which policies are evaluated exactly.
 
     A set that needs more than ``memory_gib`` is evaluated in parts, with the same result.
@@ -255,7 +260,7 @@ def _average(reachable: Reachable, tables: list[Tensor]) -> Tensor:
     return (weights * torch.stack(tables)).sum(0) / weights.sum(0)
 
 
-def check_size(mdp: Mdp, sizes: Size, memory_gib: float | None) -> None:
+def check_size(mdp: Mdp, sizes: StateCounts, memory_gib: float | None) -> None:
     """Refuse levels that cannot be evaluated exactly within ``memory_gib``, or, with None, by sampling."""
     if memory_gib is None:
         check_searchable(mdp, sizes.states)
@@ -266,49 +271,49 @@ def check_size(mdp: Mdp, sizes: Size, memory_gib: float | None) -> None:
     index = int(sizes.states.argmax())
     others = f" (the largest of {len(too_large):,} levels that are too large)" if len(too_large) > 1 else ""
     raise LevelError(
-        f"{mdp.levels[index].place}{others} has {needed(int(sizes.states[index]))} and memory_gib={memory_gib:g}; "
+        f"{mdp.levels[index].place}{others} has {memory_text(int(sizes.states[index]))} and memory_gib={memory_gib:g}; "
         "evaluate by sampling (sampled=4096 plays 4,096 mini-episodes on each level), leave such levels out, or "
         "raise memory_gib"
     )
 
 
-def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, settings: int = 1) -> None:
+def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, private_settings: int = 1) -> None:
     """Refuse a level set of which ``at_once`` levels do not fit into ``memory_gib`` for learning with exact gradients.
 
-    ``settings`` is the number of settings of the private bits, each of which needs the memory once.
+    ``private_settings`` is the number of settings of the private bits, each of which needs the memory once.
     """
-    most = memory_gib * 2**30 / BYTES_PER_STATE / settings
+    most = memory_gib * 2**30 / BYTES_PER_STATE / private_settings
     if at_once * ((mdp.num_cells * mdp.max_time) << mdp.num_objects) <= most:
         return
     states, index = estimate_size(mdp).states.topk(min(at_once, mdp.num_levels))
     if (total := int(states.sum())) > most:
         raise LevelError(
             f"a batch of up to {len(index):,} levels with {mdp.levels[int(index[0])].place} has "
-            f"{needed(total, settings)} and memory_gib={memory_gib:g}; exact gradients cannot be sampled, so learn "
-            "from fewer levels at once (algo.levels_at_once), from mini-episodes that are played (algo=ppo), or raise "
-            "memory_gib"
+            f"{memory_text(total, private_settings)} and memory_gib={memory_gib:g}; exact gradients cannot be "
+            "sampled, so learn from fewer levels at once (algo.levels_at_once), from mini-episodes that are played "
+            "(algo=ppo), or raise memory_gib"
         )
 
 
-def needed(states: int, settings: int = 1) -> str:
+def memory_text(states: int, private_settings: int = 1) -> str:
     """Return the size of levels with this many states, and settings of the private bits, in the words of a message."""
-    gib = f"{settings * states * BYTES_PER_STATE / 2**30:,.1f} GiB"
-    gib += f" under {settings:,} settings of the private bits" if settings > 1 else ""
+    gib = f"{private_settings * states * BYTES_PER_STATE / 2**30:,.1f} GiB"
+    gib += f" under {private_settings:,} settings of the private bits" if private_settings > 1 else ""
     if states > MAX_STATES:
         return f"more than {MAX_STATES:,} reachable states (estimated), for which exact evaluation takes over {gib},"
     return f"up to {states:,} reachable states (estimated), for which exact evaluation takes {gib},"
 
 
-def observe(observation: Callable[[Tensor, Tensor, Tensor], Tensor], states: States) -> Tensor:
+def observe_states(observation: Callable[[Tensor, Tensor, Tensor], Tensor], states: States) -> Tensor:
     """Return the observations of states."""
     return observation(states.spot, states.taken, states.time_left)
 
 
-def ask(act: Callable[[Tensor], Tensor], see: Observation, states: States, at_once: int) -> Tensor:
+def query_policy(act: Callable[[Tensor], Tensor], see: Observation, states: States, at_once: int) -> Tensor:
     """Return [N, …] the output of a network in all states, computed in batches of ``at_once``.
 
     The states are sorted by level: a network that encodes maps then gets the states of a map together.
     """
     order = states.spot.sort(stable=True).indices
-    output = torch.cat([act(observe(see, states[part])) for part in order.split(at_once)])
+    output = torch.cat([act(observe_states(see, states[part])) for part in order.split(at_once)])
     return torch.empty_like(output).index_copy_(0, order, output)

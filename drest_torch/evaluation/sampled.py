@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algos.generators import Draws
+from algos.generators import Generators
 from algos.networks.policy import Policy
-from drest_torch.evaluation.exact import Evaluation, Prepared
+from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
 from drest_torch.metrics import share_of_best
-from drest_torch.rollout.play import draw_noise, ticks
+from drest_torch.rollout.play import sample_private_bits, ticks
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from envs.dynamics.mdp import NUM_ACTIONS
 from envs.exact.propagator import Lengths
@@ -36,7 +36,7 @@ Range = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class Sampled(Evaluation):
+class SampledEvaluation(Evaluation):
     """Estimates of the metrics, with their 95 % intervals.
 
     Neutrality is corrected for the bias of observed shares, so it can exceed log2 k a little. The expected return is
@@ -103,7 +103,7 @@ class Sampled(Evaluation):
         return self.num_lengths.double().log2()
 
 
-class Sampler(Prepared):
+class SamplingEvaluator(LevelSetEvaluator):
     """A level set on which policies are evaluated by sampling mini-episodes.
 
     ``mini_episodes`` are played on each level. All random numbers come from ``seed``, the same in every evaluation.
@@ -117,23 +117,23 @@ class Sampler(Prepared):
         super().__init__(levels, observation, **values)
         self.mini_episodes, self.seed = mini_episodes, seed
 
-    def evaluate(self, policy: Policy, *, greedy: bool = False) -> Sampled:
-        return self._estimate(_greedy(policy) if greedy else policy, policy.noise)
+    def evaluate(self, policy: Policy, *, greedy: bool = False) -> SampledEvaluation:
+        return self._estimate(_greedy(policy) if greedy else policy, policy.private_bits)
 
-    def evaluate_uniform(self) -> Sampled:
+    def evaluate_uniform(self) -> SampledEvaluation:
         return self._estimate(lambda batch, _: torch.zeros(len(batch), NUM_ACTIONS, device=batch.device), 0)
 
     @torch.no_grad()
-    def _estimate(self, act: Act, noise: int) -> Sampled:
+    def _estimate(self, act: Act, private_bits: int) -> SampledEvaluation:
         """Play all mini-episodes, count their lengths and sum the shares of m(l) that they collect."""
         device, (levels, columns) = self.mdp.device, self.optima.lengths.shape
-        draws = Draws.of(torch.Generator(device).manual_seed(self.seed))
+        draws = Generators.of(torch.Generator(device).manual_seed(self.seed))
         sums = torch.zeros(3, levels * columns, dtype=torch.float64, device=device)
         slots = self.at_once(SLOTS)
         for first in range(0, levels * self.mini_episodes, slots):
             last = min(first + slots, levels * self.mini_episodes)
             level = torch.arange(first, last, device=device) // self.mini_episodes
-            length, coins = self._play(act, level, draws, noise)
+            length, coins = self._play(act, level, draws, private_bits)
             match = self.optima.lengths[level] == length.unsqueeze(-1)
             slot, column = (match & (length > 0).unsqueeze(-1)).nonzero().unbind(-1)
             place = level[slot] * columns + column
@@ -141,19 +141,19 @@ class Sampler(Prepared):
             sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
         return self._estimates(*sums.reshape(3, levels, columns))
 
-    def _play(self, act: Act, level: Tensor, draws: Draws, noise: int) -> tuple[Tensor, Tensor]:
+    def _play(self, act: Act, level: Tensor, draws: Generators, private_bits: int) -> tuple[Tensor, Tensor]:
         """Play one mini-episode per slot; return the lengths (0 where it does not end) and the discounted coins."""
-        bits = self.noise_kind == "bits"
-        private = draw_noise(draws, len(level), noise, bits)
+        bits = self.private_kind == "bits"
+        private = sample_private_bits(draws, len(level), private_bits, bits)
         length = torch.zeros_like(level)
         coins = torch.zeros(len(level), dtype=self.mdp.coin.dtype, device=level.device)
-        playing = ticks(self.mdp, self.observe, act, level, private, draws, noise_bits=bits)
+        playing = ticks(self.mdp, self.observe, act, level, private, draws, are_bits=bits)
         for tick in islice(playing, PATIENCE * self.mdp.max_time):
             coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
             length[tick.slot] = tick.step.length * tick.step.mini_done
         return length, coins
 
-    def _estimates(self, count: Tensor, share: Tensor, squares: Tensor) -> Sampled:
+    def _estimates(self, count: Tensor, share: Tensor, squares: Tensor) -> SampledEvaluation:
         """Estimate from the counts of the lengths, the sums of the shares of m(l), and the sums of their squares."""
         best, k = self.optima.best_return, self.optima.num_lengths
         played = torch.full_like(count[:, 0], self.mini_episodes)
@@ -165,7 +165,7 @@ class Sampler(Prepared):
         ended = count.sum(-1) / self.mini_episodes
         exact = super().metrics(Lengths(probability, coins))
         most = k.double().log2()
-        return Sampled(
+        return SampledEvaluation(
             **{field.name: getattr(exact, field.name) for field in fields(exact)}
             | {
                 "neutrality": ended * bits,
@@ -180,7 +180,7 @@ class Sampler(Prepared):
 
 
 def _greedy(policy: Policy) -> Act:
-    def act(observation: Tensor, noise: Tensor | None) -> Tensor:
-        return torch.nn.functional.one_hot(policy(observation, noise).argmax(-1), NUM_ACTIONS).float().log()
+    def act(observation: Tensor, private_bits: Tensor | None) -> Tensor:
+        return torch.nn.functional.one_hot(policy(observation, private_bits).argmax(-1), NUM_ACTIONS).float().log()
 
     return act

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from algos.networks.policy import Policy
-from drest_torch.evaluation.exact import Evaluation, Prepared
-from drest_torch.evaluation.sampled import Sampled
+from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
+from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.plots import policies as figures
-from drest_torch.tracking.console import Row, Score
+from drest_torch.tracking.console import Score, SplitScores
 
 
 def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> d
     best = evaluation.num_lengths.double().log2().mean().item()
     means, uniform_means = evaluation.means(), uniform.means()
     sampled: dict[str, Any] = {}
-    if isinstance(evaluation, Sampled):
+    if isinstance(evaluation, SampledEvaluation):
         ranges = {name: {"low": low, "high": high} for name, (low, high) in evaluation.mean_ranges().items()}
         sampled = {"sampled": evaluation.mini_episodes, "ranges": ranges}
     return {
@@ -31,10 +31,10 @@ def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> d
     }
 
 
-def table_rows(summary: dict[str, Any]) -> list[Row]:
+def split_scores(summary: dict[str, Any]) -> list[SplitScores]:
     """Return the rows of the printed table, one for each split of a summary."""
     return [
-        Row(
+        SplitScores(
             split,
             numbers["levels"],
             agent=Score(numbers["usefulness"], numbers["neutrality"]),
@@ -47,8 +47,14 @@ def table_rows(summary: dict[str, Any]) -> list[Row]:
     ]
 
 
-def draw_policies(
-    level_set: Prepared, policy: Policy, evaluation: Evaluation, folder: Path, *, most: int, greedy: bool = False
+def plot_policies(
+    level_set: LevelSetEvaluator,
+    policy: Policy,
+    evaluation: Evaluation,
+    folder: Path,
+    *,
+    most: int,
+    greedy: bool = False,
 ) -> list[Path]:
     """Plot the policy on the first levels of a set, with its metrics there; return the files."""
     indices = level_set.room_for(most)
@@ -60,9 +66,9 @@ def draw_policies(
             evaluation.usefulness[i].item(),
             evaluation.neutrality[i].item(),
             evaluation.length_probabilities(i),
-            sampled=isinstance(evaluation, Sampled),
+            sampled=isinstance(evaluation, SampledEvaluation),
         )
         for i in indices
     ]
-    policies = level_set.to_show(policy, reachable, greedy=greedy)
+    policies = level_set.policies_by_private_bits(policy, reachable, greedy=greedy)
     return figures.policy_pictures(reachable, policies, indices, folder, numbers=numbers)

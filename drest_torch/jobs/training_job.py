@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config
-from drest_torch.evaluation.exact import Prepared
+from drest_torch.evaluation.exact import LevelSetEvaluator
 from drest_torch.files import write_whole
 from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
@@ -21,7 +21,7 @@ from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import Run, resume
 
 IN_A_STUDY: dict[str, Any] = {
-    "heldout": {"paper": False},
+    "test": {"paper": False},
     "device": "cpu",
     "threads": 1,
     "keep_last": 1,
@@ -92,7 +92,7 @@ def _curves(metrics: Path) -> dict[str, np.ndarray]:
     return {"steps": steps} | {name: np.array([row[name] for row in rows]) for name in names}
 
 
-def _one_level(run: Run, ready: Prepared) -> dict[str, np.ndarray]:
+def _one_level(run: Run, ready: LevelSetEvaluator) -> dict[str, np.ndarray]:
     """What becomes of a single level, length by length, and the policy that does it."""
     evaluation = ready.evaluate(run.learner.policy)
     found, count = evaluation.found, int(evaluation.num_lengths[0])

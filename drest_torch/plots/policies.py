@@ -19,7 +19,7 @@ from drest_torch.plots.style import TEXT, write_figure
 from envs.dynamics.mdp import NUM_ACTIONS
 from envs.exact.propagator import Reachable
 from envs.levels import Level
-from envs.view.rendering import Panel, draw
+from envs.view.rendering import Panel, render
 
 RARELY = 0.01
 """Cells in which the agent takes fewer actions per mini-episode than this, on average, are left empty."""
@@ -163,7 +163,7 @@ def _policy_figure(level: Level, rows: Sequence[PolicyRow], caption: str) -> Fig
             left = index * (panel_width + gap)
             box = (left / width, bottom / height, panel_width / width, panel_height / height)
             ax = figure.add_axes(box)
-            draw(level, ax, taken=panel.taken, arrows=panel.arrows)
+            render(level, ax, taken=panel.taken, arrows=panel.arrows)
             ax.set_title(panel.title, fontsize=10, color=TEXT)
         if row.title:
             figure.text(0, (bottom + panel_height + 0.34) / height, row.title, fontsize=10, ha="left", **style)

@@ -16,7 +16,7 @@ from drest_torch.report.blocks import Plot
 from drest_torch.report.style import Style
 from drest_torch.statistics.times import moving_average
 from envs.exact.propagator import Reachable
-from envs.view.rendering import draw
+from envs.view.rendering import render
 
 DRAWN = 10
 """Of more agents than this no faint lines are drawn."""
@@ -97,7 +97,7 @@ def arrows_plot(reachable: Reachable, policies: Mapping[str, Tensor], *, title: 
         for down, row in enumerate(rows):
             for index, panel in enumerate(row.panels):
                 ax = figure.add_subplot(len(rows), columns, 1 + down * columns + index)
-                draw(level, ax, taken=panel.taken, arrows=panel.arrows)
+                render(level, ax, taken=panel.taken, arrows=panel.arrows)
                 ax.grid(False)
                 words = f"{title}: {panel.title}" if index == down == 0 else panel.title
                 if row.title and index == 0:

@@ -4,9 +4,9 @@ A batch consists of whole mini-episodes: no trajectory is cut off, so long traje
 With ``sequential`` counting every slot plays one meta-episode, E mini-episodes one after the other on one level.
 With ``averaged`` counting a group of slots plays one mini-episode each, side by side on one level.
 
-Movement and observations are those of the environment (`envs.dynamics.episodes.play`). A `Collector` skips slots whose
-mini-episode has ended and runs the network once for each distinct input, which is fast on a CPU. A `LockstepCollector`
-(drest_torch/rollout/lockstep.py) plays all slots in every tick, which is fast on a GPU.
+Movement and observations are those of the environment (`envs.dynamics.episodes.step_episodes`). A `Collector` skips
+slots whose mini-episode has ended and runs the network once for each distinct input, which is fast on a CPU. A
+`LockstepCollector` (drest_torch/rollout/lockstep.py) plays all slots in every tick, which is fast on a GPU.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from algos.batch import Batch
-from algos.generators import Draws
+from algos.generators import Generators
 from drest_torch.reward import MetaEpisodes, Reward
-from drest_torch.rollout.play import draw_noise, ticks
+from drest_torch.rollout.play import sample_private_bits, ticks
 from envs.dynamics.mdp import Mdp
 from envs.dynamics.observations import Observation
 from envs.exact.solver import Optima
@@ -32,7 +32,7 @@ class _Round:
     """The record of one round, a mini-episode of every slot: one tensor per tick."""
 
     observation: list[Tensor]
-    noise: list[Tensor]
+    private_bits: list[Tensor]
     seen: list[Tensor]
     action: list[Tensor]
     log_prob: list[Tensor]
@@ -55,14 +55,14 @@ class Collector:
         *,
         slots: int,
         group: int,
-        draws: Draws | torch.Generator,
-        noise_bits: bool = True,
+        draws: Generators | torch.Generator,
+        are_bits: bool = True,
         most_lengths: int | None = None,
     ) -> None:
-        self.slots, self.group, self.draws = slots, group, Draws.of(draws)
-        self.noise_bits = noise_bits
+        self.slots, self.group, self.draws = slots, group, Generators.of(draws)
+        self.are_bits = are_bits
         self.most_lengths = most_lengths or optima.lengths.shape[1]
-        self.play_on(mdp, optima, observe)
+        self.set_levels(mdp, optima, observe)
         self.meta = self._meta_episodes(reward)
         self.context_size = self.most_lengths if self.meta.in_order else 0
 
@@ -71,7 +71,7 @@ class Collector:
         """The reward that mini-episodes are paid by."""
         return self.meta.reward
 
-    def pay_by(self, reward: Reward) -> None:
+    def set_reward(self, reward: Reward) -> None:
         """Pay by this reward from now on; its counting must be that of the old reward."""
         if reward != self.reward:
             self.meta = self._meta_episodes(reward)
@@ -79,7 +79,7 @@ class Collector:
     def _meta_episodes(self, reward: Reward) -> MetaEpisodes:
         return MetaEpisodes(reward, self.slots, self.most_lengths, group=self.group, device=self.mdp.device)
 
-    def play_on(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
+    def set_levels(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         """Collect on this level set from now on."""
         self.mdp = mdp.to(dtype=torch.float32)
         self.optima, self.observe = optima, observe
@@ -115,15 +115,15 @@ class Collector:
     def _play_round(self, policy: Any, level: Tensor) -> tuple[_Round, Tensor, Tensor]:
         """Play one mini-episode of every slot; return its steps, the column of its length and its discounted coins."""
         record = _Round([], [], [], [], [], [], [])
-        noise = self._sample_private(policy.noise)
+        private_bits = self._sample_private(policy.private_bits)
         coins = torch.zeros(self.slots, device=self.mdp.device)
         length = torch.zeros_like(level)
-        for tick in ticks(self.mdp, self.observe, policy, level, noise, self.draws, noise_bits=self.noise_bits):
+        for tick in ticks(self.mdp, self.observe, policy, level, private_bits, self.draws, are_bits=self.are_bits):
             coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
             length[tick.slot] = tick.step.length
             record.observation.append(tick.observation)
-            if tick.noise is not None:
-                record.noise.append(tick.noise)
+            if tick.private_bits is not None:
+                record.private_bits.append(tick.private_bits)
             record.seen.append(tick.seen)
             record.action.append(tick.action)
             record.log_prob.append(tick.log_probs.gather(-1, tick.action.unsqueeze(-1)).squeeze(-1))
@@ -136,7 +136,7 @@ class Collector:
         return (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
 
     def _sample_private(self, count: int) -> Tensor | None:
-        return draw_noise(self.draws, self.slots, count, self.noise_bits)
+        return sample_private_bits(self.draws, self.slots, count, self.are_bits)
 
     def _batch(self, rounds: list[_Round], reward: Tensor, context: Tensor) -> Batch:
         ticks = [(record, t) for record in rounds for t in range(len(record.action))]
@@ -144,7 +144,7 @@ class Collector:
         before = accumulate(sizes[:-1], initial=0)
         return Batch(
             observation=torch.cat([record.observation[t] for record, t in ticks]),
-            noise=torch.cat([record.noise[t] for record, t in ticks]) if rounds[0].noise else None,
+            private_bits=torch.cat([record.private_bits[t] for record, t in ticks]) if rounds[0].private_bits else None,
             seen=torch.cat([record.seen[t] + offset for (record, t), offset in zip(ticks, before, strict=True)]),
             action=torch.cat([record.action[t] for record, t in ticks]),
             log_prob=torch.cat([record.log_prob[t] for record, t in ticks]),

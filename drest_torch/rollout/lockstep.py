@@ -15,7 +15,7 @@ from torch import Tensor
 
 from algos.batch import LockstepBatch, sample
 from drest_torch.rollout.collector import Collector
-from envs.dynamics.episodes import Played, Slots, begin, play
+from envs.dynamics.episodes import EpisodeState, StepResult, start_episodes, step_episodes
 from envs.dynamics.mdp import Mdp
 from envs.dynamics.observations import Observation
 from envs.exact.solver import Optima
@@ -27,15 +27,15 @@ class _Tick(NamedTuple):
     observation: Tensor
     action: Tensor
     log_prob: Tensor
-    after: Slots
-    step: Played
+    after: EpisodeState
+    step: StepResult
 
 
 class _Round(NamedTuple):
     """The record of one round, a mini-episode of every slot: [ticks · slots, …]; the private bits are per slot."""
 
     observation: Tensor
-    noise: Tensor | None
+    private_bits: Tensor | None
     action: Tensor
     log_prob: Tensor
     ended: Tensor
@@ -49,16 +49,16 @@ class LockstepCollector(Collector):
         super().__init__(*args, **kwargs)
         self._act = _act if compiled is None else compiled(_act)
 
-    def play_on(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
-        super().play_on(mdp, optima, observe)
+    def set_levels(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
+        super().set_levels(mdp, optima, observe)
         if mdp.any_free_bumps:
             raise ValueError("lockstep on the clock of moves, where a mini-episode has no last tick; use clock=steps")
         self.ticks = int(optima.lengths.max())
 
     @torch.no_grad()
     def _play_round(self, policy: Any, level: Tensor) -> tuple[Any, Tensor, Tensor]:
-        slots = begin(self.mdp, level)
-        noise = self._sample_private(policy.noise)
+        slots = start_episodes(self.mdp, level)
+        private_bits = self._sample_private(policy.private_bits)
         live = torch.ones_like(level, dtype=torch.bool)
         coins = torch.zeros(self.slots, device=self.mdp.device)
         length = torch.zeros_like(level)
@@ -66,7 +66,7 @@ class LockstepCollector(Collector):
         for _ in range(self.ticks):
             uniform = self.draws.uniform(self.slots, 4)
             luck = self.draws.uniform(self.slots) if self.mdp.any_chance else None
-            tick = self._act(self.mdp, self.observe, policy, slots, noise, uniform, luck)
+            tick = self._act(self.mdp, self.observe, policy, slots, private_bits, uniform, luck)
             coins += tick.step.coin * self.reward.gamma**slots.ticks * live
             length = torch.where(live, tick.step.length, length)
             ticks.append(tick)
@@ -76,7 +76,7 @@ class LockstepCollector(Collector):
         played = torch.cat(live_in)
         record = _Round(
             torch.cat([tick.observation for tick in ticks]),
-            noise,
+            private_bits,
             torch.cat([tick.action for tick in ticks]),
             torch.cat([tick.log_prob for tick in ticks]),
             torch.cat([tick.step.mini_done for tick in ticks]) & played,
@@ -89,8 +89,8 @@ class LockstepCollector(Collector):
         episode = torch.arange(len(rounds) * self.slots, device=action.device).reshape(len(rounds), 1, self.slots)
         return LockstepBatch(
             observation=torch.cat([record.observation for record in rounds]),
-            noise=torch.cat([record.noise.repeat(self.ticks, 1) for record in rounds])
-            if rounds[0].noise is not None
+            private_bits=torch.cat([record.private_bits.repeat(self.ticks, 1) for record in rounds])
+            if rounds[0].private_bits is not None
             else None,
             seen=torch.arange(len(action), device=action.device),
             action=action,
@@ -111,14 +111,14 @@ def _act(
     mdp: Mdp,
     observe: Observation,
     policy: Any,
-    slots: Slots,
-    noise: Tensor | None,
+    slots: EpisodeState,
+    private_bits: Tensor | None,
     uniform: Tensor,
     luck: Tensor | None,
 ) -> _Tick:
     """Let every slot act once."""
     observation = observe(slots.spot, slots.taken, slots.time_left)
-    log_probs = policy(observation, noise).log_softmax(-1)
+    log_probs = policy(observation, private_bits).log_softmax(-1)
     action = sample(log_probs, uniform)
-    after, step = play(mdp, slots, action, luck)
+    after, step = step_episodes(mdp, slots, action, luck)
     return _Tick(observation, action, log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1), after, step)

@@ -174,7 +174,8 @@ def samples(jobs: Iterable[Job]) -> bool:
     """Return whether any of these runs measures its agents by sampling, instead of exactly."""
     configs = [job.spec["config"] for job in jobs if "config" in job.spec]
     return any(
-        config["sampled"] is not None or (config["policy"]["noise"] and config["policy"]["noise_kind"] != "bits")
+        config["sampled"] is not None
+        or (config["policy"]["private_bits"] and config["policy"]["private_kind"] != "bits")
         for config in configs
     )
 

@@ -114,7 +114,7 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
 
     arrays: see `outcome`, as ``<set>/<name>`` for the sets that are seen; and the action probabilities
     ``worst/<rank>`` [Z, N, 4] in the reachable states of the worst levels, under the settings of private bits that
-    ``noise`` names in the numbers (see `Prepared.to_show`).
+    ``private_bits`` names in the numbers (see `Prepared.to_show`).
     """
     known = frozenset(canonical_key(level) for level in (*run.levels.train, *run.levels.selection))
     numbers: dict[str, Any] = {"map_size": list(run.map_size), "sets": {}}
@@ -136,8 +136,8 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
     numbers["worst"] = [{"index": int(i), "level": level_to_record(kept[TEST][i])} for i in worst]
     for rank, index in enumerate(worst):
         ready = run.judge.evaluator([kept[TEST][index]])
-        policies = ready.to_show(run.learner.policy)
-        numbers["noise"] = list(policies)
+        policies = ready.policies_by_private_bits(run.learner.policy)
+        numbers["private_bits"] = list(policies)
         arrays[f"worst/{rank}"] = torch.stack([*policies.values()]).cpu().numpy().astype(np.float32)
     return numbers, arrays
 

@@ -28,7 +28,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Row:
+class SplitScores:
     """One split: the scores of the agent, of a uniform policy and of an optimal one."""
 
     split: str
@@ -52,7 +52,7 @@ def optimum(num_lengths: Sequence[int]) -> Score:
     return Score(1.0, sum(math.log2(k) for k in num_lengths) / len(num_lengths))
 
 
-def final_table(rows: Sequence[Row]) -> Table:
+def final_table(rows: Sequence[SplitScores]) -> Table:
     """Return the table of usefulness and neutrality, one line per split."""
     sampled = [row.sampled for row in rows if row.sampled is not None]
     note = f"; sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals" if sampled else ""
@@ -78,7 +78,7 @@ def final_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def print_table(rows: Sequence[Row], stream: TextIO | None = None) -> None:
+def print_table(rows: Sequence[SplitScores], stream: TextIO | None = None) -> None:
     """Print the final table: in colour to a terminal, as plain text of at most 100 columns elsewhere."""
     stream = stream or sys.stdout
     is_terminal = stream.isatty()

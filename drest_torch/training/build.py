@@ -11,12 +11,12 @@ from omegaconf import OmegaConf
 
 from algos import ALGORITHMS
 from algos.networks import requirements
-from algos.networks.base import Size, Symmetries
+from algos.networks.base import NetworkSize, Symmetries
 from algos.networks.layout import MapLayout
 from algos.networks.policy import Critic, Policy
 from drest_torch.config.schema import Config
-from drest_torch.evaluation.exact import Evaluator, Prepared
-from drest_torch.evaluation.sampled import Sampler
+from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
+from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from envs.dynamics.mdp import NUM_ACTIONS
@@ -38,15 +38,19 @@ def networks(
 
     With ``fixed_shapes`` they do nothing that takes more or less memory as their inputs are one way or another.
     """
-    size = Size(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network, once=not fixed_shapes)
-    noise = cfg.policy.noise
+    size = NetworkSize(
+        cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network, once=not fixed_shapes
+    )
+    private_bits = cfg.policy.private_bits
     symmetries, critic = _symmetries(cfg, observe), None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        policy = ALGORITHMS[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, noise, symmetries)
+        policy = ALGORITHMS[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, private_bits, symmetries)
         if with_critic:
             scale = observe.scale.cpu()
-            critic = Critic(observe.shape, size, scale=scale, noise=noise, context=context, symmetries=symmetries)
+            critic = Critic(
+                observe.shape, size, scale=scale, private_bits=private_bits, context=context, symmetries=symmetries
+            )
     return policy, critic
 
 
@@ -72,16 +76,16 @@ def evaluator(
     *,
     sampled: int | None,
     memory_gib: float,
-) -> Prepared:
+) -> LevelSetEvaluator:
     """A level set to evaluate on exactly or, with so many mini-episodes on each level, by sampling."""
-    kind = Evaluator if sampled is None else partial(Sampler, mini_episodes=sampled, seed=cfg.seed)
+    kind = ExactEvaluator if sampled is None else partial(SamplingEvaluator, mini_episodes=sampled, seed=cfg.seed)
     return kind(
         levels,
         cfg.policy.observation,
         reward=reward,
         at_least=size,
-        noise_kind=cfg.policy.noise_kind,
-        noise_draws=cfg.policy.noise_draws,
+        private_kind=cfg.policy.private_kind,
+        private_draws=cfg.policy.private_draws,
         memory_gib=memory_gib,
         device=device,
     )

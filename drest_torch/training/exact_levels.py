@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from algos.batch import ExactBatch
-from drest_torch.evaluation.exact import STATES_AT_ONCE, ask, observe
+from drest_torch.evaluation.exact import STATES_AT_ONCE, observe_states, query_policy
 from drest_torch.reward import Reward
-from drest_torch.training.level_sampler import Source
+from drest_torch.training.level_sampler import LevelSampler
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
 from envs.exact.propagator import Reachable, mixture
@@ -24,7 +24,7 @@ class ExactLevels:
 
     def __init__(
         self,
-        source: Source,
+        source: LevelSampler,
         observation: str,
         *,
         reward: Reward,
@@ -39,7 +39,7 @@ class ExactLevels:
         is_whole = not source.changes and at_once >= len(source.levels)
         self._whole = self._batch(source.levels) if is_whole else None
 
-    def pay_by(self, reward: Reward) -> None:
+    def set_reward(self, reward: Reward) -> None:
         """Pay by this reward from now on; its γ must be that of the old reward."""
         self.reward = reward
 
@@ -55,8 +55,8 @@ class ExactLevels:
         reachable, optima = Reachable(mdp), solve(mdp, gamma)
         see = make_observation(self.observation, mdp)
 
-        def explore(policy: Callable[[Tensor], Tensor], rarely: float) -> tuple[Tensor, Tensor]:
-            return reachable.explore(lambda states: policy(observe(see, states)), rarely)
+        def explore(policy: Callable[[Tensor], Tensor], min_visit_probability: float) -> tuple[Tensor, Tensor]:
+            return reachable.explore(lambda states: policy(observe_states(see, states)), min_visit_probability)
 
         def outcome(probabilities: Tensor) -> tuple[Tensor, Tensor]:
             lengths = mixture([reachable.arrivals(table, gamma) for table in probabilities])
@@ -65,8 +65,8 @@ class ExactLevels:
         return ExactBatch(
             states=len(reachable),
             explore=explore,
-            everywhere=lambda policy: ask(policy, see, reachable.states, STATES_AT_ONCE),
-            observe=lambda index: observe(see, reachable.states[index]),
+            everywhere=lambda policy: query_policy(policy, see, reachable.states, STATES_AT_ONCE),
+            observe=lambda index: observe_states(see, reachable.states[index]),
             outcome=outcome,
             visits=reachable.visits,
             best_return=optima.best_return,

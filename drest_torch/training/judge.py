@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from drest_torch.config.schema import Config
-from drest_torch.evaluation.exact import Prepared, check_size
-from drest_torch.evaluation.summary import draw_policies, split_summary
+from drest_torch.evaluation.exact import LevelSetEvaluator, check_size
+from drest_torch.evaluation.summary import plot_policies, split_summary
 from drest_torch.files import write_json
 from drest_torch.reward import Reward
 from drest_torch.training import levels as data
@@ -50,7 +50,7 @@ class Judge:
         }
         self.selection = self.evaluator(levels.selection) if levels.selection else None
 
-    def evaluator(self, levels: list[Any]) -> Prepared:
+    def evaluator(self, levels: list[Any]) -> LevelSetEvaluator:
         """Return an evaluator of these levels, exact or by sampling as the configuration says."""
         cfg = self.cfg
         return evaluator(
@@ -83,7 +83,7 @@ class Judge:
                 write_json(folder / file, evaluation.records())
                 verdict.splits[split] = split_summary(evaluation, uniform, len(levels)) | {"file": file}
                 pictures = folder / "pictures" / split
-                for path in draw_policies(evaluator, policy, evaluation, pictures, most=self.cfg.pictures):
+                for path in plot_policies(evaluator, policy, evaluation, pictures, most=self.cfg.pictures):
                     verdict.pictures[f"{split}/{path.stem}"] = path
         return verdicts
 

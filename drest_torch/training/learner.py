@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from algos.base import Learner
-from algos.generators import Draws
+from algos.generators import Generators
 from drest_torch.config.schema import Config, algorithm, in_lockstep, learns_from
 from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from drest_torch.training.build import networks
-from drest_torch.training.multi_seed import joined
-from drest_torch.training.updates import Turn, compiled, turn_of
+from drest_torch.training.multi_seed import stack_networks
+from drest_torch.training.updates import Updater, compiled, updater_of
 from envs.dynamics.mdp import compile_levels
 from envs.dynamics.observations import make_observation
 from envs.levels import features_of
 
 
 def learner_of(
-    cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], draws: Draws
-) -> tuple[Learner, Turn]:
+    cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], draws: Generators
+) -> tuple[Learner, Updater]:
     """Return the algorithm of a run, with its networks, and its source of updates."""
     device, train = draws.device, levels.train
     # If levels are compiled on demand, one level is enough to infer the observation shape.
@@ -25,7 +25,7 @@ def learner_of(
     mdp = compile_levels(train[:1] if on_demand else train, device, at_least=map_size, features=features_of(train))
     observe = make_observation(cfg.policy.observation, mdp)
     kind = algorithm(cfg.algo.name).Algorithm
-    turn = turn_of(cfg, reward, levels, mdp, observe, draws)
+    turn = updater_of(cfg, reward, levels, mdp, observe, draws)
     networks_by_seed = [
         networks(
             cfg,
@@ -37,7 +37,7 @@ def learner_of(
         )
         for seed in range(cfg.seed, cfg.seed + cfg.agents)
     ]
-    policy, critic = (joined(members, device) for members in zip(*networks_by_seed, strict=True))
+    policy, critic = (stack_networks(members, device) for members in zip(*networks_by_seed, strict=True))
     learner: Learner = kind(policy, critic, cfg.algo, draws)
     if cfg.compile:
         learner.loss = compiled(cfg, learner.loss)  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from envs.levels import Level
 from envs.levels.symmetry import NUM_SYMMETRIES, transform
 
 
-class Source:
+class LevelSampler:
     """A set of levels to train on; with ``symmetries`` each sampled level is rotated and reflected at random."""
 
     def __init__(self, levels: Sequence[Level], draws: torch.Generator, *, symmetries: bool = False) -> None:
@@ -48,7 +48,7 @@ class Source:
         """Adopt the state that was written to the tensors."""
 
 
-class Stream(Source):
+class FreshLevels(LevelSampler):
     """A stream of new levels: the training levels of a split, then the levels that the generator yields after them.
 
     None of them is a selection or test level, or the rotation or reflection of one.

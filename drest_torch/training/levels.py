@@ -43,22 +43,22 @@ def load(cfg: Config) -> Levels:
     split = _split(cfg.levels, device_of(cfg.device))
     if cfg.levels.fresh and split is None:
         raise ConfigError("levels.fresh=true, but there is no generator for these levels; use levels=generated, say")
-    train, selection, heldout = (
+    train, selection, test = (
         (named(cfg.levels), [], []) if split is None else (split.train, split.selection, split.test)
     )
-    if cfg.heldout.path is not None:
-        heldout = _on_clock(read_levels(cfg.heldout.path), cfg.levels.clock)
-    if cfg.heldout.selection_path is not None:
-        selection = _on_clock(read_levels(cfg.heldout.selection_path), cfg.levels.clock)
-    if cfg.heldout.path is not None or cfg.heldout.selection_path is not None:
-        for other in (heldout, selection):
+    if cfg.test.path is not None:
+        test = _on_clock(read_levels(cfg.test.path), cfg.levels.clock)
+    if cfg.test.selection_path is not None:
+        selection = _on_clock(read_levels(cfg.test.selection_path), cfg.levels.clock)
+    if cfg.test.path is not None or cfg.test.selection_path is not None:
+        for other in (test, selection):
             splits.assert_disjoint(train, other)
-        splits.assert_disjoint(selection, heldout)
+        splits.assert_disjoint(selection, test)
     reported = {"train": train}
-    if heldout:
-        reported["heldout"] = heldout
+    if test:
+        reported["test"] = test
     trains_on_paper = cfg.levels.path is None and cfg.levels.name in (*WORLDS, "paper")
-    if cfg.heldout.paper and not trains_on_paper and cfg.policy.observation != "vector":
+    if cfg.test.paper and not trains_on_paper and cfg.policy.observation != "vector":
         reported["paper"] = [world(name) for name in PAPER_WORLDS]
     return Levels(train, selection, reported, split)
 
@@ -73,7 +73,7 @@ def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
         generator_config(levels.generator, levels.clock),
         train=levels.train,
         selection=levels.selection,
-        test=levels.heldout,
+        test=levels.test,
         seed=levels.split_seed,
         device=device,
     )
@@ -98,10 +98,10 @@ def named(chosen: LevelsConfig) -> list[Level]:
         return _on_clock(read_levels(chosen.path, x=chosen.x), chosen.clock)
     if chosen.generator is None:
         return _on_clock(find_levels(chosen.name, x=chosen.x), chosen.clock)
-    if chosen.heldout == 0:
-        raise ConfigError("levels.heldout=0 generated levels to evaluate on; expected at least 1")
+    if chosen.test == 0:
+        raise ConfigError("levels.test=0 generated levels to evaluate on; expected at least 1")
     config = generator_config(chosen.generator, chosen.clock)
-    return splits.make_split(config, train=0, selection=0, test=chosen.heldout, seed=chosen.split_seed).test
+    return splits.make_split(config, train=0, selection=0, test=chosen.test, seed=chosen.split_seed).test
 
 
 def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.GeneratorConfig:

@@ -25,7 +25,7 @@ FOLDER = "agents"
 """The name of the folder of agents, inside the folder of a run."""
 
 
-class Together:
+class SeedRun:
     """One of several agents of a run."""
 
     def __init__(self, run: Path, cfg: Config, index: int) -> None:
@@ -57,7 +57,7 @@ class Together:
         return tensors | {"generator": learner.draws.generators[self.index].get_state()}
 
 
-def joined(networks: Sequence[Any], device: torch.device) -> Any:
+def stack_networks(networks: Sequence[Any], device: torch.device) -> Any:
     """Return the networks of all agents as one network, or None if the agents have none."""
     if networks[0] is None:
         return None

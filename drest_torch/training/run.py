@@ -13,7 +13,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from algos.generators import Draws
+from algos.generators import Generators
 from drest_torch.config.checks import check_levels, check_run, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, write_config
@@ -38,7 +38,7 @@ from drest_torch.training.folder import CHECKPOINTS, resume_command
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.judge import Judge, run_summary
 from drest_torch.training.learner import learner_of
-from drest_torch.training.multi_seed import Together, mean
+from drest_torch.training.multi_seed import SeedRun, mean
 
 
 class Run:
@@ -54,10 +54,10 @@ class Run:
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
         self.seeds = range(cfg.seed, cfg.seed + cfg.agents)
-        self.draws = Draws([torch.Generator(self.device).manual_seed(seed) for seed in self.seeds])
+        self.draws = Generators([torch.Generator(self.device).manual_seed(seed) for seed in self.seeds])
         self.map_size = map_size(cfg, self.levels)
         self.reward = reward_of(cfg)
-        self.agents = [Together(folder, cfg, index) for index in range(cfg.agents)] if cfg.agents > 1 else []
+        self.agents = [SeedRun(folder, cfg, index) for index in range(cfg.agents)] if cfg.agents > 1 else []
         """The agents of a run with several, each with its own folder; a single agent uses the folder of the run."""
         self.judge = Judge(cfg, self.reward, self.levels, self.map_size, self.device)
         self.learner, self.turn = learner_of(cfg, self.reward, self.levels, self.map_size, self.draws)
@@ -215,7 +215,7 @@ def start(cfg: Config) -> Run:
             f"{folder} holds a run already; choose another run_dir, or resume it: {resume_command(folder)}"
         )
     # Absolute paths: the run may be resumed or evaluated from another working directory.
-    for group, key in ((cfg.levels, "path"), (cfg.heldout, "path"), (cfg.heldout, "selection_path")):
+    for group, key in ((cfg.levels, "path"), (cfg.test, "path"), (cfg.test, "selection_path")):
         if getattr(group, key) is not None:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
     run = Run(cfg, folder)

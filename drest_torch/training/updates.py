@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from algos import tabular
-from algos.generators import Draws
+from algos.generators import Generators
 from algos.tabular import rules_for
 from drest_torch.config.checks import slots_and_group
 from drest_torch.config.schema import Config, in_lockstep, learns_from
@@ -24,7 +24,7 @@ from drest_torch.rollout.collector import Collector
 from drest_torch.rollout.lockstep import LockstepCollector
 from drest_torch.training import levels as data
 from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import Source, Stream
+from drest_torch.training.level_sampler import FreshLevels, LevelSampler
 from envs.dynamics.mdp import Mdp, compile_levels
 from envs.dynamics.observations import Observation, make_observation
 from envs.exact.solver import Optima, solve
@@ -35,7 +35,7 @@ Ready = tuple[Mdp, Optima, Observation]
 
 
 @dataclass(frozen=True)
-class Taken:
+class UpdateResult:
     """The result of one update: environment steps, mini-episodes and metrics."""
 
     steps: int
@@ -45,7 +45,7 @@ class Taken:
     metrics: dict[str, float | Tensor]
 
 
-class Turn(ABC):
+class Updater(ABC):
     """A source of updates, with a subclass for each value of `Learner.learns_from`."""
 
     context_size = 0
@@ -55,7 +55,7 @@ class Turn(ABC):
         """Prepare the learner for the first update."""
 
     @abstractmethod
-    def take(self, learner: Any, reward: Reward) -> Taken:
+    def take(self, learner: Any, reward: Reward) -> UpdateResult:
         """Take one update, in which mini-episodes are paid by this reward."""
 
     def tensors(self) -> dict[str, Tensor]:
@@ -66,10 +66,10 @@ class Turn(ABC):
         """Adopt the state that was written to the tensors."""
 
 
-class SourceTurn(Turn):
+class LevelSetUpdater(Updater):
     """Updates on levels from a source."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: LevelSampler) -> None:
         self.source = source
 
     def tensors(self) -> dict[str, Tensor]:
@@ -79,38 +79,38 @@ class SourceTurn(Turn):
         self.source.restored()
 
 
-class PlayedTurn(SourceTurn):
+class BatchUpdater(LevelSetUpdater):
     """Updates on batches of mini-episodes that are played with the current policy."""
 
-    def __init__(self, source: Source, collector: Collector, ready: Callable[[list[Level]], Ready]) -> None:
+    def __init__(self, source: LevelSampler, collector: Collector, ready: Callable[[list[Level]], Ready]) -> None:
         super().__init__(source)
         self.collector, self.ready = collector, ready
         self.context_size = collector.context_size
 
-    def take(self, learner: Any, reward: Reward) -> Taken:
-        self.collector.pay_by(reward)
+    def take(self, learner: Any, reward: Reward) -> UpdateResult:
+        self.collector.set_reward(reward)
         if self.source.changes:
-            self.collector.play_on(*self.ready(self.source.draw(self.collector.slots // self.collector.group)))
+            self.collector.set_levels(*self.ready(self.source.draw(self.collector.slots // self.collector.group)))
         batch = self.collector.collect(learner.policy)
         metrics = learner.update(batch)
         steps = batch.steps
         averages = {"train/return": batch.reward.mean(), "train/mini_episode_steps": steps / batch.episodes}
-        return Taken(steps // batch.agents, batch.episodes // batch.agents, metrics | averages)
+        return UpdateResult(steps // batch.agents, batch.episodes // batch.agents, metrics | averages)
 
 
-class ExactTurn(SourceTurn):
+class ExactUpdater(LevelSetUpdater):
     """Updates on levels whose outcomes are computed in closed form."""
 
-    def __init__(self, levels: ExactLevels, counted_as: int) -> None:
+    def __init__(self, levels: ExactLevels, counted_steps: int) -> None:
         super().__init__(levels.source)
-        self.levels, self.counted_as = levels, counted_as
+        self.levels, self.counted_steps = levels, counted_steps
 
-    def take(self, learner: Any, reward: Reward) -> Taken:
-        self.levels.pay_by(reward)
-        return Taken(self.counted_as, 0, learner.update(self.levels.draw()))
+    def take(self, learner: Any, reward: Reward) -> UpdateResult:
+        self.levels.set_reward(reward)
+        return UpdateResult(self.counted_steps, 0, learner.update(self.levels.draw()))
 
 
-class WorldTurn(Turn):
+class TabularUpdater(Updater):
     """Updates of an algorithm that plays the mini-episodes itself, in one world, and learns from each of them."""
 
     def __init__(self, mdp: Mdp, reward: Reward, config: tabular.Config) -> None:
@@ -123,21 +123,23 @@ class WorldTurn(Turn):
     def begin(self, learner: Any) -> None:
         learner.begin(self.worlds, self.rules)
 
-    def take(self, learner: Any, reward: Reward) -> Taken:
+    def take(self, learner: Any, reward: Reward) -> UpdateResult:
         before = int(learner.state.steps[0])
         metrics = learner.update(self.episodes)
         check_finite(learner.state.logits)
         steps = int(learner.state.steps[0]) - before
-        return Taken(steps, self.episodes, metrics | {"train/mini_episode_steps": steps / self.episodes})
+        return UpdateResult(steps, self.episodes, metrics | {"train/mini_episode_steps": steps / self.episodes})
 
 
-def turn_of(cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe: Observation, draws: Draws) -> Turn:
+def updater_of(
+    cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe: Observation, draws: Generators
+) -> Updater:
     """Return the source of updates for a run's algorithm."""
     if learns_from(cfg) == "world":
-        return WorldTurn(mdp, reward, cfg.algo)
+        return TabularUpdater(mdp, reward, cfg.algo)
     source = _source(cfg, levels, draws.generators[0])
     if learns_from(cfg) == "levels":
-        check_at_once(mdp, cfg.algo.levels_at_once, cfg.memory_gib, 1 << cfg.policy.noise)
+        check_at_once(mdp, cfg.algo.levels_at_once, cfg.memory_gib, 1 << cfg.policy.private_bits)
         exact = ExactLevels(
             source,
             cfg.policy.observation,
@@ -147,7 +149,7 @@ def turn_of(cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe:
             features=mdp.features,
             device=mdp.device,
         )
-        return ExactTurn(exact, cfg.algo.counted_as)
+        return ExactUpdater(exact, cfg.algo.counted_steps)
 
     def ready(sample: list[Level]) -> Ready:
         size = mdp.height, mdp.width
@@ -165,15 +167,15 @@ def turn_of(cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe:
         group=group,
         draws=draws,
         **options,
-        noise_bits=cfg.policy.noise_kind == "bits",
+        are_bits=cfg.policy.private_kind == "bits",
         most_lengths=levels.split.config.lengths[1] if levels.split is not None else None,
     )
-    return PlayedTurn(source, collector, ready)
+    return BatchUpdater(source, collector, ready)
 
 
 def compiled(cfg: Config, function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function for shapes that never change."""
-    if not cfg.graphs:
+    if not cfg.cuda_graphs:
         result: Callable[..., Any] = torch.compile(function, dynamic=False)
         return result
     graph = torch.compile(function, dynamic=False, mode="reduce-overhead")
@@ -186,8 +188,8 @@ def compiled(cfg: Config, function: Callable[..., Any]) -> Callable[..., Any]:
     return replay
 
 
-def _source(cfg: Config, levels: data.Levels, draws: torch.Generator) -> Source:
+def _source(cfg: Config, levels: data.Levels, draws: torch.Generator) -> LevelSampler:
     if cfg.levels.fresh:
         assert levels.split is not None  # `data.load` guarantees it
-        return Stream(levels.split, draws, symmetries=cfg.levels.symmetries)
-    return Source(levels.train, draws, symmetries=cfg.levels.symmetries)
+        return FreshLevels(levels.split, draws, symmetries=cfg.levels.symmetries)
+    return LevelSampler(levels.train, draws, symmetries=cfg.levels.symmetries)

@@ -10,7 +10,7 @@ from torch import Tensor
 from envs.dynamics.mdp import Mdp
 
 
-class Slots(NamedTuple):
+class EpisodeState(NamedTuple):
     """The state of each slot of a batch in its mini-episode; all [B]."""
 
     level: Tensor
@@ -25,7 +25,7 @@ class Slots(NamedTuple):
     """Ticks taken in this mini-episode."""
 
 
-class Played(NamedTuple):
+class StepResult(NamedTuple):
     """The result of a step; all [B]."""
 
     coin: Tensor
@@ -34,13 +34,15 @@ class Played(NamedTuple):
     """Ticks of the mini-episode up to and including this step: its trajectory-length if it is done."""
 
 
-def begin(mdp: Mdp, level: Tensor) -> Slots:
+def start_episodes(mdp: Mdp, level: Tensor) -> EpisodeState:
     """Return slots at the start of a mini-episode on these levels."""
     start, shutdown = mdp.start[level], mdp.shutdown[level]
-    return Slots(level, start, shutdown, start, torch.zeros_like(start), shutdown, torch.zeros_like(start))
+    return EpisodeState(level, start, shutdown, start, torch.zeros_like(start), shutdown, torch.zeros_like(start))
 
 
-def play(mdp: Mdp, slots: Slots, action: Tensor, luck: Tensor | None = None) -> tuple[Slots, Played]:
+def step_episodes(
+    mdp: Mdp, slots: EpisodeState, action: Tensor, luck: Tensor | None = None
+) -> tuple[EpisodeState, StepResult]:
     """Play one step in every slot, and start the next mini-episode where one ends."""
     arrival = mdp.advance(slots.spot, slots.taken, action, luck)
     time_left = slots.time_left - arrival.ticks + arrival.delay
@@ -48,7 +50,7 @@ def play(mdp: Mdp, slots: Slots, action: Tensor, luck: Tensor | None = None) -> 
     ended = time_left == 0
     # Multiplying is cheaper than torch.where for the numbers that start from 0.
     continues = ~ended
-    after = Slots(
+    after = EpisodeState(
         slots.level,
         slots.start,
         slots.shutdown,
@@ -57,4 +59,4 @@ def play(mdp: Mdp, slots: Slots, action: Tensor, luck: Tensor | None = None) -> 
         torch.where(ended, slots.shutdown, time_left),
         ticks * continues,
     )
-    return after, Played(arrival.coin, ended, ticks)
+    return after, StepResult(arrival.coin, ended, ticks)

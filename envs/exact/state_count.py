@@ -24,7 +24,7 @@ MOST_NUMBERS = 1 << 27
 
 
 @dataclass(frozen=True)
-class Size:
+class StateCounts:
     """The sizes of B levels, as upper bounds.
 
     Every tick is assumed to be possible once a state can be reached, although without a bump on the way only every
@@ -40,7 +40,7 @@ class Size:
     """[B] the most states of one tick."""
 
 
-def estimate_size(mdp: Mdp) -> Size:
+def estimate_size(mdp: Mdp) -> StateCounts:
     """Return the size of each level of a set."""
     at_once = max(1, NUMBERS_AT_ONCE // (mdp.num_cells * (mdp.num_objects + 1)))
     parts = [
@@ -48,7 +48,7 @@ def estimate_size(mdp: Mdp) -> Size:
         for first in range(0, mdp.num_levels, at_once)
     ]
     states, width = (torch.cat(counts).clamp_max(MAX_STATES + 1) for counts in zip(*parts, strict=True))
-    return Size(states, width)
+    return StateCounts(states, width)
 
 
 def parts(mdp: Mdp, numbers: Tensor, at_most: float, levels_at_most: int | None = None) -> list[range]:

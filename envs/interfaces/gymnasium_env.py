@@ -22,7 +22,7 @@ from torch import Tensor
 
 from drest_torch.reward import MetaEpisodes, Reward
 from envs import counter_rng as streams
-from envs.dynamics.episodes import Slots, begin, play
+from envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
 from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from envs.dynamics.observations import make_observation
 from envs.exact.solver import solve
@@ -62,7 +62,7 @@ class _Worlds:
         self._lucks = torch.zeros_like(self._key)  # the counter of the stream of luck
         self._meta = MetaEpisodes(reward, slots, self._best.shape[1])
         self._coins = torch.zeros(slots)
-        self._slots = begin(self.mdp, torch.zeros_like(self._key))
+        self._slots = start_episodes(self.mdp, torch.zeros_like(self._key))
 
     def seed(self, slot: Tensor, key: Tensor) -> None:
         """Restart the random streams of these slots; the next call must begin a meta-episode."""
@@ -85,8 +85,8 @@ class _Worlds:
         self._metas[slot] += new
         self._meta.begin(slot[new])
         self._coins[slot] = 0
-        fresh = begin(self.mdp, level)
-        self._slots = Slots(*(old.index_put((slot,), new) for old, new in zip(self._slots, fresh, strict=True)))
+        fresh = start_episodes(self.mdp, level)
+        self._slots = EpisodeState(*(old.index_put((slot,), new) for old, new in zip(self._slots, fresh, strict=True)))
 
     def step(self, action: Tensor) -> tuple[Tensor, _Ended]:
         """Play one step in every slot; return the rewards [B] and the mini-episodes that ended."""
@@ -95,7 +95,7 @@ class _Worlds:
             luck = streams.uniform(streams.mix(self._key, torch.ones_like(self._key)), self._lucks)
             self._lucks += 1
         before = self._slots
-        self._slots, played = play(self.mdp, before, action, luck)
+        self._slots, played = step_episodes(self.mdp, before, action, luck)
         self._coins += played.coin * self.reward.gamma**before.ticks
         slot = played.mini_done.nonzero().squeeze(-1)
         ended, paid = self._end(before, slot, action[slot], played.length[slot])
@@ -103,7 +103,7 @@ class _Worlds:
             return played.coin, ended
         return torch.zeros_like(played.coin).index_put((slot,), paid), ended
 
-    def _end(self, before: Slots, slot: Tensor, action: Tensor, length: Tensor) -> tuple[_Ended, Tensor]:
+    def _end(self, before: EpisodeState, slot: Tensor, action: Tensor, length: Tensor) -> tuple[_Ended, Tensor]:
         """Close the mini-episodes of these slots; return them and their rewards."""
         level, coins = before.level[slot], self._coins[slot]
         column = (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)

@@ -18,7 +18,7 @@ from torchrl.data import Binary, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
 from envs import counter_rng as streams
-from envs.dynamics.episodes import Slots, begin, play
+from envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
 from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from envs.dynamics.observations import make_observation
 from envs.exact.solver import solve
@@ -118,7 +118,7 @@ class GridworldEnv(EnvBase):
         self._meta = torch.zeros_like(slot)
         self._draws = torch.zeros_like(slot)
         self._mini_idx = torch.zeros_like(slot)
-        self._slots = begin(self.mdp, torch.zeros_like(slot))
+        self._slots = start_episodes(self.mdp, torch.zeros_like(slot))
         self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
 
     def _reset(
@@ -130,8 +130,8 @@ class GridworldEnv(EnvBase):
             level = self._slots.level
         elif level is None:
             level = streams.integer(self._level_key, self._meta, self.mdp.num_levels)
-        fresh = begin(self.mdp, level.to(self.mdp.device))
-        self._slots = Slots(*(torch.where(reset, new, old) for new, old in zip(fresh, self._slots, strict=True)))
+        fresh = start_episodes(self.mdp, level.to(self.mdp.device))
+        self._slots = EpisodeState(*(torch.where(reset, new, old) for new, old in zip(fresh, self._slots, strict=True)))
         self._meta = self._meta + reset
         self._mini_idx = self._mini_idx * ~reset
         self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
@@ -158,7 +158,7 @@ class GridworldEnv(EnvBase):
         if self.mdp.any_chance:
             luck = streams.uniform(self._luck_key, self._draws)
             self._draws = self._draws + 1
-        self._slots, played = play(self.mdp, self._slots, tensordict.get("action"), luck)
+        self._slots, played = step_episodes(self.mdp, self._slots, tensordict.get("action"), luck)
         ended_at = self._slots.level * self._ticks + played.length
         self._mini_idx = self._mini_idx + played.mini_done
         meta_done = (self._mini_idx == self.episodes_per_meta).unsqueeze(-1)
@@ -197,5 +197,5 @@ class GridworldEnv(EnvBase):
         state = {name: value.to(self.mdp.device).clone() for name, value in state.items()}
         self._level_key, self._luck_key = state["level_key"], state["luck_key"]
         self._meta, self._draws, self._mini_idx = state["meta"], state["draws"], state["mini_idx"]
-        self._slots = Slots(*(state[name] for name in Slots._fields))
+        self._slots = EpisodeState(*(state[name] for name in EpisodeState._fields))
         self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)

@@ -117,7 +117,7 @@ class Panel:
     route: Route | None = None
 
 
-def draw(
+def render(
     level: Level, ax: Axes, *, taken: int = 0, arrows: np.ndarray | None = None, route: Route | None = None
 ) -> None:
     """Render a level into axes in the style of the paper's Figure 2, with one unit per cell.
@@ -161,7 +161,7 @@ def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
         ax = figure.add_axes(
             (left / (width * across), bottom / (height * down), size[0] / (width * across), size[1] / (height * down))
         )
-        draw(level, ax, taken=panel.taken, arrows=panel.arrows, route=panel.route)
+        render(level, ax, taken=panel.taken, arrows=panel.arrows, route=panel.route)
         ax.set_title(panel.title, fontsize=11, color=_TEXT)
     return figure
 

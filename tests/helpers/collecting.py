@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import torch
 
-from algos.networks.base import Size
+from algos.networks.base import NetworkSize
 from algos.networks.policy import Policy
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
@@ -20,7 +20,9 @@ NINE = [world(name) for name in PAPER_WORLDS]
 TINY = parse_level("shutdown: 1\nC1 A B2\n. . C3", name="tiny")
 
 
-def make(levels, *, slots=32, group=4, counting="averaged", episodes=6, lam=0.8, gamma=0.9, seed=0, noise=0, **kwargs):
+def make(
+    levels, *, slots=32, group=4, counting="averaged", episodes=6, lam=0.8, gamma=0.9, seed=0, private_bits=0, **kwargs
+):
     mdp = compile_levels(levels)
     observe = make_observation("grid", mdp)
     reward = Reward(lam, gamma, episodes, counting, **kwargs)
@@ -28,7 +30,7 @@ def make(levels, *, slots=32, group=4, counting="averaged", episodes=6, lam=0.8,
     generator = torch.Generator().manual_seed(seed)
     collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=slots, group=group, draws=generator)
     torch.manual_seed(1)
-    policy = Policy(observe.shape, NUM_ACTIONS, Size(16, 1), scale=observe.scale, noise=noise)
+    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale, private_bits=private_bits)
     for parameter in policy.parameters():
         parameter.data.mul_(3)
     return collector, policy

@@ -64,7 +64,7 @@ def schema_of(group: str, name: str) -> type:
 
 def keys() -> set[tuple[str, str]]:
     """Every ``(part of the configuration, key)``, but those of the generator, which reads all of its own."""
-    parts = {("heldout", name) for name in names(config.HeldoutConfig)}
+    parts = {("test", name) for name in names(config.TestConfig)}
     parts |= {("", name) for name in names(config.Config) | names(config.EvaluateConfig)}
     parts |= {("algo", name) for algo in ALGORITHMS for name in names(ALGORITHMS[algo].Config)}
     return parts | {(group, name) for group, schema in SCHEMAS.items() for name in names(schema)}

@@ -20,7 +20,7 @@ def group(planes=PLANES):
 class Table(nn.Module):
     """Free logits for every reachable state of a level set, looked up by the state's observation."""
 
-    noise = 0
+    private_bits = 0
     reads_maps = False
 
     def __init__(self, observations, logits):
@@ -28,6 +28,6 @@ class Table(nn.Module):
         self.observations = observations.flatten(1)
         self.logits = nn.Parameter(logits)
 
-    def forward(self, observation, noise=None):
+    def forward(self, observation, private_bits=None):
         match = (observation.flatten(1).unsqueeze(1) == self.observations.unsqueeze(0)).all(-1)
         return self.logits[match.int().argmax(1)]

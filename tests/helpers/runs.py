@@ -14,10 +14,10 @@ from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.training.run import start
 
 SMALLEST = ("policy.width=8", "policy.depth=1", "env_steps=2000", "evaluations=2", "pictures=0", "algo.episodes=64")
-QUIET = ("logger=none", "progress=false", "heldout.paper=false")
+QUIET = ("logger=none", "progress=false", "test.paper=false")
 TINY = ["policy.width=16", "policy.depth=1", "logger=none", "progress=false", "pictures=1"]
-WORLD = ["levels=example", "heldout.paper=false", "env_steps=6000", "evaluations=4", *TINY]
-FEW = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.heldout=10"]
+WORLD = ["levels=example", "test.paper=false", "env_steps=6000", "evaluations=4", *TINY]
+FEW = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.test=10"]
 
 
 def configured(folder, *overrides):

@@ -121,7 +121,7 @@ def policy(variant: Variant, rank: int, worst: Mapping[str, Any]) -> Plot:
     policies = torch.from_numpy(arrays[f"worst/{rank}"]).double()
     return arrows_plot(
         reachable,
-        dict(zip(numbers["noise"], policies, strict=True)),
+        dict(zip(numbers["private_bits"], policies, strict=True)),
         title=f"{rank + 1}",
         alt=f"The policy in a test level as arrows: {ends}, {does}.",
         caption=f"{rank + 1}: {ends}; {does}; E[C | L] ÷ m {shares}",

@@ -15,7 +15,7 @@ from drest_torch.studies.study import Analysis
 from drest_torch.studies.theorem.analysis import Setting, best_climbs
 from drest_torch.theory import best_choice, choice_value, margin, neutral_value
 from envs.levels import parse_level
-from envs.view.rendering import draw as draw_level
+from envs.view.rendering import render as draw_level
 
 COLOURS = (2, 3, 4, 5, 0, 1)
 """Of a theme's series, in the order of the lines in a plot."""
