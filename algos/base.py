@@ -67,8 +67,8 @@ class Learner(ABC):
     or the number of mini-episodes to play in a world that the learner holds itself."""
     needs_critic = False
 
-    def __init__(self, policy: Any, critic: Any, config: Any, draws: Generators | torch.Generator) -> None:
-        self.policy, self.critic, self.config, self.draws = policy, critic, config, Generators.of(draws)
+    def __init__(self, policy: Any, critic: Any, config: Any, rng: Generators | torch.Generator) -> None:
+        self.policy, self.critic, self.config, self.rng = policy, critic, config, Generators.of(rng)
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
     @classmethod
@@ -104,8 +104,8 @@ class NetworkLearner(Learner):
     of the last layers: it makes the steps of a matrix orthogonal, so that all directions are learned at the same pace.
     """
 
-    def __init__(self, policy: Any, critic: Any, config: Any, draws: Generators | torch.Generator) -> None:
-        super().__init__(policy, critic, config, draws)
+    def __init__(self, policy: Any, critic: Any, config: Any, rng: Generators | torch.Generator) -> None:
+        super().__init__(policy, critic, config, rng)
         self.networks = nn.ModuleList([policy] if critic is None else [policy, critic])
         parameters = list(self.networks.parameters())
         matrices = [] if config.muon_lr is None else [parameter for parameter in parameters if _is_wide(parameter)]
@@ -131,7 +131,7 @@ class NetworkLearner(Learner):
         """Take one optimiser step; return the norm of the gradient before clipping, per agent if there are several."""
         self.networks.zero_grad()
         loss.backward()
-        norm = _clip(list(self.networks.parameters()), self.config.max_grad_norm, self.draws.agents)
+        norm = _clip(list(self.networks.parameters()), self.config.max_grad_norm, self.rng.agents)
         for optimizer in self.optimizers.values():
             optimizer.step()
         return norm
@@ -183,7 +183,7 @@ class SampledLearner(NetworkLearner):
         history = [
             self._step(part, batch.log_prob[part.steps], advantage[part.steps], _at(target, part), entropy_coeff)
             for _ in range(self.epochs)
-            for part in batch.parts(self.config.minibatches, self.draws)
+            for part in batch.parts(self.config.minibatches, self.rng)
         ]
         return metrics | {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
 

@@ -87,11 +87,11 @@ class Batch:
             context=self._context(slice(None)),
         )
 
-    def parts(self, count: int, draws: Generators) -> Iterator[Part]:
+    def parts(self, count: int, rng: Generators) -> Iterator[Part]:
         """Yield ``count`` random parts of whole groups; skip parts that are empty."""
         groups = self.num_groups // self.agents
         first = torch.arange(self.agents, device=self.action.device).unsqueeze(-1) * groups
-        order = draws.order(groups) + first
+        order = rng.order(groups) + first
         for index in range(count):
             chosen = order[:, -(-index * groups // count) : -(-(index + 1) * groups // count)]
             if chosen.shape[1]:

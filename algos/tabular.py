@@ -105,7 +105,7 @@ class Tabular(Learner):
 
     def begin(self, worlds: Worlds, rules: Rules) -> None:
         """Set the world and the rules, and start with the state of a new agent."""
-        (generator,) = self.draws.generators
+        (generator,) = self.rng.generators
         seed = torch.randint(1 << 62, (1,), generator=generator).numpy()
         self._worlds, self._rules = worlds, rules
         state = new_state(seed, len(self.policy.logits), rules.divisor.shape[1])

@@ -38,7 +38,7 @@ def sampling(evaluator: ExactEvaluator, policy: Policy, device: torch.device) ->
         REWARD,
         slots=GROUP * len(evaluator.levels),
         group=GROUP,
-        draws=torch.Generator(device).manual_seed(0),
+        rng=torch.Generator(device).manual_seed(0),
     )
 
     def work() -> float:

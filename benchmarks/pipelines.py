@@ -76,15 +76,15 @@ class Ours:
 
     def __init__(self, mdp: Mdp, setting: Setting) -> None:
         observe, device = make_observation("centred", mdp), mdp.device
-        draws = Generators.of(torch.Generator(device).manual_seed(0))
+        rng = Generators.of(torch.Generator(device).manual_seed(0))
         kind = collection.Collector if device.type == "cpu" else LockstepCollector
         self.collector = kind(
-            mdp, solve(mdp), observe, setting.reward, slots=setting.envs, group=setting.group, draws=draws
+            mdp, solve(mdp), observe, setting.reward, slots=setting.envs, group=setting.group, rng=rng
         )
         scale = observe.scale.cpu()
         policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=scale).to(device)
         critic = Critic(observe.shape, setting.size, scale=scale, context=self.collector.context_size).to(device)
-        self.learner = algorithm(setting.algo).Algorithm(policy, critic, setting.config, draws)
+        self.learner = algorithm(setting.algo).Algorithm(policy, critic, setting.config, rng)
 
     def iterate(self, progress: float) -> int:
         """One batch collected and learnt from, ``progress`` (0 to 1) into the schedules; steps played."""

@@ -165,7 +165,7 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, group, credi
     mdp = compile_levels([TINY])
     collector = Collector(
         mdp, solve(mdp), make_observation("grid", mdp), reward, slots=4096, group=group,
-        draws=torch.Generator().manual_seed(0),
+        rng=torch.Generator().manual_seed(0),
     )  # fmt: skip
     gradients = []
     for _ in range(12 if counting == "averaged" else 4):
@@ -191,7 +191,7 @@ def train(module, lam, updates, *, divide=True, private_bits=0, counting="averag
         critic, collector = None, SimpleNamespace(collect=lambda policy: batch)
     else:
         slots, group = (512, 32) if counting == "averaged" else (16, 1)
-        collector = Collector(mdp, optima, observe, reward, slots=slots, group=group, draws=generator)
+        collector = Collector(mdp, optima, observe, reward, slots=slots, group=group, rng=generator)
         context = collector.context_size
         critic = Critic(
             observe.shape, NetworkSize(32, 1), scale=observe.scale, context=context, private_bits=private_bits

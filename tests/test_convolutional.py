@@ -11,7 +11,7 @@ from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import GridObservation
 from envs.exact.propagator import Reachable
 from envs.levels import parse_level, world
-from envs.levels.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
+from envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
 from tests.helpers.networks import PLANES, group
 
 SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")
@@ -37,7 +37,7 @@ def seen(level):
     return GridObservation(mdp)(states.spot, states.taken, states.time_left)
 
 
-def turned(planes, turn):
+def rotated(planes, turn):
     """Planes [n, P, H, W] turned around as `transform` does with a level."""
     mirrored = planes.flip(-1) if turn >= 4 else planes
     return mirrored.rot90(-(turn % 4), (-2, -1))
@@ -45,9 +45,9 @@ def turned(planes, turn):
 
 def test_planes_are_turned_like_levels():
     numbers = torch.arange(9.0).reshape(1, 1, 3, 3)
-    for turn, cells in enumerate(turned_cells(3)):
-        assert turned(numbers, turn).flatten().tolist() == cells.tolist()
-    assert torch.equal(turned(seen(SKEW)[:1, :4], 1), seen(transform(SKEW, 1))[:1, :4])
+    for turn, cells in enumerate(rotated_cells(3)):
+        assert rotated(numbers, turn).flatten().tolist() == cells.tolist()
+    assert torch.equal(rotated(seen(SKEW)[:1, :4], 1), seen(transform(SKEW, 1))[:1, :4])
 
 
 def test_planes_are_these():
@@ -71,10 +71,10 @@ def test_a_layout_of_other_planes_is_refused():
 def test_turned_maps_give_turned_outputs(level, turn):
     """Also where a quarter turn puts rows for columns."""
     here = seen(level)
-    there, context = turned(here, turn), torch.ones(len(here), 1)
+    there, context = rotated(here, turn), torch.ones(len(here), 1)
     policy, critic = made(here.shape[1:])
     logits, value = policy(here), critic(here, None, context)
-    assert torch.allclose(policy(there)[:, turned_actions()[turn]], logits, atol=1e-4)
+    assert torch.allclose(policy(there)[:, rotated_actions()[turn]], logits, atol=1e-4)
     assert torch.allclose(critic(there, None, context), value, atol=1e-4)
     assert (logits - logits.mean(-1, keepdim=True)).abs().max() > 0.1  # which actions are better it can say
     assert value.std() > 0.1

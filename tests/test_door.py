@@ -24,7 +24,7 @@ from envs.exact.solver import solve
 from envs.generation import candidates
 from envs.generation.stream import GeneratorConfig, generate
 from envs.levels import LevelError, parse_level, read_levels, world, write_levels
-from envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform, turned_actions
+from envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, rotated_actions, symmetries, transform
 from envs.objects import Door
 from envs.view import show
 from envs.view.rendering import render, save_picture, to_text
@@ -180,7 +180,7 @@ SQUARE = parse_level("shutdown: 3\n. C1 # .\nA > C2 v\n. B2 < .\n. ^ . C3", name
 def test_a_rotated_level_looks_rotated(name, index):
     observe, shown = seen(name, [SQUARE])
     _, expected = seen(name, [transform(SQUARE, index)])
-    assert torch.equal(shown.flatten(1)[:, observe.turned[index]], expected.flatten(1))
+    assert torch.equal(shown.flatten(1)[:, observe.rotated[index]], expected.flatten(1))
 
 
 @pytest.mark.parametrize("network", ["symmetric", "convolutional"])
@@ -190,7 +190,7 @@ def test_networks_with_symmetries_do_the_same_on_a_rotated_level(network, index)
     observe, shown = seen("grid", [SQUARE])
     _, rotated = seen("grid", [transform(SQUARE, index)])
     of_maps = network == "convolutional"
-    of_network = group(observe.planes) if of_maps else Symmetries(observe.turned, turned_actions())
+    of_network = group(observe.planes) if of_maps else Symmetries(observe.rotated, rotated_actions())
     shared = {"scale": observe.scale, "symmetries": of_network}
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 2, "silu", network), **shared)
     critic = Critic(observe.shape, NetworkSize(16, 2, "silu", network), context=1, **shared)
@@ -198,7 +198,7 @@ def test_networks_with_symmetries_do_the_same_on_a_rotated_level(network, index)
         parameter.data += 0.3 * torch.randn_like(parameter)
     context = torch.ones(1, 1)
     logits = policy(shown)
-    torch.testing.assert_close(policy(rotated)[:, turned_actions()[index]], logits, atol=1e-4, rtol=0)
+    torch.testing.assert_close(policy(rotated)[:, rotated_actions()[index]], logits, atol=1e-4, rtol=0)
     torch.testing.assert_close(critic(rotated, None, context), critic(shown, None, context), atol=1e-4, rtol=0)
     # Doors are not overlooked.
     closed = shown.clone()
@@ -209,7 +209,7 @@ def test_networks_with_symmetries_do_the_same_on_a_rotated_level(network, index)
 def test_planes_of_directions_are_rotated_as_actions_are():
     names = ("wall", *(f"door {action}" for action in ACTIONS))
     layout = group(names).layout
-    for row, actions in zip(layout.turned.tolist(), turned_actions().tolist(), strict=True):
+    for row, actions in zip(layout.rotated.tolist(), rotated_actions().tolist(), strict=True):
         assert row[0] == 0
         assert [row[1 + actions[action]] for action in range(NUM_ACTIONS)] == [1, 2, 3, 4]
 

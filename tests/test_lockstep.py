@@ -41,7 +41,7 @@ def make(levels=NINE, *, seeds=(0,), slots=32, group=4, counting="averaged", epi
         Reward(0.8, 0.9, episodes, counting),
         slots=slots * len(seeds),
         group=group if counting == "averaged" else 1,
-        draws=Generators([torch.Generator().manual_seed(seed) for seed in seeds]),
+        rng=Generators([torch.Generator().manual_seed(seed) for seed in seeds]),
         compiled=compiled,
     )
     networks = []
@@ -57,9 +57,9 @@ def make(levels=NINE, *, seeds=(0,), slots=32, group=4, counting="averaged", epi
     return collector, networks
 
 
-def learner_of(module, policy, critic, draws, **settings):
+def learner_of(module, policy, critic, rng, **settings):
     config = SimpleNamespace(**{**vars(SETTINGS), **settings})
-    learner = module.Algorithm(policy, critic if module.Algorithm.needs_critic else None, config, draws)
+    learner = module.Algorithm(policy, critic if module.Algorithm.needs_critic else None, config, rng)
     learner.set_progress(0.0)
     return learner
 
@@ -154,12 +154,12 @@ def test_agents_side_by_side_learn_what_each_learns_alone(module):
     alone = []
     for seed in (3, 4, 5):
         collector, ((policy, critic),) = make(seeds=(seed,), private_bits=1)
-        learner = learner_of(module, policy, critic, collector.draws)
+        learner = learner_of(module, policy, critic, collector.rng)
         metrics = [learner.update(collector.collect(policy)) for _ in range(2)][-1]
         alone.append((policy, metrics))
     collector, networks = make(seeds=(3, 4, 5), private_bits=1)
     policy, critic = (Stacked(each) for each in zip(*networks, strict=True))
-    learner = learner_of(module, policy, critic, collector.draws)
+    learner = learner_of(module, policy, critic, collector.rng)
     together = [learner.update(collector.collect(policy)) for _ in range(2)][-1]
     for index, (mine, metrics) in enumerate(alone):
         for one, other in zip(mine.parameters(), policy.agent(index).parameters(), strict=True):
@@ -187,7 +187,7 @@ def test_nothing_in_a_turn_waits_for_the_device(counting, seeds):
     """And nothing is made on another device: by default tensors would be on one where nothing can be computed."""
     collector, networks = make([LUCKY, TINY], seeds=seeds, counting=counting, private_bits=1)
     policy, critic = networks[0] if len(seeds) == 1 else (Stacked(each) for each in zip(*networks, strict=True))
-    learner = learner_of(ppo, policy, critic, collector.draws)
+    learner = learner_of(ppo, policy, critic, collector.rng)
     learner.optimizers.clear()  # torch's count their steps on the processor
     with NothingIsWaitedFor(), torch.device("meta"):
         learner.update(collector.collect(policy))
@@ -223,10 +223,10 @@ def test_a_stacked_network_is_each_network_on_its_rows():
 
 
 def test_draws_are_those_of_each_agent_alone():
-    def draws(*seeds):
+    def rng(*seeds):
         return Generators([torch.Generator().manual_seed(seed) for seed in seeds])
 
-    together, alone = draws(1, 2), [draws(1), draws(2)]
+    together, alone = rng(1, 2), [rng(1), rng(2)]
     assert torch.equal(together.uniform(6, 2), torch.cat([each.uniform(3, 2) for each in alone]))
     assert torch.equal(together.order(5), torch.cat([each.order(5) for each in alone]))
     assert not torch.equal(together.order(50)[0], together.order(50)[1])

@@ -123,11 +123,11 @@ def test_a_policy_is_shown_under_each_setting_of_its_noise():
     disturb(policy, 0.3)
     reachable = evaluator.unrolled(range(2))
     shown = evaluator.policies_by_private_bits(policy)
-    assert list(shown) == ["tails, tails", "heads, tails", "tails, heads", "heads, heads"]
+    assert list(shown) == ["bits 0, 0", "bits 1, 0", "bits 0, 1", "bits 1, 1"]
     seen = observe_states(evaluator.observe, reachable.states)
     with torch.no_grad():
         expected = policy(seen, torch.tensor([1.0, 0.0]).expand(len(seen), -1)).double().softmax(-1)
-    assert torch.allclose(shown["heads, tails"], expected)
+    assert torch.allclose(shown["bits 1, 0"], expected)
     together = torch.stack([reachable.propagate(each).probability for each in shown.values()]).mean(0)
     assert torch.allclose(together, evaluator.evaluate(policy).found.probability)
 

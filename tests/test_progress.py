@@ -128,8 +128,8 @@ def test_before_the_first_update_there_is_no_rate(clock):
 def test_updates_are_drawn_now_and_then(clock):
     stream = Terminal()
     go(stream, clock, updates=1000, seconds=0.001, steps=1)
-    draws = stream.plain().count("a run")
-    assert 4 <= draws <= 10  # one second of it
+    rng = stream.plain().count("a run")
+    assert 4 <= rng <= 10  # one second of it
 
 
 def test_a_long_title_gives_way(clock):

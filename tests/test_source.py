@@ -16,12 +16,12 @@ SMALL = GeneratorConfig(height=3, width=3, walls=(0, 1), coins=(1, 1), coin_valu
 """So few levels that held-out ones come again and again."""
 
 
-def draws(seed=0):
+def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
 def test_a_set_is_drawn_from_evenly():
-    source = LevelSampler(NINE, draws())
+    source = LevelSampler(NINE, rng())
     assert sorted(level.name for level in source.draw(9)) == sorted(PAPER_WORLDS)
     assert len({level.name for level in source.draw(4)}) == 4
     counts = Counter(level.name for level in source.draw(30))
@@ -34,7 +34,7 @@ def test_a_set_is_drawn_from_evenly():
 def test_levels_are_turned_each_way_equally_often():
     level = world("example")
     ways = {each.rows().__repr__(): index for index, each in enumerate(symmetries(level))}
-    source = LevelSampler([level], draws(), symmetries=True)
+    source = LevelSampler([level], rng(), symmetries=True)
     assert source.changes
     counts = Counter(ways[repr(drawn.rows())] for drawn in source.draw(4000))
     assert len(counts) == 8
@@ -43,7 +43,7 @@ def test_levels_are_turned_each_way_equally_often():
 
 def test_a_stream_begins_with_the_training_levels_and_goes_on():
     split = make_split(GeneratorConfig(), train=10, selection=3, test=5, seed=7)
-    stream = FreshLevels(split, draws())
+    stream = FreshLevels(split, rng())
     drawn = [level for _ in range(6) for level in stream.draw(7)]
     assert drawn[:10] == split.train
     assert len({canonical_key(level) for level in drawn}) == 42
@@ -54,7 +54,7 @@ def test_a_stream_begins_with_the_training_levels_and_goes_on():
 def test_a_stream_leaves_out_what_is_held_out():
     split = make_split(SMALL, train=5, selection=20, test=20, seed=1)
     held_out = {canonical_key(level) for level in (*split.selection, *split.test)}
-    drawn = FreshLevels(split, draws(), symmetries=True).draw(3000)
+    drawn = FreshLevels(split, rng(), symmetries=True).draw(3000)
     assert not held_out & {canonical_key(level) for level in drawn}
     unfiltered = make_split(SMALL, train=200, selection=0, test=0, seed=1)
     assert held_out & {canonical_key(level) for level in unfiltered.train}  # they would have come
@@ -63,7 +63,7 @@ def test_a_stream_leaves_out_what_is_held_out():
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_stream_goes_on_where_it_stood(turned):
     split = make_split(GeneratorConfig(), train=3, selection=2, test=2, seed=0)
-    generator = draws()
+    generator = rng()
     whole = FreshLevels(split, generator, symmetries=turned)
     whole.draw(11)
     saved = {name: value.clone() for name, value in whole.tensors().items()}

@@ -9,7 +9,7 @@ from envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
 from envs.dynamics.observations import make_observation
 from envs.exact.propagator import Reachable
 from envs.levels import parse_level, world
-from envs.levels.symmetry import NUM_SYMMETRIES, transform, turned_actions, turned_cells
+from envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
 
 LEVEL = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . .\n. . . C3", name="skew")
 SEEN = ["centred", "grid"]
@@ -22,7 +22,7 @@ def prepared(level, seen):
 
 def counterpart(states, turn, size):
     """The states of a level in the level turned around: cells move, what is taken keeps its thing."""
-    place = turned_cells(size).argsort(-1)[turn]
+    place = rotated_cells(size).argsort(-1)[turn]
     return place[states.spot]
 
 
@@ -37,11 +37,11 @@ def renumbered(taken, level, turned):
 
 
 def test_actions_turn_with_the_map():
-    by_name = [dict(zip(ACTIONS, (ACTIONS[i] for i in row), strict=True)) for row in turned_actions().tolist()]
+    by_name = [dict(zip(ACTIONS, (ACTIONS[i] for i in row), strict=True)) for row in rotated_actions().tolist()]
     assert by_name[0] == {name: name for name in ACTIONS}
     assert by_name[1] == {"up": "right", "right": "down", "down": "left", "left": "up"}
     assert by_name[4] == {"up": "up", "down": "down", "left": "right", "right": "left"}
-    assert len({tuple(row) for row in turned_actions().tolist()}) == NUM_SYMMETRIES
+    assert len({tuple(row) for row in rotated_actions().tolist()}) == NUM_SYMMETRIES
 
 
 @pytest.mark.parametrize("seen", SEEN)
@@ -52,9 +52,9 @@ def test_a_turned_level_looks_turned(seen, turn):
     _, observe_turned = prepared(turned, seen)
     states = Reachable(mdp).states
     there = counterpart(states, turn, 4), renumbered(states.taken, LEVEL, turned), states.time_left
-    expected = observe(states.spot, states.taken, states.time_left).flatten(1)[:, observe.turned[turn]]
+    expected = observe(states.spot, states.taken, states.time_left).flatten(1)[:, observe.rotated[turn]]
     assert torch.equal(observe_turned(*there).flatten(1), expected)
-    assert torch.equal(observe.scale.expand(observe.shape).flatten()[observe.turned[turn]], _flat_scale(observe))
+    assert torch.equal(observe.scale.expand(observe.shape).flatten()[observe.rotated[turn]], _flat_scale(observe))
 
 
 def _flat_scale(observe):
@@ -62,7 +62,7 @@ def _flat_scale(observe):
 
 
 def symmetric(observe, **kwargs):
-    return Symmetries(observe.turned, turned_actions()), {"scale": observe.scale, **kwargs}
+    return Symmetries(observe.rotated, rotated_actions()), {"scale": observe.scale, **kwargs}
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -76,7 +76,7 @@ def test_turned_inputs_give_turned_outputs(seen, private_bits, depth):
     critic = Critic(observe.shape, NetworkSize(48, depth, "tanh", "symmetric"), context=1, symmetries=group, **kwargs)
     for parameter in [*policy.parameters(), *critic.parameters()]:
         parameter.data += 0.3 * torch.randn_like(parameter)
-    inputs = torch.randn(20, observe.turned.shape[1])
+    inputs = torch.randn(20, observe.rotated.shape[1])
     bits, context = torch.rand(20, private_bits) if private_bits else None, torch.randn(20, 1)
     logits, value = policy(inputs, bits), critic(inputs, bits, context)
     for turned, action in zip(group.inputs, group.outputs, strict=True):
@@ -90,7 +90,7 @@ def test_every_weight_is_used():
     _, observe = prepared(LEVEL, "centred")
     group, kwargs = symmetric(observe)
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 2, "silu", "symmetric"), symmetries=group, **kwargs)
-    inputs = torch.randn(50, observe.turned.shape[1], generator=torch.Generator().manual_seed(0))
+    inputs = torch.randn(50, observe.rotated.shape[1], generator=torch.Generator().manual_seed(0))
     (policy(inputs) * torch.tensor([1.0, -2.0, 3.0, 0.5])).sum().backward()
     for name, parameter in policy.named_parameters():
         assert (parameter.grad != 0).any(), name
@@ -109,7 +109,7 @@ def test_an_eighth_of_the_weights():
 
 
 def test_the_group_is_that_of_the_square():
-    group = Symmetries(turned_cells(3), turned_actions())
+    group = Symmetries(rotated_cells(3), rotated_actions())
     between = group.between()
     assert between.diagonal().tolist() == [0] * NUM_SYMMETRIES
     for row in between.tolist() + between.T.tolist():
@@ -128,9 +128,9 @@ def test_a_width_that_does_not_fit_is_refused_with_the_numbers():
 
 def test_maps_that_are_not_square_do_not_say_how_they_turn():
     level = parse_level("shutdown: 2\nA C1 .", name="flat")
-    assert make_observation("centred", compile_levels([level])).turned is None
-    assert make_observation("centred", compile_levels([level], at_least=(3, 3))).turned is not None
-    assert make_observation("vector", compile_levels([world("example")])).turned is None
+    assert make_observation("centred", compile_levels([level])).rotated is None
+    assert make_observation("centred", compile_levels([level], at_least=(3, 3))).rotated is not None
+    assert make_observation("vector", compile_levels([world("example")])).rotated is None
 
 
 @pytest.mark.parametrize(("network", "symmetries"), [("symmetric", None), ("mlp", "given")])

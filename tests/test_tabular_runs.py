@@ -206,8 +206,8 @@ def test_what_cannot_work_is_refused_in_one_sentence_and_leaves_no_folder(tmp_pa
 
 
 def test_the_clip_is_that_of_the_configuration(tmp_path):
-    assert begun(tmp_path / "one", "reward.clip=0.3").turn.rules.clip.tolist() == [0.3]
-    assert begun(tmp_path / "two").turn.rules.clip.tolist() == [math.inf]
+    assert begun(tmp_path / "one", "reward.clip=0.3").updater.rules.clip.tolist() == [0.3]
+    assert begun(tmp_path / "two").updater.rules.clip.tolist() == [math.inf]
 
 
 def test_mini_episodes_that_are_cut_off_are_counted_in_the_metrics(tmp_path):
@@ -215,7 +215,7 @@ def test_mini_episodes_that_are_cut_off_are_counted_in_the_metrics(tmp_path):
     run.learner.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
     before = run.learner.policy.logits.clone()
     for _ in range(2):
-        taken = run.turn.take(run.learner, run.reward)
+        taken = run.updater.take(run.learner, run.reward)
         assert (taken.steps, taken.episodes) == (3 * LONGEST, 3)
         assert taken.metrics["train/cut_off"] == 3
     assert torch.equal(run.learner.policy.logits, before)

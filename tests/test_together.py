@@ -28,10 +28,10 @@ def test_each_agent_of_a_run_is_as_it_would_be_alone(tmp_path, algo):
     singles = [alone(tmp_path / str(seed), seed, f"algo={algo}") for seed in (5, 6, 7)]
     for _ in range(3):
         run.learner.set_progress(0.0)
-        run.turn.take(run.learner, run.reward)
+        run.updater.take(run.learner, run.reward)
         for single in singles:
             single.learner.set_progress(0.0)
-            single.turn.take(single.learner, single.reward)
+            single.updater.take(single.learner, single.reward)
     together = [torch.cat([p.flatten() for p in policy.parameters()]) for policy in run.policies()]
     for mine, single in zip(together, singles, strict=True):
         expected = torch.cat([p.flatten() for p in single.learner.policy.parameters()])
@@ -73,7 +73,7 @@ def test_a_run_with_several_agents_goes_on_bit_for_bit(tmp_path, monkeypatch):
 def test_an_agent_goes_on_alone(tmp_path):
     """From its first checkpoint it takes the step that it takes among the others."""
     run = start(configured(tmp_path / "run", *AGENTS))
-    run.turn.take(_ready(run), run.reward)
+    run.updater.take(_ready(run), run.reward)
     run.state.steps = 100
     for agent in run.agents:
         agent.begin(run.levels, 0)
@@ -81,7 +81,7 @@ def test_an_agent_goes_on_alone(tmp_path):
     single = resume(tmp_path / "run" / "agents" / "6")
     assert single.state.steps == 100
     for each in (run, single):
-        each.turn.take(_ready(each), each.reward)
+        each.updater.take(_ready(each), each.reward)
     for one, other in zip(run.policies()[1].parameters(), single.learner.policy.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
 

@@ -164,7 +164,7 @@ def test_sequential_rewards_equal_those_of_the_transform(gamma, divide_by_best):
     observe = make_observation("grid", mdp)
     reward = Reward(0.9, gamma, episodes, counting="sequential", divide_by_best=divide_by_best)
     generator = torch.Generator().manual_seed(0)
-    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=len(LEVELS), group=1, draws=generator)
+    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=len(LEVELS), group=1, rng=generator)
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale)
     batch = collector.collect(policy)  # as many slots as levels: the draw is spread evenly, slot i plays level i
     played = [batch.action[batch.episode % batch.slots == slot].tolist() for slot in range(batch.slots)]

@@ -77,7 +77,7 @@ class MapNet(nn.Module):
         self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
         self.read = MapEncoder(layout, symmetries, width, depth, activation)
         fixed = self.time_steps + 1 + further
-        channels = Symmetries(self.read.turned(), symmetries.outputs)
+        channels = Symmetries(self.read.rotated(), symmetries.outputs)
         self.ask = SymmetricMLP(channels, fixed, *ASKING, activation, last_gain=last_gain)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
@@ -133,7 +133,7 @@ class MapEncoder(nn.Module):
         self.first_bias = nn.Parameter(torch.zeros(self.units))
         self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(depth)])
 
-    def turned(self) -> Tensor:
+    def rotated(self) -> Tensor:
         """Return the permutations [|G|, width] of a cell's encoding: element h maps block h⁻¹g to block g."""
         return (self.between.unsqueeze(-1) * self.units + torch.arange(self.units)).flatten(1)
 

@@ -13,8 +13,8 @@ class MapLayout:
 
     planes: tuple[str, ...]
     """The name of each plane: walls, coin values, delays, the agent, the time left, and others."""
-    turned: Tensor
-    """[|G|, P] permutations: element g makes plane p from plane ``turned[g, p]``, whose cells it permutes as well"""
+    rotated: Tensor
+    """[|G|, P] permutations: element g makes plane p from plane ``rotated[g, p]``, whose cells it permutes as well"""
     time_steps: int
     """How many steps of the time left the network can tell apart."""
     delay_unit: float
@@ -24,5 +24,5 @@ class MapLayout:
         """Return for each element a map from the name of a plane to the name of the plane that it is made from."""
         return [
             {name: self.planes[index] for name, index in zip(self.planes, row, strict=True)}
-            for row in self.turned.tolist()
+            for row in self.rotated.tolist()
         ]

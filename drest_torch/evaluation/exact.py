@@ -156,12 +156,13 @@ class LevelSetEvaluator(ABC):
         if not 1 < len(tables) <= MOST_SHOWN:
             return {"": _average(reachable, tables)}
         if self.private_kind == "bits":
+            word = "bit" if policy.private_bits == 1 else "bits"
             names = [
-                ", ".join("heads" if bit else "tails" for bit in setting)
+                f"{word} {', '.join(str(int(bit)) for bit in setting)}"
                 for setting in private_settings(policy.private_bits)
             ]
         else:
-            names = [f"draw {index}" for index in range(1, 1 + len(tables))]
+            names = [f"sample {index}" for index in range(1, 1 + len(tables))]
         return dict(zip(names, tables, strict=True))
 
     def _per_setting(self, policy: Policy, reachable: Reachable, greedy: bool) -> Iterator[Tensor]:

@@ -127,13 +127,13 @@ class SamplingEvaluator(LevelSetEvaluator):
     def _estimate(self, act: Act, private_bits: int) -> SampledEvaluation:
         """Play all mini-episodes, count their lengths and sum the shares of m(l) that they collect."""
         device, (levels, columns) = self.mdp.device, self.optima.lengths.shape
-        draws = Generators.of(torch.Generator(device).manual_seed(self.seed))
+        rng = Generators.of(torch.Generator(device).manual_seed(self.seed))
         sums = torch.zeros(3, levels * columns, dtype=torch.float64, device=device)
         slots = self.at_once(SLOTS)
         for first in range(0, levels * self.mini_episodes, slots):
             last = min(first + slots, levels * self.mini_episodes)
             level = torch.arange(first, last, device=device) // self.mini_episodes
-            length, coins = self._play(act, level, draws, private_bits)
+            length, coins = self._play(act, level, rng, private_bits)
             match = self.optima.lengths[level] == length.unsqueeze(-1)
             slot, column = (match & (length > 0).unsqueeze(-1)).nonzero().unbind(-1)
             place = level[slot] * columns + column
@@ -141,13 +141,13 @@ class SamplingEvaluator(LevelSetEvaluator):
             sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
         return self._estimates(*sums.reshape(3, levels, columns))
 
-    def _play(self, act: Act, level: Tensor, draws: Generators, private_bits: int) -> tuple[Tensor, Tensor]:
+    def _play(self, act: Act, level: Tensor, rng: Generators, private_bits: int) -> tuple[Tensor, Tensor]:
         """Play one mini-episode per slot; return the lengths (0 where it does not end) and the discounted coins."""
         bits = self.private_kind == "bits"
-        private = sample_private_bits(draws, len(level), private_bits, bits)
+        private = sample_private_bits(rng, len(level), private_bits, bits)
         length = torch.zeros_like(level)
         coins = torch.zeros(len(level), dtype=self.mdp.coin.dtype, device=level.device)
-        playing = ticks(self.mdp, self.observe, act, level, private, draws, are_bits=bits)
+        playing = ticks(self.mdp, self.observe, act, level, private, rng, are_bits=bits)
         for tick in islice(playing, PATIENCE * self.mdp.max_time):
             coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
             length[tick.slot] = tick.step.length * tick.step.mini_done

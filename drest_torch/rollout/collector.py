@@ -55,11 +55,11 @@ class Collector:
         *,
         slots: int,
         group: int,
-        draws: Generators | torch.Generator,
+        rng: Generators | torch.Generator,
         are_bits: bool = True,
         most_lengths: int | None = None,
     ) -> None:
-        self.slots, self.group, self.draws = slots, group, Generators.of(draws)
+        self.slots, self.group, self.rng = slots, group, Generators.of(rng)
         self.are_bits = are_bits
         self.most_lengths = most_lengths or optima.lengths.shape[1]
         self.set_levels(mdp, optima, observe)
@@ -105,9 +105,9 @@ class Collector:
     def _sample_levels(self) -> Tensor:
         """Sample a level for each group, spread evenly over the set for each agent."""
         groups = self.slots // self.group
-        per_agent = groups // self.draws.agents
+        per_agent = groups // self.rng.agents
         place = torch.arange(groups, device=self.mdp.device) % per_agent
-        spread = (place + self.draws.uniform(groups, dtype=torch.float64)) / per_agent
+        spread = (place + self.rng.uniform(groups, dtype=torch.float64)) / per_agent
         level = (spread * self.mdp.num_levels).long().clamp_max(self.mdp.num_levels - 1)
         return level.repeat_interleave(self.group, output_size=self.slots)
 
@@ -118,7 +118,7 @@ class Collector:
         private_bits = self._sample_private(policy.private_bits)
         coins = torch.zeros(self.slots, device=self.mdp.device)
         length = torch.zeros_like(level)
-        for tick in ticks(self.mdp, self.observe, policy, level, private_bits, self.draws, are_bits=self.are_bits):
+        for tick in ticks(self.mdp, self.observe, policy, level, private_bits, self.rng, are_bits=self.are_bits):
             coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
             length[tick.slot] = tick.step.length
             record.observation.append(tick.observation)
@@ -136,7 +136,7 @@ class Collector:
         return (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
 
     def _sample_private(self, count: int) -> Tensor | None:
-        return sample_private_bits(self.draws, self.slots, count, self.are_bits)
+        return sample_private_bits(self.rng, self.slots, count, self.are_bits)
 
     def _batch(self, rounds: list[_Round], reward: Tensor, context: Tensor) -> Batch:
         ticks = [(record, t) for record in rounds for t in range(len(record.action))]

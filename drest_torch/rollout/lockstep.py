@@ -64,8 +64,8 @@ class LockstepCollector(Collector):
         length = torch.zeros_like(level)
         ticks, live_in = [], []
         for _ in range(self.ticks):
-            uniform = self.draws.uniform(self.slots, 4)
-            luck = self.draws.uniform(self.slots) if self.mdp.any_chance else None
+            uniform = self.rng.uniform(self.slots, 4)
+            luck = self.rng.uniform(self.slots) if self.mdp.any_chance else None
             tick = self._act(self.mdp, self.observe, policy, slots, private_bits, uniform, luck)
             coins += tick.step.coin * self.reward.gamma**slots.ticks * live
             length = torch.where(live, tick.step.length, length)
@@ -103,7 +103,7 @@ class LockstepCollector(Collector):
             reward=reward,
             context=context,
             played=torch.cat([record.played for record in rounds]),
-            agents=self.draws.agents,
+            agents=self.rng.agents,
         )
 
 

@@ -39,7 +39,7 @@ def ticks(
     policy: Callable[[Tensor, Tensor | None], Tensor],
     level: Tensor,
     private_bits: Tensor | None,
-    draws: Generators,
+    rng: Generators,
     *,
     are_bits: bool,
 ) -> Iterator[Tick]:
@@ -51,19 +51,19 @@ def ticks(
         observation = observe(slots.spot[distinct], slots.taken[distinct], slots.time_left[distinct])
         private = None if private_bits is None else private_bits[live[distinct]]
         log_probs = policy(observation, private).log_softmax(-1)[index]
-        action = sample(log_probs, draws.uniform(*log_probs.shape))
-        luck = draws.uniform(len(live)) if mdp.any_chance else None
+        action = sample(log_probs, rng.uniform(*log_probs.shape))
+        luck = rng.uniform(len(live)) if mdp.any_chance else None
         after, step = step_episodes(mdp, slots, action, luck)
         yield Tick(live, observation, private, index, log_probs, action, slots, step)
         unfinished = (~step.mini_done).nonzero().squeeze(-1)
         slots, live = EpisodeState(*(value[unfinished] for value in after)), live[unfinished]
 
 
-def sample_private_bits(draws: Generators, slots: int, count: int, bits: bool) -> Tensor | None:
+def sample_private_bits(rng: Generators, slots: int, count: int, bits: bool) -> Tensor | None:
     """Sample [slots, count] the private bits, or uniform private numbers, of a mini-episode."""
     if count == 0:
         return None
-    numbers = draws.uniform(slots, count)
+    numbers = rng.uniform(slots, count)
     return (numbers < 0.5).float() if bits else numbers
 
 

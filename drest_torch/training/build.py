@@ -20,8 +20,8 @@ from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.reward import Reward
 from drest_torch.training import levels as data
 from envs.dynamics.mdp import NUM_ACTIONS
-from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, GridObservation, Observation, turned_planes
-from envs.levels.symmetry import turned_actions, turned_cells
+from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, GridObservation, Observation, rotated_planes
+from envs.levels.symmetry import rotated_actions, rotated_cells
 
 
 def reward_of(cfg: Config) -> Reward:
@@ -61,10 +61,10 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
         return None
     if required == "cells":
         assert isinstance(observe, GridObservation)  # `data.check` has seen to it
-        layout = MapLayout(observe.planes, turned_planes(observe.planes), TIME_STEPS, DELAY_UNIT)
-        return Symmetries(turned_cells(3), turned_actions(), layout)
-    assert observe.turned is not None  # `data.check` and `map_size` have seen to it
-    return Symmetries(observe.turned.cpu(), turned_actions())
+        layout = MapLayout(observe.planes, rotated_planes(observe.planes), TIME_STEPS, DELAY_UNIT)
+        return Symmetries(rotated_cells(3), rotated_actions(), layout)
+    assert observe.rotated is not None  # `data.check` and `map_size` have seen to it
+    return Symmetries(observe.rotated.cpu(), rotated_actions())
 
 
 def evaluator(

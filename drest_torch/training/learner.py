@@ -16,16 +16,16 @@ from envs.levels import features_of
 
 
 def learner_of(
-    cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], draws: Generators
+    cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], rng: Generators
 ) -> tuple[Learner, Updater]:
     """Return the algorithm of a run, with its networks, and its source of updates."""
-    device, train = draws.device, levels.train
+    device, train = rng.device, levels.train
     # If levels are compiled on demand, one level is enough to infer the observation shape.
     on_demand = learns_from(cfg) == "levels" or (levels.split and (cfg.levels.fresh or cfg.levels.symmetries))
     mdp = compile_levels(train[:1] if on_demand else train, device, at_least=map_size, features=features_of(train))
     observe = make_observation(cfg.policy.observation, mdp)
     kind = algorithm(cfg.algo.name).Algorithm
-    turn = updater_of(cfg, reward, levels, mdp, observe, draws)
+    turn = updater_of(cfg, reward, levels, mdp, observe, rng)
     networks_by_seed = [
         networks(
             cfg,
@@ -38,7 +38,7 @@ def learner_of(
         for seed in range(cfg.seed, cfg.seed + cfg.agents)
     ]
     policy, critic = (stack_networks(members, device) for members in zip(*networks_by_seed, strict=True))
-    learner: Learner = kind(policy, critic, cfg.algo, draws)
+    learner: Learner = kind(policy, critic, cfg.algo, rng)
     if cfg.compile:
         learner.loss = compiled(cfg, learner.loss)  # type: ignore[attr-defined]
     turn.begin(learner)

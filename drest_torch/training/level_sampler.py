@@ -17,8 +17,8 @@ from envs.levels.symmetry import NUM_SYMMETRIES, transform
 class LevelSampler:
     """A set of levels to train on; with ``symmetries`` each sampled level is rotated and reflected at random."""
 
-    def __init__(self, levels: Sequence[Level], draws: torch.Generator, *, symmetries: bool = False) -> None:
-        self.levels, self.draws, self.symmetries = list(levels), draws, symmetries
+    def __init__(self, levels: Sequence[Level], rng: torch.Generator, *, symmetries: bool = False) -> None:
+        self.levels, self.rng, self.symmetries = list(levels), rng, symmetries
 
     @property
     def changes(self) -> bool:
@@ -30,13 +30,13 @@ class LevelSampler:
         levels = self._next(count)
         if not self.symmetries:
             return levels
-        symmetry = torch.randint(NUM_SYMMETRIES, (count,), generator=self.draws, device=self.draws.device)
+        symmetry = torch.randint(NUM_SYMMETRIES, (count,), generator=self.rng, device=self.rng.device)
         return [transform(level, index) for level, index in zip(levels, symmetry.tolist(), strict=True)]
 
     def _next(self, count: int) -> list[Level]:
         chosen: list[int] = []
         while len(chosen) < count:
-            order = torch.randperm(len(self.levels), generator=self.draws, device=self.draws.device)
+            order = torch.randperm(len(self.levels), generator=self.rng, device=self.rng.device)
             chosen += order[: count - len(chosen)].tolist()
         return [self.levels[index] for index in chosen]
 
@@ -54,8 +54,8 @@ class FreshLevels(LevelSampler):
     None of them is a selection or test level, or the rotation or reflection of one.
     """
 
-    def __init__(self, split: Split, draws: torch.Generator, *, symmetries: bool = False) -> None:
-        super().__init__(split.train, draws, symmetries=symmetries)
+    def __init__(self, split: Split, rng: torch.Generator, *, symmetries: bool = False) -> None:
+        super().__init__(split.train, rng, symmetries=symmetries)
         self.split = split
         self.without = split.held_out()
         self.first = torch.tensor(generator.draft_number(split.train[0]))
@@ -75,5 +75,5 @@ class FreshLevels(LevelSampler):
 
     def restored(self) -> None:
         self._coming: Iterator[Level] = generator.stream(
-            self.split.config, self.split.seed, first=int(self.first), without=self.without, device=self.draws.device
+            self.split.config, self.split.seed, first=int(self.first), without=self.without, device=self.rng.device
         )

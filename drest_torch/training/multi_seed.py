@@ -54,7 +54,7 @@ class SeedRun:
         for name, optimizer in learner.optimizers.items():
             for key, value in optimizer_tensors(f"optimizer.{name}", optimizer).items():
                 tensors[key] = value[self.index] if value.ndim else value
-        return tensors | {"generator": learner.draws.generators[self.index].get_state()}
+        return tensors | {"generator": learner.rng.generators[self.index].get_state()}
 
 
 def stack_networks(networks: Sequence[Any], device: torch.device) -> Any:

@@ -54,13 +54,13 @@ class Run:
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
         self.seeds = range(cfg.seed, cfg.seed + cfg.agents)
-        self.draws = Generators([torch.Generator(self.device).manual_seed(seed) for seed in self.seeds])
+        self.rng = Generators([torch.Generator(self.device).manual_seed(seed) for seed in self.seeds])
         self.map_size = map_size(cfg, self.levels)
         self.reward = reward_of(cfg)
         self.agents = [SeedRun(folder, cfg, index) for index in range(cfg.agents)] if cfg.agents > 1 else []
         """The agents of a run with several, each with its own folder; a single agent uses the folder of the run."""
         self.judge = Judge(cfg, self.reward, self.levels, self.map_size, self.device)
-        self.learner, self.turn = learner_of(cfg, self.reward, self.levels, self.map_size, self.draws)
+        self.learner, self.updater = learner_of(cfg, self.reward, self.levels, self.map_size, self.rng)
 
     def train(self) -> dict[str, Any] | None:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
@@ -108,7 +108,7 @@ class Run:
         self.learner.set_progress(progress)
         reward = self.reward.at(progress)
         scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **self.learner.scheduled()}
-        taken = self.turn.take(self.learner, reward)
+        taken = self.updater.take(self.learner, reward)
         state.steps += taken.steps
         state.episodes += taken.episodes
         state.updates += 1
@@ -179,8 +179,8 @@ class Run:
             self._write(self.checkpoints / "best.safetensors")
 
     def _write(self, path: Path) -> None:
-        turn = {f"turn.{name}": value for name, value in self.turn.tensors().items()}
-        save_checkpoint(path, learner_tensors(self.learner) | turn | self.draws.tensors(), asdict(self.state))
+        turn = {f"updater.{name}": value for name, value in self.updater.tensors().items()}
+        save_checkpoint(path, learner_tensors(self.learner) | turn | self.rng.tensors(), asdict(self.state))
 
     def restore(self) -> None:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
@@ -189,10 +189,10 @@ class Run:
             return
         tensors, meta = load_checkpoint(saved[-1])
         restore_learner(self.learner, tensors, saved[-1])
-        for name, value in self.turn.tensors().items():
-            value.copy_(tensors[f"turn.{name}"])
-        self.turn.restored()
-        self.draws.restore(tensors)
+        for name, value in self.updater.tensors().items():
+            value.copy_(tensors[f"updater.{name}"])
+        self.updater.restored()
+        self.rng.restore(tensors)
         self.state = State(**meta)
 
 

@@ -132,12 +132,12 @@ class TabularUpdater(Updater):
 
 
 def updater_of(
-    cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe: Observation, draws: Generators
+    cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe: Observation, rng: Generators
 ) -> Updater:
     """Return the source of updates for a run's algorithm."""
     if learns_from(cfg) == "world":
         return TabularUpdater(mdp, reward, cfg.algo)
-    source = _source(cfg, levels, draws.generators[0])
+    source = _source(cfg, levels, rng.generators[0])
     if learns_from(cfg) == "levels":
         check_at_once(mdp, cfg.algo.levels_at_once, cfg.memory_gib, 1 << cfg.policy.private_bits)
         exact = ExactLevels(
@@ -165,7 +165,7 @@ def updater_of(
         reward,
         slots=slots * cfg.agents,
         group=group,
-        draws=draws,
+        rng=rng,
         **options,
         are_bits=cfg.policy.private_kind == "bits",
         most_lengths=levels.split.config.lengths[1] if levels.split is not None else None,
@@ -188,8 +188,8 @@ def compiled(cfg: Config, function: Callable[..., Any]) -> Callable[..., Any]:
     return replay
 
 
-def _source(cfg: Config, levels: data.Levels, draws: torch.Generator) -> LevelSampler:
+def _source(cfg: Config, levels: data.Levels, rng: torch.Generator) -> LevelSampler:
     if cfg.levels.fresh:
         assert levels.split is not None  # `data.load` guarantees it
-        return FreshLevels(levels.split, draws, symmetries=cfg.levels.symmetries)
-    return LevelSampler(levels.train, draws, symmetries=cfg.levels.symmetries)
+        return FreshLevels(levels.split, rng, symmetries=cfg.levels.symmetries)
+    return LevelSampler(levels.train, rng, symmetries=cfg.levels.symmetries)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from envs.actions import ACTIONS
 from envs.dynamics.mdp import Mdp
-from envs.levels.symmetry import NUM_SYMMETRIES, turned_actions, turned_cells
+from envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells
 from envs.objects import KINDS, Plane
 from envs.objects.button import DELAY_UNIT
 
@@ -32,7 +32,7 @@ class Observation(Protocol):
     """Whether the observation shows the time left."""
     scale: Tensor
     """Factors that broadcast to ``shape``; networks multiply observations by them, to bring them to about 1."""
-    turned: Tensor | None
+    rotated: Tensor | None
     """[8, F] permutations of flat observations: `symmetry.transform` of the level has this effect on them. None if
     there is no such permutation: for maps that are not square, and for the vector observation."""
 
@@ -49,7 +49,7 @@ class VectorObservation:
     """
 
     see_time = False
-    turned: Tensor | None = None
+    rotated: Tensor | None = None
     TABLE_BITS = 12
     """With at most this many coins and buttons, all observations are computed once and looked up."""
 
@@ -106,7 +106,7 @@ class GridObservation:
         self.planes, scales = zip(("wall", 1), *first, ("agent", 1), ("time", 1 / DELAY_UNIT), *last, strict=True)
         self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
         self.scale = torch.tensor(scales, device=mdp.device).reshape(-1, 1, 1)
-        self.turned = _turned(mdp, mdp.height, self.planes, 0)
+        self.rotated = _turned(mdp, mdp.height, self.planes, 0)
         self._cells = mdp.num_cells
         self._agent, self._time = self.planes.index("agent"), self.planes.index("time")
         per_level = (mdp.num_levels, mdp.num_cells)
@@ -163,7 +163,7 @@ class CentredObservation:
         self._steps = torch.arange(TIME_STEPS, device=mdp.device)
         self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + TIME_STEPS + 1,)
         names = ("wall", *(plane.name for plane in planes))
-        self.turned = _turned(mdp, 2 * mdp.height - 1, names, TIME_STEPS + 1)
+        self.rotated = _turned(mdp, 2 * mdp.height - 1, names, TIME_STEPS + 1)
         self.scale = torch.ones(self.shape, device=mdp.device)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
@@ -186,7 +186,7 @@ def _window(height: int, width: int) -> Tensor:
     return torch.where(inside, rows * width + columns, height * width)
 
 
-def turned_planes(names: Sequence[str]) -> Tensor:
+def rotated_planes(names: Sequence[str]) -> Tensor:
     """Return the permutations of the planes [8, P] that belong to `symmetry.transform`."""
 
     def source(name: str, actions: list[int]) -> str:
@@ -195,16 +195,16 @@ def turned_planes(names: Sequence[str]) -> Tensor:
         return f"{first} {ACTIONS[actions.index(ACTIONS.index(direction))]}" if direction in ACTIONS else name
 
     return torch.tensor(
-        [[names.index(source(name, actions)) for name in names] for actions in turned_actions().tolist()]
+        [[names.index(source(name, actions)) for name in names] for actions in rotated_actions().tolist()]
     )
 
 
 def _turned(mdp: Mdp, size: int, planes: Sequence[str], further: int) -> Tensor | None:
-    """Return `Observation.turned` for square planes that are followed by ``further`` numbers, which do not change."""
+    """Return `Observation.rotated` for square planes that are followed by ``further`` numbers, which do not change."""
     if mdp.height != mdp.width:
         return None
-    cells = turned_cells(size)
-    first = turned_planes(planes).unsqueeze(-1) * size * size
+    cells = rotated_cells(size)
+    first = rotated_planes(planes).unsqueeze(-1) * size * size
     places = (cells.unsqueeze(1) + first).flatten(1)
     rest = torch.arange(further).expand(NUM_SYMMETRIES, -1) + len(planes) * size * size
     return torch.cat((places, rest), dim=-1).to(mdp.device)

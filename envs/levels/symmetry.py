@@ -54,24 +54,24 @@ def transform(level: Level, index: int) -> Level:
     )
 
 
-def turned_cells(size: int) -> Tensor:
+def rotated_cells(size: int) -> Tensor:
     """Return for each cell of a square map the cell that `transform` moves there [8, size · size]."""
     cells = [[row * size + column for column in range(size)] for row in range(size)]
     maps = [_rotated(cells, index) for index in range(NUM_SYMMETRIES)]
     return torch.tensor([[cell for row in rows for cell in row] for rows in maps])
 
 
-def turned_actions() -> Tensor:
+def rotated_actions() -> Tensor:
     """Return the action of the transformed level that corresponds to each action of the level [8, 4]."""
     # On a map of three rows and columns, the cells beside the middle one stand for the four actions.
     beside = torch.tensor([3 * (1 + down) + 1 + right for down, right in STEPS])
-    place_of = turned_cells(3).argsort(-1)[:, beside]
+    place_of = rotated_cells(3).argsort(-1)[:, beside]
     return (place_of.unsqueeze(-1) == beside).int().argmax(-1)
 
 
 @lru_cache
 def _actions() -> list[list[int]]:
-    return turned_actions().tolist()
+    return rotated_actions().tolist()
 
 
 def canonical_key(level: Level) -> str:

@@ -28,7 +28,7 @@ def make(
     reward = Reward(lam, gamma, episodes, counting, **kwargs)
     group = group if counting == "averaged" else 1
     generator = torch.Generator().manual_seed(seed)
-    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=slots, group=group, draws=generator)
+    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=slots, group=group, rng=generator)
     torch.manual_seed(1)
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale, private_bits=private_bits)
     for parameter in policy.parameters():

@@ -4,8 +4,8 @@ from torch import nn
 
 from algos.networks.base import Symmetries
 from algos.networks.layout import MapLayout
-from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, turned_planes
-from envs.levels.symmetry import turned_actions, turned_cells
+from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, rotated_planes
+from envs.levels.symmetry import rotated_actions, rotated_cells
 
 PLANES = ("wall", "coin", "delay", "agent", "time")
 """Those of every level."""
@@ -13,8 +13,8 @@ PLANES = ("wall", "coin", "delay", "agent", "time")
 
 def group(planes=PLANES):
     """Return the symmetries of maps of which observations show these planes."""
-    layout = MapLayout(planes, turned_planes(planes), TIME_STEPS, DELAY_UNIT)
-    return Symmetries(turned_cells(3), turned_actions(), layout)
+    layout = MapLayout(planes, rotated_planes(planes), TIME_STEPS, DELAY_UNIT)
+    return Symmetries(rotated_cells(3), rotated_actions(), layout)
 
 
 class Table(nn.Module):

@@ -18,6 +18,6 @@ SETTINGS = SimpleNamespace(
     gae_lambda=0.95,
     critic_coeff=0.5,
     baseline=True,
-    rarely=0.0,
-    left_out=0.0,
+    min_visit_probability=0.0,
+    ignored_gradient_share=0.0,
 )
