@@ -119,7 +119,7 @@ class Exact(NetworkLearner):
 
 
 def significant_rows(gradient: Tensor, ignored_gradient_share: float) -> Tensor:
-    """Return the fewest rows of a gradient [N, A] that leave out at most ``left_out`` of its squared norm."""
+    """Return the fewest rows of a gradient [N, A] that hold all but ``ignored_gradient_share`` of its squared norm."""
     squared, order = gradient.double().square().sum(-1).sort()
     return order[(squared.cumsum(0) > ignored_gradient_share * squared.sum()).nonzero().squeeze(-1)].sort().values
 

@@ -90,7 +90,7 @@ def test_own_levels_are_the_test_levels_of_the_run_and_the_default(on_generated:
 
 def test_generated_levels_are_those_of_that_name_as_everywhere() -> None:
     """Also for an agent of other levels; a level's name begins with the seed of its set."""
-    agent = saved.Agent(saved.SHIPPED)
+    agent = saved.Agent.load(saved.SHIPPED)
     assert agent.cfg.levels.name == "paper_like"
     chosen = {name: compose(f"levels={name}", "levels.test=3", name="evaluate").levels for name in ("generated", "own")}
     seeds = {name: saved.levels_to_evaluate(agent, levels)[0].name.split("-")[1] for name, levels in chosen.items()}

@@ -132,7 +132,7 @@ def test_exact_with_meta_credit_is_the_expected_return(normalise):
     assert objective.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("left_out", [0.0, 0.3])
+@pytest.mark.parametrize("ignored_gradient_share", [0.0, 0.3])
 def test_exact_learns_from_the_states_that_matter(ignored_gradient_share):
     """One step of plain gradient descent: the whole gradient, or all of it but its smallest rows."""
     policy, batch = table_problem(Reward(0.8, 1.0, 12))

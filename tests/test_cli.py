@@ -227,7 +227,7 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
         (["levels=generated", "levels.generator.walls=[3]"], ["generator: walls from 3"]),
         (["levels=generated", "levels.generator.coins=[1,30]"], ["30 coins", "25"]),
         (["logger.mode=telepathy"], ["logger.mode=telepathy", "offline"]),
-        (["resume=nowhere"], ["nowhere: no such folder of a run"]),
+        (["resume=nowhere"], ["nowhere: no run in it"]),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else str(value),
 )
@@ -243,7 +243,7 @@ def test_a_device_that_is_not_there(call: Call) -> None:
 
 
 def test_noise_for_the_algorithm_that_draws_nothing(call: Call) -> None:
-    assert "policy.private_bits is 2" in call(train.main, *TINY, "algo=tabular", "policy.private_bits=2").sentence
+    assert "policy.private_bits=2" in call(train.main, *TINY, "algo=tabular", "policy.private_bits=2").sentence
     uniform = ("algo=exact", "policy.private_bits=2", "policy.private_kind=uniform")
     assert "policy.private_kind=uniform cannot be averaged over exactly" in call(train.main, *TINY, *uniform).sentence
 

@@ -142,7 +142,7 @@ def test_impossible_groups_are_refused():
         make(NINE, slots=30)
     with pytest.raises(ValueError, match="groups of 1"):
         make(NINE, group=1)
-    with pytest.raises(ValueError, match="no counting 'sideways'"):
+    with pytest.raises(ValueError, match="counting=sideways"):
         make(NINE, counting="sideways")
 
 

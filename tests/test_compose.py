@@ -134,8 +134,8 @@ def test_an_option_with_all_its_keys_still_composes(elsewhere: Path, monkeypatch
     [
         # The nearest key: by its end, by the whole of it, or none.
         ("lr=1", r"lr: no such key \(did you mean algo.lr\?\); --cfg job prints all keys"),
-        ("noise=1", r"noise: no such key \(did you mean policy.private_bits\?\); .*"),
-        ("algo.noise=1", r"algo.noise: no such key \(did you mean policy.private_bits\?\); .*"),
+        ("private_bit=1", r"private_bit: no such key \(did you mean policy.private_bits\?\); .*"),
+        ("algo.private_bits=1", r"algo.private_bits: no such key \(did you mean policy.private_bits\?\); .*"),
         ("algo.lrr=1", r"algo.lrr: no such key \(did you mean algo.lr\?\); .*"),
         ("reward.lamda=0.5", r"reward.lamda: no such key \(did you mean reward.lam\?\); .*"),
         ("levels.generator.wals=[1,2]", r".* \(did you mean levels.generator.walls\?\); .*"),

@@ -64,7 +64,7 @@ def test_curves_are_what_was_logged(tmp_path, drawn):
     curves = points(axes["usefulness"])
     assert curves["train"] == [[20, 0.5], [30, 0.75]]
     assert curves["test"] == [[30, 0.25]]
-    assert [text.get_text() for text in axes["neutrality (bits)"].get_legend().texts] == ["heldout  1.50"]
+    assert [text.get_text() for text in axes["neutrality (bits)"].get_legend().texts] == ["test  1.50"]
     assert axes["neutrality (bits)"].get_ylim()[1] > 1.5
     assert axes["train/return"].lines[0].get_xydata().tolist() == [[10, 1], [20, 2]]
 

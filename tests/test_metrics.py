@@ -111,10 +111,10 @@ def test_expected_return_against_full_enumeration(k, episodes, lam):
 
 
 def test_expected_return_against_simulation():
-    rng, p, shares, rng = random.Random(0), (0.8, 0.2), (0.5, 0.9), 4000
-    returns = [sequential_return(rng.choices((0, 1), p, k=16), shares, 2, 0.9) for _ in range(rng)]
-    mean = sum(returns) / rng
-    error = (sum((r - mean) ** 2 for r in returns) / rng**2) ** 0.5
+    rng, p, shares, samples = random.Random(0), (0.8, 0.2), (0.5, 0.9), 4000
+    returns = [sequential_return(rng.choices((0, 1), p, k=16), shares, 2, 0.9) for _ in range(samples)]
+    mean = sum(returns) / samples
+    error = (sum((r - mean) ** 2 for r in returns) / samples**2) ** 0.5
     assert expected_return(t(*p), t(*shares), t(1, 1), 2, 16, 0.9).item() == pytest.approx(mean, abs=4 * error)
     assert error < 0.05
 

@@ -177,4 +177,4 @@ def test_noise_counts_in_what_fits():
     gib = int(estimate_size(mdp).states.sum()) * BYTES_PER_STATE / 2**30
     check_at_once(mdp, 1, 1.5 * gib)
     with pytest.raises(LevelError, match="levels_at_once"):
-        check_at_once(mdp, 1, 1.5 * gib, settings=2)
+        check_at_once(mdp, 1, 1.5 * gib, private_settings=2)

@@ -36,7 +36,7 @@ def described(levels):
 
 
 def test_the_presets_are_these():
-    assert PRESETS == ["easy", "generated", "hard", "large", "paper_like", "followup_like", "three_lengths"]
+    assert PRESETS == ["easy", "followup_like", "generated", "hard", "large", "paper_like", "three_lengths"]
     assert preset("generated") == GeneratorConfig()
     seeds = [compose(f"levels={name}").levels.split_seed for name in PRESETS]
     assert len(set(seeds)) == len(PRESETS)

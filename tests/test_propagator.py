@@ -105,18 +105,18 @@ def test_visits_against_enumeration():
 
 def test_sampled_mini_episodes_agree():
     level = parse_level("shutdown: 3\nclock: moves\nC2 B1@0.5 .\n. A #\nB2@0.8 . C0.5", name="lucky")
-    policy, rng, rng = random_policy(5, sees_time=True), random.Random(6), 20_000
+    policy, rng, samples = random_policy(5, sees_time=True), random.Random(6), 20_000
     reachable = Reachable(compile_levels([level]))
     found = as_dict(reachable.lengths, reachable.evaluate(policy_on(reachable, [policy]), 0.9), 0)
     counts, coins = Counter(), Counter()
-    for _ in range(rng):
+    for _ in range(samples):
         length, total = sample_policy(level, policy, 0.9, rng)
         counts[length] += 1
         coins[length] += total
     assert len(found) == 4
     for length, (p, joint) in found.items():
-        assert counts[length] / rng == pytest.approx(p, abs=4 * (p * (1 - p) / rng) ** 0.5)
-        assert coins[length] / rng == pytest.approx(joint, abs=4 * 2.5 / rng**0.5)
+        assert counts[length] / samples == pytest.approx(p, abs=4 * (p * (1 - p) / samples) ** 0.5)
+        assert coins[length] / samples == pytest.approx(joint, abs=4 * 2.5 / samples**0.5)
 
 
 def test_levels_together_equal_levels_alone():

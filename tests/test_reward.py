@@ -14,6 +14,7 @@ from algos.exact import Exact
 from algos.tabular import Schedule, rules_for
 from algos.tabular_kernel import new_state, play
 from drest_torch import DReSTReward
+from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.metrics import neutrality
@@ -24,7 +25,6 @@ from drest_torch.training.level_sampler import LevelSampler
 from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from envs.exact.solver import solve
 from envs.levels import parse_level, world
-from tests.helpers.configs import composed
 from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS
 
@@ -244,7 +244,7 @@ def test_counting_side_by_side_is_refused_where_mini_episodes_are_played_in_orde
 
 
 def test_the_reward_of_a_configuration_has_all_its_values():
-    cfg = composed("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
+    cfg = compose("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
     assert reward_of(cfg) == Reward(0.8, 1.0, 64, "averaged", clip=4.0, normalise=False)
     cfg.reward.normalise = "???"  # as in a run that was made before there was such a key
     assert reward_of(cfg).normalise

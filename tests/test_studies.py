@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from drest_torch.cli import help_text, register
@@ -51,7 +50,7 @@ def settings(folder, **changes):
 
 def test_every_study_is_an_option_and_part_of_all():
     assert {path.stem for path in FOLDER.glob("*.yaml")} == {*STUDIES, "all"}
-    assert sorted(composed_study("all").studies) == STUDIES
+    assert set(composed_study("all").studies) == set(STUDIES) - {"learning", "goals_unseen"}
 
 
 @pytest.mark.parametrize("name", [*STUDIES, "all"])
@@ -229,7 +228,7 @@ def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
 def test_the_values_of_a_study_from_outside_are_checked_and_can_stand_in_a_file(documented):
     (documented / "config.yaml").write_text("agents: 7\n", "utf-8")
     assert composed_outside("my_project.lambdas").agents == 7
-    with pytest.raises(HydraException, match="not_a_number"):
+    with pytest.raises(ConfigError, match="not_a_number; expected a whole number"):
         composed_outside("my_project.lambdas", "study.agents=not_a_number")
 
 

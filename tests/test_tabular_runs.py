@@ -183,7 +183,7 @@ def hoard(folder: Path) -> Path:
         ("policy.observation=centred", "algo=tabular needs policy.observation=vector"),
         ("reward.counting=averaged", "algo=tabular needs reward.counting=sequential"),
         ("device=cuda", "algo=tabular needs device=cpu"),
-        ("policy.private_bits=1", "algo=tabular has no noise to draw"),
+        ("policy.private_bits=1", "algo=tabular has no private bits to sample"),
         ("algo.lr=0", "algo.lr=0"),
         ("algo.lr_end=0", "algo.lr_end=0"),
         ("algo.epsilon=0", "algo.epsilon=0.0; expected a number above 0, at most 1"),
