@@ -108,6 +108,41 @@ def test_imports_run_downwards() -> None:
     assert violations(ROOT) == []
 
 
+def room_of(module: str) -> str:
+    """Return the package or module of a package that a module is in; of `algos` only the networks are apart."""
+    parts = module.split(".")
+    if parts[0] == "algos":
+        return ".".join(parts[:2]) if parts[1:2] == ["networks"] else "algos"
+    return ".".join(parts[:2])
+
+
+def circles(arrows: dict[str, set[str]]) -> set[str]:
+    """Return the rooms that can be reached from themselves."""
+
+    def reached(start: str) -> set[str]:
+        known: set[str] = set()
+        waiting = [start]
+        while waiting:
+            new = arrows.get(waiting.pop(), set()) - known
+            known |= new
+            waiting += new
+        return known
+
+    return {room for room in arrows if room in reached(room)}
+
+
+def test_no_room_imports_itself_by_way_of_others() -> None:
+    files = modules(ROOT)
+    arrows: dict[str, set[str]] = {}
+    for module, path in files.items():
+        for _, target in imported(module, path, set(files)):
+            if target.partition(".")[0] in PACKAGES and room_of(target) != room_of(module):
+                arrows.setdefault(room_of(module), set()).add(room_of(target))
+    assert len(arrows) > 20
+    assert circles(arrows) == set()
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == {"b", "c"}
+
+
 def test_every_floor_was_walked() -> None:
     found = modules(ROOT)
     assert {"drest_torch", "envs", "envs.levels", "algos"} <= set(found)

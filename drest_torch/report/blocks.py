@@ -31,14 +31,14 @@ class Lead:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph: only for studies that write their reports in Python."""
+    """A paragraph."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Items:
-    """A list with bullets: only for studies that write their reports in Python."""
+    """A list with bullets."""
 
     items: Sequence[str]
 

@@ -29,7 +29,6 @@ from drest_torch.config.compose import compose, register
 from drest_torch.errors import ConfigError, StudyError
 from drest_torch.jobs.store import Job, Result, Store
 from drest_torch.report.blocks import Block, Table
-from drest_torch.report.tables import mean_sd as mean_sd_cell
 from drest_torch.report.template import render_template
 from envs.levels import WORLDS
 
@@ -145,9 +144,6 @@ class Report:
 
 def report(study: ModuleType, cfg: Any, finished: Finished) -> Report:
     """Analyse the results of a study and write its report."""
-    if hasattr(study, "report"):  # TODO: delete with `Text` and `Items` once every study has a template
-        written: Report = study.report(cfg, finished)
-        return written
     analysis: Analysis = study.analyse(cfg, finished)
     plots = importlib.import_module(f"{study.__package__}.plots").plots(cfg, analysis)
     template = Path(study.__file__ or "").with_name("report.md.j2")
@@ -236,8 +232,3 @@ def outside_values(name: str) -> Mapping[str, Any]:
     own: Any = OmegaConf.load(path) if path.exists() else {}
     values: Any = OmegaConf.merge(OmegaConf.structured(study.Config), own, {"name": name})
     return values
-
-
-def mean_sd(values: Any, digits: int = 3) -> str:
-    """Return mean ± standard deviation: only for studies that write their reports in Python."""
-    return mean_sd_cell(digits)(values)

@@ -114,7 +114,7 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
 
     arrays: see `outcome`, as ``<set>/<name>`` for the sets that are seen; and the action probabilities
     ``worst/<rank>`` [Z, N, 4] in the reachable states of the worst levels, under the settings of private bits that
-    ``private_bits`` names in the numbers (see `Prepared.to_show`).
+    ``private_bits`` names in the numbers (see `LevelSetEvaluator.policies_by_private_bits`).
     """
     known = frozenset(canonical_key(level) for level in (*run.levels.train, *run.levels.selection))
     numbers: dict[str, Any] = {"map_size": list(run.map_size), "sets": {}}
