@@ -136,7 +136,12 @@ def test_exact_with_meta_credit_is_the_expected_return(normalise):
 def test_exact_learns_from_the_states_that_matter(ignored_gradient_share):
     """One step of plain gradient descent: the whole gradient, or all of it but its smallest rows."""
     policy, batch = table_problem(Reward(0.8, 1.0, 12))
-    settings = {**vars(SETTINGS), "left_out": ignored_gradient_share, "max_grad_norm": 1e9, "entropy": 0.0}
+    settings = {
+        **vars(SETTINGS),
+        "ignored_gradient_share": ignored_gradient_share,
+        "max_grad_norm": 1e9,
+        "entropy": 0.0,
+    }
     learner = exact.Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
     learner.optimizers = {"sgd": torch.optim.SGD(policy.parameters(), lr=1.0)}
     before = policy.logits.detach().clone()

@@ -245,7 +245,7 @@ def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, mo
 @pytest.mark.parametrize("others", [["royal_road"], ["example", "spacious"]])
 def test_levels_that_the_vector_observation_cannot_show_are_refused(tmp_path, split, others):
     write_levels(tmp_path / "others.jsonl", [world(name) for name in others])
-    wrong = ["algo=tabular", "levels=last_moment", f"heldout.{split}={tmp_path / 'others.jsonl'}"]
+    wrong = ["algo=tabular", "levels=last_moment", f"test.{split}={tmp_path / 'others.jsonl'}"]
     with pytest.raises(ConfigError, match=r"shows one map, and the \w+ levels are \d"):
         start(configured(tmp_path / "run", *wrong))
 
