@@ -136,6 +136,7 @@ def checked(folder, name):
     return summary
 
 
+@pytest.mark.slow
 def test_quick_studies_leave_reports_and_are_not_repeated(tmp_path, monkeypatch, capsys):
     done = counted(monkeypatch)
     chosen = [composed_study(name) for name in FAST]
