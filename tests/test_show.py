@@ -211,3 +211,10 @@ def test_a_closed_pipe_is_quiet():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+def test_the_command_exits_with_2_after_a_mistake():
+    command = [sys.executable, "-m", "envs.show", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(show.__file__).parents[2])
+    assert done.returncode == 2
+    assert "no levels 'nowhere'" in done.stderr

@@ -235,7 +235,3 @@ def show_set(levels: Sequence[Level], name: str, start: float) -> None:
 def _tally(values: Iterable[Any], form: str = "{0}") -> str:
     """Return a text with the number of occurrences of each value."""
     return ", ".join(f"{form.format(value)}: {count}" for value, count in sorted(Counter(values).items()))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
