@@ -22,7 +22,7 @@ help:
 
 install: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml setup.py constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip \
 	|| $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	|| { echo "Python 3.10 or newer is needed, and '$(PYTHON)' is not: name one, as in 'make test PYTHON=python3.12'." >&2; exit 1; }

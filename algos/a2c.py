@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from algos.base import CriticConfig, SampledLearner
+from drest_torch.algos.base import CriticConfig, SampledLearner
 
 
 @dataclass

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from algos.batch import Batch
+from drest_torch.algos.batch import Batch
 
 CREDITS = ("mini", "meta")
 

@@ -10,11 +10,11 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor, nn
 
-from algos.advantages import CREDITS, estimate
-from algos.batch import Batch, Part
-from algos.generators import Generators
-from algos.networks.base import NetworkSize, Symmetries
-from algos.networks.policy import Policy
+from drest_torch.algos.advantages import CREDITS, estimate
+from drest_torch.algos.batch import Batch, Part
+from drest_torch.algos.generators import Generators
+from drest_torch.algos.networks.base import NetworkSize, Symmetries
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.limits import limited
 
 WIDE = 8

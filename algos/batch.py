@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algos.generators import Generators
+from drest_torch.algos.generators import Generators
 from drest_torch.reward import Reward
 
 

@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algos.base import NetworkConfig, NetworkLearner
-from algos.batch import ExactBatch
-from algos.networks.policy import private_settings
+from drest_torch.algos.base import NetworkConfig, NetworkLearner
+from drest_torch.algos.batch import ExactBatch
+from drest_torch.algos.networks.policy import private_settings
 from drest_torch.limits import limited
 
 STATES_AT_ONCE = 4096

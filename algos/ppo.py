@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algos.base import CriticConfig, SampledLearner
+from drest_torch.algos.base import CriticConfig, SampledLearner
 from drest_torch.limits import limited
 
 

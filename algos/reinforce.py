@@ -8,9 +8,9 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor
 
-from algos.advantages import estimate
-from algos.base import SampledConfig, SampledLearner
-from algos.batch import Batch, Part
+from drest_torch.algos.advantages import estimate
+from drest_torch.algos.base import SampledConfig, SampledLearner
+from drest_torch.algos.batch import Batch, Part
 
 
 @dataclass

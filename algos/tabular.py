@@ -23,9 +23,9 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor, nn
 
-from algos.base import Learner
-from algos.networks.base import NetworkSize, Symmetries
-from algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
+from drest_torch.algos.base import Learner
+from drest_torch.algos.networks.base import NetworkSize, Symmetries
+from drest_torch.algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
@@ -92,7 +92,7 @@ class TablePolicy(nn.Module):
 
 
 class Tabular(Learner):
-    """The learner of one agent of `algos.tabular_kernel`."""
+    """The learner of one agent of `drest_torch.algos.tabular_kernel`."""
 
     learns_from = "world"
     policy: TablePolicy
@@ -128,7 +128,7 @@ class Tabular(Learner):
 
 
 def schedule(config: Schedule, played: int) -> tuple[float, float]:
-    """Return the learning rate and ε after ``played`` mini-episodes, as `algos.tabular_kernel` computes them."""
+    """Return the learning rate and ε after ``played`` mini-episodes, as `tabular_kernel` computes them."""
     progress = min(max(played - config.random_episodes, 0) / config.decay_episodes, 1.0)
     lr, epsilon = (
         start ** (1 - progress) * end**progress

@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from torchrl.collectors import Collector
 from torchrl.envs import TransformedEnv
 
-from algos.batch import Batch
 from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, STEPS, TIMES, Bench, Work
 from benchmarks.pipelines import Ours, Setting, actor_of, setting_of
 from drest_torch import DReSTReward
-from envs.dynamics.mdp import Mdp, compile_levels
-from envs.generation.stream import GeneratorConfig, generate
-from envs.interfaces.torchrl_env import GridworldEnv
-from envs.levels import Level
+from drest_torch.algos.batch import Batch
+from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import Level
 
 TITLE = "Collection with a policy"
 WANTED = 2.0
@@ -90,7 +90,7 @@ SB3 = ("SB3's collect_rollouts, 64 plain environments", "SB3's collect_rollouts,
 def sb3_collectors(levels: Sequence[Level], setting: Setting) -> dict[str, Work]:
     from benchmarks.plain import PlainLevels, in_order
     from benchmarks.sb3 import StableBaselines, TensorVecEnv, plain_vec_env
-    from envs.interfaces.gymnasium_env import GridworldVectorEnv
+    from drest_torch.envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     reward = in_order(setting.reward)
     vector = GridworldVectorEnv(levels, setting.envs, observation="centred", reward=reward)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from algos.networks.base import NetworkSize
-from algos.networks.policy import Policy
 from benchmarks.collecting import passes
 from benchmarks.measuring import SECONDS, TIMES, Bench, Work, once
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Policy
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.exact.propagator import Reachable, uniform_policy
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
-from envs.dynamics.mdp import NUM_ACTIONS
-from envs.exact.propagator import Reachable, uniform_policy
-from envs.generation.stream import GeneratorConfig, generate
 
 TITLE = "Exact evaluation"
 WANTED, WANTED_UNIFORM = 2.0, 0.05

@@ -13,11 +13,11 @@ from benchmarks.solving import compile_and_solve
 from benchmarks.stepping import tensor_steps, torchrl_steps
 from benchmarks.tables import train_tables
 from drest_torch.config.compose import compose
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable, uniform_policy
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.levels import Level, world
 from drest_torch.training.run import Run
-from envs.dynamics.mdp import compile_levels
-from envs.exact.propagator import Reachable, uniform_policy
-from envs.generation.stream import GeneratorConfig, generate
-from envs.levels import Level, world
 
 TITLE = "Cost as it grows"
 LEVELS = 200

@@ -16,21 +16,21 @@ from torchrl.modules import ProbabilisticActor, ValueOperator
 from torchrl.objectives import A2CLoss, ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-from algos.base import linear
-from algos.generators import Generators
-from algos.networks.base import NetworkSize
-from algos.networks.policy import Critic, Policy
 from drest_torch import DReSTReward
+from drest_torch.algos.base import linear
+from drest_torch.algos.generators import Generators
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import algorithm
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.reward import Reward
 from drest_torch.rollout import collector as collection
 from drest_torch.rollout.lockstep import LockstepCollector
 from drest_torch.training.build import reward_of
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp
-from envs.dynamics.observations import make_observation
-from envs.exact.solver import solve
-from envs.interfaces.torchrl_env import GridworldEnv
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The worlds as one writes them for speed without tensors: a Gymnasium environment in plain Python.
 
-It copies the rules of `envs.dynamics` and the reward of `drest_torch.reward` on purpose: a comparison with it measures
-what a project without ours would write, and must not charge it with our tensors. `check_plain`, which
+It copies the rules of `drest_torch.envs.dynamics` and the reward of `drest_torch.reward` on purpose: a comparison with
+it measures what a project without ours would write, and must not charge it with our tensors. `check_plain`, which
 tests/test_benchmarks.py calls, holds the copy to ours.
 """
 
@@ -17,12 +17,12 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, STEPS, compile_levels
+from drest_torch.envs.dynamics.observations import DELAY_UNIT, TIME_STEPS
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv
+from drest_torch.envs.levels import Level
 from drest_torch.reward import Reward
-from envs.dynamics.mdp import NUM_ACTIONS, STEPS, compile_levels
-from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS
-from envs.exact.solver import solve
-from envs.interfaces.gymnasium_env import GridworldGymEnv
-from envs.levels import Level
 
 
 class PlainLevels:

@@ -29,9 +29,9 @@ import torch
 
 from benchmarks.measuring import Bench, processor_seconds
 from benchmarks.page import plot, render
+from drest_torch.envs.levels import LevelError, read_levels
 from drest_torch.errors import FileError, UserError
 from drest_torch.files import write_whole
-from envs.levels import LevelError, read_levels
 
 PARTS = (
     "machine",

@@ -11,12 +11,12 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import Tensor
 
-from algos.base import linear
-from algos.networks.base import ACTIVATIONS
 from benchmarks.pipelines import Setting
 from benchmarks.plain import PlainEnv, PlainLevels
+from drest_torch.algos.base import linear
+from drest_torch.algos.networks.base import ACTIVATIONS
+from drest_torch.envs.interfaces.gymnasium_env import GridworldVectorEnv
 from drest_torch.reward import Reward
-from envs.interfaces.gymnasium_env import GridworldVectorEnv
 
 
 class TensorVecEnv(VecEnv):

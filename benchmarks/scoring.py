@@ -14,9 +14,9 @@ from torch import Tensor
 from benchmarks.measuring import SECONDS, Bench
 from benchmarks.pipelines import setting_of
 from drest_torch.config.compose import compose
+from drest_torch.envs.levels import read_levels
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.training.run import Run, start
-from envs.levels import read_levels
 
 TITLE = "Time to a score"
 USEFULNESS, NEUTRALITY = 0.742, 0.769
@@ -121,7 +121,7 @@ def stable_baselines(bench: Bench, folder: Path) -> dict[str, Watch]:
     """Its PPO on the same levels for some seconds, over which its schedules run."""
     from benchmarks.plain import in_order
     from benchmarks.sb3 import StableBaselines, TensorVecEnv
-    from envs.interfaces.gymnasium_env import GridworldVectorEnv
+    from drest_torch.envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     run = new_run(bench, "algo=ppo", 0, folder)
     setting = setting_of("ppo", envs=bench.size(256, 8), steps=bench.size(128, 8))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.measuring import SECONDS, Bench, Work, once
-from envs.dynamics.mdp import compile_levels
-from envs.exact.solver import Optima, solve
-from envs.generation.stream import GeneratorConfig, generate
-from envs.levels import Level
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.levels import Level
 from tests.helpers.simulator import searched_optima
 
 TITLE = "Solving"

@@ -12,13 +12,13 @@ from torchrl.envs import TransformedEnv
 
 from benchmarks.measuring import MILLION_STEPS, Bench, Work
 from drest_torch import DReSTReward
+from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import Level, world
 from drest_torch.reward import Reward
-from envs.dynamics.episodes import start_episodes, step_episodes
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.generation.stream import GeneratorConfig, generate
-from envs.interfaces.torchrl_env import GridworldEnv
-from envs.levels import Level, world
 from tests.helpers.simulator import Simulator
 
 TITLE = "Raw stepping"
@@ -161,7 +161,7 @@ def gymnasium_envs(levels: Sequence[Level]) -> dict[str, Any]:
 
     from benchmarks.plain import PlainLevels, check_plain
     from benchmarks.sb3 import TensorVecEnv, plain_vec_env
-    from envs.interfaces.gymnasium_env import GridworldVectorEnv
+    from drest_torch.envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     check_plain(levels)
     plain = PlainLevels(levels)

@@ -14,16 +14,16 @@ import numba
 import numpy as np
 import torch
 
-from algos.tabular import Schedule, rules_for
-from algos.tabular_kernel import new_state, play
 from benchmarks.measuring import SECONDS, Bench, Times, rate
+from drest_torch.algos.tabular import Schedule, rules_for
+from drest_torch.algos.tabular_kernel import new_state, play
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.jobs.tabular_job import train
 from drest_torch.reward import Reward
 from drest_torch.studies.study import all_studies, compose_study
-from envs.dynamics.mdp import compile_levels
-from envs.exact.solver import solve
-from envs.levels import world
 
 TITLE = "Training tables"
 WANTED_FIGURE_3, WANTED_ALL = 5.0, 120.0

@@ -8,9 +8,9 @@ from typing import Any
 
 from benchmarks.measuring import STEPS, Bench, Work
 from benchmarks.pipelines import Ours, Setting, TorchRL, setting_of
-from envs.dynamics.mdp import compile_levels
-from envs.generation.stream import GeneratorConfig, generate
-from envs.levels import Level
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.levels import Level
 
 TITLE = "Complete training"
 SB3 = ("SB3, plain environments", "SB3, our vector environment")
@@ -20,7 +20,7 @@ TORCHRL = "TorchRL's collector, GAE and losses"
 def sb3(levels: Sequence[Level], setting: Setting) -> dict[str, Any]:
     from benchmarks.plain import PlainLevels, in_order
     from benchmarks.sb3 import StableBaselines, TensorVecEnv, plain_vec_env
-    from envs.interfaces.gymnasium_env import GridworldVectorEnv
+    from drest_torch.envs.interfaces.gymnasium_env import GridworldVectorEnv
 
     reward = in_order(setting.reward)
     vector = GridworldVectorEnv(levels, setting.envs, observation="centred", reward=reward)

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from algos.base import SampledLearner
-from algos.batch import Batch
 from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, SECONDS, TIMES, Bench, Work, once
 from benchmarks.pipelines import Ours, setting_of
-from envs.dynamics.mdp import compile_levels
-from envs.generation.stream import GeneratorConfig, generate
+from drest_torch.algos.base import SampledLearner
+from drest_torch.algos.batch import Batch
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
 
 TITLE = "An update of PPO"
 WANTED = 1.5

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from drest_torch._version import __version__
+
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
     from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
     from drest_torch.transform import DReSTReward
 
-__all__ = ["Agent", "DReSTReward", "neutrality", "neutrality_normalised", "usefulness"]
+__all__ = ["Agent", "DReSTReward", "__version__", "neutrality", "neutrality_normalised", "usefulness"]
 
 _WHERE = {
     "Agent": "agent",
@@ -26,3 +28,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,21 +12,20 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from algos.networks.policy import Policy
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import LevelsConfig
 from drest_torch.config.stored import load_config
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.levels import Level, features_of, find_levels
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
-from drest_torch.evaluation.summary import plot_policies, split_scores, split_summary
+from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
 from drest_torch.files import write_json, write_whole
-from drest_torch.tracking.console import SplitScores
 from drest_torch.training import levels as data
 from drest_torch.training.build import evaluator, map_size, networks, reward_of
 from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
-from envs.dynamics.mdp import compile_levels
-from envs.dynamics.observations import make_observation
-from envs.levels import Level, features_of, find_levels
 
 PRETRAINED = Path(__file__).resolve().parent / "pretrained"
 """The folder of the agents that come with the project, as `Agent.save` writes them."""

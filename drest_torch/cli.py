@@ -19,8 +19,8 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from drest_torch.config.compose import VERSION_BASE, explain, options, register
 from drest_torch.config.schema import config_folder
+from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import UserError
-from envs.levels import WORLDS
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException)
 COLUMNS = 80

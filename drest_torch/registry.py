@@ -2,7 +2,7 @@
 
 A network, an algorithm or a logger is a module with certain attributes. A name in a configuration is looked up as
 
-1. a module of the package where this project keeps its own, such as ``mlp`` for `algos.networks.mlp`,
+1. a module of the package where this project keeps its own, such as ``mlp`` for `drest_torch.algos.networks.mlp`,
 2. an entry point of an installed package, whose value is the path of a module,
 3. the path of any module that Python can import, such as ``my_package.my_network``.
 """
@@ -27,7 +27,7 @@ class Registry(Collection[str]):
     key: str
     """The key of the configuration, for messages."""
     modules: str
-    """The path of this project's modules, with ``{}`` for the name, such as ``algos.networks.{}``."""
+    """The path of this project's modules, with ``{}`` for the name, such as ``drest_torch.algos.networks.{}``."""
     attributes: tuple[str, ...]
     """The attributes that a module of this kind must have."""
     group: str

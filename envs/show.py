@@ -1,8 +1,8 @@
-"""Print levels, their lengths and best returns: ``python -m envs.show NAME``."""
+"""Print levels, their lengths and best returns: ``drest show NAME``."""
 
 import sys
 
-from envs.view.show import main
+from drest_torch.envs.view.show import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,23 +7,23 @@ import pytest
 import torch
 from torch import nn
 
-from algos import a2c, exact, ppo, reinforce
-from algos.advantages import estimate
-from algos.base import linear
-from algos.batch import sample
-from algos.generators import Generators
-from algos.networks.base import NetworkSize
-from algos.networks.policy import Critic, Policy
+from drest_torch.algos import a2c, exact, ppo, reinforce
+from drest_torch.algos.advantages import estimate
+from drest_torch.algos.base import linear
+from drest_torch.algos.batch import sample
+from drest_torch.algos.generators import Generators
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import world
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, expected_return
 from drest_torch.rollout.collector import Collector
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
-from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.exact.propagator import Reachable
-from envs.exact.solver import solve
-from envs.levels import world
 from tests.helpers.collecting import NINE, TINY, make
 from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS

@@ -11,11 +11,11 @@ import torch
 from benchmarks import collecting, machine, page, run, scoring, stepping, updating
 from benchmarks.measuring import MILLION_STEPS, SECONDS, TIMES, Bench, Point, Times, once
 from benchmarks.pipelines import Ours, setting_of
-from envs.dynamics.episodes import start_episodes, step_episodes
-from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.generation.stream import GeneratorConfig, generate
-from envs.levels import world
+from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.levels import world
 
 ROOT = Path(__file__).parents[1]
 

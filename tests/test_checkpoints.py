@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from algos.networks.base import NetworkSize
-from algos.networks.policy import Policy
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.errors import CheckpointError, FileError
 from drest_torch.files import write_whole
 from drest_torch.training.checkpoints import (

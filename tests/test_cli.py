@@ -21,8 +21,8 @@ import yaml
 
 from drest_torch import evaluate, train
 from drest_torch.cli import help_text
+from drest_torch.envs.levels import format_level, world, write_levels
 from drest_torch.tracking.sinks import read_metrics
-from envs.levels import format_level, world, write_levels
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
+from drest_torch.envs.levels import world
 from drest_torch.reward import Reward, averaged_discount, group_discount
-from envs.levels import world
 from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
 
 

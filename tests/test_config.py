@@ -14,21 +14,25 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from algos import ALGORITHMS
-from algos.networks import NETWORKS
+from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.networks import NETWORKS
 from drest_torch.cli import COLUMNS, COMMANDS, first_sentence, help_text
 from drest_torch.config import schema as config
 from drest_torch.config.checks import check_limits, check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import config_folder, schemas
 from drest_torch.config.stored import load_config, write_config
+from drest_torch.envs.generation import stream as generator
+from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.limits import limited, limits_of
-from envs.generation import stream as generator
-from envs.levels import WORLDS
 from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, SCHEMAS, keys, names, ours, schema_of, unexplained
 
-SOURCES = [path for package in ("drest_torch", "algos") for path in (FOLDER.parent / package).rglob("*.py")]
+SOURCES = [
+    path
+    for package in ("drest_torch", "algos")
+    for path in (Path(__file__).resolve().parents[1] / package).rglob("*.py")
+]
 COMMAND_FILES = [("config", config.Config), ("evaluate", config.EvaluateConfig)]
 BASES = {
     "reward": "reward/_base",

@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from algos.networks.base import NetworkSize
-from algos.networks.convolutional import unique_maps
-from algos.networks.policy import Critic, Policy
-from algos.networks.stacked import Stacked
-from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from envs.dynamics.observations import GridObservation
-from envs.exact.propagator import Reachable
-from envs.levels import parse_level, world
-from envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.convolutional import unique_maps
+from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.algos.networks.stacked import Stacked
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import GridObservation
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.levels import parse_level, world
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
 from tests.helpers.networks import PLANES, group
 
 SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")

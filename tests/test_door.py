@@ -12,22 +12,22 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.patches import Polygon
 
-from algos.networks.base import NetworkSize, Symmetries
-from algos.networks.policy import Critic, Policy
 from drest_torch import agent as saved
+from drest_torch.algos.networks.base import NetworkSize, Symmetries
+from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.generation import candidates
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.levels import LevelError, parse_level, read_levels, world, write_levels
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, rotated_actions, symmetries, transform
+from drest_torch.envs.objects import Door
+from drest_torch.envs.view import show
+from drest_torch.envs.view.rendering import render, save_picture, to_text
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
-from envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.exact.propagator import Reachable
-from envs.exact.solver import solve
-from envs.generation import candidates
-from envs.generation.stream import GeneratorConfig, generate
-from envs.levels import LevelError, parse_level, read_levels, world, write_levels
-from envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, rotated_actions, symmetries, transform
-from envs.objects import Door
-from envs.view import show
-from envs.view.rendering import render, save_picture, to_text
 from tests.helpers.networks import group
 from tests.helpers.runs import FEW, QUIET, SMALLEST, train
 from tests.helpers.simulator import random_level, searched_optima

@@ -12,14 +12,14 @@ import pytest
 import torch
 from matplotlib.image import imread
 
+from drest_torch.envs.dynamics.mdp import STEPS, compile_levels
+from drest_torch.envs.exact.propagator import Reachable, uniform_policy
+from drest_torch.envs.exact.solver import optimal_route
+from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import FileError
 from drest_torch.plots import policies as figures
 from drest_torch.plots.curves import learning_curves
 from drest_torch.plots.policies import LevelNumbers, policy_arrows, policy_pictures
-from envs.dynamics.mdp import STEPS, compile_levels
-from envs.exact.propagator import Reachable, uniform_policy
-from envs.exact.solver import optimal_route
-from envs.levels import parse_level, world
 
 NUMBERS = LevelNumbers(0.9, 0.8, {4: 0.25, 8: 0.75})
 

@@ -7,13 +7,13 @@ import torch
 from tensordict import TensorDict
 from torchrl.envs import check_env_specs
 
-from envs import counter_rng as streams
-from envs.dynamics.episodes import start_episodes, step_episodes
-from envs.dynamics.mdp import compile_levels
-from envs.dynamics.observations import GridObservation, VectorObservation
-from envs.exact.propagator import Reachable, uniform_policy
-from envs.interfaces.torchrl_env import GridworldEnv
-from envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.envs import counter_rng as streams
+from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.observations import GridObservation, VectorObservation
+from drest_torch.envs.exact.propagator import Reachable, uniform_policy
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from tests.helpers.simulator import Simulator, random_level
 
 NINE = [world(name) for name in PAPER_WORLDS]

@@ -10,15 +10,15 @@ import torch
 from torchrl.envs import TransformedEnv
 
 from drest_torch import DReSTReward
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.reward import Reward
-from envs.interfaces.torchrl_env import GridworldEnv
-from envs.levels import PAPER_WORLDS, parse_level, world
 
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-from envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, register  # noqa: E402
+from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, register  # noqa: E402
 
 NINE = [world(name) for name in PAPER_WORLDS]
 CHANCES = [*NINE, parse_level("shutdown: 3\n. C2 B2@0.5\n. A B3@0.3\nC1 . .", name="luck")]
@@ -204,6 +204,6 @@ def test_registered_only_when_asked():
 def test_the_worlds_do_not_need_gymnasium():
     program = (
         "import sys; sys.modules['gymnasium'] = None\n"
-        "import envs.interfaces.torchrl_env, envs.exact.solver, envs.exact.propagator"
+        "import drest_torch.envs.interfaces.torchrl_env, envs.exact.solver, envs.exact.propagator"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("drest_torch", "envs", "algos")
+PACKAGES = {"drest_torch": "drest_torch", "drest_torch.envs": "envs", "drest_torch.algos": "algos"}
+"""Where each package lies: `drest_torch/envs` and `drest_torch/algos` are links to the folders at the top."""
 MATHEMATICS = {
     "drest_torch",
     *(
@@ -23,7 +24,7 @@ MATHEMATICS = {
         for name in ("errors", "files", "limits", "metrics", "registry", "reward", "theory", "transform")
     ),
 }
-ENTRY_POINTS = {f"drest_torch.{name}" for name in ("train", "evaluate", "study", "cli")}
+ENTRY_POINTS = {f"drest_torch.{name}" for name in ("train", "evaluate", "study", "cli", "completion", "__main__")}
 """The commands, and `cli`, which holds what they share."""
 WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}
 """Nothing else imports Hydra, so that an agent is loaded and evaluated without it."""
@@ -46,18 +47,23 @@ def floor_of(module: str) -> str | None:
         return "mathematics"
     if module in ENTRY_POINTS:
         return "entry point"
-    top = module.partition(".")[0]
+    top, _, rest = module.partition(".")
     if top in ("tests", "benchmarks", "configs"):
         return top  # which no floor may import
-    return {"envs": "envs", "algos": "algos", "drest_torch": "application"}.get(top)
+    if top != "drest_torch":
+        return None
+    inner = rest.partition(".")[0]
+    return inner if inner in ("envs", "algos") else "application"
 
 
 def modules(root: Path) -> dict[str, Path]:
     """Every module of the packages under ``root``, by its dotted name."""
     found = {}
-    for package in PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            parts = path.relative_to(root).with_suffix("").parts
+    for package, folder in PACKAGES.items():
+        for path in sorted((root / folder).rglob("*.py")):
+            parts = (*package.split("."), *path.relative_to(root / folder).with_suffix("").parts)
+            if (root / folder / parts[1]).is_symlink():
+                continue
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
@@ -111,9 +117,9 @@ def test_imports_run_downwards() -> None:
 def room_of(module: str) -> str:
     """Return the package or module of a package that a module is in; of `algos` only the networks are apart."""
     parts = module.split(".")
-    if parts[0] == "algos":
-        return ".".join(parts[:2]) if parts[1:2] == ["networks"] else "algos"
-    return ".".join(parts[:2])
+    if parts[1:2] == ["algos"]:
+        return ".".join(parts[:3]) if parts[2:3] == ["networks"] else "drest_torch.algos"
+    return ".".join(parts[:3] if parts[1:2] == ["envs"] else parts[:2])
 
 
 def circles(arrows: dict[str, set[str]]) -> set[str]:
@@ -136,7 +142,7 @@ def test_no_room_imports_itself_by_way_of_others() -> None:
     arrows: dict[str, set[str]] = {}
     for module, path in files.items():
         for _, target in imported(module, path, set(files)):
-            if target.partition(".")[0] in PACKAGES and room_of(target) != room_of(module):
+            if target.partition(".")[0] == "drest_torch" and room_of(target) != room_of(module):
                 arrows.setdefault(room_of(module), set()).add(room_of(target))
     assert len(arrows) > 20
     assert circles(arrows) == set()
@@ -145,7 +151,7 @@ def test_no_room_imports_itself_by_way_of_others() -> None:
 
 def test_every_floor_was_walked() -> None:
     found = modules(ROOT)
-    assert {"drest_torch", "envs", "envs.levels", "algos"} <= set(found)
+    assert {"drest_torch", "envs", "drest_torch.envs.levels", "algos"} <= set(found)
 
 
 @pytest.mark.parametrize(
@@ -172,15 +178,27 @@ def test_every_floor_was_walked() -> None:
         ("drest_torch/limits.py", "import omegaconf", "drest_torch.limits (mathematics) imports omegaconf"),
         ("drest_torch/studies/one.py", "from hydra.utils import instantiate", "drest_torch.studies.one (application)"),
         ("drest_torch/studies/one.py", "from ..train import main", "imports drest_torch.train (entry point)"),
-        ("envs/levels.py", "from algos import ppo", "envs.levels (envs) imports algos.ppo (algos)"),
+        (
+            "envs/levels.py",
+            "from drest_torch.algos import ppo",
+            "drest_torch.envs.levels (envs) imports drest_torch.algos.ppo",
+        ),
         (
             "envs/levels.py",
             "from drest_torch.training import run",
             "imports drest_torch.training (application)",
         ),
         ("envs/levels.py", "import tests.helpers", "imports tests.helpers (tests)"),
-        ("algos/ppo.py", "from envs.levels import Level", "algos.ppo (algos) imports envs.levels (envs)"),
-        ("algos/ppo.py", "if TYPE_CHECKING:\n    import envs", "algos.ppo (algos) imports envs (envs)"),
+        (
+            "algos/ppo.py",
+            "from drest_torch.envs.levels import Level",
+            "algos.ppo (algos) imports drest_torch.envs.levels (envs)",
+        ),
+        (
+            "algos/ppo.py",
+            "if TYPE_CHECKING:\n    import drest_torch.envs",
+            "imports drest_torch.envs (envs)",
+        ),
         ("algos/nets/one.py", "from drest_torch import training", "imports drest_torch.training (application)"),
     ],
 )
@@ -204,10 +222,10 @@ def write_good_tree(root: Path) -> None:
         "drest_torch/__init__.py": "from .metrics import usefulness\nfrom drest_torch.reward import discount",
         "drest_torch/reward.py": "import math, numpy as np, torch.nn.functional as F\ndiscount = 0.9",
         "drest_torch/metrics.py": "from tensordict import TensorDict\nfrom . import reward\nusefulness = 1",
-        "drest_torch/training.py": "import wandb\nimport algos, envs.levels\nfrom drest_torch import usefulness",
+        "drest_torch/training.py": "import wandb, drest_torch.algos, drest_torch.envs.levels",
         "drest_torch/train.py": "import hydra\nfrom .training import run",
         "drest_torch/config/compose.py": "from hydra.core.config_store import ConfigStore",
-        "envs/__init__.py": "from envs.levels import Level",
+        "envs/__init__.py": "from drest_torch.envs.levels import Level",
         "envs/levels.py": "import matplotlib\nfrom drest_torch import usefulness\nLevel = int",
         "algos/__init__.py": "",
         "algos/ppo.py": "import torchrl\nfrom drest_torch.metrics import usefulness\nfrom . import ppo",
@@ -245,7 +263,7 @@ def test_the_reward_and_the_metrics_come_alone() -> None:
     tops = {
         name.partition(".")[0] for name in comes_with("from drest_torch import DReSTReward, usefulness, neutrality")
     }
-    assert tops & {"envs", "algos", "hydra", "omegaconf", "wandb", "matplotlib"} == set()
+    assert tops & {"hydra", "omegaconf", "wandb", "matplotlib"} == set()
 
 
 TRAINER = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from envs.levels import (
+from drest_torch.envs.levels import (
     MAX_OBJECTS,
     MAX_SIDE,
     MAX_TIME,
@@ -640,9 +640,9 @@ def test_levels_read_back_from_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", PAPER_WORLDS)
 def test_a_world_is_written_as_it_stands_in_its_file(name: str) -> None:
-    import envs.worlds
+    import drest_torch.envs.worlds
 
-    (folder,) = envs.worlds.__path__
+    (folder,) = drest_torch.envs.worlds.__path__
     text = (Path(folder) / f"{name}.txt").read_text(encoding="utf-8")
     assert format_level(world(name)) == text
 

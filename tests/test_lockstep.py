@@ -8,20 +8,20 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torchrl.envs import TransformedEnv
 
-from algos import a2c, ppo, reinforce
-from algos.batch import Batch
-from algos.generators import Generators
-from algos.networks.base import NetworkSize
-from algos.networks.policy import Critic, Policy
-from algos.networks.stacked import Stacked
 from drest_torch import DReSTReward
+from drest_torch.algos import a2c, ppo, reinforce
+from drest_torch.algos.batch import Batch
+from drest_torch.algos.generators import Generators
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.algos.networks.stacked import Stacked
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import parse_level, world
 from drest_torch.reward import Reward, group_discount
 from drest_torch.rollout.lockstep import LockstepCollector
-from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.exact.solver import solve
-from envs.interfaces.torchrl_env import GridworldEnv
-from envs.levels import parse_level, world
 from tests.helpers.collecting import NINE, TINY, best_of, replayed
 from tests.helpers.collecting import make as make_needed
 from tests.helpers.settings import SETTINGS

@@ -5,17 +5,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from algos.exact import Exact
-from algos.networks.base import NetworkSize
-from algos.networks.policy import PRIVATE_SCALE, Critic, Policy, private_settings, scale_private_bits
+from drest_torch.algos.exact import Exact
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import PRIVATE_SCALE, Critic, Policy, private_settings, scale_private_bits
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.exact.state_count import estimate_size
+from drest_torch.envs.levels import LevelError, parse_level, world
 from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator, check_at_once, observe_states
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
-from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from envs.exact.state_count import estimate_size
-from envs.levels import LevelError, parse_level, world
 from tests.helpers.networks import group
 from tests.helpers.settings import SETTINGS
 

@@ -12,15 +12,15 @@ import torch
 from drest_torch import agent as saved
 from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import LevelsConfig, config_folder
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.generation.filters import button_distance, properties
+from drest_torch.envs.generation.splits import assert_disjoint, check_split, make_split, read_split
+from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate, stream
+from drest_torch.envs.levels import LevelError
+from drest_torch.envs.levels.symmetry import canonical_key, transform
 from drest_torch.errors import ConfigError
 from drest_torch.training import levels as data
-from envs.dynamics.mdp import compile_levels
-from envs.exact.propagator import Reachable
-from envs.generation.filters import button_distance, properties
-from envs.generation.splits import assert_disjoint, check_split, make_split, read_split
-from envs.generation.stream import GeneratorConfig, draft_number, generate, stream
-from envs.levels import LevelError
-from envs.levels.symmetry import canonical_key, transform
 from tests.helpers.configs import preset
 from tests.helpers.runs import train
 

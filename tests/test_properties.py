@@ -5,11 +5,11 @@ import random
 import pytest
 import torch
 
-from envs.dynamics.mdp import compile_levels
-from envs.exact.solver import solve
-from envs.generation import filters as module
-from envs.generation.filters import button_distance, properties
-from envs.levels import parse_level, world
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.generation import filters as module
+from drest_torch.envs.generation.filters import button_distance, properties
+from drest_torch.envs.levels import parse_level, world
 from tests.helpers.simulator import ACTIONS, Simulator, outcomes, random_level
 
 

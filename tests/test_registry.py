@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from algos import ALGORITHMS
-from algos.networks import NETWORKS
+from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.networks import NETWORKS
 from drest_torch.errors import ConfigError
 from drest_torch.registry import Registry
 from drest_torch.tracking.sinks import SINKS

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.patches import FancyArrow
 
-from envs.levels import WORLDS, format_level, parse_level, world
-from envs.view.rendering import Panel, PictureError, arrows_text, render, save_picture, to_text
+from drest_torch.envs.levels import WORLDS, format_level, parse_level, world
+from drest_torch.envs.view.rendering import Panel, PictureError, arrows_text, render, save_picture, to_text
 
 SHORT = [(4, 2), (4, 1), (4, 0), (3, 0), (2, 0)]  # in `example`: to C2
 LONG = [(4, 2), (3, 2), (3, 3), (3, 4), (4, 4), (3, 4), (2, 4), (1, 4), (0, 4)]  # to B4, then C3
@@ -186,7 +186,7 @@ def test_a_write_that_fails_leaves_the_old_picture(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("envs.view.rendering.os.replace", fail)
+    monkeypatch.setattr("drest_torch.envs.view.rendering.os.replace", fail)
     with pytest.raises(PictureError, match="No space left on device"):
         save_picture(world("example"), path)
     assert path.read_bytes() == b"old"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 
-import pytest
-
-from drest_torch.tracking.console import Score, SplitScores, final_table, optimum, print_table
+from drest_torch.evaluation.summary import Score, SplitScores
+from drest_torch.tracking.console import final_table, print_table
 
 ROWS = [
-    SplitScores("train", 2048, Score(0.951, 0.912), Score(0.123, 0.234), optimum([2] * 2048)),
-    SplitScores("test", 200, Score(0.873, 0.854), Score(0.115, 0.226), optimum([2] * 200)),
-    SplitScores("paper", 9, Score(0.5, 0.75), Score(0.1, 0.2), optimum([2, 2, 4])),
+    SplitScores("train", 2048, Score(0.951, 0.912), Score(0.123, 0.234), Score(1.0, 1.0)),
+    SplitScores("test", 200, Score(0.873, 0.854), Score(0.115, 0.226), Score(1.0, 1.0)),
+    SplitScores("paper", 9, Score(0.5, 0.75), Score(0.1, 0.2), Score(1.0, 4 / 3)),
 ]
 
 
@@ -65,8 +64,3 @@ def test_text_without_lines_where_there_are_no_such_letters():
     print_table(ROWS, stream)
     stream.flush()
     assert b"0.951" in stream.buffer.getvalue()
-
-
-@pytest.mark.parametrize(("lengths", "bits"), [([2], 1), ([1], 0), ([4, 2], 1.5), ([8, 8], 3)])
-def test_the_optimum_is_useful_and_has_all_the_choice_there_is(lengths, bits):
-    assert optimum(lengths) == Score(1.0, bits)

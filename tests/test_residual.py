@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from algos.networks.base import NetworkSize
-from algos.networks.policy import Critic, Policy
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.training.run import start
-from envs.dynamics.mdp import NUM_ACTIONS
 from tests.helpers.runs import configured
 
 INPUTS = 10

@@ -9,9 +9,11 @@ import math
 import pytest
 import torch
 
-from algos.networks.base import NetworkSize
-from algos.networks.policy import Policy
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.config.compose import compose
+from drest_torch.envs.generation.stream import generate
+from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.evaluation.summary import split_scores
@@ -19,8 +21,6 @@ from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from drest_torch.tracking.console import print_table
 from drest_torch.training.run import start
-from envs.generation.stream import generate
-from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.helpers.configs import preset
 from tests.helpers.runs import train
 
@@ -230,7 +230,7 @@ def test_a_set_that_is_too_large_is_gone_through_in_parts_with_the_same_result()
 
 
 def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_played(monkeypatch):
-    monkeypatch.setattr("envs.exact.propagator.walk", None)
+    monkeypatch.setattr("drest_torch.envs.exact.propagator.walk", None)
     spacious = world("spacious")
     with pytest.raises(
         LevelError,

@@ -1,4 +1,4 @@
-"""``python -m envs.show``: what it prints is right, and what goes wrong is told in one sentence."""
+"""``drest show``: what it prints is right, and what goes wrong is told in one sentence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from envs.levels import PAPER_WORLDS, WORLDS, find_levels, world, write_levels
-from envs.view import show
+from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, find_levels, world, write_levels
+from drest_torch.envs.view import show
 
 MOVES = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1), "·": (0, 0)}
 
@@ -188,7 +188,7 @@ def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, 
     Path("a-file").touch()
     assert run(*arguments) == 2
     error = capsys.readouterr().err
-    assert error.startswith("python -m envs.show: ")
+    assert error.startswith("drest show: ")
     assert message in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == [tmp_path / "a-file"]
@@ -204,7 +204,7 @@ def test_ctrl_c_is_quiet(monkeypatch, capsys):
 
 
 def test_a_closed_pipe_is_quiet():
-    command = [sys.executable, "-m", "envs.show", "example", "--no-picture"]
+    command = [sys.executable, "-m", "drest_torch.envs.show", "example", "--no-picture"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(show.__file__).parents[1]
     ) as process:
@@ -214,7 +214,7 @@ def test_a_closed_pipe_is_quiet():
 
 
 def test_the_command_exits_with_2_after_a_mistake():
-    command = [sys.executable, "-m", "envs.show", "nowhere"]
+    command = [sys.executable, "-m", "drest_torch.envs.show", "nowhere"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(show.__file__).parents[2])
     assert done.returncode == 2
     assert "no levels 'nowhere'" in done.stderr

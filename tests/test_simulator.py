@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from envs.levels import Button, Level, parse_level, world
+from drest_torch.envs.levels import Button, Level, parse_level, world
 from tests.helpers.simulator import (
     ACTIONS,
     DOWN,

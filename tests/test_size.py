@@ -7,13 +7,13 @@ import random
 import pytest
 import torch
 
-from envs.dynamics.mdp import compile_levels
-from envs.exact.layers import MAX_STATES
-from envs.exact.propagator import Reachable
-from envs.exact.solver import _parts, solve
-from envs.exact.state_count import estimate_size, parts
-from envs.generation.stream import generate
-from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.layers import MAX_STATES
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import _parts, solve
+from drest_torch.envs.exact.state_count import estimate_size, parts
+from drest_torch.envs.generation.stream import generate
+from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.helpers.configs import preset
 from tests.helpers.simulator import random_level
 
@@ -109,7 +109,7 @@ def test_parts_are_whole_consecutive_and_no_larger_than_they_may_be():
 def test_the_solver_finds_the_same_in_parts(monkeypatch):
     levels = [*PAPER, *made("large", count=20)]
     whole = solve(compile_levels(levels), 0.9)
-    monkeypatch.setattr("envs.exact.solver.STATES_AT_ONCE", 500)
+    monkeypatch.setattr("drest_torch.envs.exact.solver.STATES_AT_ONCE", 500)
     assert len(_parts(compile_levels(levels))) > 5
     some = solve(compile_levels(levels), 0.9)
     assert torch.equal(whole.lengths, some.lengths)

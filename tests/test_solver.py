@@ -5,10 +5,10 @@ import random
 import pytest
 import torch
 
-from envs.dynamics.mdp import ACTIONS, compile_levels
-from envs.exact import solver
-from envs.exact.solver import optimal_route, solve
-from envs.levels import PAPER_WORLDS, LevelError, parse_level, world
+from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
+from drest_torch.envs.exact import solver
+from drest_torch.envs.exact.solver import optimal_route, solve
+from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.helpers.simulator import Simulator, exhaustive_optima, random_level, searched_optima
 
 
@@ -98,7 +98,7 @@ def test_gamma_out_of_range_is_refused(gamma):
 
 
 def test_both_ways_of_merging_states_agree():
-    from envs.exact.layers import _unique
+    from drest_torch.envs.exact.layers import _unique
 
     key = torch.randint(500, (2000,), generator=torch.Generator().manual_seed(0))
     for space in (500, 10**9):

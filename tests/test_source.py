@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 import torch
 
+from drest_torch.envs.generation.splits import make_split
+from drest_torch.envs.generation.stream import GeneratorConfig
+from drest_torch.envs.levels import PAPER_WORLDS, world
+from drest_torch.envs.levels.symmetry import canonical_key, symmetries
 from drest_torch.training.level_sampler import FreshLevels, LevelSampler
-from envs.generation.splits import make_split
-from envs.generation.stream import GeneratorConfig
-from envs.levels import PAPER_WORLDS, world
-from envs.levels.symmetry import canonical_key, symmetries
 
 NINE = [world(name) for name in PAPER_WORLDS]
 SMALL = GeneratorConfig(height=3, width=3, walls=(0, 1), coins=(1, 1), coin_values=(1, 1), shutdown=(2, 3))

@@ -6,12 +6,19 @@ from itertools import combinations, islice
 
 import pytest
 
-from envs.generation import splits
-from envs.generation import stream as generator
-from envs.generation.splits import assert_disjoint, check_split, distinct, make_split, read_split, write_split
-from envs.generation.stream import GeneratorConfig, generate, stream
-from envs.levels import LevelError, world
-from envs.levels.symmetry import canonical_key, transform
+from drest_torch.envs.generation import splits
+from drest_torch.envs.generation import stream as generator
+from drest_torch.envs.generation.splits import (
+    assert_disjoint,
+    check_split,
+    distinct,
+    make_split,
+    read_split,
+    write_split,
+)
+from drest_torch.envs.generation.stream import GeneratorConfig, generate, stream
+from drest_torch.envs.levels import LevelError, world
+from drest_torch.envs.levels.symmetry import canonical_key, transform
 
 TINY = GeneratorConfig(height=3, width=3, walls=(3, 5), coins=(1, 1), coin_values=(1, 2), shutdown=(3, 4), delay=(1, 1))
 STRIP = GeneratorConfig(

@@ -14,6 +14,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from drest_torch.agent import Agent
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.generation import splits
+from drest_torch.envs.levels import Level, LevelError, level_from_record, level_to_record, world, write_levels
+from drest_torch.envs.levels.symmetry import canonical_key, transform
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.store import Store
@@ -26,11 +31,6 @@ from drest_torch.studies.generalization.variant import MEASURES, Curve, Runs, Va
 from drest_torch.studies.study import Finished, check_study
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN, describe, sets_of_levels, shift, without
 from drest_torch.training import levels as data
-from envs.dynamics.mdp import compile_levels
-from envs.exact.propagator import Reachable
-from envs.generation import splits
-from envs.levels import Level, LevelError, level_from_record, level_to_record, world, write_levels
-from envs.levels.symmetry import canonical_key, transform
 from tests.helpers.studies import Published, composed_study, publish
 
 SMALL = [

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from drest_torch.envs.levels import world, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import training_jobs
@@ -19,7 +20,6 @@ from drest_torch.studies.goals import Score
 from drest_torch.studies.goals_report import median_range
 from drest_torch.studies.goals_unseen import study as goals_unseen
 from drest_torch.studies.learning import study as learning
-from envs.levels import world, write_levels
 from tests.helpers.studies import Published, composed_study, publish
 
 TITLES = {"learning": ["REINFORCE on example", "default command"], "goals_unseen": ["MLP with 1 bit on followup_like"]}

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.executor import run_jobs
 from drest_torch.jobs.job import Job, Result
@@ -26,8 +28,6 @@ from drest_torch.studies.neural import study as neural
 from drest_torch.studies.neural.analysis import TABLE, History, Kind, chance, level, table_steps
 from drest_torch.studies.study import Finished
 from drest_torch.studies.worlds import study as worlds
-from envs.dynamics.mdp import compile_levels
-from envs.exact.propagator import Reachable
 from tests.helpers.chromium import check_page, needs_chromium
 from tests.helpers.studies import composed_study, publish
 

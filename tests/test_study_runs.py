@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 from drest_torch.agent import Agent
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import config_folder
+from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.jobs.executor import run_jobs
@@ -29,7 +30,6 @@ from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import run_config, train, training_jobs
 from drest_torch.reward import Reward
 from drest_torch.training.run import Run
-from envs.levels import world
 from tests.helpers.job_runners import PATIENCE, ROOT
 
 TINY = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 128}}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from drest_torch.envs.levels import LevelError
 from drest_torch.jobs.store import Job, Result
 from drest_torch.metrics import neutrality_normalised
 from drest_torch.report.tables import select, values
@@ -23,7 +24,6 @@ from drest_torch.theory import (
     polish_choice,
     rule_of_thumb,
 )
-from envs.levels import LevelError
 from tests.helpers.studies import composed, publish
 
 THREE = """shutdown: 2

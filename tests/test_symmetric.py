@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from algos.networks.base import NetworkSize, Symmetries
-from algos.networks.policy import Critic, Policy
-from envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.exact.propagator import Reachable
-from envs.levels import parse_level, world
-from envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
+from drest_torch.algos.networks.base import NetworkSize, Symmetries
+from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.levels import parse_level, world
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
 
 LEVEL = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . .\n. . . C3", name="skew")
 SEEN = ["centred", "grid"]

@@ -6,11 +6,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from envs.actions import STEPS
-from envs.dynamics.mdp import compile_levels
-from envs.exact.solver import solve
-from envs.levels import LevelError, level_from_record, level_to_record, parse_level, read_levels, world, write_levels
-from envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
+from drest_torch.envs.actions import STEPS
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import (
+    LevelError,
+    level_from_record,
+    level_to_record,
+    parse_level,
+    read_levels,
+    world,
+    write_levels,
+)
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
 from tests.helpers.simulator import random_level
 
 TEXT = "shutdown: 3\nA C1 #\n. B2@0.5 C2.5"

@@ -19,19 +19,19 @@ import numpy as np
 import pytest
 import torch
 
-from algos import tabular_kernel as table
-from algos.tabular import TablePolicy, rules_for, schedule
-from algos.tabular_kernel import Rules, State, Worlds, new_state, play
+from drest_torch.algos import tabular_kernel as table
+from drest_torch.algos.tabular import TablePolicy, rules_for, schedule
+from drest_torch.algos.tabular_kernel import Rules, State, Worlds, new_state, play
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import VectorObservation
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.levels import CLOCKS, WORLDS, Level, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation import tabular as tables
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables, tabulate
 from drest_torch.reward import Reward
-from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from envs.dynamics.observations import VectorObservation
-from envs.exact.propagator import Reachable
-from envs.exact.solver import Optima, solve
-from envs.levels import CLOCKS, WORLDS, Level, parse_level, world
 from tests.helpers.simulator import Simulator, enumerate_policy, outcomes, random_level, searched_optima
 from tests.helpers.tabular_twin import (
     LONGEST,

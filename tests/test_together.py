@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from drest_torch.agent import Agent
+from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.training.run import resume, start
-from envs.levels import world
 from tests.helpers.runs import FEW, configured, same_run, stop_after, weights
 
 AGENTS = [*FEW, "agents=3", "seed=5", "algo.episodes=64", "env_steps=3000", "evaluations=2"]

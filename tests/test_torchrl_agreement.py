@@ -11,20 +11,20 @@ from torchrl.modules import ProbabilisticActor, ValueOperator
 from torchrl.objectives import A2CLoss, ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-from algos.a2c import A2C
-from algos.advantages import estimate
-from algos.batch import Batch
-from algos.networks.base import NetworkSize
-from algos.networks.policy import Critic, Policy
-from algos.ppo import PPO
 from drest_torch import DReSTReward
+from drest_torch.algos.a2c import A2C
+from drest_torch.algos.advantages import estimate
+from drest_torch.algos.batch import Batch
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.algos.ppo import PPO
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
-from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.exact.solver import solve
-from envs.generation.stream import GeneratorConfig, generate
-from envs.interfaces.torchrl_env import GridworldEnv
 
 LEVELS = generate(GeneratorConfig(), 40, seed=0)
 SLOTS, ROUNDS, LENGTH = 5, 3, 4

@@ -14,11 +14,11 @@ import torch
 from omegaconf import OmegaConf
 
 from drest_torch.config.stored import load_config
+from drest_torch.envs.levels import LevelError, world, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import step_checkpoints
 from drest_torch.training.run import resume, start
-from envs.levels import LevelError, world, write_levels
 from tests.helpers.runs import FEW, arguments, configured, metrics, same_run, stop_after, weights
 from tests.helpers.wandb_reader import finished_files, read_history, read_summary
 
@@ -261,11 +261,12 @@ def test_rewards_beyond_all_bounds_stop_a_table_with_a_sentence(tmp_path):
 def test_numbas_threads_leave_torchs_alone():
     program = (
         "import torch; torch.set_num_threads(1)\nimport numpy as np\n"
-        "from algos import tabular, tabular_kernel as table\n"
+        "from drest_torch.algos import tabular, tabular_kernel as table\n"
         "from drest_torch.evaluation.tabular import tabulate\nfrom drest_torch.reward import Reward\n"
-        "from envs.levels import world\n"
-        "from envs.dynamics.mdp import compile_levels\n"
-        "from envs.exact.solver import solve\nmdp = compile_levels([world('spacious')])\noptima = solve(mdp)\n"
+        "from drest_torch.envs.levels import world\n"
+        "from drest_torch.envs.dynamics.mdp import compile_levels\n"
+        "from drest_torch.envs.exact.solver import solve\n"
+        "mdp = compile_levels([world('spacious')])\noptima = solve(mdp)\n"
         "worlds = tabulate(mdp, optima)\n"
         "told = tabular.Schedule(0.1, 0.1, 0.5, 0.5, 10, 0, 'softmax', True)\n"
         "rules = tabular.rules_for(2, told, Reward(episodes_per_meta=8), num_lengths=2, divisor=[1.0, 1.0])\n"

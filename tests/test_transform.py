@@ -9,12 +9,12 @@ from torchrl.envs import SerialEnv, TransformedEnv, check_env_specs
 from torchrl.envs.utils import step_mdp
 
 from drest_torch import DReSTReward
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import optimal_route
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.reward import Reward, expected_return
-from envs.dynamics.mdp import compile_levels
-from envs.exact.propagator import Reachable
-from envs.exact.solver import optimal_route
-from envs.interfaces.torchrl_env import GridworldEnv
-from envs.levels import PAPER_WORLDS, parse_level, world
 
 NINE = [world(name) for name in PAPER_WORLDS]
 LAM = 0.9

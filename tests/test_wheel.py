@@ -12,7 +12,6 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("drest_torch", "envs", "algos")
 
 pytestmark = pytest.mark.slow
 
@@ -32,9 +31,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("source")
     names = call("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
     for name in filter(None, names.split("\0")):
-        if (ROOT / name).is_file():  # not one that is deleted but still tracked
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():  # not one that is deleted but still tracked
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, copy / name)
+            shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
     return copy
 
 
@@ -57,35 +56,50 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_is_missing_and_nothing_is_too_much(source: Path, wheel: Path) -> None:
-    expected = {
-        path.relative_to(source).as_posix() for package in PACKAGES for path in (source / package).rglob("*.py")
+    """What lies at the top of the repository is installed inside the package, and no other name is occupied."""
+    patterns = {
+        "drest_torch": ("*.py", "*.css", "*.j2", "*.safetensors", "*.json", "py.typed"),
+        "envs": ("*.py", "*.txt"),
+        "algos": ("*.py",),
+        "configs": ("*.yaml",),
     }
-    expected |= {path.relative_to(source).as_posix() for path in (source / "envs" / "worlds").rglob("*.txt")}
-    agents = (path for path in (source / "drest_torch" / "pretrained").rglob("*") if path.is_file())
-    expected |= {path.relative_to(source).as_posix() for path in agents}
-    reports = (path for kind in ("j2", "css") for path in (source / "drest_torch").rglob(f"*.{kind}"))
-    expected |= {path.relative_to(source).as_posix() for path in reports}
-    configs = {path.relative_to(source).as_posix() for path in (source / "configs").rglob("*.yaml")}
-    expected |= {f"drest_torch/{name}" for name in configs}
-    assert any(name.startswith("envs/worlds/") for name in expected)
-    for kind in (".safetensors", "report.css", "page.html.j2", "lambda_meta/report.md.j2"):
+    expected = {
+        ("" if folder == "drest_torch" else "drest_torch/") + path.relative_to(source).as_posix()
+        for folder, several in patterns.items()
+        for pattern in several
+        for path in (source / folder).rglob(pattern)
+        if not (source / folder / path.relative_to(source / folder).parts[0]).is_symlink()
+    }
+    for kind in (".safetensors", "report.css", "page.html.j2", "lambda_meta/report.md.j2", "envs/worlds/example.txt"):
         assert any(name.endswith(kind) for name in expected)
     contents = set(ZipFile(wheel).namelist())
-    assert {name for name in contents if ".dist-info/" not in name} == expected
+    inside = {name for name in contents if ".dist-info/" not in name}
+    assert {name.partition("/")[0] for name in inside} == {"drest_torch"}
+    pretrained = {path for path in (source / "drest_torch/pretrained").rglob("*") if path.is_file()}
+    assert inside == expected | {path.relative_to(source).as_posix() for path in pretrained}
+
+
+def test_folders_of_the_user_with_our_names_do_no_harm(installed: Path, tmp_path: Path) -> None:
+    for name in ("envs", "algos", "configs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n", encoding="utf-8")
+    for command in (["-m", "drest_torch", "show", "example", "--no-picture"], ["-m", "drest_torch.train", "--help"]):
+        assert call(sys.executable, *command, cwd=tmp_path, PYTHONPATH=str(installed)).strip()
 
 
 def test_it_works_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
     program = (
-        "import drest_torch, envs, algos\n"
+        "import drest_torch, drest_torch.envs, drest_torch.algos\n"
         "from drest_torch import DReSTReward, usefulness, neutrality\n"
-        "print(drest_torch.__file__, envs.__file__, algos.__file__, sep='\\n')\n"
+        "print(drest_torch.__file__, drest_torch.__version__)\n"
     )
-    found = call(sys.executable, "-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).splitlines()
-    assert [Path(path).parents[1].resolve() for path in found] == [installed.resolve()] * 3
+    path, version = call(sys.executable, "-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).split()
+    assert Path(path).parents[1].resolve() == installed.resolve()
+    assert version.count(".") == 2
 
 
 def test_a_level_is_shown_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
-    shown = call(sys.executable, "-m", "envs.show", "example", cwd=tmp_path, PYTHONPATH=str(installed))
+    shown = call(sys.executable, "-m", "drest_torch.envs.show", "example", cwd=tmp_path, PYTHONPATH=str(installed))
     assert shown.strip()
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from algos.networks.base import Requirements
+from drest_torch.algos.networks.base import Requirements
 from drest_torch.registry import Registry
 
-NETWORKS = Registry("policy.network", "algos.networks.{}", ("build",), "drest_torch.networks")
+NETWORKS = Registry("policy.network", "drest_torch.algos.networks.{}", ("build",), "drest_torch.networks")
 
 
 def requirements(network: str) -> Requirements:

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from algos.networks.layout import MapLayout
+from drest_torch.algos.networks.layout import MapLayout
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
 
@@ -23,7 +23,7 @@ class NetworkSize:
     depth: int = 3
     activation: str = "relu"
     network: str = "mlp"
-    """A name in `algos.networks.NETWORKS`."""
+    """A name in `drest_torch.algos.networks.NETWORKS`."""
     once: bool = True
     """Whether a network that reads maps encodes equal maps of a batch only once."""
 

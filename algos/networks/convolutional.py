@@ -5,8 +5,9 @@ left are not part of it. Residual layers of 3 × 3 convolutions encode the surro
 layer. To act, a small MLP reads the encoding at the agent's cell and the time left. Knowledge about a local pattern
 therefore transfers to every map that contains it; an MLP on whole observations learns it again for each place.
 
-The symmetries are built in as in `algos.networks.symmetric`: a layer has a block of channels for each element g of
-the group, and the weights from block h to block g depend on g⁻¹h alone, with their kernels rotated and reflected by g.
+The symmetries are built in as in `drest_torch.algos.networks.symmetric`: a layer has a block of channels for each
+element g of the group, and the weights from block h to block g depend on g⁻¹h alone, with their kernels rotated and
+reflected by g.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from algos.networks.base import NetworkSize, Requirements, Signature, Symmetries
-from algos.networks.layout import MapLayout
-from algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
+from drest_torch.algos.networks.base import NetworkSize, Requirements, Signature, Symmetries
+from drest_torch.algos.networks.layout import MapLayout
+from drest_torch.algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
 
 NOT_OF_THE_MAP = ("agent", "time")
 """Planes that differ between the states of a map."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from algos.networks.base import Flat, NetworkSize, Signature, linear
+from drest_torch.algos.networks.base import Flat, NetworkSize, Signature, linear
 
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from algos.networks import NETWORKS, requirements
-from algos.networks.base import NetworkSize, Signature, Symmetries
+from drest_torch.algos.networks import NETWORKS, requirements
+from drest_torch.algos.networks.base import NetworkSize, Signature, Symmetries
 
 PRIVATE_SCALE = 4.0
 """Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
@@ -23,8 +23,8 @@ class Policy(nn.Module):
     """A policy from observations [n, *shape] and, if it has any, private bits [n, noise] to action logits [n, A].
 
     ``scale`` broadcasts to ``shape`` and brings observations to a magnitude of about 1. ``symmetries`` are those that
-    the network of ``size`` requires (`algos.networks.base.Requirements`). An untrained policy chooses all actions with
-    about the same probability.
+    the network of ``size`` requires (`Requirements`). An untrained policy chooses all actions with about the same
+    probability.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from algos.networks.base import Flat, NetworkSize, Requirements, Signature, linear
+from drest_torch.algos.networks.base import Flat, NetworkSize, Requirements, Signature, linear
 
 REQUIRES = Requirements(min_depth=1)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from algos.networks.base import Flat, NetworkSize, Requirements, Signature, Symmetries
+from drest_torch.algos.networks.base import Flat, NetworkSize, Requirements, Signature, Symmetries
 
 REQUIRES = Requirements(
     observations=("centred", "grid"),

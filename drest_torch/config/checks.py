@@ -10,14 +10,14 @@ from typing import Any, cast
 import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from algos import ALGORITHMS
-from algos.networks import NETWORKS, requirements
+from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.networks import NETWORKS, requirements
 from drest_torch.config.logger import SINKS
 from drest_torch.config.schema import Config, in_lockstep, learns_from
+from drest_torch.envs.levels import Level, features_of
+from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError
 from drest_torch.limits import Limits, limits_of
-from envs.levels import Level, features_of
-from envs.objects import FEATURES
 
 MAX_PRIVATE_BITS = 10
 """Evaluation goes through all 2^n settings of n bits."""

@@ -114,7 +114,7 @@ def _wrong_option(path: str, found: list[str]) -> str:
 
 def _wrong_key(error: Any) -> str:
     """``error`` is OmegaConf's, and knows the configuration to which the key was not added."""
-    key, known = error.full_key, _keys(OmegaConf.to_container(error.parent_node._get_root()))
+    key, known = error.full_key, keys_of(OmegaConf.to_container(error.parent_node._get_root()))
     known = [name for name in known if not name.startswith("hydra")]
     ends = {name: name.rpartition(".")[2] for name in known}
     end = key.rpartition(".")[2]
@@ -127,9 +127,9 @@ def _did_you_mean(names: list[str]) -> str:
     return f" (did you mean {' or '.join(names)}?)" if names else ""
 
 
-def _keys(values: Any, prefix: str = "") -> list[str]:
+def keys_of(values: Any, prefix: str = "") -> list[str]:
     """Return the keys of nested dictionaries, with dots."""
     if not isinstance(values, dict):
         return []
-    inner = (key for name, value in values.items() for key in _keys(value, f"{prefix}{name}."))
+    inner = (key for name, value in values.items() for key in keys_of(value, f"{prefix}{name}."))
     return [*(f"{prefix}{name}" for name in values), *inner]

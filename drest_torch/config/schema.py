@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from omegaconf import MISSING
 
-from algos import ALGORITHMS
-from algos.networks.base import ACTIVATIONS
+from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.config.logger import LoggerConfig
+from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
-from envs.dynamics.observations import OBSERVATIONS
 
 PRIVATE_KINDS = ("bits", "uniform")
 LARGEST_SEED = 2**62 - 1
@@ -49,7 +49,7 @@ else:
 class GeneratorConfig:
     """``Any`` is a whole number, or a list of the lowest and the highest.
 
-    The limits are those of `envs.generation.config`.
+    The limits are those of `drest_torch.envs.generation.config`.
     """
 
     height: Any = MISSING
@@ -103,7 +103,7 @@ class PolicyConfig:
     depth: int = limited(at_least=0)
     activation: str = limited(choices=ACTIVATIONS)
     network: str = MISSING
-    """A module of `algos.networks`, or one of the user's own"""
+    """A module of `drest_torch.algos.networks`, or one of the user's own"""
     private_bits: int = limited(at_least=0)
     private_kind: str = limited(choices=PRIVATE_KINDS)
     private_draws: int = limited(at_least=1)
@@ -160,7 +160,7 @@ def algorithm(name: str) -> ModuleType:
 
 
 def learns_from(cfg: Config) -> str:
-    """Return what the run's algorithm learns from (`algos.base.Learner.learns_from`)."""
+    """Return what the run's algorithm learns from (`drest_torch.algos.base.Learner.learns_from`)."""
     kind: str = algorithm(cfg.algo.name).Algorithm.learns_from
     return kind
 
@@ -180,6 +180,5 @@ def schemas() -> dict[tuple[str | None, str], type]:
 
 
 def config_folder() -> Path:
-    """Return where the yaml files are: inside the package in a wheel, beside it in the repository."""
-    package = Path(__file__).resolve().parents[1]
-    return next(folder for folder in (package / "configs", package.parent / "configs") if folder.is_dir())
+    """Return where the yaml files are."""
+    return Path(__file__).resolve().parents[1] / "configs"

@@ -15,16 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algos.networks.policy import Policy, private_settings
+from drest_torch.algos.networks.policy import Policy, private_settings
+from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
+from drest_torch.envs.dynamics.observations import Observation, make_observation
+from drest_torch.envs.exact.layers import MAX_STATES
+from drest_torch.envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
+from drest_torch.envs.exact.solver import check_searchable, solve
+from drest_torch.envs.exact.state_count import StateCounts, estimate_size, parts
+from drest_torch.envs.levels import Level, LevelError
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import Reward
-from envs.dynamics.mdp import Mdp, compile_levels
-from envs.dynamics.observations import Observation, make_observation
-from envs.exact.layers import MAX_STATES
-from envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
-from envs.exact.solver import check_searchable, solve
-from envs.exact.state_count import StateCounts, estimate_size, parts
-from envs.levels import Level, LevelError
 
 STATES_AT_ONCE = 8192
 """The number of states in one call of the network, which fit into the caches of a processor."""

@@ -14,15 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algos.generators import Generators
-from algos.networks.policy import Policy
+from drest_torch.algos.generators import Generators
+from drest_torch.algos.networks.policy import Policy
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.exact.propagator import Lengths
+from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
 from drest_torch.metrics import share_of_best
 from drest_torch.rollout.play import sample_private_bits, ticks
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
-from envs.dynamics.mdp import NUM_ACTIONS
-from envs.exact.propagator import Lengths
-from envs.levels import Level
 
 SLOTS = 65_536
 """Mini-episodes in one batch, unless observations are large."""

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from algos.networks.policy import Policy
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
 from drest_torch.evaluation.sampled import SampledEvaluation
-from drest_torch.plots import policies as figures
-from drest_torch.tracking.console import Score, SplitScores
+from drest_torch.statistics.bootstrap import Interval
+
+
+@dataclass(frozen=True)
+class Score:
+    """The usefulness and neutrality of a policy, as means over the levels of a split."""
+
+    usefulness: float
+    neutrality: float
+    """In bits."""
+
+
+@dataclass(frozen=True)
+class SplitScores:
+    """One split: the scores of the agent, of a uniform policy and of an optimal one."""
+
+    split: str
+    levels: int
+    agent: Score
+    uniform: Score
+    optimum: Score
+    sampled: int | None = None
+    """The number of mini-episodes per level, if the agent's scores are estimates."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The 95 % intervals of the estimates, by measure."""
+
+    def of_agent(self, measure: str) -> str:
+        """Return ``0.873``, with its interval if it has one."""
+        estimate: float = getattr(self.agent, measure)
+        return str(Interval(estimate, *self.ranges[measure])) if measure in self.ranges else f"{estimate:.3f}"
 
 
 def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:
@@ -57,6 +87,8 @@ def plot_policies(
     greedy: bool = False,
 ) -> list[Path]:
     """Plot the policy on the first levels of a set, with its metrics there; return the files."""
+    from drest_torch.plots import policies as figures  # an agent is evaluated without matplotlib
+
     indices = level_set.room_for(most)
     if not indices:
         return []

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algos.tabular_kernel import Worlds
+from drest_torch.algos.tabular_kernel import Worlds
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from drest_torch.envs.exact.propagator import Lengths, Reachable
+from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError
 from drest_torch.metrics import neutrality, share_of_best, usefulness
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
-from envs.exact.propagator import Lengths, Reachable
-from envs.exact.solver import Optima, solve
-from envs.levels import Level
 
 MAX_ROWS = 1 << 20
 """The most rows of a table."""

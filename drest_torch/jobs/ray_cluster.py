@@ -195,7 +195,7 @@ def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
 def project_checksum() -> str:
     """Return the checksum of the project's code on this machine."""
     checksum = hashlib.sha256()
-    for package in ("algos", "drest_torch", "envs"):
+    for package in ("drest_torch", "drest_torch.algos", "drest_torch.envs"):
         spec = importlib.util.find_spec(package)
         for folder in spec.submodule_search_locations or [] if spec else []:
             for path in sorted(Path(folder).rglob("*.py")):

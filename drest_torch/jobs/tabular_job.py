@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
-from algos import tabular
-from algos.tabular_kernel import State, new_state, play
+from drest_torch.algos import tabular
+from drest_torch.algos.tabular_kernel import State, new_state, play
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import Level, world
 from drest_torch.evaluation.tabular import Tables, check_finite, tabulate
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
-from envs.dynamics.mdp import compile_levels
-from envs.exact.solver import solve
-from envs.levels import Level, world
 
 SHOWN = 10
 """The number of agents whose tables are stored, for plots."""

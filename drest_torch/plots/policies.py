@@ -15,11 +15,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.levels import Level
+from drest_torch.envs.view.rendering import Panel, render
 from drest_torch.plots.style import TEXT, write_figure
-from envs.dynamics.mdp import NUM_ACTIONS
-from envs.exact.propagator import Reachable
-from envs.levels import Level
-from envs.view.rendering import Panel, render
 
 RARELY = 0.01
 """Cells in which the agent takes fewer actions per mini-episode than this, on average, are left empty."""

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.view.rendering import render
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.plots import policies as figures
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import Style
 from drest_torch.statistics.times import moving_average
-from envs.exact.propagator import Reachable
-from envs.view.rendering import render
 
 DRAWN = 10
 """Of more agents than this no faint lines are drawn."""

@@ -4,9 +4,10 @@ A batch consists of whole mini-episodes: no trajectory is cut off, so long traje
 With ``sequential`` counting every slot plays one meta-episode, E mini-episodes one after the other on one level.
 With ``averaged`` counting a group of slots plays one mini-episode each, side by side on one level.
 
-Movement and observations are those of the environment (`envs.dynamics.episodes.step_episodes`). A `Collector` skips
-slots whose mini-episode has ended and runs the network once for each distinct input, which is fast on a CPU. A
-`LockstepCollector` (drest_torch/rollout/lockstep.py) plays all slots in every tick, which is fast on a GPU.
+Movement and observations are those of the environment (`drest_torch.envs.dynamics.episodes.step_episodes`). A
+`Collector` skips slots whose mini-episode has ended and runs the network once for each distinct input, which is
+fast on a CPU. A `LockstepCollector` (drest_torch/rollout/lockstep.py) plays all slots in every tick, which is fast on
+a GPU.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algos.batch import Batch
-from algos.generators import Generators
+from drest_torch.algos.batch import Batch
+from drest_torch.algos.generators import Generators
+from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.dynamics.observations import Observation
+from drest_torch.envs.exact.solver import Optima
 from drest_torch.reward import MetaEpisodes, Reward
 from drest_torch.rollout.play import sample_private_bits, ticks
-from envs.dynamics.mdp import Mdp
-from envs.dynamics.observations import Observation
-from envs.exact.solver import Optima
 
 
 @dataclass

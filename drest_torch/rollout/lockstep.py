@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from algos.batch import LockstepBatch, sample
+from drest_torch.algos.batch import LockstepBatch, sample
+from drest_torch.envs.dynamics.episodes import EpisodeState, StepResult, start_episodes, step_episodes
+from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.dynamics.observations import Observation
+from drest_torch.envs.exact.solver import Optima
 from drest_torch.rollout.collector import Collector
-from envs.dynamics.episodes import EpisodeState, StepResult, start_episodes, step_episodes
-from envs.dynamics.mdp import Mdp
-from envs.dynamics.observations import Observation
-from envs.exact.solver import Optima
 
 
 class _Tick(NamedTuple):

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algos.batch import sample
-from algos.generators import Generators
-from envs.dynamics.episodes import EpisodeState, StepResult, start_episodes, step_episodes
-from envs.dynamics.mdp import Mdp
-from envs.dynamics.observations import Observation
+from drest_torch.algos.batch import sample
+from drest_torch.algos.generators import Generators
+from drest_torch.envs.dynamics.episodes import EpisodeState, StepResult, start_episodes, step_episodes
+from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.dynamics.observations import Observation
 
 
 class Tick(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.jobs.store import Result
 from drest_torch.jobs.tabular_job import last, p_longest
@@ -15,7 +16,6 @@ from drest_torch.report.blocks import Plot
 from drest_torch.report.plots import THREE_ABREAST, Curves, policy_plot, training_plot
 from drest_torch.report.tables import Column, at_least, interval, mean, spread, values
 from drest_torch.studies.results import Results
-from envs.levels import world
 
 REWARDS = {"default": "default", "drest": "DReST"}
 CLOCKS = {("moves", "steps"): "moves / steps", ("moves", "moves"): "moves / moves", ("steps", "steps"): "steps / steps"}

@@ -26,11 +26,11 @@ from omegaconf import MISSING, OmegaConf
 from drest_torch import studies
 from drest_torch.config.checks import check_limits
 from drest_torch.config.compose import compose, register
+from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError, StudyError
 from drest_torch.jobs.store import Job, Result, Store
 from drest_torch.report.blocks import Block, Table
 from drest_torch.report.template import render_template
-from envs.levels import WORLDS
 
 ENTRY_POINTS = "drest_torch.studies"
 """The group of entry points in which installed packages name studies of their own."""

@@ -13,6 +13,12 @@ import torch
 from omegaconf import OmegaConf
 
 from drest_torch.config.schema import Config
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.generation import splits
+from drest_torch.envs.generation import stream as generator
+from drest_torch.envs.levels import PAPER_WORLDS, Level, level_to_record, read_levels, world
+from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
@@ -20,12 +26,6 @@ from drest_torch.metrics import share_of_best
 from drest_torch.training import levels as data
 from drest_torch.training.judge import TRAINED_LEVELS_REPORTED
 from drest_torch.training.run import Run
-from envs.dynamics.mdp import compile_levels
-from envs.dynamics.observations import make_observation
-from envs.generation import splits
-from envs.generation import stream as generator
-from envs.levels import PAPER_WORLDS, Level, level_to_record, read_levels, world
-from envs.levels.symmetry import canonical_key
 
 TEST, TRAIN, PAPER, FILE = "test", "train", "paper", "file"
 """The sets of every run: two of its own split, the paper's worlds, and the levels of a file, where one is given."""

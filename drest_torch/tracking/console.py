@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.evaluation.summary import SplitScores
 
 _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """The usefulness and neutrality of a policy, as means over the levels of a split."""
-
-    usefulness: float
-    neutrality: float
-    """In bits."""
-
-
-@dataclass(frozen=True)
-class SplitScores:
-    """One split: the scores of the agent, of a uniform policy and of an optimal one."""
-
-    split: str
-    levels: int
-    agent: Score
-    uniform: Score
-    optimum: Score
-    sampled: int | None = None
-    """The number of mini-episodes per level, if the agent's scores are estimates."""
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The 95 % intervals of the estimates, by measure."""
-
-    def of_agent(self, measure: str) -> str:
-        """Return ``0.873``, with its interval if it has one."""
-        estimate: float = getattr(self.agent, measure)
-        return str(Interval(estimate, *self.ranges[measure])) if measure in self.ranges else f"{estimate:.3f}"
-
-
-def optimum(num_lengths: Sequence[int]) -> Score:
-    """Return the optimum of a split whose levels have these numbers of lengths: usefulness 1 and the mean of log2 k."""
-    return Score(1.0, sum(math.log2(k) for k in num_lengths) / len(num_lengths))
 
 
 def final_table(rows: Sequence[SplitScores]) -> Table:

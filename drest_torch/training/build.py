@@ -9,19 +9,19 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from algos import ALGORITHMS
-from algos.networks import requirements
-from algos.networks.base import NetworkSize, Symmetries
-from algos.networks.layout import MapLayout
-from algos.networks.policy import Critic, Policy
+from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.networks import requirements
+from drest_torch.algos.networks.base import NetworkSize, Symmetries
+from drest_torch.algos.networks.layout import MapLayout
+from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.config.schema import Config
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, GridObservation, Observation, rotated_planes
+from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.reward import Reward
 from drest_torch.training import levels as data
-from envs.dynamics.mdp import NUM_ACTIONS
-from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, GridObservation, Observation, rotated_planes
-from envs.levels.symmetry import rotated_actions, rotated_cells
 
 
 def reward_of(cfg: Config) -> Reward:

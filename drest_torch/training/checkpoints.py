@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from algos.base import Learner
+from drest_torch.algos.base import Learner
 from drest_torch.errors import CheckpointError
 from drest_torch.files import write_whole
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from algos.batch import ExactBatch
+from drest_torch.algos.batch import ExactBatch
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.propagator import Reachable, mixture
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import STATES_AT_ONCE, observe_states, query_policy
 from drest_torch.reward import Reward
 from drest_torch.training.level_sampler import LevelSampler
-from envs.dynamics.mdp import compile_levels
-from envs.dynamics.observations import make_observation
-from envs.exact.propagator import Reachable, mixture
-from envs.exact.solver import solve
-from envs.levels import Level
 
 
 class ExactLevels:

@@ -8,10 +8,10 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from envs.generation import stream as generator
-from envs.generation.splits import Split
-from envs.levels import Level
-from envs.levels.symmetry import NUM_SYMMETRIES, transform
+from drest_torch.envs.generation import stream as generator
+from drest_torch.envs.generation.splits import Split
+from drest_torch.envs.levels import Level
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, transform
 
 
 class LevelSampler:

@@ -11,10 +11,10 @@ from omegaconf import MISSING, OmegaConf
 
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config, GeneratorConfig, LevelsConfig
+from drest_torch.envs.generation import splits
+from drest_torch.envs.generation import stream as generator
+from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
 from drest_torch.errors import ConfigError
-from envs.generation import splits
-from envs.generation import stream as generator
-from envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from algos.base import Learner
-from algos.networks.stacked import Stacked
+from drest_torch.algos.base import Learner
+from drest_torch.algos.networks.stacked import Stacked
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import write_config
 from drest_torch.tracking.sinks import JsonLines

@@ -13,7 +13,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from algos.generators import Generators
+from drest_torch.algos.generators import Generators
 from drest_torch.config.checks import check_levels, check_run, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, write_config

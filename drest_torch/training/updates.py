@@ -12,11 +12,15 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from algos import tabular
-from algos.generators import Generators
-from algos.tabular import rules_for
+from drest_torch.algos import tabular
+from drest_torch.algos.generators import Generators
+from drest_torch.algos.tabular import rules_for
 from drest_torch.config.checks import slots_and_group
 from drest_torch.config.schema import Config, in_lockstep, learns_from
+from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
+from drest_torch.envs.dynamics.observations import Observation, make_observation
+from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import check_at_once
 from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
@@ -25,10 +29,6 @@ from drest_torch.rollout.lockstep import LockstepCollector
 from drest_torch.training import levels as data
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import FreshLevels, LevelSampler
-from envs.dynamics.mdp import Mdp, compile_levels
-from envs.dynamics.observations import Observation, make_observation
-from envs.exact.solver import Optima, solve
-from envs.levels import Level
 
 Ready = tuple[Mdp, Optima, Observation]
 """A compiled level set, with its solution and its observation."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import Mdp
+from drest_torch.envs.dynamics.mdp import Mdp
 
 
 class EpisodeState(NamedTuple):

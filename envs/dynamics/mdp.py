@@ -5,7 +5,8 @@ This is the only place for the rules: the environment, the solver and the propag
 
 A *spot* is the number of a cell in the whole set: ``spot = level * cells + row * width + column``, on maps padded to
 the largest of the set. ``taken`` holds one bit for each coin and button of the level, coins first; a bit is set once
-the agent has entered the cell. The numbers of the objects on a cell are in *layers*: see :mod:`envs.objects`.
+the agent has entered the cell. The numbers of the objects on a cell are in *layers*: see
+:mod:`drest_torch.envs.objects`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from envs.actions import ACTIONS, NUM_ACTIONS, STEPS
-from envs.levels import Level, LevelError, features_of
-from envs.objects import LAYERS, WorldObject, redirected
+from drest_torch.envs.actions import ACTIONS, NUM_ACTIONS, STEPS
+from drest_torch.envs.levels import Level, LevelError, features_of
+from drest_torch.envs.objects import LAYERS, WorldObject, redirected
 
 __all__ = ["ACTIONS", "NUM_ACTIONS", "STEPS", "Arrival", "Mdp", "compile_levels"]
 
@@ -60,7 +61,7 @@ class Mdp:
     free_bumps: Tensor
     """[B] whether the clock counts moves only, so that a bump takes no time."""
     features: frozenset[str]
-    """The features that observations show only if a set has them (keys of `envs.objects.FEATURES`)."""
+    """The features that observations show only if a set has them (keys of `drest_torch.envs.objects.FEATURES`)."""
     any_free_bumps: bool
 
     @property

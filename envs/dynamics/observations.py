@@ -11,11 +11,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from envs.actions import ACTIONS
-from envs.dynamics.mdp import Mdp
-from envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells
-from envs.objects import KINDS, Plane
-from envs.objects.button import DELAY_UNIT
+from drest_torch.envs.actions import ACTIONS
+from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells
+from drest_torch.envs.objects import KINDS, Plane
+from drest_torch.envs.objects.button import DELAY_UNIT
 
 TIME_STEPS = 16
 """Networks can tell apart this many steps of the time left."""

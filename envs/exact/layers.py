@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
-from envs.levels import LevelError
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
+from drest_torch.envs.levels import LevelError
 
 MAX_STATES = 200_000_000
 """The limit of states of one level set; a larger set is refused, and the message gives its size so far."""

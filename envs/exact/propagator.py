@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import Mdp
-from envs.exact.layers import Ends, Layer, walk
-from envs.exact.solver import check_gamma
+from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.exact.layers import Ends, Layer, walk
+from drest_torch.envs.exact.solver import check_gamma
 
 
 @dataclass(frozen=True)

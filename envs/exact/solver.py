@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp
-from envs.exact.layers import MAX_STATES, Ends, Layer, walk
-from envs.exact.state_count import estimate_size, parts
-from envs.levels import LevelError
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
+from drest_torch.envs.exact.layers import MAX_STATES, Ends, Layer, walk
+from drest_torch.envs.exact.state_count import estimate_size, parts
+from drest_torch.envs.levels import LevelError
 
 LEVELS_AT_ONCE = 1024
 STATES_AT_ONCE = 1 << 19

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp
-from envs.exact.layers import MAX_STATES
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
+from drest_torch.envs.exact.layers import MAX_STATES
 
 FAR = 1 << 13
 """The distance to a cell that cannot be reached: longer than any trajectory, and twice of it is a 16-bit number."""
@@ -57,7 +57,7 @@ def parts(mdp: Mdp, numbers: Tensor, at_most: float, levels_at_most: int | None 
     A level with a larger number is a range of its own.
     """
     keys = (mdp.num_cells * (mdp.max_time + 1)) << mdp.num_objects
-    room = max(1, (1 << 61) // keys)  # `envs.exact.layers` numbers the states of all levels together
+    room = max(1, (1 << 61) // keys)  # `drest_torch.envs.exact.layers` numbers the states of all levels together
     levels_at_most = room if levels_at_most is None else min(room, levels_at_most)
     ranges, first, total = [], 0, 0
     for index, number in enumerate(numbers.tolist()):

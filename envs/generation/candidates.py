@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from envs import counter_rng as streams
-from envs.dynamics.mdp import NUM_ACTIONS, STEPS, Mdp, compile_levels
-from envs.generation.config import THINNED, WALL_SHAPES, GeneratorConfig
-from envs.levels import Level
-from envs.objects import KINDS, TAKEN, Button, Coin, Layers, WorldObject, redirected
+from drest_torch.envs import counter_rng as streams
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, STEPS, Mdp, compile_levels
+from drest_torch.envs.generation.config import THINNED, WALL_SHAPES, GeneratorConfig
+from drest_torch.envs.levels import Level
+from drest_torch.envs.objects import KINDS, TAKEN, Button, Coin, Layers, WorldObject, redirected
 
 HANDED_OUT: tuple[type[WorldObject], ...] = (Button, Coin)
 """The kinds that get cells before the walls do, in the order of the first version of the generator."""

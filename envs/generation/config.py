@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from envs.levels import CLOCKS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
-from envs.objects import KINDS, Button, Coin
-from envs.objects.button import MAX_BUTTONS, PER_CENT
+from drest_torch.envs.levels import CLOCKS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
+from drest_torch.envs.objects import KINDS, Button, Coin
+from drest_torch.envs.objects.button import MAX_BUTTONS, PER_CENT
 
 WALL_SHAPES = ("scattered", "lines", "blocks", "mixed")
 DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "doors", "shutdown", "delay")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
 
 MAX_TABLE = 1 << 24
 """The limit of entries of the table of states; larger sets are searched in parts."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from envs.generation import stream as generator
-from envs.generation.stream import GeneratorConfig
-from envs.levels import Level, LevelError
-from envs.levels.files import write_file
-from envs.levels.symmetry import canonical_key
+from drest_torch.envs.generation import stream as generator
+from drest_torch.envs.generation.stream import GeneratorConfig
+from drest_torch.envs.levels import Level, LevelError
+from drest_torch.envs.levels.files import write_file
+from drest_torch.envs.levels.symmetry import canonical_key
 
 MAX_KNOWN = 10_000
 """The number of repeated levels in a row after which the search for different ones ends with an error."""

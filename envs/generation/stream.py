@@ -20,11 +20,11 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from envs.generation.candidates import Drafts, compiled, draw, to_levels, walled_in
-from envs.generation.config import THINNED, GeneratorConfig
-from envs.generation.filters import button_distance, properties
-from envs.levels import Level, LevelError
-from envs.levels.symmetry import canonical_key
+from drest_torch.envs.generation.candidates import Drafts, compiled, draw, to_levels, walled_in
+from drest_torch.envs.generation.config import THINNED, GeneratorConfig
+from drest_torch.envs.generation.filters import button_distance, properties
+from drest_torch.envs.levels import Level, LevelError
+from drest_torch.envs.levels.symmetry import canonical_key
 
 __all__ = ["GeneratorConfig", "draft_number", "generate", "stream"]
 

@@ -20,13 +20,13 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 from torch import Tensor
 
+from drest_torch.envs import counter_rng as streams
+from drest_torch.envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import Level
 from drest_torch.reward import MetaEpisodes, Reward
-from envs import counter_rng as streams
-from envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.exact.solver import solve
-from envs.levels import Level
 
 Array = NDArray[Any]
 
@@ -264,6 +264,6 @@ def register(name: str = "drest/Gridworld-v0") -> None:
     """Register the worlds for ``gymnasium.make`` and ``gymnasium.make_vec`` under this name."""
     gymnasium.register(
         name,
-        entry_point="envs.interfaces.gymnasium_env:GridworldGymEnv",
-        vector_entry_point="envs.interfaces.gymnasium_env:GridworldVectorEnv",
+        entry_point="drest_torch.envs.interfaces.gymnasium_env:GridworldGymEnv",
+        vector_entry_point="drest_torch.envs.interfaces.gymnasium_env:GridworldVectorEnv",
     )

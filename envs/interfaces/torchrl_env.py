@@ -17,12 +17,12 @@ from torch import Tensor
 from torchrl.data import Binary, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
-from envs import counter_rng as streams
-from envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.exact.solver import solve
-from envs.levels import Level
+from drest_torch.envs import counter_rng as streams
+from drest_torch.envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import Level
 
 
 class GridworldEnv(EnvBase):
@@ -33,7 +33,7 @@ class GridworldEnv(EnvBase):
         num_slots: the number of slots of the batch.
         episodes_per_meta: E, the number of mini-episodes of a meta-episode.
         gamma: the discount per tick for which ``best_return`` is m(l).
-        observation: a name in `envs.dynamics.observations.OBSERVATIONS`.
+        observation: a name in `drest_torch.envs.dynamics.observations.OBSERVATIONS`.
         group: the number of neighbouring slots that play the same levels in the same order.
         seed: the seed of everything that is sampled here: the levels and the luck of the buttons.
 

@@ -1,7 +1,7 @@
 """Levels of gridworlds: their classes, and functions that read and write them."""
 
-from envs.levels.files import level_from_record, level_to_record, read_levels, write_levels
-from envs.levels.level import (
+from drest_torch.envs.levels.files import level_from_record, level_to_record, read_levels, write_levels
+from drest_torch.envs.levels.level import (
     CLOCKS,
     MAX_OBJECTS,
     MAX_SIDE,
@@ -13,8 +13,8 @@ from envs.levels.level import (
     LevelError,
     features_of,
 )
-from envs.levels.paper import PAPER_WORLDS, WORLDS, find_levels, world
-from envs.levels.text import format_level, parse_level, parse_map
+from drest_torch.envs.levels.paper import PAPER_WORLDS, WORLDS, find_levels, world
+from drest_torch.envs.levels.text import format_level, parse_level, parse_map
 
 __all__ = [
     "CLOCKS",

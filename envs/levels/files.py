@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from drest_torch.envs.levels.level import STUDY_KEYS, Level, LevelError
+from drest_torch.envs.levels.text import check_text, format_level, parse_level, parse_map
 from drest_torch.files import write_whole
-from envs.levels.level import STUDY_KEYS, Level, LevelError
-from envs.levels.text import check_text, format_level, parse_level, parse_map
 
 _REQUIRED = ("name", "shutdown", "map")
 

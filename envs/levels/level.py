@@ -3,11 +3,11 @@
 Cells are separated by blanks:
 
     ``#`` wall, ``.`` floor, ``A`` the agent's start, or a world object such as ``C3`` or ``B4@0.5``. The docstring of
-    each module in `envs.objects` says how its kind is written and what it does.
+    each module in `drest_torch.envs.objects` says how its kind is written and what it does.
 
 Everything outside the map is wall. A single level is a ``.txt`` file: lines ``key: value``, then the map. A level set
 is a ``.jsonl`` file with one JSON object per line. The rules (movement, coins, buttons) are in
-:mod:`envs.dynamics.mdp`.
+:mod:`drest_torch.envs.dynamics.mdp`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from drest_torch.envs.objects import Button, Coin, WorldObject
+from drest_torch.envs.objects.button import MAX_TIME
 from drest_torch.errors import LevelError
-from envs.objects import Button, Coin, WorldObject
-from envs.objects.button import MAX_TIME
 
 __all__ = [
     "CLOCKS",
@@ -82,7 +82,7 @@ class Level:
 
     @property
     def features(self) -> frozenset[str]:
-        """Return the features of the level that observations show only if a set has them (`envs.objects.FEATURES`)."""
+        """Return the features of the level that observations show only if a set has them (`objects.FEATURES`)."""
         return frozenset().union(*(thing.shows for thing in (*self.objects, *self.fixtures)))
 
     @property

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-from envs.levels.files import read_levels
-from envs.levels.level import Level, LevelError
-from envs.levels.text import parse_level
+from drest_torch.envs.levels.files import read_levels
+from drest_torch.envs.levels.level import Level, LevelError
+from drest_torch.envs.levels.text import parse_level
 
 WORLDS = (
     "example",
@@ -32,7 +32,7 @@ def world(name: str, *, x: float | None = None) -> Level:
     """Return one of the paper's gridworlds by its name; ``x`` is the coin value that `lopsided` leaves open."""
     if name not in WORLDS:
         raise LevelError(f"no world '{name}'; expected one of {', '.join(WORLDS)}")
-    text = resources.files("envs.worlds").joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    text = resources.files("drest_torch.envs.worlds").joinpath(f"{name}.txt").read_text(encoding="utf-8")
     if x is not None and "Cx" not in text.split():
         raise LevelError(f"x={x} with the world '{name}'; expected x with 'lopsided', which alone has a coin 'Cx'")
     return parse_level(text, name=name, source=f"{name}.txt", x=x)

@@ -15,9 +15,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from envs.actions import STEPS
-from envs.levels.level import Level, LevelError
-from envs.objects import KINDS, WorldObject
+from drest_torch.envs.actions import STEPS
+from drest_torch.envs.levels.level import Level, LevelError
+from drest_torch.envs.objects import KINDS, WorldObject
 
 NUM_SYMMETRIES = 8
 

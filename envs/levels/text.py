@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.levels.level import MAX_OBJECTS, MAX_SIDE, MAX_TIME, STUDY_KEYS, Level, LevelError, check_clock
-from envs.objects import KIND_OF, KINDS, Coin, WorldObject
-from envs.objects.base import NUMBER
+from drest_torch.envs.levels.level import MAX_OBJECTS, MAX_SIDE, MAX_TIME, STUDY_KEYS, Level, LevelError, check_clock
+from drest_torch.envs.objects import KIND_OF, KINDS, Coin, WorldObject
+from drest_torch.envs.objects.base import NUMBER
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _HEADER = re.compile(r"\s*([^\s:]+)\s*:\s*(.*)")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from envs.objects.base import Draws, Layer, Layers, Plane, WorldObject, format_number
-from envs.objects.button import Button
-from envs.objects.coin import Coin
-from envs.objects.door import Door
+from drest_torch.envs.objects.base import Draws, Layer, Layers, Plane, WorldObject, format_number
+from drest_torch.envs.objects.button import Button
+from drest_torch.envs.objects.coin import Coin
+from drest_torch.envs.objects.door import Door
 
 __all__ = [
     "FEATURES",

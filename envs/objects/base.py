@@ -1,4 +1,4 @@
-"""The base class of world objects; `envs.objects` lists the kinds.
+"""The base class of world objects; `drest_torch.envs.objects` lists the kinds.
 
 An object is on a cell of a map. A kind is one small class that defines how its cells are read and written, the numbers
 that the rules use, the planes that observations show, the effect of a symmetry of the map, how it is rendered, and how

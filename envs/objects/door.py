@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Self
 import torch
 from torch import Tensor
 
+from drest_torch.envs.actions import ACTIONS, NUM_ACTIONS, STEPS
+from drest_torch.envs.objects.base import Draws, Layer, Layers, Plane, WorldObject
 from drest_torch.errors import LevelError
-from envs.actions import ACTIONS, NUM_ACTIONS, STEPS
-from envs.objects.base import Draws, Layer, Layers, Plane, WorldObject
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch

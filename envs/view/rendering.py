@@ -24,11 +24,11 @@ from matplotlib.patches import FancyArrow, PathPatch, Polygon, Rectangle
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
+from drest_torch.envs.actions import STEPS
+from drest_torch.envs.levels import Level
+from drest_torch.envs.objects import KINDS
 from drest_torch.errors import UserError
 from drest_torch.files import write_whole
-from envs.actions import STEPS
-from envs.levels import Level
-from envs.objects import KINDS
 
 Cell = tuple[int, int]
 Point = tuple[float, float]

@@ -1,9 +1,9 @@
 """Show a level: its description, its map in colour, its lengths and optima, and an optimal route for each length.
 
-python -m envs.show example                          # one of the paper's worlds, and a picture of it
-python -m envs.show lopsided --x 3 --gamma 1
-python -m envs.show levels.jsonl                     # validate a whole level set, and count its properties
-python -m envs.show levels.jsonl --level train-017   # one level of a set
+drest show example                          # one of the paper's worlds, and a picture of it
+drest show lopsided --x 3 --gamma 1
+drest show levels.jsonl                     # validate a whole level set, and count its properties
+drest show levels.jsonl --level train-017   # one level of a set
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from envs.dynamics.mdp import compile_levels
-from envs.exact.solver import optimal_route, solve
-from envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
-from envs.objects import KINDS, TAKEN, WorldObject
-from envs.view.rendering import Panel, PictureError, Route, arrows_text, save_picture, to_text
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import optimal_route, solve
+from drest_torch.envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
+from drest_torch.envs.objects import KINDS, TAKEN, WorldObject
+from drest_torch.envs.view.rendering import Panel, PictureError, Route, arrows_text, save_picture, to_text
 
 GAMMA = 0.95
 """The paper's discount for the running example (its other eight worlds have 0.9, `lopsided` 1)."""
@@ -44,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="python -m envs.show",
+        prog="drest show",
         description="Show a level with its lengths, optima and optimal routes, or validate a level set.",
         allow_abbrev=False,
     )

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.levels import world
 from drest_torch.jobs.store import Job, Result
-from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from envs.levels import world
 from tests.helpers.studies import Pretended
 
 

@@ -4,14 +4,14 @@ from collections import defaultdict
 
 import torch
 
-from algos.networks.base import NetworkSize
-from algos.networks.policy import Policy
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Policy
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
-from envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from envs.dynamics.observations import make_observation
-from envs.exact.solver import solve
-from envs.levels import PAPER_WORLDS, parse_level, world
 from tests.helpers.simulator import Simulator
 
 NINE = [world(name) for name in PAPER_WORLDS]

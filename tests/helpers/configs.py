@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from algos import ALGORITHMS
+from drest_torch.algos import ALGORITHMS
 from drest_torch.config import schema as config
 from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import config_folder

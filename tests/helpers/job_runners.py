@@ -166,13 +166,13 @@ def dies_once(spec: dict[str, Any], folder: Path) -> Result:
 
 def plays(spec: dict[str, Any], folder: Path) -> Result:
     """Tabular agents, as good as for ever."""
-    from algos.tabular import Schedule, rules_for
-    from algos.tabular_kernel import new_state, play
+    from drest_torch.algos.tabular import Schedule, rules_for
+    from drest_torch.algos.tabular_kernel import new_state, play
+    from drest_torch.envs.dynamics.mdp import compile_levels
+    from drest_torch.envs.exact.solver import solve
+    from drest_torch.envs.levels import world
     from drest_torch.evaluation.tabular import tabulate
     from drest_torch.reward import Reward
-    from envs.dynamics.mdp import compile_levels
-    from envs.exact.solver import solve
-    from envs.levels import world
 
     mdp = compile_levels([world("example")])
     worlds = tabulate(mdp, solve(mdp, 0.95))

@@ -2,10 +2,10 @@
 
 from torch import nn
 
-from algos.networks.base import Symmetries
-from algos.networks.layout import MapLayout
-from envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, rotated_planes
-from envs.levels.symmetry import rotated_actions, rotated_cells
+from drest_torch.algos.networks.base import Symmetries
+from drest_torch.algos.networks.layout import MapLayout
+from drest_torch.envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, rotated_planes
+from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 
 PLANES = ("wall", "coin", "delay", "agent", "time")
 """Those of every level."""

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from envs.levels import Button, Level, parse_level
-from envs.objects import Door
+from drest_torch.envs.levels import Button, Level, parse_level
+from drest_torch.envs.objects import Door
 
 UP, DOWN, LEFT, RIGHT = range(4)
 ACTIONS = (UP, DOWN, LEFT, RIGHT)

@@ -15,11 +15,11 @@ import numba
 import pytest
 import torch
 
-from algos.tabular_kernel import Worlds
+from drest_torch.algos.tabular_kernel import Worlds
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.levels import Level
 from drest_torch.evaluation.tabular import tabulate
-from envs.dynamics.mdp import compile_levels
-from envs.exact.solver import Optima, solve
-from envs.levels import Level
 from tests.helpers.simulator import Simulator, searched_optima
 
 LONGEST = 4096

@@ -10,6 +10,9 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.levels import level_from_record
 from drest_torch.report.blocks import Plot
 from drest_torch.report.plots import COLOURS, THREE_ABREAST, arrows_plot, band
 from drest_torch.report.style import Style
@@ -17,9 +20,6 @@ from drest_torch.studies.generalization.analysis import EVEN, even
 from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant
 from drest_torch.studies.study import Analysis
 from drest_torch.studies.unseen import TEST, TRAIN
-from envs.dynamics.mdp import compile_levels
-from envs.exact.propagator import Reachable
-from envs.levels import level_from_record
 
 SIDE_BY_SIDE = (4.6, 3.3)
 """Inches of a plot, so that two stand beside each other."""

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable, uniform_policy
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import Level, world
 from drest_torch.jobs.store import Result
 from drest_torch.jobs.tabular_job import SHOWN, last, p_longest
 from drest_torch.metrics import share_of_best
 from drest_torch.report.tables import select, values
 from drest_torch.statistics.bootstrap import Interval, mean, median, stratified_bootstrap
 from drest_torch.statistics.times import hitting_times
-from envs.dynamics.mdp import compile_levels
-from envs.exact.propagator import Reachable, uniform_policy
-from envs.exact.solver import solve
-from envs.levels import Level, world
 
 CLOCK = "steps"
 """Of training and of evaluation."""

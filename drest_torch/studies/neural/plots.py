@@ -10,6 +10,8 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.report.blocks import Plot
 from drest_torch.report.plots import COLOURS, THREE_ABREAST, arrows_plot
@@ -20,8 +22,6 @@ from drest_torch.studies.neural.analysis import MEASURES, TABLE, Agents, Kind, l
 from drest_torch.studies.neural.study import gamma_of
 from drest_torch.studies.neural.tables import kinds, short_title, title
 from drest_torch.studies.study import Analysis
-from envs.dynamics.mdp import compile_levels
-from envs.exact.propagator import Reachable
 
 LOOKS = {TABLE: ("text", "s"), "reinforce": ("green", "o"), "a2c": ("pink", "^"), "ppo": ("violet", "D")}
 """Colour and marker of each kind of agent, in all plots."""

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from drest_torch.envs.levels import world
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import MISSING, Cell, Column, mean, pivot, select, table, values
 from drest_torch.studies.clock_pairs import REWARDS
 from drest_torch.studies.neural import analysis
 from drest_torch.studies.neural.analysis import LEARNED, MEASURES, NOTICED, TABLE, UNIFORM, Total
-from envs.levels import world
 
 TITLES = {TABLE: "table", "reinforce": "REINFORCE", "a2c": "A2C", "ppo": "PPO"}
 Totals: TypeAlias = dict[tuple[str, str], Total]

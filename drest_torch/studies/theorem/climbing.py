@@ -1,8 +1,8 @@
 """The optimum of a level, climbed to by exact gradients, with no choice of a policy class.
 
 The policy is free in every state, the time being a part of the state. The expected return of a meta-episode is
-exact and differentiable in its action probabilities (`envs.exact.propagator`, `drest_torch.reward`), and Adam climbs it
-from several starts. All starts of all levels are climbed at the same time, as the levels of one level set.
+exact and differentiable in its action probabilities (`drest_torch.envs.exact.propagator`, `drest_torch.reward`), and
+Adam climbs it from several starts. All starts of all levels are climbed at the same time, as one level set.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import Optima, optimal_route, solve
+from drest_torch.envs.levels import Level, LevelError, parse_level, world
 from drest_torch.jobs.store import Result
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
-from envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
-from envs.exact.propagator import Reachable
-from envs.exact.solver import Optima, optimal_route, solve
-from envs.levels import Level, LevelError, parse_level, world
 
 CREDITS = ("meta", "mini")
 """What is climbed: the return of the meta-episode, or what credit within the mini-episode climbs on average."""

@@ -8,14 +8,14 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from drest_torch.envs.levels import parse_level
+from drest_torch.envs.view.rendering import render as draw_level
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import Style
 from drest_torch.report.tables import select
 from drest_torch.studies.study import Analysis
 from drest_torch.studies.theorem.analysis import Setting, best_climbs
 from drest_torch.theory import best_choice, choice_value, margin, neutral_value
-from envs.levels import parse_level
-from envs.view.rendering import render as draw_level
 
 COLOURS = (2, 3, 4, 5, 0, 1)
 """Of a theme's series, in the order of the lines in a plot."""

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import torch
 
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import world
 from drest_torch.metrics import neutrality
 from drest_torch.report.tables import grid, select, spread, values
 from drest_torch.theory import balance
-from envs.dynamics.mdp import compile_levels
-from envs.exact.solver import solve
-from envs.levels import world
 
 MEASURES = ("neutrality", "usefulness")
 MARK = 0.99

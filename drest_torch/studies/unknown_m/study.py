@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import MISSING
 
+from drest_torch.envs.levels import world
 from drest_torch.jobs.store import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
 from drest_torch.limits import limited
@@ -24,7 +25,6 @@ from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 from drest_torch.studies.unknown_m import analysis
 from drest_torch.studies.unknown_m.analysis import FAIRLY, MARK, MEASURES, Variant, lowest, means_of
-from envs.levels import world
 
 TITLE = "If m is not known (section 7.3)"
 QUESTION = (

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import MISSING
 
+from drest_torch.envs.levels import world
 from drest_torch.jobs.store import Job
 from drest_torch.jobs.tabular_job import Training, agents_job
 from drest_torch.limits import limited
@@ -28,7 +29,6 @@ from drest_torch.studies.clock_pairs import (
 )
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
-from envs.levels import world
 
 TITLE = "The eight other worlds (Figures 9 to 16)"
 QUESTION = "Are the reported results those of one gridworld, or do they hold in eight others as well?"

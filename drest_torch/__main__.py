@@ -1,0 +1,56 @@
+"""The command `drest`: ``drest train algo=ppo`` is ``python -m drest_torch.train algo=ppo``."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+
+from drest_torch import __version__
+
+COMMANDS = {
+    "train": ("drest_torch.train", "train an agent, and evaluate what it learned"),
+    "evaluate": ("drest_torch.evaluate", "evaluate a run, or the agent that ships, on levels of your choice"),
+    "study": ("drest_torch.study", "run a study, and write its report"),
+    "show": ("drest_torch.envs.show", "show a level with its lengths and best routes"),
+    "completion": ("drest_torch.completion", "print the completion script of a shell: bash or zsh"),
+}
+"""The module and the purpose of each command."""
+
+
+def main() -> int:
+    """Run the command that the first argument names; return its exit status."""
+    name, *rest = sys.argv[1:] or ["--help"]
+    if name in ("-h", "--help"):
+        print(_help())
+        return 0
+    if name == "--version":
+        print(f"drest_torch {__version__}")
+        return 0
+    if name not in COMMANDS:
+        nearest = difflib.get_close_matches(name, COMMANDS, n=1)
+        suggestion = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        print(f"drest: no command '{name}'; expected one of {', '.join(COMMANDS)}{suggestion}", file=sys.stderr)
+        return 2
+    if importlib.util.find_spec("hydra") is None:
+        print(f"drest: '{name}' needs more than the core; pip install 'drest_torch[train]'", file=sys.stderr)
+        return 2
+    sys.argv = [f"drest {name}", *rest]
+    return importlib.import_module(COMMANDS[name][0]).main() or 0
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  drest {name:{width}}  {purpose}" for name, (_, purpose) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "Train and measure agents that are useful and neutral about when they get shut down.\n",
+            *lines,
+            "\n`drest COMMAND --help` tells the rest; `drest --version` prints the version.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
