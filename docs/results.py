@@ -20,7 +20,12 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 README, PAGE, KEPT = DOCS.parent / "README.md", DOCS / "results.md", DOCS / "results"
 BEGIN, END = "<!-- written by docs/results.py -->", "<!-- end -->"
-SETS = {"train": "training", "test": "unseen, generated", "paper": "unseen, the paper's nine worlds", "file": "{}"}
+SETS = {
+    "train": "its training levels ({levels})",
+    "test": "{levels} unseen levels of the same kind",
+    "paper": "the paper's {levels} worlds, unseen",
+    "file": "{file}, {levels} unseen levels",
+}
 """What the README and the page call the sets of levels."""
 HEADLINES = (
     ("learning", "PPO on example with the default reward", "train"),
@@ -94,8 +99,8 @@ def _seeds(score: Mapping[str, Any]) -> int:
 
 
 def _set_name(score: Mapping[str, Any], results: Mapping[str, Any]) -> str:
-    name = SETS[score["split"]].format(Path(results.get("path") or "a file of levels").name)
-    return f"{score['levels']} {'level' if score['levels'] == 1 else 'levels'}: {name}"
+    file = Path(results.get("path") or "a file of levels").name
+    return SETS[score["split"]].format(levels=score["levels"], file=file)
 
 
 def _wanted(score: Mapping[str, Any]) -> str:

@@ -58,7 +58,7 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
         (tmp_path / "results" / study).mkdir(parents=True)
         (tmp_path / "results" / study / "summary.json").write_text(json.dumps(summary), "utf-8")
     results.main(tmp_path / "results")
-    row = "| `algo=ppo` | 9 levels: training | 0.960 | 0.100 | 3 |"
+    row = "| `algo=ppo` | its training levels (9) | 0.960 | 0.100 | 3 |"
     assert readme.read_text("utf-8").startswith("before\n" + results.BEGIN + "\n| `drest train …` |")
     assert f"{row}\n{results.END}\nafter" in readme.read_text("utf-8")
     assert "U ≥ 0.95, N ≤ 0.3 | 0.960 (0.900-0.970) | 0.100 (0.000-0.200) | 2 of 3 |" in page.read_text("utf-8")
