@@ -198,7 +198,7 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
     def broken(cfg: object) -> None:
         raise AssertionError("one of ours")
 
-    monkeypatch.setattr(train, "start", broken)
+    monkeypatch.setattr("drest_torch.training.run.start", broken)
     with pytest.raises(AssertionError, match="one of ours"):
         call(train.main, *SAMPLED)
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from drest_torch.comparison.records import MEASURES, RunRecord, differences
 from drest_torch.tracking.console import console_for
 
-_SPLITS = {"train": "training", "test": "test", "paper": "paper"}
-"""Which levels a column is of; `test` are levels that were not trained on, `paper` the paper's worlds."""
+_NUMBER = 5
+"""The width of ``0.873``, and of the names of the splits above it."""
 
 
 def print_comparison(runs: Sequence[RunRecord], stream: TextIO | None = None) -> None:
@@ -23,36 +23,45 @@ def print_comparison(runs: Sequence[RunRecord], stream: TextIO | None = None) ->
     if differing := differences(runs):
         console.print(difference_table(differing))
     for number, run in enumerate(runs, start=1):
-        console.print(f"run {number}: {run.folder}", soft_wrap=True, highlight=False)
+        state = "" if run.finished else f" (not finished: {run.steps / run.config['env_steps']:.0%})"
+        console.print(f"run {number}: {run.folder}{state}", soft_wrap=True, highlight=False)
 
 
 def result_table(runs: Sequence[RunRecord]) -> Table:
-    """Return the table of usefulness and neutrality on the levels of each split, one line per run."""
+    """Return the table of usefulness and neutrality on the levels of each split, one line per run.
+
+    It fits into 80 columns: the values of a measure share one column.
+    """
     splits = list(dict.fromkeys(split for run in runs for split, _ in run.scores))
-    note = "" if all(run.finished for run in runs) else "; *: not finished, its latest evaluation (on fewer levels)"
-    table = _table(f"by levels: training, test (not trained on), paper (its worlds); neutrality in bits{note}")
+    notes = ["usefulness and neutrality (in bits) on training levels, test levels (not trained on), the paper's worlds"]
+    if not all(run.finished for run in runs):
+        notes.append("*: not finished; the values are those of its latest evaluation, on fewer levels")
+    table = _table("\n".join(notes))
+    heads = " ".join(f"{split:>{_NUMBER}}" for split in splits)
     table.add_column("\nrun", justify="right", no_wrap=True)
-    for name in ("algorithm", "levels"):
-        table.add_column(f"\n{name}", overflow="fold")
-    for name in ("seed", "steps"):
-        table.add_column(f"\n{name}", justify="right", no_wrap=True)
+    table.add_column("\nalgorithm", overflow="fold", min_width=4)
+    table.add_column("\nlevels", overflow="fold", min_width=6)
+    table.add_column("\nseed", justify="right", no_wrap=True)
+    table.add_column("\nsteps", justify="right", no_wrap=True)
     for measure in MEASURES:
-        for place, split in enumerate(splits):
-            head = f"{'' if place else measure}\n{_SPLITS.get(split, split)}"
-            table.add_column(head, style="bold", no_wrap=True)
+        table.add_column(f"{measure}\n{heads}", style="bold", no_wrap=True)
     table.add_column("\nseconds", justify="right", no_wrap=True)
     for number, run in enumerate(runs, start=1):
-        scores = [run.scores.get((split, measure)) for measure in MEASURES for split in splits]
         table.add_row(
             f"{number}",
             run.value("algo.name"),
             run.value("levels.path" if run.config.get("levels.path") else "levels.name"),
             run.seeds,
-            f"{run.steps:,}{'' if run.finished else '*'}",
-            *("-" if score is None else f"{score:.3f}" for score in scores),
+            f"{run.steps:,}{' ' if run.finished else '*'}",
+            *(" ".join(_score(run, split, measure) for split in splits) for measure in MEASURES),
             "-" if run.seconds is None else f"{run.seconds:,.0f}",
         )
     return table
+
+
+def _score(run: RunRecord, split: str, measure: str) -> str:
+    score = run.scores.get((split, measure))
+    return f"{'-' if score is None else f'{score:.3f}':>{max(_NUMBER, len(split))}}"
 
 
 def difference_table(differing: dict[str, dict[str, list[int]]]) -> Table:
@@ -69,8 +78,8 @@ def difference_table(differing: dict[str, dict[str, list[int]]]) -> Table:
 def _table(caption: str) -> Table:
     return Table(
         box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
+        show_edge=False,
+        padding=0,
         header_style="bold",
         caption=caption or None,
         caption_justify="left",

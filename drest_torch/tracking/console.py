@@ -15,20 +15,24 @@ if TYPE_CHECKING:
 
 _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""
-_SPLITS = {"train": "training", "test": "test", "paper": "paper's worlds"}
-"""What the splits of a run are called in print."""
+_TRAINING = {"train": "training"}
+"""What a split is called in print, where it is not its name."""
 
 
 def final_table(rows: Sequence[SplitScores]) -> Table:
     """Return the table of usefulness and neutrality, one line per split."""
     sampled = [row.sampled for row in rows if row.sampled is not None]
-    note = f"; sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals" if sampled else ""
+    notes = ["neutrality in bits; uniform: every action equally likely; optimum: the best possible"]
+    if {"train", "test"} <= {row.split for row in rows}:
+        notes.append("test levels are not trained on; paper: the worlds of the paper")
+    if sampled:
+        notes.append(f"sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals")
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
         header_style="bold",
-        caption=f"neutrality in bits; uniform: every action equally likely; optimum: the best possible{note}",
+        caption="\n".join(notes),
         caption_justify="left",
     )
     table.add_column("\nlevels", overflow="fold")
@@ -41,7 +45,7 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
         scores = (row.uniform, row.optimum)
         usefulness = (row.of_agent("usefulness"), *(f"{score.usefulness:.3f}" for score in scores))
         neutrality = (row.of_agent("neutrality"), *(f"{score.neutrality:.3f}" for score in scores))
-        table.add_row(_SPLITS.get(row.split, row.split), f"{row.levels:,}", *usefulness, *neutrality)
+        table.add_row(_TRAINING.get(row.split, row.split), f"{row.levels:,}", *usefulness, *neutrality)
     return table
 
 
