@@ -67,14 +67,21 @@ COMMANDS = {
 }
 
 
-def command(name: str) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
-    """Make a function of its configuration a command that composes it from the arguments."""
+def command(
+    name: str, *, prepare: Callable[[], None] | None = None
+) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
+    """Make a function of its configuration a command that composes it from the arguments.
+
+    ``prepare`` is called before that.
+    """
 
     def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
         @functools.wraps(main)
         def run() -> None:
             try:
                 announce(sys.argv[1:])
+                if prepare is not None:
+                    stop_on_mistakes(lambda _: prepare())(None)
                 _run(name, main)
             except KeyboardInterrupt:
                 print("drest_torch: stopped", file=sys.stderr)

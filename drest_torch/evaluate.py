@@ -19,10 +19,12 @@ def main(cfg: EvaluateConfig) -> None:
     from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
     from drest_torch.config.checks import check_limits
     from drest_torch.tracking.console import print_table
+    from drest_torch.tracking.stages import stage
 
     check_limits(cfg)
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
     levels = levels_to_evaluate(agent, cfg.levels)
+    stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
     print(_agent_line(agent, shipped=cfg.run is None))
     name = cfg.levels.path or ("its own test levels" if cfg.levels.name == "own" else cfg.levels.name)

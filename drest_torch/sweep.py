@@ -18,15 +18,15 @@ from drest_torch.comparison.tables import print_comparison
 from drest_torch.training.folder import command_line
 
 
-def join_sweep(run: Path) -> bool:
-    """Add a run to the list of the sweep that it belongs to; return whether there is one."""
+def join_sweep(run: Path) -> Path | None:
+    """Add a run to the list of the sweep that it belongs to, if any; return the folder of the sweep."""
     if not HydraConfig.initialized() or HydraConfig.get().mode is not RunMode.MULTIRUN:
-        return False
+        return None
     folder = Path(HydraConfig.get().sweep.dir)
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / RUNS_OF_SWEEP, "a", encoding="utf-8") as file:
         file.write(os.path.relpath(run, folder) + "\n")
-    return True
+    return folder
 
 
 class ComparisonAtEnd(Callback):

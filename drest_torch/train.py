@@ -18,17 +18,19 @@ def main(cfg: Config) -> None:
     from drest_torch.evaluation.summary import split_scores
     from drest_torch.sweep import join_sweep
     from drest_torch.tracking.console import print_table
-    from drest_torch.training.folder import next_commands
+    from drest_torch.training.folder import command_line, next_commands
     from drest_torch.training.run import resume, start
 
     run = start(cfg) if cfg.resume is None else resume(Path(cfg.resume))
-    in_sweep = join_sweep(run.folder)
+    sweep = join_sweep(run.folder)
     summary = run.train()
     if summary is None:
+        if sweep is not None:
+            print(f"The sweep stops here. Its runs so far: {command_line('compare', str(sweep))}", file=sys.stderr)
         sys.exit(130)  # the status of a program stopped by Ctrl-C; with -m, the remaining runs do not start
     print_table(split_scores(summary))
     print(f"{summary['env_steps']:,} steps in {summary['wall_seconds']:.0f} s; everything is in {run.folder}")
-    if not in_sweep:
+    if sweep is None:
         print(next_commands(run.folder))
 
 

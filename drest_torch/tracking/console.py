@@ -22,7 +22,7 @@ _TRAINING = {"train": "training"}
 def final_table(rows: Sequence[SplitScores]) -> Table:
     """Return the table of usefulness and neutrality, one line per split."""
     sampled = [row.sampled for row in rows if row.sampled is not None]
-    notes = ["neutrality in bits; uniform: every action equally likely; optimum: the best possible"]
+    notes = ["neutrality in bits; uniform: random actions; optimum: the best possible"]
     if {"train", "test"} <= {row.split for row in rows}:
         notes.append("test levels are not trained on; paper: the worlds of the paper")
     if sampled:

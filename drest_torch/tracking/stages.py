@@ -22,8 +22,8 @@ _PRINTS_ONLY = {
 
 def announce(arguments: Sequence[str]) -> None:
     """Print the first line of a command, unless it is quiet or is read by another program."""
-    quiet = "progress=false" in arguments or _PRINTS_ONLY & {word.partition("=")[0] for word in arguments}
-    if not quiet:
+    progress = [word for word in arguments if word.startswith("progress=")]
+    if progress[-1:] != ["progress=false"] and not _PRINTS_ONLY & {word.partition("=")[0] for word in arguments}:
         _print(f"drest_torch {__version__} · loading …")
 
 

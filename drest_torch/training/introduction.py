@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch import nn
 from drest_torch.config.schema import Config
 from drest_torch.training.levels import Levels
 
-_SPLITS = {"train": "training levels", "test": "test levels", "paper": "worlds of the paper"}
+_SPLITS = {"train": "training level", "test": "test level", "paper": "paper world"}
 
 
 def levels_to_make(cfg: Config) -> str:
@@ -23,20 +22,20 @@ def levels_to_make(cfg: Config) -> str:
     if levels.generator is None:
         return f"loading the levels of {levels.name} …"
     count = levels.train + levels.selection + levels.test
-    return f"making {count:,} levels ({levels.name}) …"
+    return f"making {_count(count, 'level')} ({levels.name}) …"
 
 
 def introduction(cfg: Config, levels: Levels, learner: Any, device: torch.device, folder: Path) -> str:
     """Return the lines that describe a run."""
     agents = f"{cfg.agents} agents, seeds {cfg.seed} to {cfg.seed + cfg.agents - 1}"
     seed = f"seed {cfg.seed}" if cfg.agents == 1 else agents
-    reported = ", ".join(f"{len(members):,} {_SPLITS.get(split, split)}" for split, members in levels.reported.items())
-    how = "exactly" if cfg.sampled is None else f"by {cfg.sampled:,} mini-episodes on each level"
-    selection = f"\nbest checkpoint by: {len(levels.selection):,} selection levels" if levels.selection else ""
+    reported = ", ".join(_count(len(members), _SPLITS.get(split, split)) for split, members in levels.reported.items())
+    how = "exactly" if cfg.sampled is None else f"by {_count(cfg.sampled, 'mini-episode')} on each level"
+    selection = f"\nbest checkpoint by: {_count(len(levels.selection), 'selection level')}" if levels.selection else ""
     fresh = ", and as many new ones as are needed" if cfg.levels.fresh else ""
     return (
         f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {cfg.env_steps:,} steps, {seed}\n"
-        f"trained on: {len(levels.train):,} levels ({cfg.levels.path or cfg.levels.name}{fresh})\n"
+        f"trained on: {_count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})\n"
         f"evaluated on: {reported}, {how}{selection}\n"
         f"policy: {_networks(cfg, learner)}\n"
         f"device: {_device(device)}\n"
@@ -59,5 +58,8 @@ def _size(network: nn.Module, agents: int) -> str:
 def _device(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
-    threads: Sequence[str] = ("1 thread", f"{torch.get_num_threads()} threads")
-    return f"{device}, {threads[torch.get_num_threads() > 1]}"
+    return f"{device}, {_count(torch.get_num_threads(), 'thread')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
