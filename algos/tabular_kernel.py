@@ -1,6 +1,6 @@
 """REINFORCE on tables of logits, compiled: many agents at once, each with its own level, reward and random stream.
 
-The result of an agent depends on its rules and its stream alone, not on the agents that train beside it.
+An agent's result depends on its rules and its stream alone, not on the agents that train beside it.
 
 The kernel has its own counting and paying, because compiled code cannot call `drest_torch.reward`; tests/test_reward.py
 ties the two on random histories. It pays each coin when it is collected, so its clip limits the reward of a coin, where
@@ -115,7 +115,9 @@ def _mix(z: np.ndarray) -> np.ndarray:
     return z ^ (z >> np.uint64(33))
 
 
-@njit(parallel=True, cache=True, nogil=True)  # without the GIL, so that a process can end without waiting for it
+# Without the GIL, so that a process can end without waiting for the kernel. numba names the cached kernel after this
+# line's number and stores the module's name with it.
+@njit(parallel=True, cache=True, nogil=True)
 def play(worlds: Worlds, rules: Rules, state: State, episodes: int) -> None:
     """Play ``episodes`` mini-episodes with every agent and let it learn from each."""
     for agent in prange(len(rules.level)):

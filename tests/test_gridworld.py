@@ -10,11 +10,11 @@ from torchrl.envs import check_env_specs
 from drest_torch.envs import counter_rng as streams
 from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.observations import GridObservation, VectorObservation
+from drest_torch.envs.dynamics.observations import TIME_STEPS, GridObservation, VectorObservation, make_observation
+from drest_torch.envs.dynamics.simulator import Simulator, random_level
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
-from tests.helpers.simulator import Simulator, random_level
 
 NINE = [world(name) for name in PAPER_WORLDS]
 
@@ -35,7 +35,7 @@ def rollout(env, steps, seed=0):
     return torch.stack(seen, dim=1)
 
 
-@pytest.mark.parametrize("observation", ["vector", "grid"])
+@pytest.mark.parametrize("observation", ["vector", "grid", "centred_start"])
 @pytest.mark.parametrize("levels", [NINE[:1], random_levels(1, chances=True)])
 def test_specs(levels, observation):
     check_env_specs(GridworldEnv(levels, 5, episodes_per_meta=2, observation=observation))
@@ -211,6 +211,32 @@ def test_state_dict_continues_bit_for_bit():
     assert (rollout(env, 50, seed=1) == rollout(other, 50, seed=1)).all()
     with pytest.raises(ValueError, match="expected"):
         GridworldEnv(levels, 4).load_state_dict(env.state_dict())
+
+
+@pytest.mark.parametrize("name", ["grid", "centred"])
+def test_the_start_is_shown_beside_all_that_is_shown_without_it(name):
+    levels = random_levels(6)
+    mdp = compile_levels(levels)
+    without, with_start = make_observation(name, mdp), make_observation(f"{name}_start", mdp)
+    generator = torch.Generator().manual_seed(0)
+    spot = torch.randint(mdp.num_levels * mdp.num_cells, (200,), generator=generator)
+    taken, time = torch.randint(4, (200,), generator=generator), torch.randint(1, 9, (200,), generator=generator)
+    seen, more = (see(spot, taken, time).flatten(1) for see in (without, with_start))
+    added = more.shape[1] - seen.shape[1]
+    if name == "grid":
+        starts = more[:, -added:]
+        assert with_start.planes == (*without.planes, "start")
+        assert torch.equal(more[:, :-added], seen)
+        place = mdp.start[mdp.level_of(spot)] % mdp.num_cells
+    else:  # the time follows the window, whose middle is the agent
+        size, rest = (2 * mdp.height - 1) * (2 * mdp.width - 1), TIME_STEPS + 1
+        starts = more[:, -rest - added : -rest]
+        assert added == size
+        assert torch.equal(torch.cat((more[:, : -rest - added], more[:, -rest:]), dim=-1), seen)
+        start, here = mdp.start[mdp.level_of(spot)] % mdp.num_cells, spot % mdp.num_cells
+        down, right = start // mdp.width - here // mdp.width, start % mdp.width - here % mdp.width
+        place = (down + mdp.height - 1) * (2 * mdp.width - 1) + right + mdp.width - 1
+    assert torch.equal(starts, torch.nn.functional.one_hot(place, added).float())
 
 
 def test_vector_observation_is_the_papers():

@@ -154,7 +154,7 @@ def test_no_room_imports_itself_by_way_of_others() -> None:
 
 def test_every_floor_was_walked() -> None:
     found = modules(ROOT)
-    assert {"drest_torch", "envs", "drest_torch.envs.levels", "algos"} <= set(found)
+    assert {"drest_torch", "drest_torch.envs", "drest_torch.envs.levels", "drest_torch.algos"} <= set(found)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from drest_torch.envs.dynamics.simulator import random_level
 from drest_torch.envs.levels import (
     MAX_OBJECTS,
     MAX_SIDE,
@@ -32,7 +33,6 @@ from drest_torch.envs.levels import (
     world,
     write_levels,
 )
-from tests.helpers.simulator import random_level
 
 STUDY = {"title": "Two: rooms, γ", "rewarded": "coins", "wanted": "neutrality", "caveat": "a 'quote' and a \\"}
 

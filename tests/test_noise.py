@@ -27,8 +27,8 @@ up for the coin there or the button, equally often: and the two look alike."""
 WEAK = Reward(0.8, 1.0, 12)
 
 
-def made(levels, *, private_bits, reads_maps=False, seed=0, reward=WEAK, **changes):
-    evaluator = ExactEvaluator(levels, "grid", reward=reward)
+def made(levels, *, private_bits, reads_maps=False, seed=0, reward=WEAK, observation="grid", **changes):
+    evaluator = ExactEvaluator(levels, observation, reward=reward)
     size, see = NetworkSize(32, 2, "silu", "convolutional" if reads_maps else "mlp"), evaluator.observe
     torch.manual_seed(seed)
     policy = Policy(
@@ -37,12 +37,12 @@ def made(levels, *, private_bits, reads_maps=False, seed=0, reward=WEAK, **chang
         size,
         scale=see.scale,
         private_bits=private_bits,
-        symmetries=group() if reads_maps else None,
+        symmetries=group(evaluator.observe.planes) if reads_maps else None,
     )
     learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
     size = evaluator.mdp.height, evaluator.mdp.width
     batch = ExactLevels(
-        LevelSampler(levels, torch.Generator()), "grid", reward=reward, at_once=len(levels), at_least=size
+        LevelSampler(levels, torch.Generator()), observation, reward=reward, at_once=len(levels), at_least=size
     ).draw()
     return evaluator, policy, learner, batch
 
@@ -153,22 +153,29 @@ def best_without_noise():
     return ((sum(useful) + sum(neutral)) / 4).max().item()
 
 
-def test_a_coin_does_what_no_policy_without_one_can():
+def test_a_private_bit_or_the_start_does_what_the_state_alone_cannot():
+    """The two levels share states: a bit tells the policy what to do, or the start tells it which level it is on."""
     bound = best_without_noise()
     assert bound < 0.95
     reached = {}
-    for private_bits in (0, 1):
+    for private_bits, observation in ((0, "grid"), (1, "grid"), (0, "grid_start")):
         reward = Reward(0.9, 1.0, 32)
         evaluator, policy, learner, batch = made(
-            [FROM_AFAR, FROM_NEARBY], private_bits=private_bits, entropy=0.2, lr=0.003, reward=reward
+            [FROM_AFAR, FROM_NEARBY],
+            private_bits=private_bits,
+            observation=observation,
+            entropy=0.2,
+            lr=0.003,
+            reward=reward,
         )
         for update in range(300):
             learner.set_progress(update / 300)
             learner.update(batch)
         found = evaluator.evaluate(policy)
-        reached[private_bits] = ((found.usefulness + found.neutrality).mean() / 2).item()
-    assert reached[0] <= bound + 1e-3
-    assert reached[1] > 0.98
+        reached[private_bits, observation] = ((found.usefulness + found.neutrality).mean() / 2).item()
+    assert reached[0, "grid"] <= bound + 1e-3
+    assert reached[1, "grid"] > 0.98
+    assert reached[0, "grid_start"] > 0.98
 
 
 def test_noise_counts_in_what_fits():

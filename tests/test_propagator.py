@@ -8,10 +8,17 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.simulator import (
+    Simulator,
+    enumerate_policy,
+    outcomes,
+    random_level,
+    random_policy,
+    sample_policy,
+)
+from drest_torch.envs.dynamics.simulator import uniform_policy as uniform_by_hand
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
-from tests.helpers.simulator import Simulator, enumerate_policy, outcomes, random_level, random_policy, sample_policy
-from tests.helpers.simulator import uniform_policy as uniform_by_hand
 
 
 def policy_on(reachable, policies):

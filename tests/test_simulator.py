@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from drest_torch.envs.levels import Button, Level, parse_level, world
-from tests.helpers.simulator import (
+from drest_torch.envs.dynamics.simulator import (
     ACTIONS,
     DOWN,
     LEFT,
@@ -26,6 +25,7 @@ from tests.helpers.simulator import (
     searched_optima,
     uniform_policy,
 )
+from drest_torch.envs.levels import Button, Level, parse_level, world
 
 KEYS = {"U": UP, "D": DOWN, "L": LEFT, "R": RIGHT}
 

@@ -27,7 +27,7 @@ ASKING = 128, 2
 SMALL = 1e-5
 
 REQUIRES = Requirements(
-    observations=("grid",),
+    observations=("grid", "grid_start"),
     because="which is no planes of a map",
     symmetries="cells",
     width_multiple=8,

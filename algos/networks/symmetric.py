@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from drest_torch.algos.networks.base import Flat, NetworkSize, Requirements, Signature, Symmetries
 
 REQUIRES = Requirements(
-    observations=("centred", "grid"),
+    observations=("centred", "centred_start", "grid", "grid_start"),
     because="which shows no map that could be rotated",
     symmetries="observation",
     width_multiple=8,

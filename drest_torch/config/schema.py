@@ -180,5 +180,5 @@ def schemas() -> dict[tuple[str | None, str], type]:
 
 
 def config_folder() -> Path:
-    """Return where the yaml files are."""
-    return Path(__file__).resolve().parents[1] / "configs"
+    """Return where the yaml files are: in the package, and in the repository where the package's link leads."""
+    return (Path(__file__).resolve().parents[1] / "configs").resolve()

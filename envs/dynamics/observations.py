@@ -6,6 +6,7 @@ The environment and exact evaluation both call these functions, so that a policy
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -85,9 +86,13 @@ def _planes(feature: str | None) -> list[Plane]:
     return [plane for kind in KINDS for plane in kind.planes if plane.feature == feature]
 
 
-def _further(mdp: Mdp) -> list[Plane]:
-    """Return the further planes that the features of the set add."""
-    return [plane for kind in KINDS for plane in kind.planes if plane.feature in mdp.features]
+def _further(mdp: Mdp, shows_start: bool) -> list[Plane]:
+    """Return the further planes: those that the features of the set add, and that of the start."""
+    planes = [plane for kind in KINDS for plane in kind.planes if plane.feature in mdp.features]
+    if not shows_start:
+        return planes
+    starts = torch.zeros(mdp.num_levels * mdp.num_cells, device=mdp.device).index_fill(0, mdp.start.long(), 1.0)
+    return [*planes, Plane("start", lambda layers: starts)]
 
 
 class GridObservation:
@@ -95,13 +100,15 @@ class GridObservation:
 
     Coins and buttons disappear once they are taken; the time left fills its plane. Maps smaller than the largest of the
     set are padded with wall on the right and below. Features that only some sets have add further planes: if a button
-    of the set works by chance, a sixth plane shows the chance of each button.
+    of the set works by chance, a sixth plane shows the chance of each button. With ``shows_start`` a last plane marks
+    the cell where the mini-episode began. Two levels that share a state differ in it, and it is the same in all states
+    of a level.
     """
 
     see_time = True
 
-    def __init__(self, mdp: Mdp) -> None:
-        objects, further = _planes(None), _further(mdp)
+    def __init__(self, mdp: Mdp, *, shows_start: bool = False) -> None:
+        objects, further = _planes(None), _further(mdp, shows_start)
         first, last = ([(plane.name, plane.scale) for plane in planes] for planes in (objects, further))
         self.planes, scales = zip(("wall", 1), *first, ("agent", 1), ("time", 1 / DELAY_UNIT), *last, strict=True)
         self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
@@ -137,22 +144,22 @@ class CentredObservation:
     """The centred observation: a window of the map with the agent in the middle, then the time left.
 
     The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are walls, coin
-    values as shares of the level's largest coin, and button delays (and the further planes of `GridObservation`); the
-    outside of the map is wall. The time left follows as steps: step j is min(max(time − j, 0), 1). A move in a
+    values as shares of the level's largest coin, and button delays (and the further planes of `GridObservation`);
+    the outside of the map is wall. The time left follows as steps: step j is min(max(time − j, 0), 1). A move in a
     direction changes the window in the same way everywhere on the map. On the grid observation an MLP has to learn this
     for each cell separately.
     """
 
     see_time = True
 
-    def __init__(self, mdp: Mdp) -> None:
+    def __init__(self, mdp: Mdp, *, shows_start: bool = False) -> None:
         self._cells = mdp.num_cells
         self._window = _window(mdp.height, mdp.width).to(mdp.device)
         per_level = (mdp.num_levels, mdp.num_cells)
         # Each level has one further cell, which stands for the outside of its map.
         self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
         self._found = _with_outside(mdp.found.reshape(per_level), 0)
-        planes = _planes(None) + _further(mdp)
+        planes = _planes(None) + _further(mdp, shows_start)
         self._planes = [
             (
                 plane.name in _FADING,
@@ -218,7 +225,9 @@ def _with_outside(plane: Tensor, value: float) -> Tensor:
 OBSERVATIONS: dict[str, Callable[[Mdp], Observation]] = {
     "vector": VectorObservation,
     "grid": GridObservation,
+    "grid_start": partial(GridObservation, shows_start=True),
     "centred": CentredObservation,
+    "centred_start": partial(CentredObservation, shows_start=True),
 }
 
 

@@ -1,7 +1,7 @@
-"""The tests' reference: the rules of a gridworld played out one action at a time.
+"""The rules of a gridworld in plain Python, one mini-episode and one action at a time.
 
-Written from the paper's prose (section 3) and meant to be read, not to be fast: everything that is
-fast and batched in this project is checked against it, so it shares no code with any of that.
+Written from the paper's prose (section 3), to be read. It shares no code with the tensors of this package: tests
+compare them with it, and benchmarks measure what the tensors gain.
 
 A *policy* here is a function from a :class:`Simulator` (its state) to the four probabilities of up,
 down, left and right. A policy of the paper's kind looks at ``observation`` alone; one that knows the

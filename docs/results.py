@@ -1,0 +1,175 @@
+"""Write docs/results.md and the README's table from the results of studies; nothing in them is typed by hand.
+
+    python -m drest_torch.study study=all
+    python -m drest_torch.study study=learning
+    python docs/results.py results
+
+What the pages need of each study is kept in `docs/results/STUDY.json`, so that a test can tell when a page and the
+results, or the results and the code, drift apart. A study that is not in the folder keeps its earlier results.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+README, PAGE, KEPT = DOCS.parent / "README.md", DOCS / "results.md", DOCS / "results"
+BEGIN, END = "<!-- written by docs/results.py -->", "<!-- end -->"
+SETS = {"train": "training", "test": "unseen, generated", "paper": "unseen, the paper's nine worlds", "file": "{}"}
+"""What the README and the page call the sets of levels."""
+HEADLINES = (
+    ("learning", "PPO on example with the default reward", "train"),
+    ("learning", "PPO on example", "train"),
+    ("learning", "PPO on paper", "train"),
+    ("learning", "default command", "test"),
+    ("goals_unseen", "convolutional on paper_like", "test"),
+)
+"""The README's rows: study, goal, and levels."""
+MEASURES = {"usefulness": "U", "neutrality": "N"}
+
+
+def collect(results: Path) -> dict[str, dict[str, Any]]:
+    """Return what is kept of every study that has a summary in the folder."""
+    kept = {}
+    for path in sorted(results.glob("*/summary.json")):
+        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        kept[path.parent.name] = {key: summary[key] for key in ("quotes", "goals", "path") if key in summary}
+    return kept
+
+
+def kept_results(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what was kept of each study."""
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
+
+# ------------------------------------------------------------------------------------------ tables
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; a bar in a cell is escaped."""
+    lines = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def reproduction(kept: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the table of the paper's figures beside ours."""
+    quotes = [(study, row) for study, results in kept.items() if "goals" not in results for row in results["quotes"]]
+    rows = [(f"`{study}`", row["what"], row["reported"], row["measured"]) for study, row in quotes]
+    return markdown(("study", "what", "the paper", "measured"), rows)
+
+
+def goals(results: Mapping[str, Any]) -> str:
+    """Return the table of what the agents of each goal reach."""
+    rows = [
+        (
+            f"`{score['arguments']}`",
+            _set_name(score, results),
+            _wanted(score),
+            *(_median_range(score[measure]) for measure in MEASURES),
+            "–" if score["reached"] is None else f"{score['reached']} of {len(score['usefulness'])}",
+        )
+        for score in results["goals"]
+    ]
+    return markdown(("drest train …", "levels", "wanted", "usefulness", "neutrality", "seeds that reach it"), rows)
+
+
+def headlines(kept: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the README's table."""
+    rows = []
+    for study, title, split in HEADLINES:
+        for score in kept.get(study, {}).get("goals", ()):
+            if (score["title"], score["split"]) == (title, split):
+                numbers = (f"{median(score[measure]):.3f}" for measure in MEASURES)
+                rows.append((f"`{score['arguments']}`", _set_name(score, kept[study]), *numbers, str(_seeds(score))))
+    return markdown(("`drest train …`", "evaluated on", "usefulness", "neutrality", "seeds"), rows)
+
+
+def _seeds(score: Mapping[str, Any]) -> int:
+    return len(score["usefulness"])
+
+
+def _set_name(score: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+    name = SETS[score["split"]].format(Path(results.get("path") or "a file of levels").name)
+    return f"{score['levels']} {'level' if score['levels'] == 1 else 'levels'}: {name}"
+
+
+def _wanted(score: Mapping[str, Any]) -> str:
+    signs = {"usefulness": "U ≥ {:g}", "neutrality": "N ≥ {:g}", "neutrality_at_most": "N ≤ {:g}"}
+    return ", ".join(signs[key].format(mark) for key, mark in score["wanted"].items()) or "–"
+
+
+def _median_range(numbers: Sequence[float]) -> str:
+    return f"{median(numbers):.3f} ({min(numbers):.3f}-{max(numbers):.3f})"
+
+
+# ------------------------------------------------------------------------------------------- pages
+
+
+def page(kept: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return docs/results.md."""
+    return "\n".join(_page(kept)) + "\n"
+
+
+def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    yield (
+        "# Results\n\n"
+        "This page is written by `python docs/results.py results` from the results of studies. Evaluation is exact: no "
+        "mini-episode is sampled. **Usefulness** (U) is the share of the best possible return that an agent collects, "
+        "given each length; **neutrality** (N) is the entropy of its lengths. γ = 1 unless a row says otherwise."
+    )
+    if "learning" in kept:
+        yield (
+            "\n## What training reaches\n\n"
+            "`drest study study=learning`. Median of the seeds, lowest and highest in brackets; neutrality is divided "
+            "by log2 k. The policy of the last step is evaluated.\n"
+        )
+        yield goals(kept["learning"])
+    if "goals_unseen" in kept:
+        yield (
+            "\n## In gridworlds that the agent has never seen\n\n"
+            "`drest study study=goals_unseen`. No test level, rotated or reflected, is among the training levels. "
+            "`paper_like` levels have the properties of the paper's worlds, `followup_like` levels those of the "
+            "follow-up's training and validation designs.\n"
+        )
+        yield goals(kept["goals_unseen"])
+    yield (
+        "\n## The paper, reproduced\n\n"
+        "`drest study study=all`. Mean ± standard deviation over agents; neutrality in bits. The paper does not say "
+        "whether a bump into a wall takes time: *moves* counts moves only, *timesteps* (*steps*) counts bumps as well. "
+        "Its means appear when agents are trained on moves and evaluated on timesteps; the spread of its default "
+        "agents does not (ours is 2.4 times as wide), and the code released with the paper counts a bump as a "
+        "timestep. *Cured* means trained with random play first.\n"
+    )
+    yield reproduction(kept)
+
+
+def between_marks(text: str) -> str:
+    """Return what stands between the marks."""
+    return text.partition(BEGIN)[2].partition(END)[0].strip()
+
+
+def main(results: Path) -> None:
+    """Keep what the studies in the folder found, and write both pages."""
+    new = collect(results)
+    if not new:
+        sys.exit(f"{results}: no summaries of studies in it; run drest study study=all first")
+    text = README.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        sys.exit(f"{README}: no lines '{BEGIN}' and '{END}' to write between")
+    for study, found in new.items():
+        text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+        (KEPT / f"{study}.json").write_text(text, encoding="utf-8")
+    kept = kept_results(KEPT)
+    PAGE.write_text(page(kept), encoding="utf-8")
+    README.write_text(f"{before}{begin}\n{headlines(kept)}\n{end}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "results"))

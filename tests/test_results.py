@@ -1,0 +1,90 @@
+"""The published tables say what the studies found, and the code still finds it."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drest_torch.jobs.tabular_job import last, train
+from drest_torch.studies.example import study as example
+from tests.helpers.documents import load
+from tests.helpers.studies import composed_study
+
+results = load("results")
+
+
+def kept():
+    return results.kept_results(results.KEPT)
+
+
+def test_the_pages_say_what_the_studies_found():
+    assert results.PAGE.read_text("utf-8") == results.page(kept())
+    assert results.between_marks(results.README.read_text("utf-8")) == results.headlines(kept())
+
+
+def test_a_number_that_drifts_is_noticed():
+    changed = kept()
+    score = changed["learning"]["goals"][0]
+    score["usefulness"] = [number - 0.01 for number in score["usefulness"]]
+    assert results.page(changed) != results.PAGE.read_text("utf-8")
+
+
+SCORE = {
+    "title": "PPO on paper",
+    "arguments": "algo=ppo",
+    "split": "train",
+    "levels": 9,
+    "wanted": {"usefulness": 0.95, "neutrality_at_most": 0.3},
+    "usefulness": [0.9, 0.97, 0.96],
+    "neutrality": [0.1, 0.2, 0.0],
+    "seconds": 3.0,
+    "reached": 2,
+}
+
+
+def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
+    readme, page, folder = tmp_path / "README.md", tmp_path / "results.md", tmp_path / "kept"
+    folder.mkdir()
+    readme.write_text(f"before\n{results.BEGIN}\nold\n{results.END}\nafter\n", "utf-8")
+    for name, path in (("README", readme), ("PAGE", page), ("KEPT", folder)):
+        monkeypatch.setattr(results, name, path)
+    quote = {"what": "a|b", "reported": "", "measured": "U 0.9"}
+    for study, summary in (
+        ("one", {"quotes": [quote], "more": 1}),
+        ("learning", {"quotes": [quote], "goals": [SCORE]}),
+    ):
+        (tmp_path / "results" / study).mkdir(parents=True)
+        (tmp_path / "results" / study / "summary.json").write_text(json.dumps(summary), "utf-8")
+    results.main(tmp_path / "results")
+    row = "| `algo=ppo` | 9 levels: training | 0.960 | 0.100 | 3 |"
+    assert readme.read_text("utf-8").startswith("before\n" + results.BEGIN + "\n| `drest train …` |")
+    assert f"{row}\n{results.END}\nafter" in readme.read_text("utf-8")
+    assert "U ≥ 0.95, N ≤ 0.3 | 0.960 (0.900-0.970) | 0.100 (0.000-0.200) | 2 of 3 |" in page.read_text("utf-8")
+    assert "| `one` | a\\|b |  | U 0.9 |" in page.read_text("utf-8")
+    assert json.loads((folder / "one.json").read_text("utf-8")) == {"quotes": [quote]}
+
+
+def test_no_results_is_a_sentence(tmp_path):
+    with pytest.raises(SystemExit, match="no summaries of studies"):
+        results.main(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_code_still_finds_the_first_line_of_the_table():
+    """The ten default and ten DReST agents of the paper's Figure 3, trained anew."""
+    cfg = composed_study("example")
+    lines = {quote["what"]: quote["measured"] for quote in kept()["example"]["quotes"]}
+    for reward, words in example.REWARDS.items():
+        job = next(job for job in example.jobs(cfg) if job.name == f"as-in-paper-moves-{reward}")
+        spec = job.spec | {"agents": cfg.agents_in_paper, "evaluated_on": ["steps"]}
+        spec["training"] = spec["training"] | {"evaluate_every": cfg.training.meta_episodes}
+        trained = train(spec, Path("."))
+        beginning = f"example, {words}, trained on moves, evaluated on timesteps"
+        line = next(measured for what, measured in lines.items() if what.startswith(beginning))
+        for measure in ("neutrality", "usefulness"):
+            mean, sd = (float(each) for each in re.search(rf"{measure[0].upper()} (\S+) ± ([\d.]+)", line).groups())
+            values = last(trained, "steps", measure)
+            assert np.isclose(values.mean(), mean, atol=6e-4)
+            assert np.isclose(values.std(ddof=1), sd, atol=6e-4)
