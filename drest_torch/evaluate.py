@@ -43,7 +43,7 @@ def _agent_line(agent: Agent, *, shipped: bool) -> str:
     cfg = agent.cfg
     name = "the agent that comes with drest_torch" if shipped else str(agent.folder)
     trained = f"{cfg.algo.name} with the reward {cfg.reward.name} on {cfg.levels.path or cfg.levels.name} levels"
-    return f"Agent: {name} ({trained}, seed {cfg.seed}; checkpoint {agent.checkpoint.name})"
+    return f"Agent: {name} ({trained}, seed {cfg.seed}; {agent.checkpoint.stem})"
 
 
 if __name__ == "__main__":

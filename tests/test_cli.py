@@ -145,7 +145,7 @@ def test_a_run_ends_with_the_commands_that_go_on_from_it(call: Call, tmp_path: P
 
 def test_an_evaluation_names_the_agent_and_the_levels(call: Call, trained: Path) -> None:
     done = call(evaluate.main, f"run={trained}", "levels=example")
-    assert f"Agent: {trained} (ppo with the reward drest on example levels, seed 0; checkpoint " in done.out
+    assert f"Agent: {trained} (ppo with the reward drest on example levels, seed 0; step-" in done.out
     assert re.search(r"^ *example +1 +0\.\d{3}", done.out, re.MULTILINE)
 
 

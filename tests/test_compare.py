@@ -92,6 +92,7 @@ def test_a_line_a_run_with_its_results_and_what_differs(call: Call) -> None:
     assert ["algo.name", "ppo", "1"] in cells(out)
     assert ["a2c", "2"] in cells(out)
     assert ["seed", "0", "1"] in cells(out)
+    assert "reward" not in out  # it is the same
     assert not re.search(r"algo\.lr|algo\.clip|run_dir|not finished", out)
     assert ["run", "2:", "b"] in cells(out)
 
@@ -215,14 +216,17 @@ def test_no_line_is_longer_than_a_terminal(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "dumb")
-    run = read_run(write_run(tmp_path / "a", algo="generalist", levels__name="followup_like"))
-    run.summary["splits"]["paper"] = {"usefulness": 0.123, "neutrality": 4 / 3}  # type: ignore[index]
+    runs = [
+        read_run(write_run(tmp_path / name, algo="generalist", reward__name=name, levels__name="followup_like"))
+        for name in ("drest", "unnormalised")
+    ]
+    runs[0].summary["splits"]["paper"] = {"usefulness": 0.123, "neutrality": 4 / 3}  # type: ignore[index]
     stream = Terminal()
-    print_comparison([run], stream)  # type: ignore[arg-type]
+    print_comparison(runs, stream)  # type: ignore[arg-type]
     table = stream.text[: stream.text.index("run 1:")]
     assert max(len(line) for line in table.splitlines()) <= 80
     assert "…" not in table
-    assert all(word in table for word in ("usefulness", "neutrality", "seconds", "0.123", "1.333", "2,040"))
+    assert all(word in table for word in ("usefulness", "neutrality", "seconds", "0.123", "1.333", "2,040", "drest"))
 
 
 def test_it_needs_no_torch() -> None:

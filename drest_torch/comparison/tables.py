@@ -40,6 +40,8 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
     heads = " ".join(f"{split:>{_NUMBER}}" for split in splits)
     table.add_column("\nrun", justify="right", no_wrap=True)
     table.add_column("\nalgorithm", overflow="fold", min_width=4)
+    if rewards := len({run.value("reward.name") for run in runs}) > 1:
+        table.add_column("\nreward", overflow="fold", min_width=5)
     table.add_column("\nlevels", overflow="fold", min_width=6)
     table.add_column("\nseed", justify="right", no_wrap=True)
     table.add_column("\nsteps", justify="right", no_wrap=True)
@@ -50,6 +52,7 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
         table.add_row(
             f"{number}",
             run.value("algo.name"),
+            *([run.value("reward.name")] if rewards else []),
             run.value("levels.path" if run.config.get("levels.path") else "levels.name"),
             run.seeds,
             f"{run.steps:,}{' ' if run.finished else '*'}",

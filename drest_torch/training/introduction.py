@@ -45,8 +45,8 @@ def introduction(cfg: Config, levels: Levels, learner: Any, device: torch.device
 
 def _networks(cfg: Config, learner: Any) -> str:
     policy = _size(learner.policy, cfg.agents)
-    if cfg.algo.name == "tabular":
-        return f"a table of {policy} parameters"
+    if policy == "0":
+        return "a table"
     critic = "" if learner.critic is None else f", and a critic of {_size(learner.critic, cfg.agents)}"
     return f"{cfg.policy.network} network, {policy} parameters{critic}"
 
