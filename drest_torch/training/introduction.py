@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,22 @@ def levels_to_make(cfg: Config) -> str:
     return f"making {_count(count, 'level')} ({levels.name}) …"
 
 
-def introduction(cfg: Config, levels: Levels, learner: Any, device: torch.device, folder: Path) -> str:
-    """Return the lines that describe a run."""
+def introduction(
+    cfg: Config, levels: Levels, reported: Mapping[str, Sequence[Any]], learner: Any, device: torch.device, folder: Path
+) -> str:
+    """Return the lines that describe a run; ``reported`` are the levels of its last evaluation, by split."""
     agents = f"{cfg.agents} agents, seeds {cfg.seed} to {cfg.seed + cfg.agents - 1}"
     seed = f"seed {cfg.seed}" if cfg.agents == 1 else agents
-    reported = ", ".join(_count(len(members), _SPLITS.get(split, split)) for split, members in levels.reported.items())
+    evaluated = ", ".join(_count(len(members), _SPLITS.get(split, split)) for split, members in reported.items())
     how = "exactly" if cfg.sampled is None else f"by {_count(cfg.sampled, 'mini-episode')} on each level"
     selection = f"\nbest checkpoint by: {_count(len(levels.selection), 'selection level')}" if levels.selection else ""
+    most = max(map(len, reported.values()))
+    few = f"\nduring training: on at most {cfg.evaluated_levels:,} of each" if most > cfg.evaluated_levels else ""
     fresh = ", and as many new ones as are needed" if cfg.levels.fresh else ""
     return (
         f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {cfg.env_steps:,} steps, {seed}\n"
         f"trained on: {_count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})\n"
-        f"evaluated on: {reported}, {how}{selection}\n"
+        f"evaluated on: {evaluated}, {how}{few}{selection}\n"
         f"policy: {_networks(cfg, learner)}\n"
         f"device: {_device(device)}\n"
         f"folder: {folder}"

@@ -73,7 +73,10 @@ class Run:
         session = provenance(self.device, state.steps)
         for folder in (self.folder, *(agent.folder for agent in self.agents)):
             append_provenance(folder, session)
-        stage(introduction(cfg, self.levels, self.learner, self.device, self.folder), shown=cfg.progress)
+        stage(
+            introduction(cfg, self.levels, self.judge.reported, self.learner, self.device, self.folder),
+            shown=cfg.progress,
+        )
         began = time.monotonic() - state.wall_seconds
         with (
             Loggers(
