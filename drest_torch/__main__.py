@@ -13,6 +13,7 @@ COMMANDS = {
     "train": ("drest_torch.train", "train an agent, and evaluate what it learned"),
     "evaluate": ("drest_torch.evaluate", "evaluate a run, or the agent that ships, on levels of your choice"),
     "study": ("drest_torch.study", "run a study, and write its report"),
+    "compare": ("drest_torch.compare", "print and plot runs beside each other"),
     "show": ("drest_torch.envs.show", "show a level with its lengths and best routes"),
     "completion": ("drest_torch.completion", "print the completion script of a shell: bash or zsh"),
 }

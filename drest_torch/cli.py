@@ -1,4 +1,7 @@
-"""What the commands share: Hydra, the help, and one sentence for a user's mistake."""
+"""What the commands share: Hydra, the help, and one sentence for a user's mistake.
+
+Torch and Hydra are imported when a command is called, after its first line is on the screen.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,11 @@ from dataclasses import dataclass
 from traceback import extract_tb
 from typing import Any
 
-import hydra
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from drest_torch.config.compose import VERSION_BASE, explain, options, register
-from drest_torch.config.schema import config_folder
-from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import UserError
+from drest_torch.tracking.stages import announce
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException)
 COLUMNS = 80
@@ -38,6 +37,8 @@ class Command:
     """The yaml file in `configs/`."""
     groups: tuple[str, ...]
     page: str
+    lists_values: bool = False
+    """Whether the help lists the values that belong to no group."""
 
 
 COMMANDS = {
@@ -54,6 +55,7 @@ COMMANDS = {
         "evaluate",
         ("levels",),
         "docs/running.md",
+        lists_values=True,
     ),
     "study": Command(
         "Run a study, or go on with it, and write its report.",
@@ -65,36 +67,57 @@ COMMANDS = {
 }
 
 
-def command(name: str) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
-    """Make a function of its configuration a command that composes it from the arguments."""
+def command(
+    name: str, *, prepare: Callable[[], None] | None = None
+) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
+    """Make a function of its configuration a command that composes it from the arguments.
+
+    ``prepare`` is called before that.
+    """
 
     def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
-        register()
-        composed = hydra.main(
-            version_base=VERSION_BASE, config_path=str(config_folder()), config_name=COMMANDS[name].config
-        )(stop_on_mistakes(main))
-
         @functools.wraps(main)
         def run() -> None:
-            if {"-h", "--help"} & set(sys.argv[1:]):
-                print(help_text(name))
-                return
-            before = os.environ.get(FULL_ERROR)
-            os.environ[FULL_ERROR] = "1"
             try:
-                composed()
-            except HydraException as error:
-                stop(explain(error))
-            except AssertionError as error:
-                if "omegaconf" not in extract_tb(error.__traceback__)[-1].filename:
-                    raise
-                stop(explain(error))
-            finally:
-                os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
+                announce(sys.argv[1:])
+                if prepare is not None:
+                    stop_on_mistakes(lambda _: prepare())(None)
+                _run(name, main)
+            except KeyboardInterrupt:
+                print("drest_torch: stopped", file=sys.stderr)
+                sys.exit(130)
 
         return run
 
     return decorate
+
+
+def _run(name: str, main: Callable[[Any], None]) -> None:
+    import hydra
+    from hydra.errors import HydraException
+
+    from drest_torch.config.compose import VERSION_BASE, explain, register
+    from drest_torch.config.schema import config_folder
+
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(help_text(name))
+        return
+    register()
+    composed = hydra.main(
+        version_base=VERSION_BASE, config_path=str(config_folder()), config_name=COMMANDS[name].config
+    )(stop_on_mistakes(main))
+    before = os.environ.get(FULL_ERROR)
+    os.environ[FULL_ERROR] = "1"
+    try:
+        composed()
+    except HydraException as error:
+        stop(explain(error))
+    except AssertionError as error:
+        if "omegaconf" not in extract_tb(error.__traceback__)[-1].filename:
+            raise
+        stop(explain(error))
+    finally:
+        os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
 
 
 def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -105,10 +128,7 @@ def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
         try:
             main(cfg)
         except MISTAKES as error:
-            stop(_sentence(error))
-        except KeyboardInterrupt:
-            print("drest_torch: stopped", file=sys.stderr)
-            sys.exit(130)
+            stop(sentence_of(error))
 
     return wrapped
 
@@ -119,7 +139,8 @@ def stop(sentence: str) -> None:
     sys.exit(2)
 
 
-def _sentence(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
+    """Return what a user reads of a mistake."""
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} has no value; give it one: {error.full_key}=VALUE"
     if isinstance(error, OSError) and error.strerror is not None:
@@ -139,6 +160,8 @@ def help_text(name: str) -> str:
     ]
     for group, default in _defaults(this).items():
         lines += [f"\n{group} ({default} by default)", *_described(group, name)]
+    if this.lists_values:
+        lines += ["\nSingle values:", *_values(this)]
     lines += [
         "\nSingle values are set with KEY=VALUE. --cfg job prints every key with its value;",
         f"{this.page} and the comments in configs/ say what they mean.",
@@ -149,6 +172,8 @@ def help_text(name: str) -> str:
 
 def _defaults(this: Command) -> dict[str, str]:
     """Return the option of each group that is taken where the user chooses none."""
+    from drest_torch.config.schema import config_folder
+
     entries: Any = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{this.config}.yaml").defaults)
     chosen = dict(pair for entry in entries if isinstance(entry, dict) for pair in entry.items())
     return {group: chosen[group] for group in this.groups}
@@ -156,6 +181,9 @@ def _defaults(this: Command) -> dict[str, str]:
 
 def _described(group: str, command: str) -> list[str]:
     """Return a line for each option of a group, and one for all the worlds."""
+    from drest_torch.config.compose import options
+    from drest_torch.envs.levels import WORLDS
+
     files = options(group)
     worlds = [name for name in files if name in WORLDS] if group == "levels" else []
     if command == "train":
@@ -167,6 +195,18 @@ def _described(group: str, command: str) -> list[str]:
         if name not in worlds
     ]
     return [*lines, _folded("  ", f"One of the paper's gridworlds: {', '.join(worlds)}.")] if worlds else lines
+
+
+def _values(this: Command) -> list[str]:
+    """Return a line for each value of a command's own file, with its comment there."""
+    from drest_torch.config.schema import config_folder
+
+    text = (config_folder() / f"{this.config}.yaml").read_text(encoding="utf-8")
+    found = re.findall(r"^((?:# .*\n)+)(\w+): (.+)$", text, re.MULTILINE)
+    width = max(len(f"{key}={value}") for _, key, value in found)
+    return [
+        _folded(f"  {f'{key}={value}':{width}}  ", " ".join(re.findall("# (.*)", note))) for note, key, value in found
+    ]
 
 
 def _folded(lead: str, text: str) -> str:

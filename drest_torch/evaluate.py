@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
 from drest_torch.cli import command
-from drest_torch.config.checks import check_limits
-from drest_torch.config.schema import EvaluateConfig
-from drest_torch.tracking.console import print_table
+
+if TYPE_CHECKING:
+    from drest_torch.agent import Agent
+    from drest_torch.config.schema import EvaluateConfig
 
 
 @command("evaluate")
 def main(cfg: EvaluateConfig) -> None:
     """Evaluate a run on the levels that were chosen, and print and write the results."""
+    from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
+    from drest_torch.config.checks import check_limits
+    from drest_torch.tracking.console import print_table
+    from drest_torch.tracking.stages import stage
+
     check_limits(cfg)
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
     levels = levels_to_evaluate(agent, cfg.levels)
+    stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
-    print_table(results.rows())
+    print(_agent_line(agent, shipped=cfg.run is None))
+    name = cfg.levels.path or ("its own test levels" if cfg.levels.name == "own" else cfg.levels.name)
+    print_table([replace(row, split=name) for row in results.rows()])
     if cfg.out is not None:
         results.write(Path(cfg.out))
         print(f"The results of every level are in {cfg.out}")
@@ -26,6 +36,14 @@ def main(cfg: EvaluateConfig) -> None:
         pictures = results.draw(Path(cfg.pictures))
         none = "No pictures: to render the first level takes more than memory_gib"
         print(f"{len(pictures)} pictures are in {cfg.pictures}" if pictures else none)
+
+
+def _agent_line(agent: Agent, *, shipped: bool) -> str:
+    """Say which agent is evaluated, and how it was trained."""
+    cfg = agent.cfg
+    name = "the agent that comes with drest_torch" if shipped else str(agent.folder)
+    trained = f"{cfg.algo.name} with the reward {cfg.reward.name} on {cfg.levels.path or cfg.levels.name} levels"
+    return f"Agent: {name} ({trained}, seed {cfg.seed}; {agent.checkpoint.stem})"
 
 
 if __name__ == "__main__":

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hydra.core.hydra_config import HydraConfig
+from drest_torch.cli import command
 
-from drest_torch.cli import command, stop_on_mistakes
-from drest_torch.config.compose import register
-from drest_torch.studies.runner import Settings, run_studies
-from drest_torch.studies.study import StudyCommand, compose_study, study_schemas
-
-# The studies of this project, and the one from outside that the command line names.
-stop_on_mistakes(lambda arguments: register(study_schemas(arguments)))(sys.argv[1:])
+if TYPE_CHECKING:
+    from drest_torch.studies.study import StudyCommand
 
 
-@command("study")
+def _add_schemas() -> None:
+    """Tell Hydra the studies of this project, and the one from outside that the command line names."""
+    from drest_torch.config.compose import register
+    from drest_torch.studies.study import study_schemas
+
+    register(study_schemas(sys.argv[1:]))
+
+
+@command("study", prepare=_add_schemas)
 def main(cfg: StudyCommand) -> None:
     """Run one study or all, and exit with 1 if runs have failed."""
+    from drest_torch.studies.runner import Settings, run_studies
+
     chosen = [cfg.study] if cfg.study.name != "all" else [_composed(name) for name in cfg.study.studies]
     failures = run_studies(chosen, Settings.of(cfg))
     sys.exit(1 if failures else 0)
@@ -26,6 +31,10 @@ def main(cfg: StudyCommand) -> None:
 
 def _composed(name: str) -> Any:
     """Return a study's configuration, with what the command line says to all of them."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from drest_torch.studies.study import compose_study
+
     arguments = [argument for argument in HydraConfig.get().overrides.task if argument != "study=all"]
     return compose_study(name, *arguments).study
 

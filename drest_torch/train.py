@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drest_torch.cli import command
-from drest_torch.config.schema import Config
-from drest_torch.evaluation.summary import split_scores
-from drest_torch.tracking.console import print_table
-from drest_torch.training.run import resume, start
+
+if TYPE_CHECKING:
+    from drest_torch.config.schema import Config
 
 
 @command("train")
 def main(cfg: Config) -> None:
     """Start or resume a run, and print what it learned."""
+    from drest_torch.evaluation.summary import split_scores
+    from drest_torch.sweep import join_sweep
+    from drest_torch.tracking.console import print_table
+    from drest_torch.training.folder import command_line, next_commands
+    from drest_torch.training.run import resume, start
+
     run = start(cfg) if cfg.resume is None else resume(Path(cfg.resume))
+    sweep = join_sweep(run.folder)
     summary = run.train()
     if summary is None:
+        if sweep is not None:
+            print(f"The sweep stops here. Its runs so far: {command_line('compare', str(sweep))}", file=sys.stderr)
         sys.exit(130)  # the status of a program stopped by Ctrl-C; with -m, the remaining runs do not start
     print_table(split_scores(summary))
     print(f"{summary['env_steps']:,} steps in {summary['wall_seconds']:.0f} s; everything is in {run.folder}")
+    if sweep is None:
+        print(next_commands(run.folder))
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ Most tests call the entry points in this process, with ``sys.argv`` set; a subpr
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,10 +21,12 @@ import pytest
 import torch
 import yaml
 
-from drest_torch import evaluate, train
+from drest_torch import __version__, evaluate, train
 from drest_torch.cli import help_text
+from drest_torch.comparison.records import find_runs
 from drest_torch.envs.levels import format_level, world, write_levels
 from drest_torch.tracking.sinks import read_metrics
+from drest_torch.tracking.stages import announce
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,6 +117,82 @@ def test_a_sweep_without_a_server_gives_each_run_its_folder(call: Call, tmp_path
     assert [json.loads((run / "summary.json").read_text())["seed"] for run in runs] == [0, 1]
 
 
+def test_a_sweep_ends_with_the_table_of_its_runs(call: Call, tmp_path: Path) -> None:
+    done = call(train.main, "-m", *SAMPLED, "algo.lr=0.001,0.002")
+    assert done.code == 0, done.err
+    assert re.search(r"algo\.lr +0\.001 +1 *\n +0\.002 +2 *\n", done.out)
+    runs = sorted(path.relative_to(tmp_path) for path in (tmp_path / "runs").glob("*_ppo_*"))
+    assert re.findall(r"^run \d: (.*)", done.out, re.MULTILINE) == [str(run) for run in runs]
+    (folder,) = re.findall(r"^  python -m drest_torch.compare (\S+) out=\S+$", done.out, re.MULTILINE)
+    assert [run.folder for run in find_runs([Path(folder)])[0]] == runs
+    assert "OTHER_RUN" not in done.out  # which is said after a single run
+
+
+def test_a_sweep_that_is_stopped_says_how_to_compare_what_it_did(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drest_torch.training.run.Run.train", lambda run: None)
+    done = call(train.main, "-m", *SAMPLED, "seed=0,1")
+    assert done.code == 130
+    assert done.err.count("Its runs so far: python -m drest_torch.compare runs/multirun/") == 1
+
+
+def test_a_run_ends_with_the_commands_that_go_on_from_it(call: Call, tmp_path: Path) -> None:
+    done = call(train.main, *SAMPLED, "run_dir=my run")
+    commands = [shlex.split(line) for line in done.out.splitlines() if line.startswith("  python -m ")]
+    assert [words[2] for words in commands] == ["drest_torch.evaluate", "drest_torch.compare"]
+    assert call(evaluate.main, *commands[0][3:], "pictures=null").code == 0
+    assert commands[1][3] == "my run"
+
+
+def test_an_evaluation_names_the_agent_and_the_levels(call: Call, trained: Path) -> None:
+    done = call(evaluate.main, f"run={trained}", "levels=example")
+    assert f"Agent: {trained} (ppo with the reward drest on example levels, seed 0; step-" in done.out
+    assert re.search(r"^ *example +1 +0\.\d{3}", done.out, re.MULTILINE)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["seed=1"], True),
+        ([], True),
+        (["--help"], False),
+        (["--cfg", "job"], False),
+        (["--cfg=job"], False),
+        (["progress=false"], False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_the_first_line_in_a_terminal(monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: bool) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    announce(arguments)
+    assert sys.stderr.getvalue() == (f"drest_torch {__version__} · loading …\n" if said else "")
+
+
+def test_what_a_run_says_in_a_terminal(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    call(train.main, *SAMPLED, "progress=true", "run_dir=run")
+    said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    wanted = (
+        *("loading …", "loading the levels of example …", "algorithm: ppo, reward drest, 500 steps, seed 0"),
+        *("trained on: 1 level (example)", "evaluated on: 1 training level, exactly", "policy: mlp network, "),
+        *("device: cpu", "folder: run", "evaluating before training …", "training …", "evaluating on all levels"),
+    )
+    places = [said.index(words) for words in wanted]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "study"])
+def test_nothing_slow_is_imported_before_the_first_line(command: str) -> None:
+    program = f"import sys, drest_torch.{command}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"torch", "hydra"} & set(done.stdout.split())
+
+
 def test_the_help_is_ours(call: Call) -> None:
     done = call(train.main, "--help", "algo=a2c")
     assert (done.code, done.out) == (0, help_text("train") + "\n")
@@ -198,7 +278,7 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
     def broken(cfg: object) -> None:
         raise AssertionError("one of ours")
 
-    monkeypatch.setattr(train, "start", broken)
+    monkeypatch.setattr("drest_torch.training.run.start", broken)
     with pytest.raises(AssertionError, match="one of ours"):
         call(train.main, *SAMPLED)
 

@@ -241,6 +241,13 @@ def test_the_help_fits_on_two_screens_and_names_every_option_in_whole_sentences(
     assert not re.search(r"\b(base_|_base|sweeps)", text)
 
 
+def test_the_help_of_an_evaluation_lists_its_values_with_their_comments() -> None:
+    text = " ".join(help_text("evaluate").split())
+    for words in ("pictures=null Folder for pictures", "greedy=false Whether the most likely action is taken, instead"):
+        assert words in text
+    assert len(re.findall(r"^  \w+=\w+ ", help_text("evaluate"), re.MULTILINE)) == 8
+
+
 def test_the_help_names_the_page_that_tells_more() -> None:
     for command, this in COMMANDS.items():
         assert this.page in help_text(command)

@@ -24,8 +24,11 @@ MATHEMATICS = {
         for name in ("errors", "files", "limits", "metrics", "registry", "reward", "theory", "transform")
     ),
 }
-ENTRY_POINTS = {f"drest_torch.{name}" for name in ("train", "evaluate", "study", "cli", "completion", "__main__")}
-"""The commands, and `cli`, which holds what they share."""
+ENTRY_POINTS = {
+    f"drest_torch.{name}"
+    for name in ("train", "evaluate", "study", "compare", "sweep", "cli", "completion", "__main__")
+}
+"""The commands, `cli`, which holds what they share, and `sweep`, which Hydra calls."""
 WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}
 """Nothing else imports Hydra, so that an agent is loaded and evaluated without it."""
 

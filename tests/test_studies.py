@@ -11,7 +11,8 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from drest_torch.cli import help_text, register
+from drest_torch.cli import help_text
+from drest_torch.config.compose import register
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError, StudyError
 from drest_torch.jobs.executor import run_jobs

@@ -8,6 +8,7 @@ import torch
 from drest_torch.agent import Agent
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
+from drest_torch.tracking.provenance import read_provenance
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.training.run import resume, start
@@ -47,6 +48,7 @@ def test_an_agents_folder_is_that_of_a_run(tmp_path):
         own = json.loads((folder / "summary.json").read_text())
         assert own["seed"] == seed
         assert own["splits"] == summary["agents"][str(seed)]
+        assert read_provenance(folder) == read_provenance(tmp_path / "run")
         useful.append(own["splits"]["test"]["usefulness"])
         agent = Agent(folder)
         found = agent.evaluate(agent.levels.reported["test"]).evaluation.means()

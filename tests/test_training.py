@@ -16,11 +16,12 @@ from omegaconf import OmegaConf
 from drest_torch.config.stored import load_config
 from drest_torch.envs.levels import LevelError, world, write_levels
 from drest_torch.errors import ConfigError
+from drest_torch.tracking.provenance import read_provenance
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.checkpoints import step_checkpoints
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import FEW, arguments, configured, metrics, same_run, stop_after, weights
-from tests.helpers.wandb_reader import finished_files, read_history, read_summary
+from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_summary
 
 
 def test_a_run_writes_what_it_promises(tmp_path):
@@ -208,9 +209,24 @@ def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
     assert f"python -m drest_torch.train resume={tmp_path / 'run'}" in capsys.readouterr().err.replace("\n", " ")
 
 
+def test_every_session_of_a_run_says_what_it_was_made_with(tmp_path, monkeypatch):
+    run = start(configured(tmp_path / "run"))
+    stop_after(run, 2, monkeypatch)
+    assert run.train() is None
+    monkeypatch.undo()
+    resume(tmp_path / "run").train()
+    first, second = read_provenance(tmp_path / "run")
+    assert (first["step"], first["packages"]["torch"]) == (0, torch.__version__)
+    assert second["step"] == run.state.steps > 0
+    assert first["time"] <= second["time"]
+    assert "provenance" not in json.loads((tmp_path / "run" / "summary.json").read_text())
+
+
 def test_the_offline_wandb_run_holds_every_metric(tmp_path):
     summary = start(configured(tmp_path / "run", "logger=wandb")).train()
     (file,) = finished_files(tmp_path / "run")
+    assert read_config(file)["provenance"] == read_provenance(tmp_path / "run")[0]
+    assert "provenance" not in OmegaConf.load(tmp_path / "run" / "config.yaml")
     rows, history = read_metrics(tmp_path / "run" / "metrics.jsonl"), read_history(file)
     for row, logged in zip(rows, history, strict=False):
         assert {name: logged[name] for name in row} == row

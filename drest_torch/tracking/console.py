@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from drest_torch.evaluation.summary import SplitScores
+if TYPE_CHECKING:
+    from drest_torch.evaluation.summary import SplitScores
 
 _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""
+_TRAINING = {"train": "training"}
+"""What a split is called in print, where it is not its name."""
 
 
 def final_table(rows: Sequence[SplitScores]) -> Table:
     """Return the table of usefulness and neutrality, one line per split."""
     sampled = [row.sampled for row in rows if row.sampled is not None]
-    note = f"; sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals" if sampled else ""
+    notes = ["neutrality in bits; uniform: random actions; optimum: the best possible"]
+    if {"train", "test"} <= {row.split for row in rows}:
+        notes.append("test levels are not trained on; paper: the worlds of the paper")
+    if sampled:
+        notes.append(f"sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals")
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
         header_style="bold",
-        caption=f"neutrality in bits{note}",
+        caption="\n".join(notes),
         caption_justify="left",
     )
-    table.add_column("\nsplit", overflow="fold")
-    table.add_column("\nlevels", justify="right", no_wrap=True)
+    table.add_column("\nlevels", overflow="fold")
+    table.add_column("\nnumber", justify="right", no_wrap=True)
     for measure in ("usefulness", "neutrality"):
         table.add_column(f"{measure}\nagent", style="bold", no_wrap=not sampled)
         table.add_column("\nuniform", style="dim", no_wrap=True)
@@ -38,13 +45,16 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
         scores = (row.uniform, row.optimum)
         usefulness = (row.of_agent("usefulness"), *(f"{score.usefulness:.3f}" for score in scores))
         neutrality = (row.of_agent("neutrality"), *(f"{score.neutrality:.3f}" for score in scores))
-        table.add_row(row.split, f"{row.levels:,}", *usefulness, *neutrality)
+        table.add_row(_TRAINING.get(row.split, row.split), f"{row.levels:,}", *usefulness, *neutrality)
     return table
 
 
 def print_table(rows: Sequence[SplitScores], stream: TextIO | None = None) -> None:
     """Print the final table: in colour to a terminal, as plain text of at most 100 columns elsewhere."""
-    stream = stream or sys.stdout
+    console_for(stream or sys.stdout).print(final_table(rows))
+
+
+def console_for(stream: TextIO) -> Console:
+    """Return a console for tables: in colour to a terminal, as plain text of at most 100 columns elsewhere."""
     is_terminal = stream.isatty()
-    console = Console(file=stream, force_terminal=is_terminal, width=None if is_terminal else _WIDEST, markup=False)
-    console.print(final_table(rows))
+    return Console(file=stream, force_terminal=is_terminal, width=None if is_terminal else _WIDEST, markup=False)

@@ -21,6 +21,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
+from drest_torch.tracking.stages import stamped
+
 _SECONDS_BETWEEN = 0.2
 """The least time between two refreshes of the live lines of a run."""
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?P<measure>usefulness|neutrality)")
@@ -80,6 +82,11 @@ class LiveLines(ABC):
     def note(self, text: str) -> None:
         """Write a line for the user, above the live lines."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def stage(self, text: str) -> None:
+        """Write what happens now and the time since the command began, if there are live lines."""
+        if self.is_live:
+            self.note(stamped(text))
 
     def end(self, text: str) -> None:
         """Write a last line for the user below the live lines, which no longer change."""

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -33,6 +33,8 @@ class RunInfo:
     earlier: Sequence[Mapping[str, float]] = ()
     """What a resumed run logged up to its checkpoint: a row with ``step`` for each call of `Sink.log`. Later rows are
     logged again."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """What this session of the run is made with (`drest_torch.tracking.provenance`)."""
 
 
 _Sink = TypeVar("_Sink", bound="Sink")
@@ -85,11 +87,12 @@ class Loggers:
         run_id: str | None = None,
         *,
         continue_from: int = 0,
+        provenance: Mapping[str, Any] | None = None,
     ) -> None:
         run_folder.mkdir(parents=True, exist_ok=True)
         self._step = continue_from
         self._lines = JsonLines(run_folder / "metrics.jsonl", continue_from)
-        run = RunInfo(run_folder, run_config, config, run_id, self._lines.earlier)
+        run = RunInfo(run_folder, run_config, config, run_id, self._lines.earlier, provenance or {})
         with ExitStack() as opened:  # if a sink cannot be opened, the earlier ones are closed
             self._sinks: list[Sink] = [
                 opened.enter_context(SINKS[name].Logger(run, options or {})) for name, options in config.sinks.items()

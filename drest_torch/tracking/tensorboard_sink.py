@@ -22,7 +22,9 @@ class TensorBoardSink(Sink):
         for old in folder.glob("events.out.tfevents.*"):
             old.unlink()
         self._writer = _writer(folder)
-        self._writer.add_text("config", f"```json\n{json.dumps(dict(run.values), indent=2)}\n```")
+        self._writer.add_text(
+            "config", f"```json\n{json.dumps({**run.values, 'provenance': run.provenance}, indent=2)}\n```"
+        )
         for row in run.earlier:
             self.log(int(row["step"]), row)
 

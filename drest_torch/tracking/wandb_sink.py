@@ -88,6 +88,8 @@ def _start(run: RunInfo) -> Any:
             wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET))
         except (wandb.Error, ValueError) as error:
             raise LoggerError(_advice(config.mode, " ".join(str(error).split()))) from error
+    # A run that is resumed online has the provenance of its first session already.
+    wandb_run.config.update({"provenance": dict(run.provenance)}, allow_val_change=True)
     wandb_run.define_metric("*", step_metric="step")
     return wandb_run
 

@@ -1,7 +1,9 @@
-"""The folder of a run."""
+"""The folder of a run, and the commands that go on from it."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 CHECKPOINTS = "checkpoints"
@@ -10,4 +12,17 @@ CHECKPOINTS = "checkpoints"
 
 def resume_command(folder: Path) -> str:
     """Return the command that resumes the run of this folder."""
-    return f"python -m drest_torch.train resume={folder}"
+    return command_line("train", f"resume={folder}")
+
+
+def next_commands(folder: Path) -> str:
+    """Return what a user may want to do with a finished run, a line for each."""
+    evaluate = command_line("evaluate", f"run={folder}", "levels=paper", f"pictures={folder / 'evaluated'}")
+    compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
+    return f"Evaluate it on other levels, with pictures:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
+
+
+def command_line(name: str, *arguments: str) -> str:
+    """Return a command of this project as a user types it: beginning as the one that is running did."""
+    as_script = sys.argv[0].startswith("drest ")  # `drest_torch.__main__` leaves its name there
+    return " ".join([f"drest {name}" if as_script else f"python -m drest_torch.{name}", *map(shlex.quote, arguments)])

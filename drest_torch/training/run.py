@@ -21,7 +21,9 @@ from drest_torch.errors import ConfigError
 from drest_torch.files import write_json
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
+from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import Loggers
+from drest_torch.tracking.stages import stage
 from drest_torch.training import levels as data
 from drest_torch.training.build import map_size, reward_of
 from drest_torch.training.checkpoints import (
@@ -36,6 +38,7 @@ from drest_torch.training.checkpoints import (
 )
 from drest_torch.training.folder import CHECKPOINTS, resume_command
 from drest_torch.training.interruption import interruptible
+from drest_torch.training.introduction import introduction, levels_to_make
 from drest_torch.training.judge import Judge, run_summary
 from drest_torch.training.learner import learner_of
 from drest_torch.training.multi_seed import SeedRun, mean
@@ -48,6 +51,7 @@ class Run:
         self.cfg, self.folder = cfg, folder
         self.state = State()
         check_run(cfg)
+        stage(levels_to_make(cfg), shown=cfg.progress)
         self.levels = data.load(cfg)
         check_levels(cfg, self.levels.train, self.levels.evaluated())
         self.device = device_of(cfg.device)
@@ -66,9 +70,18 @@ class Run:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
         cfg, state = self.cfg, self.state
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
+        session = provenance(self.device, state.steps)
+        for folder in (self.folder, *(agent.folder for agent in self.agents)):
+            append_provenance(folder, session)
+        stage(
+            introduction(cfg, self.levels, self.judge.reported, self.learner, self.device, self.folder),
+            shown=cfg.progress,
+        )
         began = time.monotonic() - state.wall_seconds
         with (
-            Loggers(cfg.logger, self.folder, run_config, state.wandb_id, continue_from=state.steps) as loggers,
+            Loggers(
+                cfg.logger, self.folder, run_config, state.wandb_id, continue_from=state.steps, provenance=session
+            ) as loggers,
             Progress(cfg.env_steps, done=state.steps, title=self.folder.name, stream=_stream(cfg)) as progress,
             interruptible() as interrupted,
         ):
@@ -76,7 +89,9 @@ class Run:
             for agent in self.agents:
                 agent.begin(self.levels, state.steps)
             if state.steps == 0:
+                progress.stage("evaluating before training …")
                 loggers.log(0, self._watch())
+            progress.stage(f"training from step {state.steps:,} …" if state.steps else "training …")
             while state.steps < cfg.env_steps:
                 metrics = self.update()
                 state.wall_seconds = time.monotonic() - began
@@ -98,6 +113,7 @@ class Run:
                         f"Stopped at {state.steps:,} steps and saved. Resume with: {resume_command(self.folder)}"
                     )
                     return None
+            progress.stage("evaluating on all levels, and plotting …")
             summary = self._report(loggers)
         return summary
 

@@ -1,0 +1,69 @@
+"""Print and plot runs beside each other: ``drest compare runs/* out=curves.png``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from drest_torch.cli import MISTAKES, sentence_of, stop
+from drest_torch.comparison.records import find_runs, labels
+from drest_torch.comparison.tables import print_comparison
+from drest_torch.errors import UserError
+
+HELP = """\
+Print and plot runs beside each other.
+
+  drest compare runs/A runs/B
+  drest compare runs/* out=curves.png
+
+Each argument is the folder of a run, of a sweep (runs/multirun/TIME), or one that
+contains runs. A run that is not finished is shown with its latest evaluation.
+
+  out=FILE  Plot usefulness and neutrality against environment steps, one colour
+            for each run; FILE ends in .png, .svg or .pdf.
+
+Two tables are printed: usefulness and neutrality of each run on the levels of each
+split, and the configuration values in which the runs differ."""
+
+
+def main() -> None:
+    """Compare the runs that the arguments name."""
+    arguments = sys.argv[1:]
+    if {"-h", "--help"} & set(arguments):
+        print(HELP)
+        return
+    try:
+        _compare(arguments)
+    except MISTAKES as error:
+        stop(sentence_of(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _compare(arguments: list[str]) -> None:
+    pictures = [word.removeprefix("out=") for word in arguments if word.startswith("out=")]
+    folders = [word for word in arguments if not word.startswith("out=")]
+    for word in folders:
+        if word.startswith("-"):
+            raise UserError(f"{word}: no such option; see drest compare --help")
+    if not folders:
+        raise UserError("no run is named; expected folders of runs, as in: drest compare runs/*")
+    if len(pictures) > 1:
+        raise UserError(f"out={pictures[1]}: given twice; one picture is written")
+    runs, refused = find_runs(map(Path, folders))
+    if not runs:
+        raise UserError(refused[0])
+    for sentence in refused:
+        print(f"drest_torch: {sentence}; left out", file=sys.stderr)
+    if pictures:
+        from drest_torch.plots.comparison import check_format, compare_curves
+
+        check_format(Path(pictures[0]))
+    print_comparison(runs)
+    if pictures:
+        compare_curves([run.curves for run in runs], labels(runs), Path(pictures[0]))
+        print(f"The learning curves are in {pictures[0]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Print runs beside each other: their results, and the configuration values in which they differ."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich import box
+from rich.table import Table
+
+from drest_torch.comparison.records import MEASURES, RunRecord, differences
+from drest_torch.tracking.console import console_for
+
+_NUMBER = 5
+"""The width of ``0.873``, and of the names of the splits above it."""
+
+
+def print_comparison(runs: Sequence[RunRecord], stream: TextIO | None = None) -> None:
+    """Print the tables of several runs, and the folder of each."""
+    console = console_for(stream or sys.stdout)
+    console.print(result_table(runs))
+    if differing := differences(runs):
+        console.print(difference_table(differing))
+    for number, run in enumerate(runs, start=1):
+        state = "" if run.finished else f" (not finished: {run.steps / run.config['env_steps']:.0%})"
+        console.print(f"run {number}: {run.folder}{state}", soft_wrap=True, highlight=False)
+
+
+def result_table(runs: Sequence[RunRecord]) -> Table:
+    """Return the table of usefulness and neutrality on the levels of each split, one line per run.
+
+    It fits into 80 columns: the values of a measure share one column.
+    """
+    splits = list(dict.fromkeys(split for run in runs for split, _ in run.scores))
+    notes = ["usefulness and neutrality (in bits) on training levels, test levels (not trained on), the paper's worlds"]
+    if not all(run.finished for run in runs):
+        notes.append("*: not finished; the values are those of its latest evaluation, on fewer levels")
+    table = _table("\n".join(notes))
+    heads = " ".join(f"{split:>{_NUMBER}}" for split in splits)
+    table.add_column("\nrun", justify="right", no_wrap=True)
+    table.add_column("\nalgorithm", overflow="fold", min_width=4)
+    if rewards := len({run.value("reward.name") for run in runs}) > 1:
+        table.add_column("\nreward", overflow="fold", min_width=5)
+    table.add_column("\nlevels", overflow="fold", min_width=6)
+    table.add_column("\nseed", justify="right", no_wrap=True)
+    table.add_column("\nsteps", justify="right", no_wrap=True)
+    for measure in MEASURES:
+        table.add_column(f"{measure}\n{heads}", style="bold", no_wrap=True)
+    table.add_column("\nseconds", justify="right", no_wrap=True)
+    for number, run in enumerate(runs, start=1):
+        table.add_row(
+            f"{number}",
+            run.value("algo.name"),
+            *([run.value("reward.name")] if rewards else []),
+            run.value("levels.path" if run.config.get("levels.path") else "levels.name"),
+            run.seeds,
+            f"{run.steps:,}{' ' if run.finished else '*'}",
+            *(" ".join(_score(run, split, measure) for split in splits) for measure in MEASURES),
+            "-" if run.seconds is None else f"{run.seconds:,.0f}",
+        )
+    return table
+
+
+def _score(run: RunRecord, split: str, measure: str) -> str:
+    score = run.scores.get((split, measure))
+    return f"{'-' if score is None else f'{score:.3f}':>{max(_NUMBER, len(split))}}"
+
+
+def difference_table(differing: dict[str, dict[str, list[int]]]) -> Table:
+    """Return the table of configuration values in which runs differ, one line per value."""
+    table = _table("")
+    for name in ("the runs differ in", "value", "runs"):
+        table.add_column(name, overflow="fold")
+    for key, places in differing.items():
+        for row, (value, members) in enumerate(places.items()):
+            table.add_row("" if row else key, value, " ".join(str(place + 1) for place in members))
+    return table
+
+
+def _table(caption: str) -> Table:
+    return Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=0,
+        header_style="bold",
+        caption=caption or None,
+        caption_justify="left",
+    )

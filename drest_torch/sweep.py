@@ -1,0 +1,43 @@
+"""End a sweep with the table of its runs: ``python -m drest_torch.train -m seed=0,1 algo=ppo,a2c``.
+
+Each run adds its folder to a list in the folder of the sweep, so that it is known whichever launcher starts the runs.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
+
+from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs
+from drest_torch.comparison.tables import print_comparison
+from drest_torch.training.folder import command_line
+
+
+def join_sweep(run: Path) -> Path | None:
+    """Add a run to the list of the sweep that it belongs to, if any; return the folder of the sweep."""
+    if not HydraConfig.initialized() or HydraConfig.get().mode is not RunMode.MULTIRUN:
+        return None
+    folder = Path(HydraConfig.get().sweep.dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / RUNS_OF_SWEEP, "a", encoding="utf-8") as file:
+        file.write(os.path.relpath(run, folder) + "\n")
+    return folder
+
+
+class ComparisonAtEnd(Callback):
+    """Print the comparison of a sweep's runs after the last of them; Hydra calls it (`configs/config.yaml`)."""
+
+    def on_multirun_end(self, config: Any, **rest: Any) -> None:
+        """Print the table, where the runs are, and the command that prints it again."""
+        folder = Path(config.hydra.sweep.dir)
+        if not (folder / RUNS_OF_SWEEP).exists():  # with --cfg, say
+            return
+        runs, _ = find_runs([folder])
+        print_comparison(runs)
+        print(f"The {len(runs)} runs of this sweep again, with their learning curves:")
+        print(f"  {command_line('compare', str(folder), f'out={folder}/curves.png')}")

@@ -1,0 +1,70 @@
+"""Say what a run is about to do: what is trained, on which levels, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from drest_torch.config.schema import Config
+from drest_torch.training.levels import Levels
+
+_SPLITS = {"train": "training level", "test": "test level", "paper": "paper world"}
+
+
+def levels_to_make(cfg: Config) -> str:
+    """Say which levels are generated or read."""
+    levels = cfg.levels
+    if levels.path is not None:
+        return f"reading the levels of {levels.path} …"
+    if levels.generator is None:
+        return f"loading the levels of {levels.name} …"
+    count = levels.train + levels.selection + levels.test
+    return f"making {_count(count, 'level')} ({levels.name}) …"
+
+
+def introduction(
+    cfg: Config, levels: Levels, reported: Mapping[str, Sequence[Any]], learner: Any, device: torch.device, folder: Path
+) -> str:
+    """Return the lines that describe a run; ``reported`` are the levels of its last evaluation, by split."""
+    agents = f"{cfg.agents} agents, seeds {cfg.seed} to {cfg.seed + cfg.agents - 1}"
+    seed = f"seed {cfg.seed}" if cfg.agents == 1 else agents
+    evaluated = ", ".join(_count(len(members), _SPLITS.get(split, split)) for split, members in reported.items())
+    how = "exactly" if cfg.sampled is None else f"by {_count(cfg.sampled, 'mini-episode')} on each level"
+    selection = f"\nbest checkpoint by: {_count(len(levels.selection), 'selection level')}" if levels.selection else ""
+    most = max(map(len, reported.values()))
+    few = f"\nduring training: on at most {cfg.evaluated_levels:,} of each" if most > cfg.evaluated_levels else ""
+    fresh = ", and as many new ones as are needed" if cfg.levels.fresh else ""
+    return (
+        f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {cfg.env_steps:,} steps, {seed}\n"
+        f"trained on: {_count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})\n"
+        f"evaluated on: {evaluated}, {how}{few}{selection}\n"
+        f"policy: {_networks(cfg, learner)}\n"
+        f"device: {_device(device)}\n"
+        f"folder: {folder}"
+    )
+
+
+def _networks(cfg: Config, learner: Any) -> str:
+    policy = _size(learner.policy, cfg.agents)
+    if policy == "0":
+        return "a table"
+    critic = "" if learner.critic is None else f", and a critic of {_size(learner.critic, cfg.agents)}"
+    return f"{cfg.policy.network} network, {policy} parameters{critic}"
+
+
+def _size(network: nn.Module, agents: int) -> str:
+    return f"{sum(parameter.numel() for parameter in network.parameters()) // agents:,}"
+
+
+def _device(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    return f"{device}, {_count(torch.get_num_threads(), 'thread')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,239 @@
+"""``drest compare``: runs beside each other, read from their folders alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from drest_torch import compare
+from drest_torch.comparison.records import RUNS_OF_SWEEP, differences, find_runs, labels, read_run
+from drest_torch.comparison.tables import print_comparison
+from drest_torch.plots.comparison import compare_curves
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def write_run(folder: Path, *, algo: str = "ppo", seed: int = 0, finished: bool = True, **values: Any) -> Path:
+    """Write what a run leaves: two evaluations, and a summary with other numbers, as it is of all levels."""
+    folder.mkdir(parents=True)
+    config = {
+        "algo": {"name": algo, "lr": 0.001, **({"clip": 0.2} if algo == "ppo" else {})},
+        "reward": {"name": "drest"},
+        "levels": {"name": "generated", "path": None},
+        "policy": {"network": "mlp"},
+        "seed": seed,
+        "agents": 1,
+        "env_steps": 2000,
+        "run_dir": str(folder),
+    }
+    for key, value in values.items():
+        group, _, name = key.partition("__")
+        config[group] = config[group] | {name: value} if name else value
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    rows = [
+        {"step": 0, "eval/train/usefulness": 0.1, "eval/train/neutrality": 0.2},
+        {
+            "step": 1000,
+            **{"eval/train/usefulness": 0.51, "eval/train/neutrality": 0.61, "time/wall_seconds": 7.4},
+            **{"eval/test/usefulness": 0.41, "eval/test/neutrality": 0.31, "eval/selection/usefulness": 0.99},
+        },
+        {"step": 1200, "train/return": 0.5, "time/wall_seconds": 9.6},
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 13')
+    if finished:
+        splits = {"train": {"usefulness": 0.87, "neutrality": 0.97}, "test": {"usefulness": 0.77, "neutrality": 0.67}}
+        summary = {"env_steps": 2040, "wall_seconds": 61.2, "splits": splits}
+        (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
+    """Run the command in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["drest compare", *arguments])
+        code = 0
+        try:
+            compare.main()
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def cells(out: str) -> list[list[str]]:
+    return [line.split() for line in out.splitlines()]
+
+
+def test_a_line_a_run_with_its_results_and_what_differs(call: Call) -> None:
+    write_run(Path("a"))
+    write_run(Path("b"), algo="a2c", seed=3, agents=2)
+    code, out, err = call("a", "b")
+    assert (code, err) == (0, "")
+    head = [line.split() for line in out.splitlines()][:2]
+    assert head == [
+        ["usefulness", "neutrality"],
+        ["run", "algorithm", "levels", "seed", "steps", *["train", "test"] * 2, "seconds"],
+    ]
+    numbers = ["2,040", "0.870", "0.770", "0.970", "0.670", "61"]
+    assert ["1", "ppo", "generated", "0", *numbers] in cells(out)
+    assert ["2", "a2c", "generated", "3-4", *numbers] in cells(out)
+    assert ["algo.name", "ppo", "1"] in cells(out)
+    assert ["a2c", "2"] in cells(out)
+    assert ["seed", "0", "1"] in cells(out)
+    assert "reward" not in out  # it is the same
+    assert not re.search(r"algo\.lr|algo\.clip|run_dir|not finished", out)
+    assert ["run", "2:", "b"] in cells(out)
+
+
+def test_a_run_that_is_not_finished_is_shown_as_such(call: Call) -> None:
+    write_run(Path("a"), finished=False)
+    out = call("a")[1]
+    values = ["1,200*", "0.510", "0.410", "0.610", "0.310", "10"]
+    assert ["1", "ppo", "generated", "0", *values] in cells(out)
+    assert "*: not finished" in out
+    assert "run 1: a (not finished: 60%)" in out
+
+
+def test_a_run_that_has_only_begun(call: Call) -> None:
+    write_run(Path("a"), finished=False)
+    Path("a/metrics.jsonl").unlink()
+    code, out, _ = call("a", "out=a.png")
+    assert (code, Path("a.png").exists()) == (0, True)
+    assert ["1", "ppo", "generated", "0", "0*", "-"] in cells(out)
+
+
+def test_folders_of_runs_and_sweeps_are_gone_through_and_no_run_is_shown_twice(call: Call, tmp_path: Path) -> None:
+    for name in "abc":
+        write_run(tmp_path / "runs" / name)
+    sweep = tmp_path / "runs" / "multirun" / "now"
+    sweep.mkdir(parents=True)
+    (sweep / RUNS_OF_SWEEP).write_text("../../b\n../../deleted\n../../a\n")
+    (tmp_path / "runs" / "notes.txt").write_text("")
+    found, refused = find_runs([Path("runs")])
+    assert [run.folder for run in found] == [Path("runs/a"), Path("runs/b"), Path("runs/c")]
+    assert refused == []
+    assert [run.folder for run in find_runs([Path("runs/multirun/now")])[0]] == [Path("runs/b"), Path("runs/a")]
+    code, out, err = call(*(str(path.relative_to(tmp_path)) for path in sorted((tmp_path / "runs").iterdir())))
+    assert code == 0
+    assert "run 3: runs/c" in out
+    assert "run 4" not in out
+    assert err.count("\n") == 1
+    assert "runs/notes.txt: no run in it" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no run is named"),
+        (["nowhere"], "nowhere: no such folder; expected the folder of a run"),
+        (["empty"], "empty: no run in it (no config.yaml)"),
+        (["other"], "other/config.yaml: not the configuration of a run"),
+        (["torn"], "torn/summary.json: not the summary of a run"),
+        (["a", "out=a.gif"], "a.gif: cannot be written; expected a name that ends in .png, .svg, .pdf"),
+        (["a", "out=/dev/null/a.png"], "/dev/null/a.png: cannot be written"),
+        (["a", "out=a.png", "out=b.png"], "out=b.png: given twice"),
+        (["a", "--out", "a.png"], "--out: no such option"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_sentence(call: Call, arguments: list[str], words: str) -> None:
+    write_run(Path("a"))
+    Path("empty").mkdir()
+    Path("other").mkdir()
+    Path("other/config.yaml").write_text("defaults: [a, b]\n")
+    (write_run(Path("torn")) / "summary.json").write_text('{"env_st')
+    code, _, err = call(*arguments)
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["curves.png", "new/curves.svg", "curves.PDF"])
+def test_the_learning_curves_are_written(call: Call, name: str) -> None:
+    write_run(Path("a"))
+    write_run(Path("b"), seed=1)
+    code, out, _ = call("a", "b", f"out={name}")
+    assert (code, f"The learning curves are in {name}" in out) == (0, True)
+    start = Path(name).read_bytes()[:100]
+    assert {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[name.lower()[-3:]] in start
+
+
+def test_a_colour_for_each_run_and_a_row_of_axes_for_each_split(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs = [read_run(write_run(tmp_path / f"{seed}", seed=seed)) for seed in range(14)]
+    figures = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: figures.append(figure))
+    compare_curves([run.curves for run in runs], labels(runs), tmp_path / "curves.png")
+    (figure,) = figures
+    assert len(figure.axes) == 4
+    train = figure.axes[0].lines
+    assert [list(line.get_xdata()) for line in train] == [[0, 1000]] * 14
+    assert [list(line.get_ydata()) for line in train] == [[0.1, 0.51]] * 14
+    assert len({tuple(line.get_color()) for line in train}) == 14
+    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["1  seed 0", "2  seed 1"]
+
+
+def test_a_label_tells_what_tells_runs_apart(tmp_path: Path) -> None:
+    swept = [
+        read_run(write_run(tmp_path / f"{algo}{lr}", algo=algo, algo__lr=lr))
+        for algo, lr in (("ppo", 0.1), ("ppo", 0.2), ("a2c", 0.1), ("a2c", 0.2))
+    ]
+    assert labels(swept) == ["1  ppo, lr 0.1", "2  ppo, lr 0.2", "3  a2c, lr 0.1", "4  a2c, lr 0.2"]
+    # The learning rate goes with the algorithm here, and needs no mention.
+    assert labels([swept[0], swept[3]]) == ["1  ppo", "2  a2c"]
+    assert differences([swept[0], swept[3]])["algo.lr"] == {"0.1": [0], "0.2": [1]}
+    assert labels(swept[:1]) == ["1  ppo0.1"]
+
+
+def test_no_line_is_longer_than_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        encoding = "utf-8"
+
+        def __init__(self) -> None:
+            self.text = ""
+
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str) -> None:
+            self.text += text
+
+        def flush(self) -> None:
+            pass
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    runs = [
+        read_run(write_run(tmp_path / name, algo="generalist", reward__name=name, levels__name="followup_like"))
+        for name in ("drest", "unnormalised")
+    ]
+    runs[0].summary["splits"]["paper"] = {"usefulness": 0.123, "neutrality": 4 / 3}  # type: ignore[index]
+    stream = Terminal()
+    print_comparison(runs, stream)  # type: ignore[arg-type]
+    table = stream.text[: stream.text.index("run 1:")]
+    assert max(len(line) for line in table.splitlines()) <= 80
+    assert "…" not in table
+    assert all(word in table for word in ("usefulness", "neutrality", "seconds", "0.123", "1.333", "2,040", "drest"))
+
+
+def test_it_needs_no_torch() -> None:
+    program = (
+        "import sys\nfrom drest_torch.compare import main\nsys.argv = ['compare', '--help']\nmain()\n"
+        "assert not {'torch', 'hydra', 'matplotlib'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "drest compare runs/*" in done.stdout

@@ -1,0 +1,96 @@
+"""What a run was made with: versions, commit, machine and command, once for each session."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import torch
+
+import drest_torch
+from drest_torch.errors import FileError
+from drest_torch.tracking import provenance as module
+from drest_torch.tracking.provenance import append_provenance, command, git_state, provenance, read_provenance
+
+CPU = torch.device("cpu")
+
+
+def test_versions_machine_and_command() -> None:
+    session = provenance(CPU, 300)
+    assert session["drest_torch"] == drest_torch.__version__
+    assert session["python"] == platform.python_version()
+    assert session["packages"]["torch"] == metadata.version("torch")
+    assert set(session["packages"]) == {"torch", "torchrl", "tensordict", "numpy", "numba"}
+    assert (session["step"], session["device"], session["threads"]) == (300, "cpu", torch.get_num_threads())
+    assert "pytest" in session["command"]
+    json.dumps(session)
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        (["/opt/bin/python3", "-m", "drest_torch.train", "algo=ppo"], "python3 -m drest_torch.train algo=ppo"),
+        (["/opt/bin/python3", "/opt/bin/drest", "train", "seed=0,1", "-m"], "drest train seed=0,1 -m"),
+        (
+            ["python", "-m", "drest_torch.train", "levels.path=my file"],
+            "python -m drest_torch.train 'levels.path=my file'",
+        ),
+        (["python"], "python"),
+    ],
+)
+def test_the_command_as_it_was_typed(words: list[str], typed: str) -> None:
+    assert command(words) == typed
+
+
+def test_a_package_that_is_missing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PACKAGES", ("numpy", "no_such_package"))
+    assert provenance(CPU)["packages"] == {"numpy": metadata.version("numpy"), "no_such_package": None}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    (tmp_path / "file").write_text("1")
+    for words in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "One."]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def fresh(repository: Path) -> object:
+    module._git_state.cache_clear()
+    return git_state(repository)
+
+
+def test_the_commit_and_whether_files_differ_from_it(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_DIR", "/nowhere")  # as a hook of another repository would set it
+    before = fresh(repository)
+    assert isinstance(before, dict)
+    assert len(before["commit"]) == 40
+    assert before["dirty"] is False
+    (repository / "new_algorithm.py").write_text("")
+    assert fresh(repository) == before | {"dirty": True}
+
+
+def test_without_git_or_a_checkout_there_is_no_commit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert git_state(None) is None
+    assert fresh(repository / "no_such_folder") is None
+    monkeypatch.setenv("PATH", "")
+    assert fresh(repository) is None
+
+
+def test_a_session_is_appended(tmp_path: Path) -> None:
+    assert read_provenance(tmp_path) == []
+    for step in (0, 100):
+        append_provenance(tmp_path, provenance(CPU, step))
+    assert [session["step"] for session in read_provenance(tmp_path)] == [0, 100]
+
+
+def test_a_damaged_file_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / module.FILE).write_text('[{"time"')
+    with pytest.raises(FileError, match="damaged; delete it"):
+        append_provenance(tmp_path, {})
+    assert (tmp_path / module.FILE).read_text() == '[{"time"'
