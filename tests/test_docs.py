@@ -53,7 +53,7 @@ def test_own_environment_learns_what_the_page_says(lam, least, most):
     assert (neutrality(probability).item() > 0.99) == (lam < 1)
 
 
-# ---------------------------------------------------------------------------------------- docs/theorem.md
+# ---------------------------------------------------------------------------------------- docs/explanation/theorem.md
 
 
 def rows(heading):
@@ -164,7 +164,7 @@ def test_credit_of_the_own_mini_episode_pulls_to_the_middle_for_every_length_of_
 # --------------------------------------------------------------------------------- python blocks in pages
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/transform.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/environment.md"])
 def test_python_blocks_run_and_print_what_their_comments_say(page, capsys):
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert blocks
@@ -179,7 +179,7 @@ def test_python_blocks_run_and_print_what_their_comments_say(page, capsys):
 
 
 def slurm_script(tmp_path, title, **environment):
-    """The programs that a script of docs/clusters.md calls, the one with this line in it; here they do nothing."""
+    """The programs that a script of docs/howto/clusters.md calls, the one with this line in it; here they do nothing."""
     scripts = re.findall(r"^```bash\n(.*?)^```$", (ROOT / "docs" / "clusters.md").read_text("utf-8"), re.DOTALL | re.M)
     (script,) = [each for each in scripts if title in each]
     programs = tmp_path / "programs"

@@ -1,4 +1,4 @@
-"""The examples of docs/extend.md: what each page says of code of one's own is written, found and run."""
+"""The examples of docs/howto/extend.md: what each page says of code of one's own is written, found and run."""
 
 from __future__ import annotations
 

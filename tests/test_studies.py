@@ -190,7 +190,7 @@ def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_ma
 
 @pytest.fixture
 def documented(tmp_path, monkeypatch):
-    """The example of docs/studies.md as a package that can be imported; gives its folder."""
+    """The example of docs/howto/studies.md as a package that can be imported; gives its folder."""
     files = re.findall(r"`(my_project/\S+)`:\n\n```\w+\n(.*?)```\n", DOCUMENT.read_text("utf-8"), re.DOTALL)
     assert len(files) == 3
     for name, text in [*files, ("my_project/__init__.py", ""), ("my_project/lambdas/__init__.py", "")]:
