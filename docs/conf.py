@@ -44,7 +44,9 @@ def escape(app: Any, what: str, name: str, value: Any, options: Any, lines: list
         if line.startswith((">>>", "    ")):
             continue
         parts = re.split(r"(`+[^`]*`+)", line)
-        lines[index] = "".join(part if part.startswith("`") else re.sub(r"([|*])(?!\s)", r"\\\1", part) for part in parts)
+        lines[index] = "".join(
+            part if part.startswith("`") else re.sub(r"([|*])(?!\s)", r"\\\1", part) for part in parts
+        )
 
 
 def setup(app: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -443,21 +442,8 @@ def test_a_stored_configuration_of_another_kind_gets_one_sentence(
 # ---------------------------------------------------------------------------------- documented
 
 
-def commands() -> list[list[str]]:
-    """The words of the commands in the page on running, after ``python -m drest_torch.``."""
-    page = (FOLDER.parent / "docs" / "running.md").read_text("utf-8")
-    return [shlex.split(line)[2:] for line in page.split("\n") if line.startswith("python -m drest_torch.")]
-
-
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_a_command_of_the_documentation_composes(words: list[str]) -> None:
-    module, *overrides = words
-    values = [each.partition(",")[0] for each in overrides if each != "-m"]
-    compose(*values, name={"drest_torch.train": "config", "drest_torch.evaluate": "evaluate"}[module])
-
-
 def test_the_documentation_names_every_group_and_option() -> None:
-    page = (FOLDER.parent / "docs" / "running.md").read_text("utf-8")
+    page = (FOLDER.parent / "docs" / "howto" / "running.md").read_text("utf-8")
     rows = {group: re.search(rf"^\| `{group}` \| (.*?) \|", page, re.M) for group in GROUPS}
     missing = [
         (group, name)

@@ -26,7 +26,7 @@ from tests.helpers.runs import train
 
 PRESETS = [name for name, path in options("levels").items() if "kind: worlds" not in path.read_text("utf-8")]
 DOCS = config_folder().parent / "docs"
-PAGE = (DOCS / "levels.md").read_text("utf-8")
+PAGE = (DOCS / "reference" / "generated-levels.md").read_text("utf-8")
 
 
 def described(levels):
@@ -76,7 +76,7 @@ def test_large_levels_are_large():
 
 
 def test_levels_like_the_peers_are_like_the_peers():
-    """Against numbers of the peer's 46 designs of training and validation, each counted once (docs/reference/generated-levels.md)."""
+    """Against numbers of the follow-up's 46 designs, each counted once (docs/reference/generated-levels.md)."""
     levels = generate(preset("followup_like"), 2000, seed=1)
     found, distance, _ = described(levels)
     shutdown = torch.tensor([level.shutdown for level in levels])
@@ -198,7 +198,7 @@ def test_a_preset_that_holds_nothing_out_cannot_be_evaluated_on():
         data.named(chosen)
 
 
-# --------------------------------------------------------------------------------------- docs/reference/generated-levels.md
+# ----------------------------------------------------------------------- docs/reference/generated-levels.md
 
 
 def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatch):
@@ -207,7 +207,7 @@ def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatc
         assert f"`{name}`" in PAGE
     (block,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     exec(compile(block, "docs/reference/generated-levels.md", "exec"), {})
-    commands = re.findall(r"^python -m drest_torch.(train|evaluate) (.*)$", PAGE, re.MULTILINE)
+    commands = re.findall(r"^drest (train|evaluate) (.*)$", PAGE, re.MULTILINE)
     assert len(commands) == 5
     for command, words in commands:
         compose(*words.split(), name={"train": "config", "evaluate": "evaluate"}[command])

@@ -26,7 +26,7 @@ from tests.helpers.configs import names, ours, unexplained
 from tests.helpers.studies import composed_study
 
 FOLDER = config_folder() / "study"
-DOCUMENT = Path(__file__).parents[1] / "docs" / "studies.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "howto" / "studies.md"
 STUDIES = sorted(all_studies())
 FAST = ["example", "worlds"]
 """Studies whose quick version is done in the fast tests; those of the others are slow."""
