@@ -34,6 +34,8 @@ html_theme = "furo"
 html_title = f"drest_torch {version}"
 html_theme_options = {"navigation_with_keys": True}
 html_show_sphinx = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 # A prompt and the output below it are not part of a command.
 copybutton_prompt_text = "$ "
 

@@ -27,11 +27,8 @@ from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.limits import limited, limits_of
 from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, SCHEMAS, keys, names, ours, schema_of, unexplained
 
-SOURCES = [
-    path
-    for package in ("drest_torch", "algos")
-    for path in (Path(__file__).resolve().parents[1] / package).rglob("*.py")
-]
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = [path for package in ("drest_torch", "algos") for path in (ROOT / package).rglob("*.py")]
 COMMAND_FILES = [("config", config.Config), ("evaluate", config.EvaluateConfig)]
 BASES = {
     "reward": "reward/_base",
@@ -243,7 +240,7 @@ def test_the_help_fits_on_two_screens_and_names_every_option_in_whole_sentences(
 def test_the_help_names_the_page_that_tells_more() -> None:
     for command, this in COMMANDS.items():
         assert this.page in help_text(command)
-        assert (FOLDER.parent / this.page).is_file()
+        assert (ROOT / this.page).is_file()
 
 
 def test_the_first_sentence_of_a_file() -> None:
@@ -443,7 +440,7 @@ def test_a_stored_configuration_of_another_kind_gets_one_sentence(
 
 
 def test_the_documentation_names_every_group_and_option() -> None:
-    page = (FOLDER.parent / "docs" / "howto" / "running.md").read_text("utf-8")
+    page = (ROOT / "docs" / "howto" / "running.md").read_text("utf-8")
     rows = {group: re.search(rf"^\| `{group}` \| (.*?) \|", page, re.M) for group in GROUPS}
     missing = [
         (group, name)

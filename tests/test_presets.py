@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 from itertools import combinations, islice
+from pathlib import Path
 from statistics import mean
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 from drest_torch import agent as saved
 from drest_torch.config.compose import compose, options
-from drest_torch.config.schema import LevelsConfig, config_folder
+from drest_torch.config.schema import LevelsConfig
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.generation.filters import button_distance, properties
@@ -25,7 +26,7 @@ from tests.helpers.configs import preset
 from tests.helpers.runs import train
 
 PRESETS = [name for name, path in options("levels").items() if "kind: worlds" not in path.read_text("utf-8")]
-DOCS = config_folder().parent / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "reference" / "generated-levels.md").read_text("utf-8")
 
 
