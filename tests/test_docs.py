@@ -93,6 +93,20 @@ def is_neutral_best(num_lengths, episodes, lam):
     return bool((value(choices(num_lengths), episodes, lam) <= neutral * (1 + 1e-12)).all())
 
 
+@pytest.mark.parametrize(
+    ("p", "expected"), [(Fraction(1, 2), "7448/243 = **30.650**"), (Fraction(1, 4), "8401/243 = **34.572**")]
+)
+def test_the_counterexample_by_full_enumeration(p, expected):
+    """Every sequence of lengths in a meta-episode of 6, with λ = 1/9: the root of 1/λ is 3."""
+    total = Fraction(0)
+    for sequence in itertools.product((True, False), repeat=6):
+        chance = p ** sum(sequence) * (1 - p) ** (6 - sum(sequence))
+        paid = [Fraction(3) ** i / 9 ** sequence[:i].count(length) for i, length in enumerate(sequence)]
+        total += chance * sum(paid)
+    assert f"{total} = **{float(total):.3f}**" == expected
+    assert expected in THEOREM
+
+
 def test_table_of_the_largest_meta_episodes():
     table = rows("λ")
     assert [row[0] for row in table] == list(load("theorem").LAMBDAS)
