@@ -44,7 +44,7 @@ class Worker(EnvBase):
         self.hour = self.asked = self.day = torch.zeros(one, dtype=torch.int64)
 
     def _set_seed(self, seed: int | None) -> None:
-        pass  # nothing is drawn here
+        pass  # nothing is sampled here
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         whole = torch.ones_like(self.hour, dtype=torch.bool)
