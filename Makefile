@@ -4,12 +4,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+INSTALLED_DOCS := .venv/.installed-docs
 # A worker for each core, and one thread for each: the tensors are small. One after the other: PYTEST_ARGS=
 PYTEST_ARGS ?= -n auto
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-all lint check format bench clean
+.PHONY: help install train test test-slow test-all lint check format docs bench clean
 
 help:
 	@echo "make train     train an agent on random levels with PPO and the DReST reward (three minutes)"
@@ -17,6 +18,7 @@ help:
 	@echo "make test-all  the fast and the slow tests"
 	@echo "make check     formatting, lint, types and the fast tests"
 	@echo "make format    format the code and repair what ruff can repair"
+	@echo "make docs      build the documentation into build/docs"
 	@echo "make bench     measure speed and write docs/benchmarks.md (a quarter of an hour)"
 	@echo "make clean     remove what builds, tests and tools left behind (not .venv, not runs/)"
 
@@ -29,6 +31,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@echo "Installing into .venv (the first time this takes some minutes) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(INSTALLED_DOCS): $(INSTALLED)
+	@echo "Installing what the documentation needs ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 train: $(INSTALLED)
@@ -53,6 +60,10 @@ check: lint test
 format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(INSTALLED_DOCS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "The documentation is in build/docs/index.html"
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.run

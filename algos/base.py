@@ -90,7 +90,7 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self, batch: Any) -> dict[str, Tensor]:
-        """Make one update on what `learns_from` names; return the metrics of `docs/metrics.md`."""
+        """Make one update on what `learns_from` names; return the metrics of `docs/explanation/metrics.md`."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state besides that of networks and optimisers; writing to these tensors restores it."""

@@ -3,7 +3,7 @@
     python -m drest_torch.train algo=generalist run_dir=runs/generalist ...
     python docs/agent.py runs/generalist
 
-docs/agent.md has the whole command of the agent that is there now, and what it reaches.
+docs/reference/agent.md has the whole command of the agent that is there now, and what it reaches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of docs/levels.md: python docs/levels.py [FILE.jsonl ...]
+"""The tables of docs/reference/generated-levels.md: python docs/levels.py [FILE.jsonl ...]
 
 A file of levels gets a column beside those of the generated sets. `--speed` measures how fast each set is made.
 """

@@ -1,8 +1,8 @@
 """DReSTReward on an environment of your own: python docs/own_environment.py
 
 A worker has two hours. With its first action it may ask for two more, which it is always given: so
-mini-episodes have length 2 or 4. Each hour of work earns 1; asking takes an hour. docs/transform.md explains
-what the environment has to provide.
+mini-episodes have length 2 or 4. Each hour of work earns 1; asking takes an hour.
+docs/tutorials/environment.md explains what the environment has to provide.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Worker(EnvBase):
         self.hour = self.asked = self.day = torch.zeros(one, dtype=torch.int64)
 
     def _set_seed(self, seed: int | None) -> None:
-        pass  # nothing is drawn here
+        pass  # nothing is sampled here
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         whole = torch.ones_like(self.hour, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Print the figures of docs/theorem.md and plot its picture: python docs/theorem.py"""
+"""Print the figures of docs/explanation/theorem.md and plot its picture: python docs/theorem.py"""
 
 from __future__ import annotations
 

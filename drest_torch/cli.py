@@ -47,14 +47,14 @@ COMMANDS = {
         "python -m drest_torch.train algo=ppo levels=paper algo.lr=0.0005 seed=1",
         "config",
         ("algo", "reward", "levels", "policy", "logger"),
-        "docs/running.md",
+        "docs/howto/running.md",
     ),
     "evaluate": Command(
         "Evaluate a saved run, exactly or by sampling, on levels of your choice.",
         "python -m drest_torch.evaluate run=runs/NAME levels=paper out=FILE.json",
         "evaluate",
         ("levels",),
-        "docs/running.md",
+        "docs/howto/running.md",
         lists_values=True,
     ),
     "study": Command(
@@ -62,7 +62,7 @@ COMMANDS = {
         "python -m drest_torch.study study=example",
         "study",
         ("study",),
-        "docs/studies.md",
+        "docs/howto/studies.md",
     ),
 }
 

@@ -131,7 +131,8 @@ class Reward:
     divide_by_best: bool = True
     """Whether coins are divided by m, the most that can be collected given the length."""
     normalise: bool = True
-    """Whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N (docs/theorem.md)."""
+    """Whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N. See
+    docs/explanation/theorem.md."""
     clip: float | None = limited(above=0, finite=False, default=None)
     """The largest reward of a mini-episode; None: no limit."""
     episodes_at_start: int | None = limited(at_least=1, default=None)

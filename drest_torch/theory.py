@@ -2,7 +2,7 @@
 
 A policy is described by the probability of each length. It collects all coins that the chosen length offers.
 
-With credit within the mini-episode (docs/theorem.md, last section) probability moves to the length that pays more on
+With credit within the mini-episode (docs/explanation/theorem.md) probability moves to the length that pays more on
 average over a meta-episode. A length pays less the more often it is chosen. With two lengths there is therefore one
 fixed point, where both pay the same (`balance`). With credit for the whole meta-episode, the expected return is
 Σ_l p_l · D(p_l). `best_choice` maximises it over the simplex.

@@ -313,7 +313,7 @@ def test_a_shipped_agent_does_what_the_run_does(on_generated: Path, tmp_path: Pa
 
 @pytest.mark.slow
 def test_the_page_of_the_shipped_agent_says_what_it_does() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "agent.md").read_text("utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "agent.md").read_text("utf-8")
     rows = re.findall(r"^\| `levels=(\w+)`.*? \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+), ([\d.]+) \|$", page, re.M)
     assert len(rows) == 6
     agent = saved.Agent.load(saved.SHIPPED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -28,11 +27,8 @@ from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.limits import limited, limits_of
 from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, SCHEMAS, keys, names, ours, schema_of, unexplained
 
-SOURCES = [
-    path
-    for package in ("drest_torch", "algos")
-    for path in (Path(__file__).resolve().parents[1] / package).rglob("*.py")
-]
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = [path for package in ("drest_torch", "algos") for path in (ROOT / package).rglob("*.py")]
 COMMAND_FILES = [("config", config.Config), ("evaluate", config.EvaluateConfig)]
 BASES = {
     "reward": "reward/_base",
@@ -251,7 +247,7 @@ def test_the_help_of_an_evaluation_lists_its_values_with_their_comments() -> Non
 def test_the_help_names_the_page_that_tells_more() -> None:
     for command, this in COMMANDS.items():
         assert this.page in help_text(command)
-        assert (FOLDER.parent / this.page).is_file()
+        assert (ROOT / this.page).is_file()
 
 
 def test_the_first_sentence_of_a_file() -> None:
@@ -450,21 +446,8 @@ def test_a_stored_configuration_of_another_kind_gets_one_sentence(
 # ---------------------------------------------------------------------------------- documented
 
 
-def commands() -> list[list[str]]:
-    """The words of the commands in the page on running, after ``python -m drest_torch.``."""
-    page = (FOLDER.parent / "docs" / "running.md").read_text("utf-8")
-    return [shlex.split(line)[2:] for line in page.split("\n") if line.startswith("python -m drest_torch.")]
-
-
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_a_command_of_the_documentation_composes(words: list[str]) -> None:
-    module, *overrides = words
-    values = [each.partition(",")[0] for each in overrides if each != "-m"]
-    compose(*values, name={"drest_torch.train": "config", "drest_torch.evaluate": "evaluate"}[module])
-
-
 def test_the_documentation_names_every_group_and_option() -> None:
-    page = (FOLDER.parent / "docs" / "running.md").read_text("utf-8")
+    page = (ROOT / "docs" / "howto" / "running.md").read_text("utf-8")
     rows = {group: re.search(rf"^\| `{group}` \| (.*?) \|", page, re.M) for group in GROUPS}
     missing = [
         (group, name)

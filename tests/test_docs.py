@@ -1,9 +1,12 @@
 """What the documentation says is run: its examples, its figures and the readme's code."""
 
 import itertools
+import json
 import os
 import re
+import shlex
 import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,11 +15,14 @@ import torch
 from torchrl.envs import TransformedEnv, check_env_specs
 
 from drest_torch import DReSTReward, neutrality, theory, usefulness
+from drest_torch.cli import register
+from drest_torch.config.compose import compose
 from drest_torch.reward import expected_discount, expected_return
-from tests.helpers.documents import load
+from drest_torch.studies.study import study_schemas
+from tests.helpers.documents import PAGES, Block, blocks, commands, load
 
 ROOT = Path(__file__).parents[1]
-THEOREM = (ROOT / "docs" / "theorem.md").read_text(encoding="utf-8")
+THEOREM = (ROOT / "docs" / "explanation" / "theorem.md").read_text(encoding="utf-8")
 
 
 own = load("own_environment")
@@ -53,7 +59,7 @@ def test_own_environment_learns_what_the_page_says(lam, least, most):
     assert (neutrality(probability).item() > 0.99) == (lam < 1)
 
 
-# ---------------------------------------------------------------------------------------- docs/theorem.md
+# ---------------------------------------------------------------------------------------- docs/explanation/theorem.md
 
 
 def rows(heading):
@@ -85,6 +91,20 @@ def is_neutral_best(num_lengths, episodes, lam):
     """Whether no choice of a grid has a larger expected return than 1/k for each length."""
     neutral = value(torch.full((1, num_lengths), 1 / num_lengths, dtype=torch.float64), episodes, lam)
     return bool((value(choices(num_lengths), episodes, lam) <= neutral * (1 + 1e-12)).all())
+
+
+@pytest.mark.parametrize(
+    ("p", "expected"), [(Fraction(1, 2), "7448/243 = **30.650**"), (Fraction(1, 4), "8401/243 = **34.572**")]
+)
+def test_the_counterexample_by_full_enumeration(p, expected):
+    """Every sequence of lengths in a meta-episode of 6, with λ = 1/9: the root of 1/λ is 3."""
+    total = Fraction(0)
+    for sequence in itertools.product((True, False), repeat=6):
+        chance = p ** sum(sequence) * (1 - p) ** (6 - sum(sequence))
+        paid = [Fraction(3) ** i / 9 ** sequence[:i].count(length) for i, length in enumerate(sequence)]
+        total += chance * sum(paid)
+    assert f"{total} = **{float(total):.3f}**" == expected
+    assert expected in THEOREM
 
 
 def test_table_of_the_largest_meta_episodes():
@@ -161,27 +181,118 @@ def test_credit_of_the_own_mini_episode_pulls_to_the_middle_for_every_length_of_
         assert (pull[p > 0.501] < 0).all()
 
 
-# --------------------------------------------------------------------------------- python blocks in pages
+# ------------------------------------------------------------------------------------- the pages are run
+
+NOT_RUN = ("git clone ", "python -m venv ", "pip install ", "python docs/own_environment.py")
+"""The beginnings of the other lines in blocks of bash; the example is tested above."""
+SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
+FEW_LEVELS = ("levels.train=20", "levels.selection=5", "levels.test=10")
+SMALLER = {"60_000": "2_048", "n_envs=16": "n_envs=2", "range(2_000)": "range(200)"}
+"""The replacements in blocks of Python that would take minutes."""
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/transform.md"])
-def test_python_blocks_run_and_print_what_their_comments_say(page, capsys):
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    assert blocks
+def small(words):
+    """The arguments of a command with settings that take seconds."""
+    name, *rest = words
+    generated = any(f"levels={each}" in rest for each in ("followup_like", "hard"))
+    if name == "train" and not any(word.startswith("resume=") for word in rest):
+        return [*words, *SMALL, *(FEW_LEVELS if generated else ())]
+    return [*words, *(FEW_LEVELS[-1:] if generated else ())]
+
+
+def run_bash(text, folder):
+    for line in text.splitlines():
+        if not line.startswith("drest "):
+            assert line.startswith(NOT_RUN), line
+            continue
+        command = [sys.executable, "-m", "drest_torch", *small(shlex.split(line)[1:])]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "WANDB_MODE": "offline", "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+
+
+def run_page(page, folder, capsys):
+    """Follow a page in a folder: write its files, run its commands, and compare what its Python prints."""
     names = {}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
-        promised = re.findall(r"^\s*print\(.*\)  # (.*)$", block, re.MULTILINE)
-        assert capsys.readouterr().out.splitlines() == promised
+    steps = blocks(page)
+    for block, after in itertools.pairwise([*steps, Block("", "", "")]):
+        if block.file:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+        elif block.language == "bash":
+            run_bash(block.text, folder)
+        elif block.language == "python":
+            text = block.text
+            for long, short in SMALLER.items():
+                text = text.replace(long, short)
+            exec(compile(text, str(page), "exec"), names)
+            printed = capsys.readouterr().out.splitlines()
+            expected = block.promised or (after.text.splitlines() if after.language == "text" else [])
+            assert [line for line in printed if line in expected or "print(" in text] == expected
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/environment.md", "docs/explanation/theorem.md"])
+def test_python_blocks_run_and_print_what_their_comments_say(page, capsys):
+    names, examples = {}, [block for block in blocks(ROOT / page) if block.language == "python"]
+    assert examples
+    for block in examples:
+        exec(compile(block.text, page, "exec"), names)
+        assert capsys.readouterr().out.splitlines() == block.promised
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [
+        "quickstart",
+        "tutorials/train",
+        "tutorials/levels",
+        "tutorials/study",
+        "explanation/private-bits",
+        "howto/gymnasium",
+    ],
+)
+def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
+    path = ROOT / "docs" / f"{page}.md"
+    for library in ("gymnasium", "stable_baselines3"):
+        if library in path.read_text("utf-8"):
+            pytest.importorskip(library, reason=f"{library} is not installed (the extra `gym`)")
+    monkeypatch.chdir(tmp_path)
+    run_page(path, tmp_path, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", sorted((ROOT / "docs").rglob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_can_be_followed(notebook, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    names = {}
+    for cell in cells:
+        if cell["cell_type"] == "code" and "skip-execution" not in cell["metadata"].get("tags", ()):
+            exec(compile("".join(cell["source"]), notebook.name, "exec"), names)
+
+
+PAGE_COMMANDS = [
+    (page.name, words) for page in PAGES for words in commands(page) if words[0] in ("train", "evaluate", "study")
+]
+
+
+@pytest.mark.parametrize(("page", "words"), PAGE_COMMANDS, ids=[f"{page} {' '.join(w)}" for page, w in PAGE_COMMANDS])
+def test_every_command_of_the_pages_composes(page, words):
+    name, *overrides = words
+    if any("my_project" in word or "sinks.announce" in word or "algo.name=spo" in word for word in overrides):
+        pytest.skip("code of one's own, which another test writes")
+    if name == "study":
+        register(study_schemas(overrides))
+    values = [each.partition(",")[0] if each.count(",") and "[" not in each else each for each in overrides]
+    compose(*[each for each in values if each != "-m"], name="config" if name == "train" else name)
 
 
 # ------------------------------------------------------------------------------- the scripts for Slurm
 
 
 def slurm_script(tmp_path, title, **environment):
-    """The programs that a script of docs/clusters.md calls, the one with this line in it; here they do nothing."""
-    scripts = re.findall(r"^```bash\n(.*?)^```$", (ROOT / "docs" / "clusters.md").read_text("utf-8"), re.DOTALL | re.M)
-    (script,) = [each for each in scripts if title in each]
+    """The programs that the script with this line in docs/howto/clusters.md calls; here they do nothing."""
+    (script,) = [block.text for block in blocks(ROOT / "docs" / "howto" / "clusters.md") if title in block.text]
     programs = tmp_path / "programs"
     programs.mkdir()
     for name, does in {
@@ -249,6 +360,16 @@ def test_slurm_script_for_seeds_goes_on_with_what_was_begun(tmp_path, begun):
 
 
 def test_links_between_pages_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_site_lists_every_page():
+    listed = set()
+    for page in PAGES:
+        for entries in re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE):
+            for entry in entries.split("\n"):
+                listed |= {path.resolve() for path in page.parent.glob(f"{entry}.*")} if entry[:1].isalpha() else set()
+    missing = [page.name for page in PAGES if page.resolve() not in listed and page.name != "index.md"]
+    assert missing == []

@@ -333,7 +333,11 @@ def test_doors_in_the_training_levels_alone_are_refused(tmp_path):
 
 
 def test_the_level_of_the_page():
-    section = (Path(__file__).parents[1] / "docs" / "levels.md").read_text("utf-8").partition("## One-way doors")[2]
+    section = (
+        (Path(__file__).parents[1] / "docs" / "reference" / "generated-levels.md")
+        .read_text("utf-8")
+        .partition("## One-way doors")[2]
+    )
     level = parse_level(section.split("```")[1].lstrip("\n"), name="page")
     assert level.fixtures == (Door(0, 3, RIGHT), Door(2, 3, LEFT))
     # Behind the first door C3 is collected, and C1 on the last tick by way of the second.

@@ -1,4 +1,4 @@
-"""The examples of docs/extend.md: what each page says of code of one's own is written, found and run."""
+"""The examples of docs/howto/extend.md: what each page says of code of one's own is written, found and run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.training.run import Run, resume, start
 from tests.helpers.runs import configured, metrics
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "extend.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "howto" / "extend.md").read_text("utf-8")
 SMALL = (
     "policy.width=16",
     "policy.depth=2",
@@ -31,7 +31,7 @@ def follow(heading: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     for name, source in re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
         (folder / f"{name}.py").write_text(source, encoding="utf-8")
         monkeypatch.delitem(sys.modules, name, raising=False)
-    (command,) = re.findall(r"^python -m drest_torch.train (.*)$", section, re.MULTILINE)
+    (command,) = re.findall(r"^drest train (.*)$", section, re.MULTILINE)
     monkeypatch.syspath_prepend(folder)
     words = shlex.split(command)
     quiet = [] if any("logger" in word for word in words) else ["logger=none"]

@@ -151,7 +151,7 @@ def test_theorem_fails_for_long_meta_episodes():
     """A finding, not a feature: where E is large for λ, the return's optimum is not neutral.
 
     Rarely chosen lengths then earn discounts that grow exponentially with the meta-episode; see
-    docs/theorem.md. Enumerated here without the closed form: λ = 0.5, E = 12, k = 2.
+    docs/explanation/theorem.md. Enumerated here without the closed form: λ = 0.5, E = 12, k = 2.
     """
 
     def enumerated(p, episodes, lam):

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 from itertools import combinations, islice
+from pathlib import Path
 from statistics import mean
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 from drest_torch import agent as saved
 from drest_torch.config.compose import compose, options
-from drest_torch.config.schema import LevelsConfig, config_folder
+from drest_torch.config.schema import LevelsConfig
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.generation.filters import button_distance, properties
@@ -25,8 +26,8 @@ from tests.helpers.configs import preset
 from tests.helpers.runs import train
 
 PRESETS = [name for name, path in options("levels").items() if "kind: worlds" not in path.read_text("utf-8")]
-DOCS = config_folder().parent / "docs"
-PAGE = (DOCS / "levels.md").read_text("utf-8")
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "reference" / "generated-levels.md").read_text("utf-8")
 
 
 def described(levels):
@@ -76,7 +77,7 @@ def test_large_levels_are_large():
 
 
 def test_levels_like_the_peers_are_like_the_peers():
-    """Against numbers of the peer's 46 designs of training and validation, each counted once (docs/levels.md)."""
+    """Against numbers of the follow-up's 46 designs, each counted once (docs/reference/generated-levels.md)."""
     levels = generate(preset("followup_like"), 2000, seed=1)
     found, distance, _ = described(levels)
     shutdown = torch.tensor([level.shutdown for level in levels])
@@ -198,7 +199,7 @@ def test_a_preset_that_holds_nothing_out_cannot_be_evaluated_on():
         data.named(chosen)
 
 
-# --------------------------------------------------------------------------------------- docs/levels.md
+# ----------------------------------------------------------------------- docs/reference/generated-levels.md
 
 
 def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatch):
@@ -206,8 +207,8 @@ def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatc
     for name in (*PRESETS, *GeneratorConfig.__dataclass_fields__.keys() - {"clock"}):
         assert f"`{name}`" in PAGE
     (block,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    exec(compile(block, "docs/levels.md", "exec"), {})
-    commands = re.findall(r"^python -m drest_torch.(train|evaluate) (.*)$", PAGE, re.MULTILINE)
+    exec(compile(block, "docs/reference/generated-levels.md", "exec"), {})
+    commands = re.findall(r"^drest (train|evaluate) (.*)$", PAGE, re.MULTILINE)
     assert len(commands) == 5
     for command, words in commands:
         compose(*words.split(), name={"train": "config", "evaluate": "evaluate"}[command])

@@ -140,7 +140,7 @@ def test_with_the_factor_it_is_not(episodes):
 @pytest.mark.parametrize("lam", [0.3, 0.9, 0.99])
 @pytest.mark.parametrize("episodes", [2, 3, 64, 256])
 def test_without_the_factor_each_length_adds_a_strictly_concave_term(episodes, lam):
-    """p · D(p) = (1 − (1 − p(1−λ))^E) / (1−λ), as docs/theorem.md has it."""
+    """p · D(p) = (1 − (1 − p(1−λ))^E) / (1−λ), as docs/explanation/theorem.md has it."""
     p = torch.linspace(0, 1, 101, dtype=torch.float64)
     term = p * Reward(lam, episodes_per_meta=episodes, normalise=False).expected_discount(p, 2)
     closed = (1 - (1 - p * (1 - lam)) ** episodes) / (1 - lam)

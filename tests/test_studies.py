@@ -27,7 +27,7 @@ from tests.helpers.configs import names, ours, unexplained
 from tests.helpers.studies import composed_study
 
 FOLDER = config_folder() / "study"
-DOCUMENT = Path(__file__).parents[1] / "docs" / "studies.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "howto" / "studies.md"
 STUDIES = sorted(all_studies())
 FAST = ["example", "worlds"]
 """Studies whose quick version is done in the fast tests; those of the others are slow."""
@@ -191,7 +191,7 @@ def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_ma
 
 @pytest.fixture
 def documented(tmp_path, monkeypatch):
-    """The example of docs/studies.md as a package that can be imported; gives its folder."""
+    """The example of docs/howto/studies.md as a package that can be imported; gives its folder."""
     files = re.findall(r"`(my_project/\S+)`:\n\n```\w+\n(.*?)```\n", DOCUMENT.read_text("utf-8"), re.DOTALL)
     assert len(files) == 3
     for name, text in [*files, ("my_project/__init__.py", ""), ("my_project/lambdas/__init__.py", "")]:

@@ -106,7 +106,7 @@ def test_where_all_rewards_are_clipped_there_is_no_pull():
 
 
 def test_the_balance_is_not_the_best_choice():
-    """The optimum of docs/theorem.md, at the paper's λ and E; for a small E the two are equal."""
+    """The optimum of docs/explanation/theorem.md, at the paper's λ and E; for a small E the two are equal."""
     assert best_of_two(1.0, doubles(1.0), 0.9, 64).item() == pytest.approx(0.317, abs=2e-3)
     assert best_of_two(1.0, doubles(1.0), 0.9, 32).item() == pytest.approx(0.5, abs=1e-3)
     for x in (0.2, 1.0, 4.0):

@@ -117,7 +117,7 @@ def test_the_neutral_policy_is_best_inside_the_range_and_not_outside():
 
 
 def test_at_the_papers_reward_the_optimum_is_not_neutral():
-    """The figures of docs/theorem.md."""
+    """The figures of docs/explanation/theorem.md."""
     assert best_choice(2, 64, 0.9) == pytest.approx((0.317, 0.683), abs=5e-4)
     assert margin(2, 64, 0.9) == pytest.approx(0.0111, abs=5e-5)
 

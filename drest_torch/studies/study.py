@@ -6,7 +6,7 @@ A study is a package of three files, and is found by its name:
     plots.py       plots(cfg, analysis) -> dict[str, Plot]
     report.md.j2   the prose, in Markdown with Jinja2
 
-`docs/studies.md` says how to write one.
+`docs/howto/studies.md` says how to write one.
 """
 
 from __future__ import annotations

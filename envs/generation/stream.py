@@ -8,8 +8,8 @@ configuration. By default there are two filters:
 * Each of the lengths has a coin: m(l) > 0, so that usefulness is defined for each.
 
 The levels therefore have the distribution of drafts given that they are accepted: maps on which little can be reached,
-such as those with many walls, small shutdown times or few coins, are rarer than among the drafts. `docs/levels.md`
-describes the distributions of `configs/levels/`.
+such as those with many walls, small shutdown times or few coins, are rarer than among the drafts.
+`docs/reference/generated-levels.md` describes the distributions of `configs/levels/`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,55 @@
+"""Build the documentation: make docs, or python -m sphinx docs build/docs. Nothing is fetched from the network."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from drest_torch import __version__
+
+project = "drest_torch"
+author = "The drest_torch authors"
+copyright = "The drest_torch authors"
+release = version = __version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+exclude_patterns = ["images", "**/.ipynb_checkpoints"]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+nb_execution_mode = "off"  # notebooks are executed by the tests, and keep their outputs
+
+default_role = "code"
+autodoc_inherit_docstrings = False
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 88
+
+html_theme = "furo"
+html_title = f"drest_torch {version}"
+html_theme_options = {"navigation_with_keys": True}
+html_show_sphinx = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+# A prompt and the output below it are not part of a command.
+copybutton_prompt_text = "$ "
+
+
+def escape(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Keep Sphinx from reading P(L | x) and [*batch] in a docstring as markup, outside of code."""
+    for index, line in enumerate(lines):
+        if line.startswith((">>>", "    ")):
+            continue
+        parts = re.split(r"(`+[^`]*`+)", line)
+        lines[index] = "".join(
+            part if part.startswith("`") else re.sub(r"([|*])(?!\s)", r"\\\1", part) for part in parts
+        )
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", escape)
