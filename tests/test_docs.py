@@ -15,7 +15,7 @@ import torch
 from torchrl.envs import TransformedEnv, check_env_specs
 
 from drest_torch import DReSTReward, neutrality, theory, usefulness
-from drest_torch.cli import register
+from drest_torch.config.compose import register
 from drest_torch.config.compose import compose
 from drest_torch.reward import expected_discount, expected_return
 from drest_torch.studies.study import study_schemas
