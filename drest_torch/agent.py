@@ -13,6 +13,9 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.algos.networks.policy import Policy
+from drest_torch.building import levels as data
+from drest_torch.building.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
+from drest_torch.building.parts import evaluator, map_size, networks, reward_of
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import LevelsConfig
 from drest_torch.config.stored import load_config
@@ -23,9 +26,6 @@ from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
 from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
 from drest_torch.files import write_json, write_whole
-from drest_torch.training import levels as data
-from drest_torch.training.build import evaluator, map_size, networks, reward_of
-from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
 
 PRETRAINED = Path(__file__).resolve().parent / "pretrained"
 """The folder of the agents that come with the project, as `Agent.save` writes them."""

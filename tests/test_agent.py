@@ -19,6 +19,8 @@ from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
 from drest_torch import agent as saved
+from drest_torch.building import levels as data
+from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -27,8 +29,6 @@ from drest_torch.envs.levels import Level, parse_level, world, write_levels
 from drest_torch.errors import CheckpointError, ConfigError, FileError
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.reward import Reward
-from drest_torch.training import levels as data
-from drest_torch.training.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.training.run import resume
 from tests.helpers.runs import train
 

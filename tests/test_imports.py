@@ -151,7 +151,7 @@ def test_no_room_imports_itself_by_way_of_others() -> None:
 
 def test_every_floor_was_walked() -> None:
     found = modules(ROOT)
-    assert {"drest_torch", "envs", "drest_torch.envs.levels", "algos"} <= set(found)
+    assert {"drest_torch", "drest_torch.envs", "drest_torch.envs.levels", "drest_torch.algos"} <= set(found)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,8 @@ TRAINER = {
 
 def test_an_agent_comes_without_the_training_loop_and_without_hydra() -> None:
     found = comes_with("import drest_torch.agent")
-    assert found & (TRAINER | {"hydra", "numba", "wandb", "drest_torch.tracking.sinks"}) == set()
+    assert found & (TRAINER | {"hydra", "numba", "wandb", "huggingface_hub", "drest_torch.tracking.sinks"}) == set()
+    assert [name for name in found if name.startswith("drest_torch.training")] == []
 
 
 def test_evaluation_comes_without_training_and_without_hydra() -> None:

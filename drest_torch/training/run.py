@@ -14,17 +14,8 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.algos.generators import Generators
-from drest_torch.config.checks import check_levels, check_run, device_of
-from drest_torch.config.schema import Config
-from drest_torch.config.stored import load_config, write_config
-from drest_torch.errors import ConfigError
-from drest_torch.files import write_json
-from drest_torch.plots.curves import learning_curves
-from drest_torch.tracking.progress import Progress
-from drest_torch.tracking.sinks import Loggers
-from drest_torch.training import levels as data
-from drest_torch.training.build import map_size, reward_of
-from drest_torch.training.checkpoints import (
+from drest_torch.building import levels as data
+from drest_torch.building.checkpoints import (
     State,
     learner_tensors,
     load_checkpoint,
@@ -34,6 +25,15 @@ from drest_torch.training.checkpoints import (
     step_checkpoints,
     step_path,
 )
+from drest_torch.building.parts import map_size, reward_of
+from drest_torch.config.checks import check_levels, check_run, device_of
+from drest_torch.config.schema import Config
+from drest_torch.config.stored import load_config, write_config
+from drest_torch.errors import ConfigError
+from drest_torch.files import write_json
+from drest_torch.plots.curves import learning_curves
+from drest_torch.tracking.progress import Progress
+from drest_torch.tracking.sinks import Loggers
 from drest_torch.training.folder import CHECKPOINTS, resume_command
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.judge import Judge, run_summary

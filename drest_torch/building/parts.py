@@ -14,6 +14,7 @@ from drest_torch.algos.networks import requirements
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.networks.layout import MapLayout
 from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.building import levels as data
 from drest_torch.config.schema import Config
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, GridObservation, Observation, rotated_planes
@@ -21,7 +22,6 @@ from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.reward import Reward
-from drest_torch.training import levels as data
 
 
 def reward_of(cfg: Config) -> Reward:
