@@ -33,8 +33,9 @@ class Results:
         return self.evaluation.means()["neutrality"]
 
     def __repr__(self) -> str:
-        levels = len(self.evaluator.levels)
-        return f"Results({levels} levels: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
+        count = len(self.evaluator.levels)
+        levels = f"{count} level{'' if count == 1 else 's'}"
+        return f"Results({levels}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
 
     def rows(self) -> list[SplitScores]:
         """Return the row of the table that the command ``drest evaluate`` prints."""
