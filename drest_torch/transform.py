@@ -234,23 +234,27 @@ class DReSTReward(Transform):
         }
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the counters to the observations."""
         for name, spec in self._state_specs(observation_spec).items():
             observation_spec[name] = spec
         return observation_spec
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """Add the counters to the state, which a step reads."""
         state = input_spec["full_state_spec"]
         for name, spec in self._state_specs(state).items():
             state[name] = spec
         return input_spec
 
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
+        """Add ``reward_raw``, the environment's own reward."""
         composite = reward_spec if isinstance(reward_spec, Composite) else Composite(reward=reward_spec)
         composite["reward_raw"] = composite["reward"].clone()
         return composite
 
     def forward(self, tensordict: Any) -> Any:
-        raise RuntimeError("DReSTReward needs the steps one after the other; it works in a TransformedEnv alone")
+        """Refuse data: the counters need the steps in order."""
+        raise RuntimeError("DReSTReward needs the steps one after the other; it works only in a TransformedEnv")
 
 
 def _column(tensordict: TensorDictBase, key: NestedKey) -> Tensor:

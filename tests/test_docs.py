@@ -164,7 +164,7 @@ def test_credit_of_the_own_mini_episode_pulls_to_the_middle_for_every_length_of_
 # --------------------------------------------------------------------------------- python blocks in pages
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/transform.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/transform.md", "docs/agent.md"])
 def test_python_blocks_run_and_print_what_their_comments_say(page, capsys):
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert blocks
