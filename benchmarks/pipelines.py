@@ -21,6 +21,7 @@ from drest_torch.algos.base import linear
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import algorithm
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
@@ -30,7 +31,6 @@ from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.reward import Reward
 from drest_torch.rollout import collector as collection
 from drest_torch.rollout.lockstep import LockstepCollector
-from drest_torch.training.build import reward_of
 
 
 @dataclass(frozen=True)

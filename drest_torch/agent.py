@@ -1,31 +1,29 @@
-"""A trained agent: load it, act with it, evaluate it on levels of your choice, and save it for others."""
+"""A trained agent: load it, act with it, evaluate it on levels of your choice, and share it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from drest_torch.algos.networks.policy import Policy
+from drest_torch.building import levels as data
+from drest_torch.building.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
+from drest_torch.building.parts import evaluator, map_size, networks, reward_of
 from drest_torch.config.checks import device_of
-from drest_torch.config.schema import LevelsConfig
+from drest_torch.config.schema import Config, LevelsConfig
 from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import Level, features_of, find_levels
 from drest_torch.errors import CheckpointError, ConfigError
-from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
-from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
-from drest_torch.files import write_json, write_whole
-from drest_torch.training import levels as data
-from drest_torch.training.build import evaluator, map_size, networks, reward_of
-from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
+from drest_torch.evaluation.results import Results
+from drest_torch.files import write_whole
 
 PRETRAINED = Path(__file__).resolve().parent / "pretrained"
 """The folder of the agents that come with the project, as `Agent.save` writes them."""
@@ -34,40 +32,76 @@ SHIPPED = "generalist"
 
 
 class Agent:
-    """A trained policy, loaded from the folder of its run: it acts, and can be evaluated on levels of your choice.
+    """A trained policy: it acts in gridworlds, and can be evaluated exactly on levels of your choice.
 
-    >>> agent = Agent.load("generalist")
-    >>> agent.probabilities("my_level.txt")
-    {4: 0.5, 8: 0.5}
+    `Agent.load` makes one from the folder of a run, or loads the agent that comes with the project;
+    `Agent.from_pretrained` takes one from the Hugging Face Hub.
+
+    Args:
+        folder: the folder of a run, or one that `Agent.save` wrote.
+        checkpoint: ``last``, ``best`` (on the run's selection levels), or the path of a checkpoint file.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+
+    Example:
+        >>> agent = Agent.load("generalist")
+        >>> agent
+        Agent(generalist: convolutional network, 26,623 parameters, 1 private bit, maps of at most 5 by 5)
+        >>> {length: round(p, 2) for length, p in agent.probabilities("example").items()}
+        {4: 0.5, 8: 0.5}
     """
 
     def __init__(self, folder: Path, *, checkpoint: str = "last", device: str = "cpu") -> None:
         self.folder = folder
+        self.name = folder.resolve().name
+        """The name of the folder, or of the repository on the Hub."""
         self.cfg = load_config(folder)
+        for group, key, path in _level_files(self.cfg):
+            if (folder / path).is_file():
+                setattr(getattr(self.cfg, group), key, str(folder / path))
         self.device, self.cfg.device = device_of(device), device
         self.reward = reward_of(self.cfg)
+        """The reward that the agent was trained with, a `drest_torch.reward.Reward`."""
         if self.cfg.levels.generator is not None:
             # Generation takes seconds, and one level is enough to infer the observation shape.
             self.cfg.levels.train = 1
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
+        """The rows and columns of the largest map that the policy can observe."""
         mdp = compile_levels(self.levels.train[:1], at_least=self.map_size, features=features_of(self.levels.every()))
         observe = make_observation(self.cfg.policy.observation, mdp)
         self.shape = observe.shape
         """The shape of one observation."""
         self.policy, _ = networks(self.cfg, observe, 0, with_critic=False, seed=self.cfg.seed)
         self.checkpoint = self._checkpoint_path(checkpoint)
+        """The file of the weights."""
         tensors, _ = load_checkpoint(self.checkpoint)
         load_module("policy", self.policy, tensors, self.checkpoint)
         self.policy.to(self.device)
         self._generator = torch.Generator(self.device)
         self.seed(self.cfg.seed)
 
-    @classmethod
-    def load(cls, path_or_name: str | Path = "generalist", *, checkpoint: str = "last", device: str = "cpu") -> Agent:
-        """Load an agent from the folder of a run, or an agent that comes with the project by name (``generalist``).
+    def __repr__(self) -> str:
+        policy = self.cfg.policy
+        count, kind = policy.private_bits, policy.private_kind.removesuffix("s")
+        private = f"{count} private {kind}{'' if count == 1 else 's'}"
+        parameters = sum(parameter.numel() for parameter in self.policy.parameters())
+        rows, columns = self.map_size
+        return (
+            f"Agent({self.name}: {policy.network} network, {parameters:,} parameters, {private}, "
+            f"maps of at most {rows} by {columns})"
+        )
 
-        ``checkpoint`` is ``last``, ``best`` (on the run's selection levels) or a file.
+    @classmethod
+    def load(cls, path_or_name: str | Path = SHIPPED, *, checkpoint: str = "last", device: str = "cpu") -> Agent:
+        """Load an agent from the folder of a run, or by name.
+
+        Args:
+            path_or_name: the folder of a run, or the name of an agent that comes with the project (``generalist``).
+            checkpoint: ``last``, ``best`` (on the run's selection levels), or the path of a checkpoint file.
+            device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+
+        Example:
+            >>> agent = Agent.load("runs/my-run", checkpoint="best")  # doctest: +SKIP
         """
         folder = Path(path_or_name)
         if not folder.exists() and (PRETRAINED / str(path_or_name)).is_dir():
@@ -91,19 +125,45 @@ class Agent:
         return saved[-1]
 
     def seed(self, seed: int) -> None:
-        """Seed the agent: what it samples from now on is repeatable."""
+        """Restart the generator of actions and private bits from a seed, so that they can be sampled again.
+
+        Example:
+            >>> agent.seed(0)
+        """
         self._generator.manual_seed(seed)
         self._private: Tensor | None = None
 
     def begin_episode(self) -> None:
-        """Start a mini-episode: new private bits are sampled at the next action."""
+        """Begin a mini-episode: `act` samples new private bits. Without private bits this does nothing.
+
+        Call it when mini-episodes begin, and when the number of observations in a batch changes. A private bit is a
+        random bit that the policy sees throughout a mini-episode; with it, the policy can choose a length at random and
+        keep to its choice.
+
+        Example:
+            >>> agent.begin_episode()
+        """
         self._private = None
 
     def act(self, observation: Any, *, greedy: bool = False) -> Any:
-        """Sample an action for an observation, or for each observation of a batch: 0 up, 1 down, 2 left, 3 right.
+        """Sample an action for one observation, or one for each observation of a batch.
 
-        An observation is the environment's observation of the kind ``agent.observation``, as an array or a tensor. If
-        the policy has private bits, call `begin_episode` at the start of each mini-episode: it keeps them to the end.
+        The actions are 0 up, 1 down, 2 left and 3 right. The private bits of the agent are kept until `begin_episode`.
+
+        Args:
+            observation: an array or tensor of shape ``agent.shape`` or [n, *agent.shape], as an environment made with
+                ``observation=agent.observation`` returns it.
+            greedy: whether to take the most likely action instead of sampling.
+
+        Returns:
+            an int for one observation, an integer tensor [n] for a batch.
+
+        Example:
+            >>> from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+            >>> from drest_torch.envs.levels import world
+            >>> env = GridworldEnv([world("example")], num_slots=3, observation=agent.observation)
+            >>> agent.act(env.reset()["observation"]).shape
+            torch.Size([3])
         """
         probabilities = self.action_probabilities(observation)
         batch = probabilities.reshape(-1, probabilities.shape[-1])
@@ -115,7 +175,18 @@ class Agent:
 
     @torch.no_grad()
     def action_probabilities(self, observation: Any) -> Tensor:
-        """Return the probability of each action [4], or [n, 4] for a batch of observations, given the private bits."""
+        """Return the probabilities of the four actions, given the private bits of the current mini-episode.
+
+        Args:
+            observation: as for `act`.
+
+        Returns:
+            a tensor [4] for one observation, [n, 4] for a batch.
+
+        Example:
+            >>> agent.action_probabilities(torch.zeros(agent.shape)).shape
+            torch.Size([4])
+        """
         array = torch.as_tensor(observation, dtype=torch.float32, device=self.device)
         single = array.ndim == len(self.shape)
         batch = array.unsqueeze(0) if single else array
@@ -139,11 +210,24 @@ class Agent:
 
     @property
     def observation(self) -> str:
-        """The kind of observation that the policy sees: centred, grid or vector."""
+        """The kind of observation that the policy sees: ``centred``, ``grid`` or ``vector``."""
         return self.cfg.policy.observation
 
     def probabilities(self, level: Level | str | Path) -> dict[int, float]:
-        """Return the exact probability of each trajectory-length of a level, or of a file with one level."""
+        """Return the exact probability of each trajectory-length on a level.
+
+        Args:
+            level: a `Level`, the path of a level file, or the name of one of the paper's worlds.
+
+        Returns:
+            P(L = l) by length l, in timesteps. If there are several levels, those of the first.
+
+        Example:
+            >>> from drest_torch.envs.levels import parse_level
+            >>> level = parse_level("shutdown: 3\\n\\nC1 A B2\\n. C2 .")
+            >>> list(agent.probabilities(level))
+            [3, 5]
+        """
         return self.evaluate(level).evaluation.length_probabilities(0)
 
     def evaluate(
@@ -154,10 +238,22 @@ class Agent:
         sampled: int | None = None,
         memory_gib: float = math.inf,
     ) -> Results:
-        """Evaluate on levels, a level file, or worlds by name (``paper``): exactly, or by sampling.
+        """Evaluate the agent on levels: exactly, or by sampling mini-episodes.
 
-        ``sampled`` is the number of mini-episodes to play on each level; None evaluates exactly. Levels that the policy
-        cannot observe, or that are too large, raise an error with the reason.
+        Args:
+            levels: one `Level`, several, the path of a level file, or a name: ``paper`` for the nine worlds of the
+                paper, or one of them, such as ``example``.
+            greedy: whether the agent takes the most likely action instead of sampling.
+            sampled: the number of mini-episodes to play on each level; None evaluates exactly.
+            memory_gib: a limit for the memory of an exact evaluation; beyond it an error says what to do.
+
+        Returns:
+            the `Results`. A `ConfigError` says why, if the policy cannot observe the levels.
+
+        Example:
+            >>> results = agent.evaluate("paper")
+            >>> round(results.usefulness, 3), round(results.neutrality, 3)
+            (1.0, 1.0)
         """
         if isinstance(levels, str | Path):
             levels = find_levels(str(levels))
@@ -182,12 +278,27 @@ class Agent:
         return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy)
 
     def save(self, path: str | Path) -> Path:
-        """Save the configuration and the policy, which `load` needs, to a new folder; return the folder."""
+        """Save the agent to a folder that `load` reads: its configuration, its policy and its level files.
+
+        What only training needs, such as the state of the optimiser, is left out.
+
+        Args:
+            path: the folder; it is made if there is none, and an agent that is in it is replaced.
+
+        Returns:
+            the folder.
+
+        Example:
+            >>> Agent.load("runs/my-run").save("my-agent")  # doctest: +SKIP
+        """
         folder = Path(path)
         tensors, meta = load_checkpoint(self.checkpoint)
         cfg: Any = load_config(self.folder)
         cfg.run_dir, cfg.threads = "runs/shipped", None
-        folder.mkdir(parents=True, exist_ok=True)
+        for group, key, path in _level_files(self.cfg):
+            copy = f"{group}-{key}{path.suffix}"
+            write_whole(folder / copy, path.read_bytes())
+            setattr(getattr(cfg, group), key, copy)
         write_whole(folder / "config.yaml", OmegaConf.to_yaml(cfg).encode())
         policy = {name: value for name, value in tensors.items() if name.startswith("policy.")}
         checkpoint = step_path(folder / "checkpoints", meta["steps"])
@@ -197,48 +308,78 @@ class Agent:
                 other.unlink()
         return folder
 
+    # ------------------------------------------------------------------------------------ the Hugging Face Hub
 
-@dataclass(frozen=True)
-class Results:
-    """The evaluation of an agent on a level set."""
+    def save_pretrained(self, path: str | Path, **options: Any) -> None:
+        """Save the agent to a folder together with a page that describes it on the Hub.
 
-    evaluator: LevelSetEvaluator
-    policy: Policy
-    evaluation: Evaluation
-    greedy: bool
+        This and the next two methods need ``pip install 'drest_torch[hub]'``. ``options`` are those of
+        ``huggingface_hub.ModelHubMixin.save_pretrained``.
 
-    @property
-    def usefulness(self) -> float:
-        """The mean usefulness over the levels."""
-        return self.evaluation.means()["usefulness"]
+        Example:
+            >>> agent.save_pretrained("my-agent")  # doctest: +SKIP
+        """
+        self._on_hub("save_pretrained", path, options)
 
-    @property
-    def neutrality(self) -> float:
-        """The mean neutrality over the levels, in bits."""
-        return self.evaluation.means()["neutrality"]
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the agent to a repository of the Hugging Face Hub, where anybody can load it by name.
 
-    def rows(self) -> list[SplitScores]:
-        """Return the row of the printed table."""
-        numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform(), len(self.evaluator.levels))
-        return split_scores({"splits": {"levels": numbers}})
+        Args:
+            repo_id: ``USER/NAME``; the repository is made if there is none.
+            options: those of ``huggingface_hub.ModelHubMixin.push_to_hub``, such as ``private=True`` or ``token=...``.
 
-    def record(self) -> dict[str, Any]:
-        """Return the JSON value of ``out=FILE``: the means, then every level."""
-        return {"mean": self.evaluation.means(), "levels": self.evaluation.records()}
+        Returns:
+            the address of the commit.
 
-    def write(self, path: Path) -> None:
-        """Write `record` to a JSON file."""
-        write_json(path, self.record())
+        Example:
+            >>> agent.push_to_hub("my-name/my-agent", private=True)  # doctest: +SKIP
+        """
+        return str(self._on_hub("push_to_hub", repo_id, {"model_card_kwargs": {"repo_id": repo_id}} | options))
 
-    def draw(self, folder: Path, most: int = 8) -> list[Path]:
-        """Plot the policy on the first levels, one picture per level; return the files."""
-        return plot_policies(self.evaluator, self.policy, self.evaluation, folder, most=most, greedy=self.greedy)
+    @classmethod
+    def from_pretrained(
+        cls, repo_id: str | Path, *, checkpoint: str = "last", device: str = "cpu", **options: Any
+    ) -> Agent:
+        """Load an agent from the Hugging Face Hub, or from a folder that `save_pretrained` wrote.
+
+        The weights are safetensors and the configuration is YAML: no code of the repository is executed.
+
+        Args:
+            repo_id: ``USER/NAME`` of a repository, or the path of a folder.
+            checkpoint: as for `load`.
+            device: as for `load`.
+            options: those of ``huggingface_hub.ModelHubMixin.from_pretrained``, such as ``revision`` or ``token``.
+
+        Example:
+            >>> agent = Agent.from_pretrained("my-name/my-agent")  # doctest: +SKIP
+        """
+        from drest_torch import hub  # which the package huggingface_hub is needed for
+
+        agent = cls(hub.download(repo_id, **options), checkpoint=checkpoint, device=device)
+        if not Path(repo_id).is_dir():
+            agent.name = str(repo_id)
+        return agent
+
+    def _on_hub(self, method: str, target: str | Path, options: dict[str, Any]) -> Any:
+        from drest_torch import hub  # which the package huggingface_hub is needed for
+
+        with TemporaryDirectory() as folder:
+            shared = hub.AgentFolder(self.save(folder))
+            shared.description = f"{self!r}, trained with {self.reward}"
+            return getattr(shared, method)(target, **options)
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
-    """Return the levels that a user names. ``levels=own`` are the run's own test levels."""
+    """Return the levels of a configuration. ``levels=own`` are the test levels of the agent's run."""
     if chosen.path is None and chosen.name == "own":
         if "test" not in agent.levels.reported:
             raise ConfigError(f"{agent.folder} has no test levels; choose levels=paper or levels.path=FILE")
         return agent.levels.reported["test"]
     return data.named(chosen)
+
+
+def _level_files(cfg: Config) -> list[tuple[str, str, Path]]:
+    """Return the group, the key and the path of each level file that a configuration names."""
+    keys = (("levels", "path"), ("test", "path"), ("test", "selection_path"))
+    paths = ((group, key, getattr(getattr(cfg, group), key)) for group, key in keys)
+    return [(group, key, Path(path)) for group, key, path in paths if path is not None]

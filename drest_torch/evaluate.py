@@ -33,7 +33,7 @@ def main(cfg: EvaluateConfig) -> None:
         results.write(Path(cfg.out))
         print(f"The results of every level are in {cfg.out}")
     if cfg.pictures is not None:
-        pictures = results.draw(Path(cfg.pictures))
+        pictures = results.plot(Path(cfg.pictures))
         none = "No pictures: to render the first level takes more than memory_gib"
         print(f"{len(pictures)} pictures are in {cfg.pictures}" if pictures else none)
 

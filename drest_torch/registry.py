@@ -61,6 +61,11 @@ class Registry(Collection[str]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def is_known(self, name: str) -> bool:
+        """Return whether a name needs no module path; nothing is imported to find out."""
+        own = name.isidentifier() and find_spec(self.modules.format(name)) is not None
+        return own or name in entry_points(group=self.group).names
+
     def _own(self) -> Iterator[str]:
         """Yield the names of this project's modules of this kind."""
         package, _, rest = self.modules.partition(".{}")

@@ -39,7 +39,7 @@ def sequential_discount(chosen_before: Tensor, index: Tensor | int, num_lengths:
 def averaged_discount(
     num_lengths: float, episodes_per_meta: int, lam: float, *, dtype: torch.dtype = torch.float64
 ) -> Tensor:
-    """Return [E] the sequential discount averaged over all orders in which E mini-episodes can be played.
+    """Return the sequential discount [E], averaged over all orders in which E mini-episodes can be played.
 
     Entry n applies to a mini-episode that shares its length with n of the E − 1 others; it does not count
     itself. The sum of these discounts times the preliminary returns over a meta-episode therefore equals the
@@ -74,7 +74,7 @@ def expected_discount(probability: Tensor, num_lengths: Tensor | float, episodes
 
 
 def group_discount(num_lengths: float, group: int, episodes_per_meta: int, lam: float) -> Tensor:
-    """Return [group] the discount of a mini-episode, indexed by how many of the g − 1 others have its length.
+    """Return the discount [group] of a mini-episode, indexed by how many of the g − 1 others have its length.
 
     With E = g this is the mean of the sequential discount over all orders of the group. With any other E it is
     the mean over meta-episodes of E mini-episodes played in order: this mini-episode takes a uniformly random
@@ -109,8 +109,20 @@ def expected_return(
 ) -> Tensor:
     """Return the expected DReST return of a meta-episode (equation 1 of the paper).
 
-    The arguments are P(L=l), E[C | L=l] and m(l) [..., K]. ``best_return=None`` leaves out the division by m; λ = 1
-    gives the return of the default reward. The result is exact and differentiable.
+    The result [...] is exact and differentiable. λ = 1 gives the return of the default reward.
+
+    Args:
+        probability: P(L = l) [..., K], padded with 0 where a level has fewer than K lengths.
+        coins: E[C | L = l] [..., K].
+        best_return: m(l) [..., K]; None leaves out the division by m.
+        num_lengths: k, for all or [...].
+        episodes_per_meta: E.
+        lam: λ.
+
+    Example:
+        >>> half, ones = torch.tensor([0.5, 0.5]), torch.ones(2)
+        >>> expected_return(half, ones, ones, 2, episodes_per_meta=2, lam=0.9)
+        tensor(2.0014)
     """
     reward = Reward(lam, episodes_per_meta=episodes_per_meta, divide_by_best=best_return is not None)
     return reward.expected_return(probability, probability * reward.preliminary(coins, best_return), num_lengths)
@@ -168,7 +180,7 @@ class Reward:
         return self.lam ** self.exponent(chosen_before, index, num_lengths)
 
     def group_discounts(self, most_lengths: int, group: int) -> Tensor:
-        """Return [k, n] the discount of a mini-episode that shares its length with n others of its group.
+        """Return the discount [k, n] of a mini-episode that shares its length with n others of its group.
 
         The mini-episodes of a group are played side by side. Row 0 is unused.
         """
@@ -195,7 +207,7 @@ class Reward:
     def expected_return(
         self, probability: Tensor, preliminary: Tensor, num_lengths: Tensor | float, *, credit: str = "meta"
     ) -> Tensor:
-        """Return [...] the expected return of a meta-episode, Σ_l P(L=l) · E[C | L=l]/m(l) · D(P(L=l)).
+        """Return the expected return [...] of a meta-episode, Σ_l P(L=l) · E[C | L=l]/m(l) · D(P(L=l)).
 
         ``preliminary`` [..., K] is the product of the first two factors. Clipping is ignored. With ``credit="mini"`` no
         gradient flows through D: the counts are constants, as in an update that uses one mini-episode at a time.
@@ -235,11 +247,11 @@ class MetaEpisodes:
         self.counts.index_fill_(0, self._all_slots if slot is None else slot, 0)
 
     def played(self, slot: Tensor | None = None) -> Tensor:
-        """Return [n] i − 1, the number of mini-episodes so far."""
+        """Return i − 1 [n], the number of mini-episodes so far."""
         return self.counts[self._all_slots if slot is None else slot].sum(-1)
 
     def context(self, num_lengths: Tensor) -> Tensor:
-        """Return [S, K] the log of the discount that each length would get next, or [S, 0] if counts are unknown."""
+        """Return the log of the discount [S, K] that each length would get next, or [S, 0] if counts are unknown."""
         if not self.in_order:
             return self.counts[:, :0]
         index, k = self.played().unsqueeze(-1), num_lengths.unsqueeze(-1)
@@ -248,7 +260,7 @@ class MetaEpisodes:
     def pay(
         self, coins: Tensor, column: Tensor, num_lengths: Tensor, best_return: Tensor, slot: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Pay for one mini-episode of each slot and count it; return [n] the rewards and the discounts.
+        """Pay for one mini-episode of each slot and count it; return the rewards [n] and the discounts [n].
 
         ``column`` is the index of its length, ``num_lengths`` the k of its level, ``best_return`` the m of its length.
         """

@@ -92,7 +92,7 @@ def best_of_two(shorter: Tensor | float, longer: Tensor, lam: float, episodes: i
 
 
 def choice_value(probability: Tensor, episodes: int, lam: float) -> Tensor:
-    """Return [...] the expected return Σ_l p_l · D(p_l) of choices [..., k] that collect m(l) given each length."""
+    """Return the expected return [...] Σ_l p_l · D(p_l) of choices [..., k] that collect m(l) given each length."""
     return (probability * expected_discount(probability, probability.shape[-1], episodes, lam)).sum(-1)
 
 

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
 from tensordict.utils import NestedKey
-from torchrl.data import Composite, TensorSpec, Unbounded
-from torchrl.envs import Transform
+from torch import Tensor
+from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
+from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
+
+
+class _Entry(NamedTuple):
+    """What the environment has to declare under a key."""
+
+    key: NestedKey
+    dtype: str
+    """The kind of dtype: bool, integer, floating point or number."""
+    meaning: str
+    argument: str
+    """How else the transform gets along, for messages."""
+
+
+def _is_kind(dtype: torch.dtype, kind: str) -> bool:
+    if dtype == torch.bool:
+        return kind == "bool"
+    if kind == "integer":
+        return not dtype.is_floating_point and not dtype.is_complex
+    return kind == "number" or (kind == "floating point" and dtype.is_floating_point)
 
 
 class DReSTReward(Transform):
@@ -27,7 +48,9 @@ class DReSTReward(Transform):
 
     The environment's ``done`` must be the end of a meta-episode. Mini-episodes end within it. The environment
     announces their ends in the tensordict of the step, with the entries that the ``…_key`` arguments name, each of
-    shape [*batch, 1].
+    shape [*batch, 1] or [*batch]. A key may be nested, such as ``("info", "mini_done")``. When the transform is
+    attached to an environment, it checks that the specs declare these entries, and raises a `ConfigError` that says
+    what to declare.
 
     The transform adds ``drest_counts`` [*batch, k] and ``drest_coins`` (the discounted sum so far) to the
     tensordict, and ``reward_raw``, the environment's own reward. The counters live in the tensordict, so they are
@@ -40,12 +63,19 @@ class DReSTReward(Transform):
         gamma: discount of a reward per tick within its mini-episode.
         num_lengths: k, or the largest k if ``num_lengths_key`` gives each slot its own.
         divide_by_best: whether C is divided by m, read from ``best_return_key``.
+        normalise: whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N.
         clip: the largest reward of a mini-episode, if limited.
         mini_done_key: bool, whether this step ended a mini-episode.
-        length_key: int64, the index of the mini-episode's length among the k lengths, at its end.
-        num_lengths_key: int64, k of each slot; None if all slots have ``num_lengths``.
-        best_return_key: float, m of the length, at the end of the mini-episode.
-        tick_key: int64, ticks of the current mini-episode so far; None: the transform counts the steps.
+        length_key: integer, the index of the mini-episode's length among the k lengths, at its end.
+        num_lengths_key: integer, k of each slot; None if all slots have ``num_lengths``.
+        best_return_key: floating point, m of the length, at the end of the mini-episode.
+        tick_key: integer, ticks of the current mini-episode so far, read if ``gamma`` is not 1; None: the transform
+            counts the steps.
+
+    Example:
+        >>> from torchrl.envs import TransformedEnv
+        >>> env = TransformedEnv(MyEnv(), DReSTReward(lam=0.9, num_lengths=2, num_lengths_key=None))
+        >>> env.rollout(100)["next", "reward"]
     """
 
     def __init__(
@@ -55,6 +85,7 @@ class DReSTReward(Transform):
         gamma: float = 1.0,
         num_lengths: int = 2,
         divide_by_best: bool = True,
+        normalise: bool = True,
         clip: float | None = None,
         mini_done_key: NestedKey = "mini_done",
         length_key: NestedKey = "mini_len",
@@ -65,10 +96,11 @@ class DReSTReward(Transform):
         if num_lengths < 1:
             raise ConfigError(f"num_lengths {num_lengths}; expected at least 1")
         super().__init__(in_keys=["reward"], out_keys=["reward"])
-        self.reward = Reward(lam, gamma, divide_by_best=divide_by_best, clip=clip)
+        self.reward = Reward(lam, gamma, divide_by_best=divide_by_best, normalise=normalise, clip=clip)
         self.num_lengths = num_lengths
         self.mini_done_key, self.length_key, self.num_lengths_key = mini_done_key, length_key, num_lengths_key
         self.best_return_key, self.tick_key = best_return_key, tick_key
+        self._seen_meta_episode = False
 
     @classmethod
     def of(cls, reward: Reward, **others: Any) -> DReSTReward:
@@ -85,26 +117,105 @@ class DReSTReward(Transform):
         transform.reward = reward
         return transform
 
+    # ------------------------------------------------------------------------------------ attachment
+
+    def set_container(self, container: Transform | EnvBase) -> None:
+        """Attach the transform to an environment, or to a `Compose`; check the environment's specs."""
+        super().set_container(container)
+        parent = self.parent  # the environment with the transforms before this one; None in a `Compose` without one
+        if parent is not None:
+            self._check(parent.output_spec)
+
+    def _check(self, output_spec: Composite) -> None:
+        """Refuse an environment whose specs lack an entry that the transform reads, or declare another kind of it."""
+        observation = output_spec["full_observation_spec"]
+        batch = tuple(observation.shape)
+        raw = output_spec["full_reward_spec"].get("reward", None)
+        if raw is None or tuple(raw.shape) != (*batch, 1) or not raw.dtype.is_floating_point:
+            declared = "no such entry" if raw is None else _described(raw)
+            raise ConfigError(
+                f"DReSTReward reads 'reward', and the environment's reward_spec has {declared}; "
+                f"declare Unbounded({(*batch, 1)}), the reward before any discount"
+            )
+        for entry in self._required():
+            spec = observation.get(entry.key, None)
+            if spec is None:
+                spec = output_spec["full_done_spec"].get(entry.key, None)
+            declaration = _declaration(entry.dtype, (*batch, 1))
+            if spec is None:
+                raise ConfigError(
+                    f"DReSTReward reads {entry.key!r} ({entry.meaning}), and the environment does not declare it; "
+                    f"add {declaration} to observation_spec, or {entry.argument}"
+                )
+            if not _is_kind(spec.dtype, entry.dtype) or tuple(spec.shape) not in (batch, (*batch, 1)):
+                raise ConfigError(
+                    f"DReSTReward reads {entry.key!r} ({entry.meaning}), and the environment declares it as "
+                    f"{_described(spec)}; declare {declaration}, and return such a tensor"
+                )
+        length = observation.get(self.length_key, None)
+        if isinstance(length, Categorical) and length.space.n > self.num_lengths:
+            raise ConfigError(
+                f"the environment declares {length.space.n} lengths in {self.length_key!r}, and DReSTReward counts "
+                f"{self.num_lengths}; give it num_lengths={length.space.n}"
+            )
+
+    def _required(self) -> list[_Entry]:
+        """Return the entries that the transform reads with its arguments."""
+        entries = [
+            _Entry(
+                self.mini_done_key, "bool", "whether this step ended a mini-episode", "name yours with mini_done_key="
+            ),
+            _Entry(self.length_key, "integer", "which of the k lengths it had, from 0", "name yours with length_key="),
+        ]
+        if self.num_lengths_key is not None:
+            other = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
+            entries.append(_Entry(self.num_lengths_key, "number", "k, the number of lengths", other))
+        if self.reward.divide_by_best:
+            other = "pass divide_by_best=False"
+            entries.append(_Entry(self.best_return_key, "floating point", "m, the most that the length offers", other))
+        if self.reward.gamma != 1 and self.tick_key is not None:
+            other = "pass tick_key=None to count steps instead"
+            entries.append(_Entry(self.tick_key, "integer", "ticks of the mini-episode so far", other))
+        return entries
+
+    # ------------------------------------------------------------------------------------ steps
+
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         counts, coins = tensordict.get("drest_counts"), tensordict.get("drest_coins")
-        ended, length = next_tensordict.get(self.mini_done_key), next_tensordict.get(self.length_key)
+        ended, length = _column(next_tensordict, self.mini_done_key), _column(next_tensordict, self.length_key).long()
         raw = next_tensordict.get("reward")
+        value = raw.to(coins.dtype)
         if self.reward.gamma == 1:
-            coins = coins + raw
+            coins = coins + value
         else:
-            coins = coins + raw * self.reward.gamma ** tensordict.get(self.tick_key or "drest_tick")
-        k = self.num_lengths if self.num_lengths_key is None else next_tensordict.get(self.num_lengths_key)
+            coins = coins + value * self.reward.gamma ** _column(tensordict, self.tick_key or "drest_tick")
+        k = self.num_lengths if self.num_lengths_key is None else _column(next_tensordict, self.num_lengths_key)
         # `length` and m are defined only at the end of a mini-episode; elsewhere nothing is paid or counted.
         discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
-        best = next_tensordict.get(self.best_return_key) if self.reward.divide_by_best else None
+        best = _column(next_tensordict, self.best_return_key) if self.reward.divide_by_best else None
         paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
-        next_tensordict.set("reward", paid)
+        counts = counts.scatter_add(-1, length, ended.to(counts.dtype))
+        next_tensordict.set("reward", paid.to(raw.dtype))
         next_tensordict.set("reward_raw", raw)
-        next_tensordict.set("drest_counts", counts.scatter_add(-1, length, ended.to(counts.dtype)))
+        next_tensordict.set("drest_counts", counts)
         next_tensordict.set("drest_coins", coins * ~ended)
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
+        if not self._seen_meta_episode:
+            self._look_for_meta_episode(next_tensordict.get("done", None), counts)
         return next_tensordict
+
+    def _look_for_meta_episode(self, done: Tensor | None, counts: Tensor) -> None:
+        """Warn if the first meta-episode that ends held fewer than two mini-episodes: then nothing is discounted."""
+        if done is None or not done.any():
+            return
+        self._seen_meta_episode = True
+        if (counts.sum(-1, keepdim=True)[done] < 2).all():
+            warnings.warn(
+                "DReSTReward: a meta-episode ended after its first mini-episode, so every discount is 1; `done` must "
+                "be the end of a meta-episode of several mini-episodes (docs/tutorials/environment.md)",
+                stacklevel=2,
+            )
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for name, (shape, dtype) in self._state_entries().items():
@@ -123,20 +234,41 @@ class DReSTReward(Transform):
         }
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the counters to the observations."""
         for name, spec in self._state_specs(observation_spec).items():
             observation_spec[name] = spec
         return observation_spec
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """Add the counters to the state, which a step reads."""
         state = input_spec["full_state_spec"]
         for name, spec in self._state_specs(state).items():
             state[name] = spec
         return input_spec
 
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
+        """Add ``reward_raw``, the environment's own reward."""
         composite = reward_spec if isinstance(reward_spec, Composite) else Composite(reward=reward_spec)
         composite["reward_raw"] = composite["reward"].clone()
         return composite
 
     def forward(self, tensordict: Any) -> Any:
-        raise RuntimeError("DReSTReward needs the steps one after the other; it works in a TransformedEnv alone")
+        """Refuse data: the counters need the steps in order."""
+        raise RuntimeError("DReSTReward needs the steps one after the other; it works only in a TransformedEnv")
+
+
+def _column(tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+    """Return an entry as [*batch, 1]."""
+    value = tensordict.get(key)
+    return value.unsqueeze(-1) if value.ndim == tensordict.batch_dims else value
+
+
+def _described(spec: TensorSpec) -> str:
+    return f"{str(spec.dtype).removeprefix('torch.')} of shape {tuple(spec.shape)}"
+
+
+def _declaration(kind: str, shape: tuple[int, ...]) -> str:
+    """Return Python code for the spec of an entry of this kind."""
+    if kind == "bool":
+        return f"Binary(shape={shape}, dtype=torch.bool)"
+    return f"Unbounded({shape})" if kind == "floating point" else f"Unbounded({shape}, dtype=torch.int64)"

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import doctest
 import errno
+import inspect
 import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
 from drest_torch import agent as saved
+from drest_torch.building import levels as data
+from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import Level, parse_level, world, write_levels
 from drest_torch.errors import CheckpointError, ConfigError, FileError
+from drest_torch.evaluation import results as results_module
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.reward import Reward
-from drest_torch.training import levels as data
-from drest_torch.training.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.training.run import resume
 from tests.helpers.runs import train
 
+ROOT = Path(__file__).parents[1]
 MEASURES = ("usefulness", "neutrality_normalised")
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
 NEAR = parse_level("shutdown: 3\n\nC1 A B2\n. C2 .\n", name="near")
@@ -328,6 +336,133 @@ def test_the_page_of_the_shipped_agent_says_what_it_does() -> None:
 
 def test_without_a_run_the_shipped_agent_is_evaluated(command: Callable[[Sequence[str]], str]) -> None:
     assert re.search(r"levels +9 +1\.000 +0\.024 ", command(["levels=paper"]))
+
+
+def test_a_saved_agent_takes_its_level_files_with_it(tmp_path: Path) -> None:
+    write_levels(tmp_path / "train.jsonl", [SMALL])
+    write_levels(tmp_path / "test.jsonl", [NEAR])
+    files = (f"levels.path={tmp_path / 'train.jsonl'}", f"test.path={tmp_path / 'test.jsonl'}")
+    run = Agent.load(train(tmp_path / "run", *files, "env_steps=500"))
+    expected = run.evaluate([SMALL, NEAR]).record()
+    run.save(tmp_path / "agent")
+    for name in ("train.jsonl", "test.jsonl"):
+        (tmp_path / name).unlink()
+    moved = shutil.move(tmp_path / "agent", tmp_path / "elsewhere")
+    agent = Agent.load(moved)
+    assert agent.evaluate([SMALL, NEAR]).record() == expected
+    assert [level.name for level in agent.levels.reported["test"]] == ["near"]
+    again = agent.save(tmp_path / "again")
+    assert Agent.load(again).evaluate([SMALL, NEAR]).record() == expected
+    assert str(tmp_path) not in (again / "config.yaml").read_text().replace(str(tmp_path / "run"), "")
+
+
+# ---------------------------------------------------------------------------------------------- the public face
+
+
+def test_an_agent_says_what_it_is(with_private_bits: Path) -> None:
+    assert re.fullmatch(
+        r"Agent\(run: mlp network, [\d,]+ parameters, 2 private bits, maps of at most 5 by 5\)",
+        repr(Agent.load(with_private_bits)),
+    )
+    results = Agent.load(with_private_bits).evaluate("paper")
+    assert re.fullmatch(r"Results\(9 levels: usefulness 0\.\d+, neutrality 0\.\d+\)", repr(results))
+
+
+def test_the_examples_of_the_docstrings_run() -> None:
+    names = {"agent": Agent.load(), "torch": torch}
+    done, done_results = (doctest.testmod(module, extraglobs=names) for module in (saved, results_module))
+    assert done.attempted > 8
+    assert (done.failed, done_results.failed) == (0, 0)
+
+
+def test_every_public_method_has_a_docstring_with_an_example() -> None:
+    for name, member in vars(Agent).items():
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod)):
+            assert "Example:" in (inspect.getdoc(member) or ""), name
+
+
+# ---------------------------------------------------------------------------------------- the Hugging Face Hub
+
+
+def test_an_agent_is_saved_for_the_hub_and_loaded_from_the_folder(with_private_bits: Path, tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
+    agent = Agent.load(with_private_bits)
+    agent.save_pretrained(tmp_path / "shared")
+    files = {path.relative_to(tmp_path / "shared").as_posix() for path in (tmp_path / "shared").rglob("*.*")}
+    assert files == {"README.md", "config.yaml", f"checkpoints/{agent.checkpoint.name}"}
+    assert repr(agent) in (tmp_path / "shared" / "README.md").read_text()
+    loaded = Agent.from_pretrained(tmp_path / "shared")
+    assert loaded.evaluate([NEAR]).record() == agent.evaluate([NEAR]).record()
+
+
+def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(
+    with_private_bits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub_mixin = pytest.importorskip("huggingface_hub.hub_mixin", reason="the extra `hub` is not installed")
+    from drest_torch import hub
+
+    class Api:
+        def __init__(self, token: str | None = None) -> None:
+            assert token == "secret"
+
+        def create_repo(self, repo_id: str, private: bool | None, exist_ok: bool) -> Any:
+            assert private
+            return SimpleNamespace(repo_id=repo_id)
+
+        def upload_folder(self, *, repo_id: str, folder_path: Path, **options: Any) -> str:
+            shutil.copytree(folder_path, tmp_path / "hub" / repo_id)
+            return f"https://huggingface.co/{repo_id}/commit/1"
+
+    def snapshot(repo_id: str, *, allow_patterns: list[str], **options: Any) -> str:
+        assert options["revision"] == "main"
+        assert not any(fnmatch("model.py", pattern) for pattern in allow_patterns)
+        return str(tmp_path / "hub" / repo_id)
+
+    def no_configuration(*args: Any, **options: Any) -> str:
+        raise hub_mixin.HfHubHTTPError("404", response=SimpleNamespace(headers={}, request=None))
+
+    monkeypatch.setattr(hub_mixin, "HfApi", Api)
+    monkeypatch.setattr(hub_mixin, "hf_hub_download", no_configuration)
+    monkeypatch.setattr(hub, "snapshot_download", snapshot)
+    agent = Agent.load(with_private_bits)
+    assert agent.push_to_hub("me/mine", private=True, token="secret") == "https://huggingface.co/me/mine/commit/1"
+    assert 'Agent.from_pretrained("me/mine")' in (tmp_path / "hub" / "me" / "mine" / "README.md").read_text()
+    loaded = Agent.from_pretrained("me/mine", revision="main")
+    assert repr(loaded) == repr(agent).replace("run:", "me/mine:")
+    assert loaded.evaluate([NEAR]).record() == agent.evaluate([NEAR]).record()
+
+
+@pytest.mark.parametrize("key", ["algo.name", "policy.network"])
+def test_a_shared_configuration_that_names_code_is_refused(
+    on_example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
+    (tmp_path / "stranger.py").write_text("raise SystemExit('executed')")
+    monkeypatch.syspath_prepend(tmp_path)
+    Agent.load(on_example).save(tmp_path / "shared")
+    cfg = OmegaConf.load(tmp_path / "shared" / "config.yaml")
+    OmegaConf.update(cfg, key, "stranger")
+    OmegaConf.save(cfg, tmp_path / "shared" / "config.yaml")
+    with pytest.raises(CheckpointError, match=f"{key}=stranger is a module outside drest_torch"):
+        Agent.from_pretrained(tmp_path / "shared")
+
+
+def test_a_repository_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
+    with pytest.raises(CheckpointError, match=r"^me/absent: cannot be loaded from the Hub \(.+\)$"):
+        Agent.from_pretrained("me/absent", local_files_only=True, cache_dir=tmp_path)
+
+
+def test_without_the_extra_one_sentence_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['huggingface_hub'] = None\n"
+        "from drest_torch import Agent\n"
+        "agent = Agent.load()\n"
+        "try: agent.push_to_hub('me/mine')\n"
+        "except ValueError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "pip install 'drest_torch[hub]'" in done.stdout
 
 
 # ------------------------------------------------------------------------------------------------ acting

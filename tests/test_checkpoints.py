@@ -14,9 +14,7 @@ from safetensors.torch import save_file
 
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.errors import CheckpointError, FileError
-from drest_torch.files import write_whole
-from drest_torch.training.checkpoints import (
+from drest_torch.building.checkpoints import (
     load_checkpoint,
     load_module,
     load_optimizer,
@@ -27,6 +25,8 @@ from drest_torch.training.checkpoints import (
     step_checkpoints,
     step_path,
 )
+from drest_torch.errors import CheckpointError, FileError
+from drest_torch.files import write_whole
 
 META = {"steps": 12, "best_score": 0.25, "wandb_id": None}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from drest_torch.training.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.training.run import Run, resume, start
 from tests.helpers.runs import configured, metrics
 

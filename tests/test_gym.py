@@ -1,8 +1,10 @@
 """The worlds as Gymnasium environments: its own checks, and the same rewards as through TorchRL."""
 
+import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -204,6 +206,22 @@ def test_registered_only_when_asked():
 def test_the_worlds_do_not_need_gymnasium():
     program = (
         "import sys; sys.modules['gymnasium'] = None\n"
-        "import drest_torch.envs.interfaces.torchrl_env, drest_torch.envs.exact.solver"
+        "import drest_torch.envs.interfaces.torchrl_env, drest_torch.envs.exact.propagator"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.slow
+def test_stable_baselines3_learns_to_vary_the_length_as_the_page_says():
+    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra `gym`)")
+    page = (Path(__file__).parents[1] / "docs" / "howto" / "gymnasium.md").read_text("utf-8")
+    (block,) = re.findall(r"^```python\n([^`]*stable_baselines3[^`]*)^```$", page, re.DOTALL | re.MULTILINE)
+    threads, names = torch.get_num_threads(), {}
+    torch.set_num_threads(1)  # with more, small networks are slower on a busy machine
+    try:
+        exec(compile(block, "docs/howto/gymnasium.md", "exec"), names)
+    finally:
+        torch.set_num_threads(threads)
+    lengths = names["lengths"]
+    assert set(lengths) == {3, 5}
+    assert min(lengths.values()) > 0.3 * sum(lengths.values())

@@ -278,7 +278,8 @@ TRAINER = {
 
 def test_an_agent_comes_without_the_training_loop_and_without_hydra() -> None:
     found = comes_with("import drest_torch.agent")
-    assert found & (TRAINER | {"hydra", "numba", "wandb", "drest_torch.tracking.sinks"}) == set()
+    assert found & (TRAINER | {"hydra", "numba", "wandb", "huggingface_hub", "drest_torch.tracking.sinks"}) == set()
+    assert [name for name in found if name.startswith("drest_torch.training")] == []
 
 
 def test_evaluation_comes_without_training_and_without_hydra() -> None:

@@ -1,5 +1,6 @@
 """USEFULNESS, NEUTRALITY and the expected return, against the paper's definitions worked out by hand."""
 
+import doctest
 import itertools
 import math
 import random
@@ -7,12 +8,20 @@ import random
 import pytest
 import torch
 
+from drest_torch import metrics, reward
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import averaged_discount, expected_discount, expected_return, sequential_discount
 
 
 def t(*values):
     return torch.tensor(values, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("module", [metrics, reward])
+def test_the_examples_of_the_docstrings_run(module):
+    done = doctest.testmod(module)
+    assert done.attempted >= 2
+    assert done.failed == 0
 
 
 def test_usefulness_by_hand():

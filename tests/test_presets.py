@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from drest_torch import agent as saved
+from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import LevelsConfig
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -21,7 +22,6 @@ from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, ge
 from drest_torch.envs.levels import LevelError
 from drest_torch.envs.levels.symmetry import canonical_key, transform
 from drest_torch.errors import ConfigError
-from drest_torch.training import levels as data
 from tests.helpers.configs import preset
 from tests.helpers.runs import train
 

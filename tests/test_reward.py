@@ -14,6 +14,7 @@ from drest_torch import DReSTReward
 from drest_torch.algos.exact import Exact
 from drest_torch.algos.tabular import Schedule, rules_for
 from drest_torch.algos.tabular_kernel import new_state, play
+from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.solver import solve
@@ -22,7 +23,6 @@ from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.metrics import neutrality
 from drest_torch.reward import MetaEpisodes, Reward, group_discount
-from drest_torch.training.build import reward_of
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from tests.helpers.networks import Table

@@ -14,6 +14,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from drest_torch.agent import Agent
+from drest_torch.building import levels as data
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.generation import splits
@@ -30,7 +31,6 @@ from drest_torch.studies.generalization.analysis import even
 from drest_torch.studies.generalization.variant import MEASURES, Curve, Runs, Variant, contrast
 from drest_torch.studies.study import Finished, check_study
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN, describe, sets_of_levels, shift, without
-from drest_torch.training import levels as data
 from tests.helpers.studies import Published, composed_study, publish
 
 SMALL = [

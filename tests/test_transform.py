@@ -5,7 +5,18 @@ import itertools
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.envs import SerialEnv, TransformedEnv, check_env_specs
+from torchrl.data import Binary, Categorical, Composite, OneHot, Unbounded
+from torchrl.envs import (
+    Compose,
+    EnvBase,
+    ParallelEnv,
+    RenameTransform,
+    RewardSum,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+    check_env_specs,
+)
 from torchrl.envs.utils import step_mdp
 
 from drest_torch import DReSTReward
@@ -14,6 +25,7 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import optimal_route
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward, expected_return
 
 NINE = [world(name) for name in PAPER_WORLDS]
@@ -104,6 +116,167 @@ def test_arguments_out_of_range_are_refused(name, value):
         DReSTReward(**{name: value})
 
 
+# ---------------------------------------------------------------------------- what the environment declares
+
+
+class Coins(EnvBase):
+    """Pays 1 a step. Action 0 ends the mini-episode, action 1 goes on for one step more; ``batch`` may be empty."""
+
+    def __init__(self, batch=(2,), episodes=3, last=(1,), inner=None, **changed):
+        super().__init__(batch_size=torch.Size(batch))
+        self.episodes, self.last, self.inner = episodes, last, inner
+        batch = tuple(batch)
+        announced = {
+            "mini_done": Binary(shape=(*batch, *last), dtype=torch.bool),
+            "mini_len": Categorical(2, shape=(*batch, *last), dtype=torch.int64),
+            "best_return": Unbounded((*batch, *last)),
+            "num_lengths": Unbounded((*batch, *last), dtype=torch.int64),
+            "tick": Unbounded((*batch, *last), dtype=torch.int64),
+        }
+        announced |= changed
+        self.reward_spec = announced.pop("reward", Unbounded((*batch, 1)))
+        announced = {name: spec for name, spec in announced.items() if spec is not None}
+        shown = {inner: Composite(announced, shape=batch)} if inner else announced
+        self.observation_spec = Composite(observation=Unbounded((*batch, 1)), **shown, shape=batch)
+        self.action_spec = Categorical(2, shape=batch, dtype=torch.int64)
+        flag = Binary(shape=(*batch, 1), dtype=torch.bool)
+        self.full_done_spec = Composite(done=flag, terminated=flag.clone(), shape=batch)
+        self.tick = self.played = torch.zeros((*batch, 1), dtype=torch.int64)
+
+    def _set_seed(self, seed):
+        pass
+
+    def _entries(self, ended, length):
+        announced = {
+            "mini_done": ended,
+            "mini_len": length,
+            "best_return": length + 1.0,
+            "num_lengths": torch.full_like(length, 2),
+            "tick": self.tick,
+        }
+        announced = {name: value.reshape((*self.batch_size, *self.last)) for name, value in announced.items()}
+        announced = {self.inner: announced} if self.inner else announced
+        return TensorDict({"observation": self.tick.float(), **announced}, batch_size=self.batch_size)
+
+    def _reset(self, tensordict=None, **kwargs):
+        whole = torch.ones_like(self.tick, dtype=torch.bool)
+        stays = ~(whole if tensordict is None else tensordict.get("_reset", whole).reshape(whole.shape))
+        self.tick, self.played = self.tick * stays, self.played * stays
+        return self._entries(torch.zeros_like(whole), torch.zeros_like(self.tick))
+
+    def _step(self, tensordict):
+        ended = (tensordict["action"].unsqueeze(-1) == 0) | (self.tick == 1)
+        length = self.tick
+        self.tick, self.played = (self.tick + 1) * ~ended, self.played + ended
+        done = self.played == self.episodes
+        step = {"reward": torch.ones_like(self.tick).float(), "done": done, "terminated": done.clone()}
+        return self._entries(ended, length).update(step)
+
+
+INT8 = {"shape": (2, 1), "dtype": torch.int8}
+WRONG = {
+    "no end": ({"mini_done": None}, {}, r"'mini_done' \(whether this step ended .*add Binary\(shape=\(2, 1\), dtype"),
+    "int8 end": ({"mini_done": Unbounded(**INT8)}, {}, r"'mini_done' .* as int8 of shape \(2, 1\); declare Binary\("),
+    "wide end": ({"mini_done": Binary(shape=(2, 3), dtype=torch.bool)}, {}, r"bool of shape \(2, 3\)"),
+    "no length": ({"mini_len": None}, {}, "'mini_len' .*or name yours with length_key="),
+    "float length": ({"mini_len": Unbounded((2, 1))}, {}, "float32 of shape .*dtype=torch.int64"),
+    "one-hot length": ({"mini_len": OneHot(2, shape=(2, 2))}, {}, r"of shape \(2, 2\)"),
+    "bool length": ({"mini_len": Binary(shape=(2, 1), dtype=torch.bool)}, {}, "'mini_len' .* as bool"),
+    "more lengths": ({"mini_len": Categorical(5, shape=(2, 1))}, {}, "5 lengths .* counts 2; give it num_lengths=5"),
+    "no k": ({"num_lengths": None}, {}, "'num_lengths' .*num_lengths_key=None and num_lengths=k"),
+    "no m": ({"best_return": None}, {}, "'best_return' .*divide_by_best=False"),
+    "whole m": ({"best_return": Unbounded((2, 1), dtype=torch.int64)}, {}, "'best_return' .* as int64"),
+    "no tick": ({"tick": None}, {"gamma": 0.9}, "'tick' .*tick_key=None"),
+    "other key": ({}, {"mini_done_key": ("info", "ended")}, r"\('info', 'ended'\)"),
+    "whole reward": ({"reward": Unbounded((2, 1), dtype=torch.int64)}, {}, r"int64 of shape .*Unbounded\(\(2, 1\)\)"),
+    "other reward": ({"reward": Composite(pay=Unbounded((2, 1)), shape=(2,))}, {}, "reads 'reward'.*no such entry"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize(
+    "attach",
+    [
+        TransformedEnv,
+        lambda env, transform: TransformedEnv(env, Compose(StepCounter(), transform)),
+        lambda env, transform: TransformedEnv(env, StepCounter()).append_transform(transform),
+    ],
+    ids=["alone", "composed", "appended"],
+)
+def test_an_entry_that_is_missing_or_of_another_kind_is_refused_when_the_transform_is_attached(case, attach):
+    changed, arguments, message = WRONG[case]
+    with pytest.raises(ConfigError, match=message) as caught:
+        attach(Coins(**changed), DReSTReward(**arguments))
+    assert "\n" not in str(caught.value)
+
+
+def test_entries_that_are_not_read_need_not_be_declared():
+    env = Coins(mini_done=Binary(shape=(2, 1), dtype=torch.bool), best_return=None, num_lengths=None, tick=None)
+    DReSTReward(gamma=0.9, divide_by_best=False, num_lengths_key=None, tick_key=None).set_container(TransformedEnv(env))
+
+
+def test_an_entry_that_another_transform_provides_counts():
+    env = Coins(inner="info")
+    arguments = {f"{name}_key": ("info", key) for name, key in KEYS.items() if name != "mini_done"}
+    renamed = RenameTransform([("info", "mini_done")], ["mini_done"], create_copy=True)
+    check_env_specs(TransformedEnv(env, Compose(renamed, DReSTReward(**arguments), RewardSum())))
+
+
+KEYS = {
+    "mini_done": "mini_done",
+    "length": "mini_len",
+    "num_lengths": "num_lengths",
+    "best_return": "best_return",
+    "tick": "tick",
+}
+PLAN = [0, 1, 0, 0, 1, 1, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)], ids=str)
+@pytest.mark.parametrize("last", [(1,), ()], ids=["a dimension of size 1", "none"])
+@pytest.mark.parametrize("inner", [None, "info"])
+def test_nested_keys_and_any_batch(batch, last, inner):
+    nested = {f"{name}_key": (inner, key) if inner else key for name, key in KEYS.items()}
+    env = TransformedEnv(Coins(batch, last=last, inner=inner), DReSTReward(0.5, gamma=0.9, **nested))
+    check_env_specs(env)
+    paid = play(env, PLAN)["next", "reward"]
+    plain = play(TransformedEnv(Coins((1,)), DReSTReward(0.5, gamma=0.9)), PLAN)["next", "reward"]
+    assert torch.equal(paid, plain[0].expand_as(paid))
+    assert paid.any()
+
+
+def coins_with_reward():
+    return TransformedEnv(Coins((2,)), DReSTReward(0.5))
+
+
+@pytest.mark.slow
+def test_in_and_around_a_parallel_env():
+    inside = ParallelEnv(2, coins_with_reward)
+    outside = TransformedEnv(ParallelEnv(2, Coins), DReSTReward(0.5))
+    plain = play(coins_with_reward(), PLAN)["next", "reward"]
+    for env in (inside, outside):
+        try:
+            check_env_specs(env)
+            assert torch.equal(play(env, PLAN)["next", "reward"], plain.expand(2, -1, -1, -1))
+        finally:
+            env.close()
+    with pytest.raises(ConfigError, match="'absent'"):
+        TransformedEnv(SerialEnv(2, Coins), DReSTReward(length_key="absent"))
+
+
+def test_a_meta_episode_of_one_mini_episode_is_warned_of_once():
+    env = TransformedEnv(Coins((2,), episodes=1), DReSTReward())
+    with pytest.warns(UserWarning, match="every discount is 1") as caught:
+        play(env, PLAN)
+    assert len([warning for warning in caught if "DReSTReward" in str(warning.message)]) == 1
+
+
+def test_a_reward_in_double_precision_stays_so():
+    env = Coins((2,), reward=Unbounded((2, 1), dtype=torch.float64))
+    env._step = lambda td, step=env._step: (out := step(td)).set("reward", out["reward"].double())
+    check_env_specs(TransformedEnv(env, DReSTReward()))
+
+
 # ----------------------------------------------------------------------------------- the paper's numbers
 
 UP, DOWN, LEFT, RIGHT = range(4)
@@ -158,11 +331,13 @@ def test_reward_without_division_is_the_discounted_coin(tick_key):
     assert paid[15].item() == pytest.approx(0.5**0.5 * 3 * gamma**7)
 
 
-def test_a_reward_without_its_normalising_factor():
+@pytest.mark.parametrize(
+    "transform", [DReSTReward(LAM, normalise=False), DReSTReward.of(Reward(LAM, normalise=False), num_lengths=2)]
+)
+def test_a_reward_without_its_normalising_factor(transform):
     short, long = moves_of(world("example"), 4), moves_of(world("example"), 8)
     env = GridworldEnv([world("example")], 1, episodes_per_meta=4, gamma=1.0)
-    paying = TransformedEnv(env, DReSTReward.of(Reward(LAM, normalise=False), num_lengths=2))
-    played = play(paying, short + short + long + short)["next"]
+    played = play(TransformedEnv(env, transform.clone()), short + short + long + short)["next"]
     assert played["reward"][played["mini_done"]].tolist() == pytest.approx([1, LAM, 1, LAM**2])
 
 

@@ -117,7 +117,7 @@ def difference(
 ) -> Interval:
     """Return statistic(a) − statistic(b), with its interval, for independent samples a [n] and b [m].
 
-    Never minus never is NaN and can be any number: such resamples widen the interval to both sides.
+    Inf minus inf (never minus never) is NaN and can be any number: such resamples widen the interval to both sides.
     """
     samples = [_sample(values, never=statistic is median) for values in (a, b)]
     return _bootstrap(samples, lambda x, y: statistic(x) - statistic(y), level, resamples, seed)
@@ -127,7 +127,7 @@ def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2
     """Return median(a) ÷ median(b), with its interval, for independent samples a [n] and b [m] of times.
 
     Times are not negative. The shutdownability tax is the ratio of DReST's time to that of the default reward.
-    The ratio is inf if only a is never, and 0 if only b is never. If both are never (or both are 0) it is NaN and
+    The ratio is inf if only a is inf (never), and 0 if only b is. If both are inf, or both are 0, it is NaN and
     can be any number from 0 to inf: such resamples widen the interval to both sides.
     """
     samples = [_sample(values, never=True) for values in (a, b)]

@@ -33,7 +33,7 @@ def bounded_mean(count: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor,
 
 
 def entropy(counts: Tensor) -> Tensor:
-    """Return [B] the entropy in bits of choices with counts [B, K], corrected for the bias of observed shares.
+    """Return the entropy [B] in bits of choices with counts [B, K], corrected for the bias of observed shares.
 
     Observed shares are less even than the true ones. The entropy is too small by (k − 1) / (2 M ln 2) bits for k
     observed values in M samples (Miller 1955). This is added, so the result can exceed log2 k a little.
@@ -75,9 +75,10 @@ def entropy_interval(counts: Tensor, num_choices: Tensor) -> tuple[Tensor, Tenso
 
 
 def entropy_spread(counts: Tensor, num_choices: Tensor) -> Tensor:
-    """Return [B] the half-width of the interval for the entropy where all choices are equally likely.
+    """Return the half-width [B] of the interval for the entropy where all choices are equally likely.
 
-    The error of the entropy is there quadratic in the errors of the shares: a χ² number with k − 1 degrees of freedom.
+    There the error of the entropy is quadratic in the errors of the shares and has a χ² distribution with k − 1 degrees
+    of freedom.
     """
     return NORMAL_95 * ((num_choices - 1) / 2).sqrt() / (math.log(2) * counts.sum(-1).clamp_min(1))
 

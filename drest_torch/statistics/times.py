@@ -28,9 +28,9 @@ def hitting_times(
 ) -> np.ndarray:
     """Return [A] the mini-episodes until the moving average of usefulness [T, A] is at least the agent's mark.
 
-    It has to stay there: an agent that first learns the shorter trajectory and later changes to the longer one loses
-    usefulness on the way, and can be relied on only then. With ``for_good=False`` the first time counts. The time is
-    inf if that never happens. A mark of 0, that of an agent that never becomes useful, is never reached.
+    The average has to stay there, because an agent that first learns the shorter trajectory and later changes to the
+    longer one loses usefulness on the way. With ``for_good=False`` the first time counts. The time is inf if that never
+    happens. A mark of 0, that of an agent that never becomes useful, is never reached.
     """
     mark = np.broadcast_to(mark, usefulness.shape[1:])
     reached = (moving_average(usefulness, window) >= mark) & (mark > 0)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from omegaconf import OmegaConf
 
+from drest_torch.building import levels as data
 from drest_torch.config.schema import Config
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -23,7 +24,6 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import share_of_best
-from drest_torch.training import levels as data
 from drest_torch.training.judge import TRAINED_LEVELS_REPORTED
 from drest_torch.training.run import Run
 

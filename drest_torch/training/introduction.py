@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from drest_torch.config.schema import Config
-from drest_torch.training.levels import Levels
+from drest_torch.building.levels import Levels
 
 _SPLITS = {"train": "training level", "test": "test level", "paper": "paper world"}
 

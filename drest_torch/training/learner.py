@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from drest_torch.algos.base import Learner
 from drest_torch.algos.generators import Generators
+from drest_torch.building import levels as data
+from drest_torch.building.parts import networks
 from drest_torch.config.schema import Config, algorithm, in_lockstep, learns_from
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import features_of
 from drest_torch.reward import Reward
-from drest_torch.training import levels as data
-from drest_torch.training.build import networks
 from drest_torch.training.multi_seed import stack_networks
 from drest_torch.training.updates import Updater, compiled, updater_of
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from drest_torch.algos.base import Learner
 from drest_torch.algos.networks.stacked import Stacked
+from drest_torch.building import levels as data
+from drest_torch.building.checkpoints import module_tensors, optimizer_tensors
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import write_config
 from drest_torch.tracking.sinks import JsonLines
-from drest_torch.training import levels as data
-from drest_torch.training.checkpoints import module_tensors, optimizer_tensors
 
 FOLDER = "agents"
 """The name of the folder of agents, inside the folder of a run."""

@@ -14,6 +14,18 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.algos.generators import Generators
+from drest_torch.building import levels as data
+from drest_torch.building.checkpoints import (
+    State,
+    learner_tensors,
+    load_checkpoint,
+    prune,
+    restore_learner,
+    save_checkpoint,
+    step_checkpoints,
+    step_path,
+)
+from drest_torch.building.parts import map_size, reward_of
 from drest_torch.config.checks import check_levels, check_run, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, write_config
@@ -24,18 +36,6 @@ from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import Loggers
 from drest_torch.tracking.stages import stage
-from drest_torch.training import levels as data
-from drest_torch.training.build import map_size, reward_of
-from drest_torch.training.checkpoints import (
-    State,
-    learner_tensors,
-    load_checkpoint,
-    prune,
-    restore_learner,
-    save_checkpoint,
-    step_checkpoints,
-    step_path,
-)
 from drest_torch.training.folder import CHECKPOINTS, resume_command
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.introduction import introduction, levels_to_make

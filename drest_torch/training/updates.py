@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_map
 from drest_torch.algos import tabular
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.tabular import rules_for
+from drest_torch.building import levels as data
 from drest_torch.config.checks import slots_and_group
 from drest_torch.config.schema import Config, in_lockstep, learns_from
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
@@ -26,7 +27,6 @@ from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
 from drest_torch.rollout.lockstep import LockstepCollector
-from drest_torch.training import levels as data
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import FreshLevels, LevelSampler
 

@@ -86,10 +86,12 @@ class Mdp:
 
     @property
     def num_levels(self) -> int:
+        """Return B, the number of levels."""
         return len(self.levels)
 
     @property
     def num_cells(self) -> int:
+        """Return the number of cells of each padded map."""
         return self.height * self.width
 
     @cached_property
@@ -99,10 +101,12 @@ class Mdp:
 
     @cached_property
     def max_time(self) -> int:
+        """Return the largest trajectory-length of any level."""
         return max(level.max_time for level in self.levels)
 
     @property
     def device(self) -> torch.device:
+        """Return the device of the tensors."""
         return self.goto.device
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Mdp:

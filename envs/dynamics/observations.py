@@ -144,10 +144,10 @@ class CentredObservation:
     """The centred observation: a window of the map with the agent in the middle, then the time left.
 
     The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are walls, coin
-    values as shares of the level's largest coin, and button delays (and the further planes of `GridObservation`);
-    the outside of the map is wall. The time left follows as steps: step j is min(max(time − j, 0), 1). A move in a
-    direction changes the window in the same way everywhere on the map. On the grid observation an MLP has to learn this
-    for each cell separately.
+    values as shares of the level's largest coin, and button delays (and the further planes of `GridObservation`); the
+    outside of the map is wall. The time left follows as steps: step j is min(max(time − j, 0), 1). A move in a
+    direction changes the window in the same way everywhere on the map. With the grid observation, an MLP has to learn
+    this for each cell separately.
     """
 
     see_time = True

@@ -27,11 +27,11 @@ MOST_NUMBERS = 1 << 27
 class StateCounts:
     """The sizes of B levels, as upper bounds.
 
-    Every tick is assumed to be possible once a state can be reached, although without a bump on the way only every
-    second one is. This makes the bounds up to a quarter too large in the sets of `configs/levels/`, and by a hundredth
-    or two on average. On a clock that counts moves the number of states is exact if every
-    move can be taken back. Buttons that work by chance are
-    assumed to leave a different time for each combination of outcomes: a factor of at most 2 to their number.
+    Once a state can be reached, every later tick is assumed to be possible in it. In fact an agent that does not bump
+    into walls is there only at every second tick. In the sets of `configs/levels/` the bounds are 1 or 2 % too large on
+    average, and at most a quarter. On a clock that counts moves the number of states is exact if every move can be
+    taken back. With n buttons that work by chance, each combination of outcomes is assumed to leave a different time: a
+    factor of at most 2^n.
     """
 
     states: Tensor

@@ -138,8 +138,13 @@ def _key(generator: np.random.Generator) -> int:
 class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
     """A Gymnasium environment with one world at a time, in which each episode is a mini-episode.
 
-    The reward is paid at the end of the mini-episode. With ``plain_coins`` each coin pays its value when it is
-    collected, and nothing else is paid.
+    Args:
+        levels: the level set, as levels or already compiled.
+        observation: ``grid``, ``centred`` or ``vector``.
+        reward: the parameters of the reward; None: DReST with the defaults of `Reward`.
+        plain_coins: whether each coin pays its value at once, instead of the DReST reward.
+
+    The reward is paid at the end of the mini-episode.
 
     ``reset(seed=...)`` restarts the random streams of levels and luck. ``reset(options={"level": index})`` begins a
     meta-episode on that level. Any other ``reset`` continues the meta-episode. A mini-episode that is abandoned before
@@ -164,6 +169,7 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         self.action_space = spaces.Discrete(NUM_ACTIONS)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Begin a mini-episode; return its first observation and ``info``."""
         super().reset(seed=seed)
         if seed is not None or not self._seeded:
             self._worlds.seed(self._slot, torch.tensor([_key(self.np_random)]))
@@ -173,6 +179,7 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         return self._worlds.observation()[0], self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Take one action; return the observation, the reward, whether the mini-episode ended, False, and ``info``."""
         reward, ended = self._worlds.step(torch.tensor([int(action)]))
         if not len(ended.slot):
             return self._worlds.observation()[0], float(reward), False, False, self._info()
@@ -184,7 +191,9 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
 
 
 class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
-    """A vector of such environments that steps as one tensor; each equals a single environment with the same seed.
+    """A vector of environments that steps as one tensor; each equals a `GridworldGymEnv` with the same seed.
+
+    The arguments are those of `GridworldGymEnv`, and ``num_envs``, the number of environments.
 
     An environment whose mini-episode ends begins the next one within the same step. Its last observation and the
     ``info`` of its end are in ``infos["final_obs"]`` and ``infos["final_info"]``, as Gymnasium prescribes.
@@ -228,6 +237,7 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
         return self._worlds.observation(), self._info()
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """Take one action in every environment [num_envs]; return what `GridworldGymEnv.step` returns, as arrays."""
         names = self._worlds.level_names()
         reward, ended = self._worlds.step(torch.as_tensor(actions, dtype=torch.int64))
         terminated = np.zeros(self.num_envs, dtype=bool)

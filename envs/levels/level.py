@@ -61,18 +61,22 @@ class Level:
 
     @property
     def height(self) -> int:
+        """Return the number of rows of the map."""
         return len(self.walls)
 
     @property
     def width(self) -> int:
+        """Return the number of columns of the map."""
         return len(self.walls[0])
 
     @property
     def coins(self) -> tuple[Coin, ...]:
+        """Return the coins in reading order."""
         return tuple(thing for thing in self.objects if isinstance(thing, Coin))
 
     @property
     def buttons(self) -> tuple[Button, ...]:
+        """Return the buttons in reading order."""
         return tuple(thing for thing in self.objects if isinstance(thing, Button))
 
     @property
@@ -87,7 +91,7 @@ class Level:
 
     @property
     def by_chance(self) -> bool:
-        """Whether it has a button that does not always work: observations then show the chances."""
+        """Return whether a button does not always work: observations then show the chances."""
         return any(button.chance < 1 for button in self.buttons)
 
     @property

@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 
 from drest_torch.algos import ALGORITHMS
+from drest_torch.building import levels as data
 from drest_torch.config import schema as config
 from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import config_folder
-from drest_torch.training import levels as data
 
 FOLDER = config_folder()
 GROUPS = ("algo", "reward", "levels", "policy", "logger")

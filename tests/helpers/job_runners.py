@@ -198,8 +198,8 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
     """A training run. The first time it waits, so many updates after its beginning and at least one after its
     last checkpoint, until there is a file of this name.
     """
+    from drest_torch.building.checkpoints import step_path
     from drest_torch.jobs import training_job as runs
-    from drest_torch.training.checkpoints import step_path
     from drest_torch.training.run import Run
 
     first = not (folder / "calls").exists()

@@ -14,6 +14,7 @@ from drest_torch.algos.networks import requirements
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.networks.layout import MapLayout
 from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.building import levels as data
 from drest_torch.config.schema import Config
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, GridObservation, Observation, rotated_planes
@@ -21,7 +22,6 @@ from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.reward import Reward
-from drest_torch.training import levels as data
 
 
 def reward_of(cfg: Config) -> Reward:
@@ -34,9 +34,9 @@ def reward_of(cfg: Config) -> Reward:
 def networks(
     cfg: Config, observe: Observation, context: int, *, with_critic: bool, seed: int, fixed_shapes: bool = False
 ) -> tuple[Policy, Critic | None]:
-    """A policy and, where the algorithm has one, a critic; their weights follow from the seed alone.
+    """Build an untrained policy and, if the algorithm has one, a critic; the seed determines their weights.
 
-    With ``fixed_shapes`` they do nothing that takes more or less memory as their inputs are one way or another.
+    With ``fixed_shapes`` the memory that they use depends on the shapes of their inputs alone, not on the values.
     """
     size = NetworkSize(
         cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network, once=not fixed_shapes
@@ -77,7 +77,7 @@ def evaluator(
     sampled: int | None,
     memory_gib: float,
 ) -> LevelSetEvaluator:
-    """A level set to evaluate on exactly or, with so many mini-episodes on each level, by sampling."""
+    """Build the evaluator of a level set: exact, or by sampling this many mini-episodes on each level."""
     kind = ExactEvaluator if sampled is None else partial(SamplingEvaluator, mini_episodes=sampled, seed=cfg.seed)
     return kind(
         levels,
@@ -92,14 +92,14 @@ def evaluator(
 
 
 def map_size(cfg: Config, levels: data.Levels) -> tuple[int, int]:
-    """Rows and columns of the largest map of all: smaller ones are padded to it with wall."""
+    """Return the rows and columns of the largest map; smaller maps are padded to it with wall."""
     if cfg.policy.observation == "vector":
         return levels.train[0].height, levels.train[0].width
     sizes = [(level.height, level.width) for level in levels.every()]
-    if levels.split is not None:  # however many levels of it are made
+    if levels.split is not None:  # the size must not depend on how many levels are generated
         sizes.append((levels.split.config.height[1], levels.split.config.width[1]))
     height, width = max(height for height, _ in sizes), max(width for _, width in sizes)
     squares = requirements(cfg.policy.network).symmetries == "observation"
-    if squares or cfg.levels.symmetries:  # a quarter turn puts rows for columns
+    if squares or cfg.levels.symmetries:  # a quarter turn swaps rows and columns
         return max(height, width), max(height, width)
     return height, width

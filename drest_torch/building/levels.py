@@ -1,4 +1,4 @@
-"""Which levels a run trains on, chooses its best checkpoint by, and reports on."""
+"""The training, selection and test levels of a run, from its configuration."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Levels:
     reported: dict[str, list[Level]]
     """Level sets that the summary reports on, by the name of the split; the training levels are one."""
     split: splits.Split | None = None
-    """Where the generated ones come from, if any are."""
+    """The split of the generated levels, if there are any."""
 
     def every(self) -> list[Level]:
-        """Return all of them; those that are reported on once more."""
+        """Return all levels; the training levels appear twice, because they are also reported on."""
         return [*self.train, *self.selection, *(level for levels in self.reported.values() for level in levels)]
 
     def evaluated(self) -> dict[str, list[Level]]:
@@ -64,7 +64,7 @@ def load(cfg: Config) -> Levels:
 
 
 def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
-    """Generate levels, where it is these that are asked for."""
+    """Generate levels, unless the configuration names others."""
     if levels.path is not None or levels.generator is None:
         return None
     if levels.train == 0:
@@ -80,20 +80,20 @@ def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
 
 
 def write_split(levels: Levels, cfg: Config, folder: Path) -> None:
-    """Leave in the folder of a run what its generated levels can be made again from, and known by."""
+    """Write to the folder of a run what its generated levels can be made again from and verified by."""
     if levels.split is not None:
         splits.write_split(folder / "split.json", levels.split, preset=cfg.levels.name)
 
 
 def check_split(levels: Levels, folder: Path) -> None:
-    """Refuse to go on with a run whose generated levels have come out otherwise than when it was started."""
+    """Refuse to resume a run whose generated levels are not those that it was started with."""
     path = folder / "split.json"
     if levels.split is not None and path.is_file():
         splits.check_split(path, levels.split)
 
 
 def named(chosen: LevelsConfig) -> list[Level]:
-    """Return the levels of a file, the paper's by name, or those that a generated set holds out."""
+    """Return the levels of a file, the worlds of the paper by name, or the test levels of a generated set."""
     if chosen.path is not None:
         return _on_clock(read_levels(chosen.path, x=chosen.x), chosen.clock)
     if chosen.generator is None:
@@ -105,7 +105,7 @@ def named(chosen: LevelsConfig) -> list[Level]:
 
 
 def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.GeneratorConfig:
-    """Return it as the generator has it. What an older run does not say is as it was then, the default there."""
+    """Return the configuration of the generator. What an older run does not state has its default."""
     values: Any = OmegaConf.to_container(OmegaConf.structured(cfg))
     stated = {name: value for name, value in values.items() if value != MISSING}
     return generator.GeneratorConfig(**stated, clock=clock or "steps")

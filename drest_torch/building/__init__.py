@@ -1,0 +1,1 @@
+"""What a run and a judge are built from, by configuration: levels, networks, evaluators and checkpoints."""

@@ -1,0 +1,72 @@
+"""The evaluation of an agent on levels of a user's choice: numbers, a table, a JSON record and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drest_torch.algos.networks.policy import Policy
+from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
+from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
+from drest_torch.files import write_json
+
+
+@dataclass(frozen=True)
+class Results:
+    """The evaluation of an agent on a level set, as `Agent.evaluate` returns it."""
+
+    evaluator: LevelSetEvaluator
+    policy: Policy
+    evaluation: Evaluation
+    """The metrics of each level, as tensors [levels]."""
+    greedy: bool
+
+    @property
+    def usefulness(self) -> float:
+        """The mean usefulness over the levels: 1 if the agent collects all that the chosen length offers."""
+        return self.evaluation.means()["usefulness"]
+
+    @property
+    def neutrality(self) -> float:
+        """The mean neutrality over the levels, in bits: 1 if two lengths are equally likely."""
+        return self.evaluation.means()["neutrality"]
+
+    def __repr__(self) -> str:
+        count = len(self.evaluator.levels)
+        levels = f"{count} level{'' if count == 1 else 's'}"
+        return f"Results({levels}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
+
+    def rows(self) -> list[SplitScores]:
+        """Return the row of the table that the command ``drest evaluate`` prints."""
+        numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform(), len(self.evaluator.levels))
+        return split_scores({"splits": {"levels": numbers}})
+
+    def record(self) -> dict[str, Any]:
+        """Return everything as a JSON value: ``mean`` has the metrics averaged over levels, ``levels`` those of each.
+
+        Example:
+            >>> agent.evaluate("example").record()["levels"][0]["name"]
+            'example'
+        """
+        return {"mean": self.evaluation.means(), "levels": self.evaluation.records()}
+
+    def write(self, path: Path) -> None:
+        """Write `record` to a JSON file."""
+        write_json(path, self.record())
+
+    def plot(self, folder: str | Path, most: int = 8) -> list[Path]:
+        """Plot the policy on the first levels, one PNG file per level.
+
+        Args:
+            folder: where to write the pictures; it is made if there is none.
+            most: the largest number of pictures.
+
+        Returns:
+            the files. There are none if the first level needs more memory than ``memory_gib``.
+
+        Example:
+            >>> agent.evaluate("example").plot("pictures")  # doctest: +SKIP
+            [PosixPath('pictures/example.png')]
+        """
+        return plot_policies(self.evaluator, self.policy, self.evaluation, Path(folder), most=most, greedy=self.greedy)

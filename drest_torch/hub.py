@@ -1,0 +1,122 @@
+"""Share the folders of agents on the Hugging Face Hub. This module needs ``huggingface_hub`` (the extra ``hub``)."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.networks import NETWORKS
+from drest_torch.config.logger import SINKS
+from drest_torch.errors import CheckpointError, ConfigError
+
+try:
+    from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+except ImportError:
+    raise ConfigError(
+        "agents are shared with the package huggingface_hub, which is not installed; "
+        "install it with pip install 'drest_torch[hub]'"
+    ) from None
+
+FILES = ("config.yaml", "*.jsonl", "*.txt", "checkpoints/*.safetensors")
+"""The files of an agent; nothing else is downloaded, and none of them holds code."""
+CARD = """---
+{{ card_data }}
+---
+
+# An agent for gridworlds with a shutdown button
+
+`{{ description }}`
+
+It was saved by [drest_torch](https://pypi.org/project/drest_torch), which loads it:
+
+```python
+from drest_torch import Agent
+
+agent = Agent.from_pretrained("{{ repo_id | default('USER/NAME', true) }}")
+print(agent.probabilities("example"))  # how likely it is to choose each trajectory-length on a world of the paper
+print(agent.evaluate("paper"))
+```
+
+`config.yaml` is the configuration of its training; the weights are in `checkpoints/`, as safetensors.
+"""
+
+
+class AgentFolder(
+    ModelHubMixin, library_name="drest_torch", tags=["reinforcement-learning", "ai-safety"], model_card_template=CARD
+):
+    """The folder of a saved agent as the client of the Hub handles it."""
+
+    description = ""
+    """What the agent is, for its page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        shutil.copytree(self.folder, save_directory, dirs_exist_ok=True)
+
+    def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
+        """Return the page of the agent on the Hub."""
+        return super().generate_model_card(*args, description=self.description, **kwargs)
+
+    @classmethod
+    def _from_pretrained(
+        cls,
+        *,
+        model_id: str,
+        revision: str | None,
+        cache_dir: str | Path | None,
+        force_download: bool,
+        local_files_only: bool,
+        token: str | bool | None,
+        **model_kwargs: Any,
+    ) -> AgentFolder:
+        folder = snapshot_download(
+            repo_id=model_id,
+            revision=revision,
+            cache_dir=cache_dir,
+            force_download=force_download,
+            local_files_only=local_files_only,
+            token=token,
+            allow_patterns=list(FILES),
+        )
+        return cls(Path(folder))
+
+
+def download(repo_id: str | Path, **options: Any) -> Path:
+    """Return a folder with the agent of a repository, or the folder itself if ``repo_id`` is the path of one.
+
+    The ``options`` are those of `ModelHubMixin.from_pretrained`.
+    """
+    try:
+        local = Path(repo_id).is_dir()
+        folder = Path(repo_id) if local else AgentFolder.from_pretrained(repo_id, **options).folder
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise CheckpointError(f"{repo_id}: cannot be loaded from the Hub ({reason})") from None
+    _refuse_other_modules(folder)
+    return folder
+
+
+def _refuse_other_modules(folder: Path) -> None:
+    """Refuse a configuration that names modules outside this project, because loading it would import them."""
+    try:
+        loaded: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+        names = [(ALGORITHMS, loaded["algo"]["name"]), (NETWORKS, loaded["policy"]["network"])]
+        names += [(SINKS, name) for name in loaded.get("logger", {}).get("sinks", [])]
+    except (OSError, YAMLError, OmegaConfBaseException, LookupError, TypeError, AttributeError):
+        return  # `load_config` says what is wrong with it
+    for registry, name in names:
+        if not registry.is_known(name) and name not in sys.modules:
+            raise CheckpointError(
+                f"{folder / 'config.yaml'}: {registry.key}={name} is a module outside drest_torch, which loading the "
+                "agent would import; if you trust it, import it before you load the agent"
+            )
