@@ -14,7 +14,7 @@ author = "The drest_torch authors"
 copyright = "The drest_torch authors"
 release = version = __version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 exclude_patterns = ["images", "**/.ipynb_checkpoints"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -12,6 +12,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.state_count import estimate_size
 from drest_torch.envs.levels import LevelError, parse_level, world
 from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator, check_at_once, observe_states
+from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
@@ -116,6 +117,33 @@ def test_how_often_each_action_is_taken_says_all():
     assert torch.allclose(average.probability, found.probability)
     assert torch.allclose(average.coins, found.coins)
     assert torch.allclose(evaluator.probabilities(policy).sum(-1), torch.ones(len(reachable), dtype=torch.float64))
+
+
+def test_neutrality_given_the_bits_is_the_mean_over_their_settings():
+    evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], private_bits=2)
+    disturb(policy, 0.5)
+    reachable, evaluation = evaluator.unrolled(range(2)), evaluator.evaluate(policy)
+    tables = evaluator.policies_by_private_bits(policy).values()
+    by_hand = torch.stack([neutrality(reachable.propagate(table).probability) for table in tables]).mean(0)
+    assert torch.allclose(evaluation.neutrality_own, by_hand)
+    assert (evaluation.neutrality_own < 0.99 * evaluation.neutrality).all()  # the entropy of a mean is larger
+    assert evaluation.means()["neutrality_own"] == pytest.approx(by_hand.mean().item())
+
+
+def test_without_bits_all_neutrality_is_the_agents_own():
+    evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], private_bits=0)
+    disturb(policy, 0.3)
+    evaluation = evaluator.evaluate(policy)
+    assert torch.equal(evaluation.neutrality_own, evaluation.neutrality)
+
+
+@pytest.mark.parametrize("private_bits", [0, 1])
+def test_sampling_finds_the_neutrality_given_the_bits(private_bits):
+    levels = [FROM_AFAR, world("last_moment")]
+    evaluator, policy, _, _ = made(levels, private_bits=private_bits)
+    disturb(policy, 0.5)
+    sampled = SamplingEvaluator(levels, "grid", reward=WEAK, mini_episodes=20_000).evaluate(policy)
+    assert torch.allclose(sampled.neutrality_own, evaluator.evaluate(policy).neutrality_own, atol=0.02)
 
 
 def test_a_policy_is_shown_under_each_setting_of_its_noise():

@@ -62,6 +62,19 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(monkeypatch):
     assert [(len(row), row[-1]) for row in rows] == [(8, "1.000"), (8, "1.000"), (8, "1.333")]
 
 
+def test_neutrality_given_the_bits_is_printed_where_it_differs():
+    def printed(own):
+        stream = io.StringIO()
+        score = Score(1.0, 1.0)
+        print_table([SplitScores("paper", 9, Score(1.0, 0.999, own), score, score)], stream)
+        return stream.getvalue()
+
+    assert "own" not in printed(0.999)
+    assert "own" not in printed(None)
+    assert "0.123" in printed(0.123)
+    assert "private bits" in printed(0.123)
+
+
 def test_text_without_lines_where_there_are_no_such_letters():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     print_table(ROWS, stream)

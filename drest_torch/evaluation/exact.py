@@ -49,6 +49,9 @@ class Evaluation:
     usefulness: Tensor
     neutrality: Tensor
     neutrality_normalised: Tensor
+    neutrality_own: Tensor
+    """[B] the neutrality given the private bits, the mean over their settings: what the agent itself leaves to chance.
+    Without private bits it is the neutrality; NaN means unknown."""
     expected_drest: Tensor
 
     def means(self) -> dict[str, float]:
@@ -57,12 +60,17 @@ class Evaluation:
             "usefulness": self.usefulness.mean().item(),
             "neutrality": self.neutrality.mean().item(),
             "neutrality_normalised": self.neutrality_normalised.mean().item(),
+            **self._own(self.neutrality_own.mean()),
             "return/expected_drest": self.expected_drest.mean().item(),
         }
         if len(self.names) == 1:
             for length, probability in self.length_probabilities(0).items():
                 means[f"p_length/{length}"] = probability
         return means
+
+    @staticmethod
+    def _own(neutrality: Tensor) -> dict[str, float]:
+        return {} if neutrality.isnan() else {"neutrality_own": neutrality.item()}
 
     def length_probabilities(self, index: int) -> dict[int, float]:
         """Return the probability of each trajectory-length of a level."""
@@ -78,6 +86,7 @@ class Evaluation:
                 "usefulness": self.usefulness[i].item(),
                 "neutrality": self.neutrality[i].item(),
                 "neutrality_normalised": self.neutrality_normalised[i].item(),
+                **self._own(self.neutrality_own[i]),
                 "length_probabilities": {str(length): p for length, p in self.length_probabilities(i).items()},
                 "expected_drest": self.expected_drest[i].item(),
             }
@@ -170,8 +179,8 @@ class LevelSetEvaluator(ABC):
         for private_bits in self._settings(policy.private_bits):
             yield self._probabilities(policy, reachable, private_bits, greedy)
 
-    def metrics(self, outcome: Lengths) -> Evaluation:
-        """Return the metrics that follow from P(L = l) and E[C | L = l]."""
+    def metrics(self, outcome: Lengths, own: Tensor | None = None) -> Evaluation:
+        """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`."""
         best = self.optima.best_return
         k = self.optima.num_lengths
         preliminary = outcome.probability * self.reward.preliminary(outcome.coins, best)
@@ -183,6 +192,7 @@ class LevelSetEvaluator(ABC):
             usefulness=usefulness(outcome.probability, outcome.coins, best),
             neutrality=neutrality(outcome.probability),
             neutrality_normalised=neutrality_normalised(outcome.probability, k),
+            neutrality_own=neutrality(outcome.probability) if own is None else own,
             expected_drest=self.reward.expected_return(outcome.probability, preliminary, k),
         )
 
@@ -227,11 +237,15 @@ class ExactEvaluator(LevelSetEvaluator):
             self._kept = self.unrolled(self._parts[0])
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
+        own: list[Tensor] = []
+
         def outcome(reachable: Reachable) -> Lengths:
             tables = self._per_setting(policy, reachable, greedy)
-            return mixture([reachable.arrivals(table, self.reward.gamma) for table in tables]).lengths()
+            arrivals = [reachable.arrivals(table, self.reward.gamma) for table in tables]
+            own.append(torch.stack([neutrality(setting.probability) for setting in arrivals]).mean(0))
+            return mixture(arrivals).lengths()
 
-        return self.metrics(self._part_by_part(outcome))
+        return self.metrics(self._part_by_part(outcome), torch.cat(own))
 
     def evaluate_uniform(self) -> Evaluation:
         return self.metrics(self._part_by_part(lambda reachable: reachable.evaluate(uniform_policy, self.reward.gamma)))

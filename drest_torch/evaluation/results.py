@@ -32,6 +32,11 @@ class Results:
         """The mean neutrality over the levels, in bits: 1 if two lengths are equally likely."""
         return self.evaluation.means()["neutrality"]
 
+    @property
+    def neutrality_own(self) -> float:
+        """The mean neutrality given the private bits, in bits: what the agent itself leaves to chance."""
+        return self.evaluation.neutrality_own.mean().item()
+
     def __repr__(self) -> str:
         count = len(self.evaluator.levels)
         levels = f"{count} level{'' if count == 1 else 's'}"

@@ -128,21 +128,33 @@ class SamplingEvaluator(LevelSetEvaluator):
         """Play all mini-episodes, count their lengths and sum the shares of m(l) that they collect."""
         device, (levels, columns) = self.mdp.device, self.optima.lengths.shape
         rng = Generators.of(torch.Generator(device).manual_seed(self.seed))
-        sums = torch.zeros(3, levels * columns, dtype=torch.float64, device=device)
+        # Private bits have few settings, which are counted one by one; private numbers do not.
+        settings = 1 << private_bits if self.private_kind == "bits" else 1
+        sums = torch.zeros(3, levels * settings * columns, dtype=torch.float64, device=device)
         slots = self.at_once(SLOTS)
         for first in range(0, levels * self.mini_episodes, slots):
             last = min(first + slots, levels * self.mini_episodes)
             level = torch.arange(first, last, device=device) // self.mini_episodes
-            length, coins = self._play(act, level, rng, private_bits)
+            length, coins, setting = self._play(act, level, rng, private_bits)
             match = self.optima.lengths[level] == length.unsqueeze(-1)
             slot, column = (match & (length > 0).unsqueeze(-1)).nonzero().unbind(-1)
-            place = level[slot] * columns + column
-            share = share_of_best(coins[slot], self.optima.best_return.reshape(-1)[place])
+            share = share_of_best(coins[slot], self.optima.best_return[level[slot], column])
+            place = (level[slot] * settings + setting[slot]) * columns + column
             sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
-        return self._estimates(*sums.reshape(3, levels, columns))
+        sums = sums.reshape(3, levels, settings, columns)
+        own = self._own_neutrality(sums[0]) if self.private_kind == "bits" or private_bits == 0 else None
+        return self._estimates(*sums.sum(2).unbind(), own=own)
 
-    def _play(self, act: Act, level: Tensor, rng: Generators, private_bits: int) -> tuple[Tensor, Tensor]:
-        """Play one mini-episode per slot; return the lengths (0 where it does not end) and the discounted coins."""
+    def _own_neutrality(self, count: Tensor) -> Tensor:
+        """Return the neutrality given the private bits from the counts of lengths [B, settings, K]."""
+        played = self.mini_episodes / count.shape[1]
+        return (count.sum(-1) / played * entropy(count)).mean(-1)
+
+    def _play(self, act: Act, level: Tensor, rng: Generators, private_bits: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Play one mini-episode per slot.
+
+        Return the lengths (0 where it does not end), the discounted coins and the number of the setting of the bits.
+        """
         bits = self.private_kind == "bits"
         private = sample_private_bits(rng, len(level), private_bits, bits)
         length = torch.zeros_like(level)
@@ -151,9 +163,12 @@ class SamplingEvaluator(LevelSetEvaluator):
         for tick in islice(playing, PATIENCE * self.mdp.max_time):
             coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
             length[tick.slot] = tick.step.length * tick.step.mini_done
-        return length, coins
+        setting = torch.zeros_like(level)
+        if bits and private is not None:
+            setting = (private.long() << torch.arange(private_bits, device=level.device)).sum(-1)
+        return length, coins, setting
 
-    def _estimates(self, count: Tensor, share: Tensor, squares: Tensor) -> SampledEvaluation:
+    def _estimates(self, count: Tensor, share: Tensor, squares: Tensor, *, own: Tensor | None) -> SampledEvaluation:
         """Estimate from the counts of the lengths, the sums of the shares of m(l), and the sums of their squares."""
         best, k = self.optima.best_return, self.optima.num_lengths
         played = torch.full_like(count[:, 0], self.mini_episodes)
@@ -170,6 +185,7 @@ class SamplingEvaluator(LevelSetEvaluator):
             | {
                 "neutrality": ended * bits,
                 "neutrality_normalised": torch.where(most > 0, ended * bits / most.clamp_min(1), 0),
+                "neutrality_own": torch.full_like(bits, torch.nan) if own is None else own,
             },
             mini_episodes=self.mini_episodes,
             usefulness_range=bounded_mean(played, share.sum(-1), squares.sum(-1)),

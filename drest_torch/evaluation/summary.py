@@ -20,6 +20,8 @@ class Score:
     usefulness: float
     neutrality: float
     """In bits."""
+    neutrality_own: float | None = None
+    """The neutrality given the private bits, if known."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> d
         "usefulness": means["usefulness"],
         "neutrality": means["neutrality"],
         "neutrality_normalised": means["neutrality_normalised"],
+        **{name: means[name] for name in ("neutrality_own",) if name in means},
         "levels": levels,
         "uniform": {"usefulness": uniform_means["usefulness"], "neutrality": uniform_means["neutrality"]},
         "optimum": {"usefulness": 1.0, "neutrality": best},
@@ -67,7 +70,7 @@ def split_scores(summary: dict[str, Any]) -> list[SplitScores]:
         SplitScores(
             split,
             numbers["levels"],
-            agent=Score(numbers["usefulness"], numbers["neutrality"]),
+            agent=Score(numbers["usefulness"], numbers["neutrality"], numbers.get("neutrality_own")),
             ranges={name: (ends["low"], ends["high"]) for name, ends in numbers.get("ranges", {}).items()},
             sampled=numbers.get("sampled"),
             uniform=Score(**numbers["uniform"]),

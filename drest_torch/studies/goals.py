@@ -22,7 +22,11 @@ from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
 GROUPS = ("algo", "reward", "policy", "levels", "logger")
 """Groups of yaml files, from which arguments may choose."""
 GOAL_KEYS = ("arguments", "wanted", "published")
-METRICS = {"usefulness": "usefulness", "neutrality": "neutrality_normalised"}
+METRICS = {
+    "usefulness": "usefulness",
+    "neutrality": "neutrality_normalised",
+    "neutrality_own": "neutrality_own_normalised",
+}
 """The measures of goals, and their names in the tidy table."""
 MARKS: dict[str, tuple[str, str, Callable[[np.ndarray, float], np.ndarray]]] = {
     "usefulness": ("usefulness", "U ≥ {:g}", np.greater_equal),
@@ -128,6 +132,8 @@ class Score:
     usefulness: list[float]
     """Means over levels, one for each seed; neutrality is ÷ log2 k."""
     neutrality: list[float]
+    neutrality_own: list[float]
+    """The neutrality given the private bits; empty if it was not measured."""
     seconds: float
     """Of the slowest run."""
     reached: int | None
@@ -167,6 +173,7 @@ def scores(results: pd.DataFrame, goals: Mapping[str, Any]) -> list[Score]:
                     marks,
                     means["usefulness"].tolist(),
                     means["neutrality"].tolist(),
+                    means["neutrality_own"].tolist(),
                     values(results, variant=title, metric="seconds").max(),
                     int(np.logical_and.reduce(met).sum()) if met else None,
                 )

@@ -155,16 +155,18 @@ def can_see(run: Run, levels: Sequence[Level]) -> bool:
 
 
 def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
-    """Return for each level ``usefulness``, ``neutrality`` (bits), ``neutrality_normalised``, the number of lengths
-    ``k``, ``coins`` E[C], and ``most``, the largest m(l) [n]; for each length ``p_length`` and ``share_of_best``
+    """Return for each level ``usefulness``, ``neutrality`` (bits), ``neutrality_normalised``,
+    ``neutrality_own_normalised`` (given the private bits), the number of lengths ``k``, ``coins`` E[C], and ``most``, the largest m(l) [n]; for each length ``p_length`` and ``share_of_best``
     [n, K], 0 where there is none."""
     ready = run.judge.evaluator(list(levels))
     evaluation = ready.evaluate(run.learner.policy)
     lengths, best = evaluation.found, ready.optima.best_return
+    most = evaluation.num_lengths.double().log2()
     tensors = {
         "usefulness": evaluation.usefulness,
         "neutrality": evaluation.neutrality,
         "neutrality_normalised": evaluation.neutrality_normalised,
+        "neutrality_own_normalised": torch.where(most > 0, evaluation.neutrality_own / most.clamp_min(1), 0),
         "k": evaluation.num_lengths,
         "coins": (lengths.probability * lengths.coins).sum(-1),
         "most": best.max(-1).values,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""
+LESS = 5e-4
+"""The difference from which on the neutrality given the private bits is printed."""
 _TRAINING = {"train": "training"}
 """What a split is called in print, where it is not its name."""
 
@@ -27,6 +29,10 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
         notes.append("test levels are not trained on; paper: the worlds of the paper")
     if sampled:
         notes.append(f"sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals")
+    owns = [row.agent.neutrality_own for row in rows]
+    shows_own = any(own is not None and own < row.agent.neutrality - LESS for own, row in zip(owns, rows, strict=True))
+    if shows_own:
+        notes.append("own: neutrality given its private bits, which the agent itself leaves to chance")
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -39,12 +45,16 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
     table.add_column("\nnumber", justify="right", no_wrap=True)
     for measure in ("usefulness", "neutrality"):
         table.add_column(f"{measure}\nagent", style="bold", no_wrap=not sampled)
+        if measure == "neutrality" and shows_own:
+            table.add_column("\nown", style="bold", no_wrap=True)
         table.add_column("\nuniform", style="dim", no_wrap=True)
         table.add_column("\noptimum", style="dim", no_wrap=True)
     for row in rows:
         scores = (row.uniform, row.optimum)
         usefulness = (row.of_agent("usefulness"), *(f"{score.usefulness:.3f}" for score in scores))
-        neutrality = (row.of_agent("neutrality"), *(f"{score.neutrality:.3f}" for score in scores))
+        own = row.agent.neutrality_own
+        shown = ("–" if own is None else f"{own:.3f}",) if shows_own else ()
+        neutrality = (row.of_agent("neutrality"), *shown, *(f"{score.neutrality:.3f}" for score in scores))
         table.add_row(_TRAINING.get(row.split, row.split), f"{row.levels:,}", *usefulness, *neutrality)
     return table
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from drest_torch.config.schema import Config
 from drest_torch.building.levels import Levels
+from drest_torch.config.schema import Config
 
 _SPLITS = {"train": "training level", "test": "test level", "paper": "paper world"}
 
