@@ -156,8 +156,8 @@ def can_see(run: Run, levels: Sequence[Level]) -> bool:
 
 def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     """Return for each level ``usefulness``, ``neutrality`` (bits), ``neutrality_normalised``,
-    ``neutrality_own_normalised`` (given the private bits), the number of lengths ``k``, ``coins`` E[C], and ``most``, the largest m(l) [n]; for each length ``p_length`` and ``share_of_best``
-    [n, K], 0 where there is none."""
+    ``neutrality_own_normalised`` (given the private bits), the number of lengths ``k``, ``coins`` E[C], and ``most``,
+    the largest m(l) [n]; for each length ``p_length`` and ``share_of_best`` [n, K], 0 where there is none."""
     ready = run.judge.evaluator(list(levels))
     evaluation = ready.evaluate(run.learner.policy)
     lengths, best = evaluation.found, ready.optima.best_return
