@@ -21,8 +21,10 @@ from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import Level, features_of, find_levels
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
+from drest_torch.evaluation.sampled import greedily
 from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
 from drest_torch.files import write_json, write_whole
+from drest_torch.rollout.episodes import sample_episodes
 from drest_torch.training import levels as data
 from drest_torch.training.build import evaluator, map_size, networks, reward_of
 from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
@@ -138,6 +140,11 @@ class Agent:
         return self._private
 
     @property
+    def name(self) -> str:
+        """The name of the folder that the agent was loaded from."""
+        return self.folder.absolute().name
+
+    @property
     def observation(self) -> str:
         """The kind of observation that the policy sees: centred, grid or vector."""
         return self.cfg.policy.observation
@@ -179,7 +186,7 @@ class Agent:
                 f"the levels' {self.cfg.policy.observation} observation has shape {level_set.observe.shape} and the "
                 f"policy's {self.shape}; it was trained on levels with other coins and buttons"
             )
-        return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy)
+        return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy, self.name)
 
     def save(self, path: str | Path) -> Path:
         """Save the configuration and the policy, which `load` needs, to a new folder; return the folder."""
@@ -206,6 +213,8 @@ class Results:
     policy: Policy
     evaluation: Evaluation
     greedy: bool
+    agent: str
+    """The name of the agent in pictures."""
 
     @property
     def usefulness(self) -> float:
@@ -230,9 +239,28 @@ class Results:
         """Write `record` to a JSON file."""
         write_json(path, self.record())
 
-    def draw(self, folder: Path, most: int = 8) -> list[Path]:
+    def draw(self, folder: Path, most: int = 9) -> list[Path]:
         """Plot the policy on the first levels, one picture per level; return the files."""
-        return plot_policies(self.evaluator, self.policy, self.evaluation, folder, most=most, greedy=self.greedy)
+        return plot_policies(
+            self.evaluator, self.policy, self.evaluation, folder, most=most, agent=self.agent, greedy=self.greedy
+        )
+
+    def animate(self, path: str | Path, *, seed: int = 0) -> None:
+        """Write a GIF of mini-episodes on the first level, side by side: one for each length that is not rare."""
+        from drest_torch.plots.animation import check_ending, write_animation  # as for `draw`
+
+        check_ending(Path(path))
+        level_set = self.evaluator
+        episodes = sample_episodes(
+            level_set.mdp,
+            level_set.observe,
+            greedily(self.policy) if self.greedy else self.policy,
+            self.evaluation.length_probabilities(0),
+            private_bits=self.policy.private_bits,
+            are_bits=level_set.private_kind == "bits",
+            seed=seed,
+        )
+        write_animation(level_set.levels[0], episodes, Path(path), agent=self.agent)
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
