@@ -24,7 +24,7 @@ from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
 from drest_torch.evaluation.sampled import greedily
 from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
 from drest_torch.files import write_json, write_whole
-from drest_torch.rollout.episodes import sample_episodes
+from drest_torch.rollout.episodes import Episode, sample_episodes
 from drest_torch.training import levels as data
 from drest_torch.training.build import evaluator, map_size, networks, reward_of
 from drest_torch.training.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
@@ -245,13 +245,10 @@ class Results:
             self.evaluator, self.policy, self.evaluation, folder, most=most, agent=self.agent, greedy=self.greedy
         )
 
-    def animate(self, path: str | Path, *, seed: int = 0) -> None:
-        """Write a GIF of mini-episodes on the first level, side by side: one for each length that is not rare."""
-        from drest_torch.plots.animation import check_ending, write_animation  # as for `draw`
-
-        check_ending(Path(path))
+    def episodes(self, *, seed: int = 0) -> list[Episode]:
+        """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
         level_set = self.evaluator
-        episodes = sample_episodes(
+        return sample_episodes(
             level_set.mdp,
             level_set.observe,
             greedily(self.policy) if self.greedy else self.policy,
@@ -260,7 +257,13 @@ class Results:
             are_bits=level_set.private_kind == "bits",
             seed=seed,
         )
-        write_animation(level_set.levels[0], episodes, Path(path), agent=self.agent)
+
+    def animate(self, path: str | Path, *, seed: int = 0) -> None:
+        """Write a GIF of these mini-episodes, side by side."""
+        from drest_torch.plots.animation import check_ending, write_animation  # an agent is loaded without matplotlib
+
+        check_ending(Path(path))
+        write_animation(self.evaluator.levels[0], self.episodes(seed=seed), Path(path), agent=self.agent)
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:

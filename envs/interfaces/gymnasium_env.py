@@ -156,8 +156,8 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
     its end is not counted. ``info`` holds the name of the level and, at the end of a mini-episode, its ``length``, its
     γ-discounted ``coins`` and its ``discount``.
 
-    With ``render_mode="rgb_array"`` `render` returns a picture of the world, with ``"ansi"`` its map as text; the number
-    in the corner of the picture is the time left. A picture needs Matplotlib (the extra ``train``).
+    With ``render_mode="rgb_array"`` `render` returns a picture of the world, whose number in the corner is the time
+    left, and with ``"ansi"`` its map as text. Both need Matplotlib (the extra ``train``).
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 4}

@@ -139,7 +139,8 @@ class Way:
     route: Route
     colour: str = ROUTE
     alpha: float = 1.0
-    lane: float = _LANE
+    width: float = 2.6
+    """In points."""
 
 
 @dataclass(frozen=True)
@@ -307,29 +308,30 @@ def _render_way(way: Way, ax: Axes) -> None:
     if not moves:
         return
     faces = [(next_cell[1] - cell[1], next_cell[0] - cell[0]) for cell, next_cell in moves]  # (x, y)
-    points = [_beside(moves[0][0], faces[0], way.lane, along=0.22)]
+    points = [_beside(moves[0][0], faces[0], along=0.22)]
     for (_, cell), face, next_face in zip(moves, faces, faces[1:], strict=False):
-        points += _around(cell, face, next_face, way.lane)
-    neck, tip = (_beside(moves[-1][1], faces[-1], way.lane, along=along) for along in (-0.49, -0.34))
+        points += _around(cell, face, next_face)
+    neck, tip = (_beside(moves[-1][1], faces[-1], along=along) for along in (-0.49, -0.34))
     xs, ys = zip(*points, neck, strict=True)
     shape: dict[str, Any] = {"color": way.colour, "alpha": way.alpha, "zorder": 2}
-    ax.plot(xs, ys, linewidth=2.6, solid_joinstyle="round", solid_capstyle="butt", **shape)
-    dx, dy = 0.1 * faces[-1][0], 0.1 * faces[-1][1]
+    ax.plot(xs, ys, linewidth=way.width, solid_joinstyle="round", solid_capstyle="butt", **shape)
+    half = 0.035 * way.width + 0.01
+    dx, dy = half * faces[-1][0], half * faces[-1][1]
     ax.add_patch(Polygon([tip, (neck[0] - dy, neck[1] + dx), (neck[0] + dy, neck[1] - dx)], linewidth=0, **shape))
 
 
-def _beside(cell: Cell, face: Point, lane: float, along: float = 0.0) -> Point:
+def _beside(cell: Cell, face: Point, along: float = 0.0) -> Point:
     """Return the point (x, y) to the right of a cell's centre in the direction ``face``, and ahead by ``along``."""
     x, y = cell[1] + 0.5, cell[0] + 0.5
-    return x + along * face[0] - lane * face[1], y + along * face[1] + lane * face[0]
+    return x + along * face[0] - _LANE * face[1], y + along * face[1] + _LANE * face[0]
 
 
-def _around(cell: Cell, face: Point, next_face: Point, lane: float) -> list[Point]:
+def _around(cell: Cell, face: Point, next_face: Point) -> list[Point]:
     """Return the corner of a line that enters a cell in one direction and leaves it in another."""
     turn = face[0] * next_face[1] - face[1] * next_face[0]
     if turn:  # for a right turn (1) the corner is before the centre, for a left turn (-1) behind it
-        return [_beside(cell, face, lane, along=-turn * lane)]
-    return [_beside(cell, face, lane), _beside(cell, next_face, lane)]
+        return [_beside(cell, face, along=-turn * _LANE)]
+    return [_beside(cell, face), _beside(cell, next_face)]
 
 
 def write(
