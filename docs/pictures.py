@@ -25,17 +25,16 @@ ANIMATED = "around_the_corner"
 REWARDS = {"default": "Default reward", "drest": "DReST reward"}
 BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
 """The colours of GitHub's pages."""
-COLOURS = (OTHER_ROUTE, ROUTE)
+COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
 """Of the short length and of the long one."""
 
 
-def train(reward: str, folder: Path) -> Results:
-    """Train an agent on the level by the public command, and evaluate it exactly."""
-    values = ("algo=exact", f"levels={LEVEL}", f"reward={reward}", "env_steps=2500000", "seed=0", "threads=1")
+def train(reward: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Begin to train an agent on the level by the public command."""
+    values = ("algo=exact", f"levels={LEVEL}", f"reward={reward}", "seed=0", "threads=1")
     quiet = ("pictures=0", "progress=false", "logger=none", f"run_dir={folder / reward}")
     command = [sys.executable, "-m", "drest_torch.train", *values, *quiet]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return Agent.load(folder / reward).evaluate(LEVEL)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
 def caption(long: float) -> str:
@@ -58,7 +57,7 @@ def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
         left = index * (board + gap)
         level = result.evaluator.levels[0]
         probabilities = result.evaluation.length_probabilities(0)
-        colours = dict(zip(probabilities, COLOURS, strict=True))
+        colours = dict(zip(probabilities, COLOURS[style], strict=True))
         ax = figure.add_axes((left / width, foot / height, board / width, board / height))
         ways = [
             Way([moment.cell for moment in episode.moments], colours[episode.length], episode.probability, 5.0)
@@ -88,7 +87,10 @@ def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        results = {reward: train(reward, Path(folder)) for reward in REWARDS}
+        trainings = [train(reward, Path(folder)) for reward in REWARDS]
+        if any({training.wait() for training in trainings}):
+            sys.exit("an agent was not trained")
+        results = {reward: Agent.load(Path(folder) / reward).evaluate(LEVEL) for reward in REWARDS}
     hero(results, IMAGES / "hero.png", LIGHT)
     hero(results, IMAGES / "hero-dark.png", DARK)
     Agent.load("generalist").evaluate(ANIMATED).animate(IMAGES / "episodes.gif")

@@ -28,7 +28,7 @@ STEPS = (1 / 3, 2 / 3)
 """Where an agent is between two cells."""
 OFF_THE_BOARD = (-9, -9)
 DPI = 84
-MOST_COLOURS = 48
+MOST_COLOURS = 128
 
 
 def check_ending(path: Path) -> None:
