@@ -88,8 +88,9 @@ def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         trainings = [train(reward, Path(folder)) for reward in REWARDS]
-        if any({training.wait() for training in trainings}):
-            sys.exit("an agent was not trained")
+        for training in trainings:
+            if training.wait():
+                sys.exit("an agent was not trained")
         results = {reward: Agent.load(Path(folder) / reward).evaluate(LEVEL) for reward in REWARDS}
     hero(results, IMAGES / "hero.png", LIGHT)
     hero(results, IMAGES / "hero-dark.png", DARK)

@@ -143,11 +143,9 @@ def policy_panels(
     if not level.buttons:
         return [Panel(arrows=before)]
     alone = len(level.buttons) == 1
-    if np.isnan(after).all():
-        return [
-            Panel(f"B{level.buttons[0].delay} is never pressed" if alone else "no button is ever pressed", 0, before)
-        ]
     button = f"B{level.buttons[0].delay}" if alone else "a button"
+    if np.isnan(after).all():
+        return [Panel(f"{button} is not pressed", arrows=before)]
     taken = _always_taken(level, reachable, visits, level_index)
     return [Panel(f"before {button}", arrows=before), Panel(f"after {button}", taken=taken, arrows=after)]
 
