@@ -275,7 +275,7 @@ class Agent:
                 f"the levels' {self.cfg.policy.observation} observation has shape {level_set.observe.shape} and the "
                 f"policy's {self.shape}; it was trained on levels with other coins and buttons"
             )
-        return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy)
+        return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy, self.name)
 
     def save(self, path: str | Path) -> Path:
         """Save the agent to a folder that `load` reads: its configuration, its policy and its level files.

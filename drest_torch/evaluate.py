@@ -22,6 +22,10 @@ def main(cfg: EvaluateConfig) -> None:
     from drest_torch.tracking.stages import stage
 
     check_limits(cfg)
+    if cfg.animation is not None:
+        from drest_torch.plots.animation import check_ending  # with matplotlib, which takes time
+
+        check_ending(Path(cfg.animation))
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
     levels = levels_to_evaluate(agent, cfg.levels)
     stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
@@ -33,9 +37,21 @@ def main(cfg: EvaluateConfig) -> None:
         results.write(Path(cfg.out))
         print(f"The results of every level are in {cfg.out}")
     if cfg.pictures is not None:
-        pictures = results.plot(Path(cfg.pictures))
-        none = "No pictures: to render the first level takes more than memory_gib"
-        print(f"{len(pictures)} pictures are in {cfg.pictures}" if pictures else none)
+        print(_drawn(len(results.plot(Path(cfg.pictures), cfg.most_pictures)), len(levels), cfg))
+    if cfg.animation is not None:
+        results.animate(cfg.animation)
+        print(f"Mini-episodes on the level {levels[0].name}, one for each length, are in {cfg.animation}")
+
+
+def _drawn(count: int, levels: int, cfg: EvaluateConfig) -> str:
+    """Return how many of the levels have a picture, and the remedy where some have none."""
+    are = "picture is" if levels == 1 else "pictures are"
+    sentence = f"{count} of {levels} {are} in {cfg.pictures}"
+    if count == levels:
+        return sentence
+    if count == cfg.most_pictures:
+        return f"{sentence}; most_pictures={levels} renders all"
+    return f"{sentence}; to render the next level takes more than memory_gib"
 
 
 def _agent_line(agent: Agent, *, shipped: bool) -> str:

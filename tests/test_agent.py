@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 import torch
 from omegaconf import OmegaConf
+from PIL import Image
 from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
@@ -263,7 +265,41 @@ def test_the_command_writes_results_and_pictures(
         assert all(int(length) > 0 for length in each["length_probabilities"])
         assert sum(each["length_probabilities"].values()) == pytest.approx(1)
     assert list(out.parent.iterdir()) == [out]
-    assert len(list(pictures.glob("*.png"))) == 8
+    assert len(list(pictures.glob("*.png"))) == 9
+    assert f"9 of 9 pictures are in {pictures}\n" in printed
+    printed = command([f"run={on_example}", "levels=example", f"pictures={pictures}"])
+    assert f"1 of 1 picture is in {pictures}\n" in printed
+    printed = command([f"run={on_example}", "levels=paper", f"pictures={pictures}", "most_pictures=2"])
+    assert f"2 of 9 pictures are in {pictures}; most_pictures=9 renders all\n" in printed
+
+
+def test_the_command_animates_a_mini_episode_for_each_length(
+    tmp_path: Path, command: Callable[[Sequence[str]], str]
+) -> None:
+    animation = tmp_path / "new" / "a.gif"
+    assert str(animation) in command(["levels=example", f"animation={animation}"])
+    before = animation.read_bytes()
+    with Image.open(animation) as image:
+        assert image.n_frames == 1 + 8 * 3
+        assert image.info["loop"] == 0
+    command(["levels=example", f"animation={animation}"])
+    assert animation.read_bytes() == before
+
+
+def test_mini_episodes_of_each_length() -> None:
+    level = world("example")
+    results = saved.Agent.load("generalist").evaluate(level)
+    episodes = results.episodes(seed=1)
+    assert [episode.length for episode in episodes] == [4, 8]
+    assert [episode.probability for episode in episodes] == pytest.approx([0.5, 0.5], abs=0.01)
+    for episode in episodes:
+        assert len(episode.moments) == episode.length + 1
+        assert episode.moments[0] == (level.start, 0, level.shutdown)
+        assert episode.moments[-1].time_left == 0
+        times = [moment.time_left for moment in episode.moments]
+        assert sum(after - before + 1 for before, after in pairwise(times)) == episode.length - 4  # the delay
+    only = saved.Agent.load("generalist").evaluate(level, greedy=True).episodes()
+    assert sum(episode.probability for episode in only) == pytest.approx(1)
 
 
 def test_results_are_written_whole(on_example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

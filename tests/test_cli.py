@@ -402,6 +402,12 @@ def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run=RUN", "levels.path=none.jsonl"], "none.jsonl: no such file"),
         (["run=RUN", "levels=example", "out=/dev/null/out.json"], "/dev/null/out.json: cannot be written"),
         (["run=RUN", "levels=example", "pictures=/dev/null/pictures"], "/dev/null/pictures"),
+        (
+            ["run=RUN", "levels=example", "animation=a.mp4"],
+            "a.mp4: unknown kind of animation; expected the ending .gif",
+        ),
+        (["run=RUN", "levels=example", "animation=/dev/null/a.gif"], "/dev/null/a.gif: cannot be written"),
+        (["run=RUN", "levels=example", "most_pictures=0"], "most_pictures=0; expected a number at least 1"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )

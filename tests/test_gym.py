@@ -44,7 +44,43 @@ def test_gymnasiums_own_check(observation):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*spec.*")  # it was not made through gymnasium.make
-        check_env(GridworldGymEnv(levels, observation=observation), skip_render_check=True)
+        check_env(GridworldGymEnv(levels, observation=observation, render_mode="ansi"))
+
+
+def test_a_picture_is_rendered_of_every_tick():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*spec.*")
+        check_env(GridworldGymEnv(NINE, render_mode="rgb_array"))
+    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2 .", name="row")], render_mode="rgb_array")
+    env.reset(seed=0)
+    pictures = [env.render()]
+    for _ in range(2):
+        env.step(3)
+        pictures.append(env.render())
+    assert {(picture.shape, str(picture.dtype)) for picture in pictures} == {((60, 180, 3), "uint8")}
+    cells = np.stack(pictures).reshape(3, 60, 3, 60, 3)[:, 10:-10, :, 10:-10]
+    dark = (cells < 100).all(-1).mean((1, 3))  # the agent is a dark counter
+    assert dark.argmax(-1).tolist() == [0, 1, 2]
+    yellow = ((cells[..., 0] > 200) & (cells[..., 2] < 150)).any((1, 3))
+    assert yellow.tolist() == [[False, True, False], [False] * 3, [False] * 3]
+
+
+def test_the_map_is_rendered_as_text():
+    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2 .", name="row")], render_mode="ansi")
+    env.reset(seed=0)
+    texts = [env.render()]
+    for _ in range(2):
+        env.step(3)
+        texts.append(env.render())
+    assert [" ".join(text.split()) for text in texts] == [
+        "A C2 . time left: 2",
+        ". A . time left: 1",
+        ". . A time left: 0",
+    ]
+    assert GridworldGymEnv(NINE).render() is None
+    with pytest.raises(ValueError, match="render_mode='human'; expected None or one of rgb_array, ansi"):
+        GridworldGymEnv(NINE, render_mode="human")
 
 
 @pytest.mark.parametrize(
@@ -196,6 +232,7 @@ def test_registered_only_when_asked():
     assert not any(each.startswith("drest") for each in gymnasium.registry)
     register(name)
     try:
+        assert gymnasium.make(name, levels=NINE, render_mode="ansi").render_mode == "ansi"
         assert gymnasium.make(name, levels=NINE).reset(seed=0)[0].shape[0] == 5
         envs = gymnasium.make_vec(name, num_envs=3, vectorization_mode="vector_entry_point", levels=NINE)
         assert envs.reset(seed=0)[0].shape[0] == 3

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
-from matplotlib.patches import FancyArrow
+from matplotlib.patches import Circle, FancyArrow
 
 from drest_torch.envs.levels import WORLDS, format_level, parse_level, world
 from drest_torch.envs.view.rendering import Panel, PictureError, arrows_text, render, save_picture, to_text
@@ -120,6 +120,16 @@ def test_opacity_of_an_arrow_is_the_probability():
     up, left, right = (patch.get_path().get_extents() for patch in drawn)
     assert 4 < up.y0 < up.y1 < 4.5  # y points down
     assert 2 < left.x0 < left.x1 < 2.5 < right.x0 < right.x1 < 3
+
+
+def test_an_arrow_is_above_the_coin_in_its_cell():
+    level = parse_level("shutdown: 3\nA C1 .")
+    arrows = np.full((1, 3, 4), np.nan)
+    arrows[0, 1] = [0, 0, 0, 1]
+    ax = axes_of(level, arrows=arrows)
+    (arrow,) = (patch for patch in ax.patches if isinstance(patch, FancyArrow))
+    (coin,) = (patch for patch in ax.patches if isinstance(patch, Circle))
+    assert arrow.get_zorder() > coin.get_zorder()
 
 
 def test_arrows_of_another_map_are_refused():

@@ -152,6 +152,8 @@ class EvaluateConfig:
     memory_gib: float = limited(above=0, finite=False)
     out: str | None = MISSING
     pictures: str | None = MISSING
+    most_pictures: int = limited(at_least=1)
+    animation: str | None = MISSING
 
 
 def algorithm(name: str) -> ModuleType:

@@ -8,8 +8,10 @@ from typing import Any
 
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
+from drest_torch.evaluation.sampled import greedily
 from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
 from drest_torch.files import write_json
+from drest_torch.rollout.episodes import Episode, sample_episodes
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class Results:
     evaluation: Evaluation
     """The metrics of each level, as tensors [levels]."""
     greedy: bool
+    agent: str
+    """The name of the agent in pictures."""
 
     @property
     def usefulness(self) -> float:
@@ -60,7 +64,7 @@ class Results:
         """Write `record` to a JSON file."""
         write_json(path, self.record())
 
-    def plot(self, folder: str | Path, most: int = 8) -> list[Path]:
+    def plot(self, folder: str | Path, most: int = 9) -> list[Path]:
         """Plot the policy on the first levels, one PNG file per level.
 
         Args:
@@ -74,4 +78,36 @@ class Results:
             >>> agent.evaluate("example").plot("pictures")  # doctest: +SKIP
             [PosixPath('pictures/example.png')]
         """
-        return plot_policies(self.evaluator, self.policy, self.evaluation, Path(folder), most=most, greedy=self.greedy)
+        return plot_policies(
+            self.evaluator,
+            self.policy,
+            self.evaluation,
+            Path(folder),
+            most=most,
+            agent=self.agent,
+            greedy=self.greedy,
+        )
+
+    def episodes(self, *, seed: int = 0) -> list[Episode]:
+        """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
+        level_set = self.evaluator
+        return sample_episodes(
+            level_set.mdp,
+            level_set.observe,
+            greedily(self.policy) if self.greedy else self.policy,
+            self.evaluation.length_probabilities(0),
+            private_bits=self.policy.private_bits,
+            are_bits=level_set.private_kind == "bits",
+            seed=seed,
+        )
+
+    def animate(self, path: str | Path, *, seed: int = 0) -> None:
+        """Write a GIF of these mini-episodes, side by side.
+
+        Example:
+            >>> agent.evaluate("example").animate("episodes.gif")  # doctest: +SKIP
+        """
+        from drest_torch.plots.animation import check_ending, write_animation  # an agent is loaded without matplotlib
+
+        check_ending(Path(path))
+        write_animation(self.evaluator.levels[0], self.episodes(seed=seed), Path(path), agent=self.agent)

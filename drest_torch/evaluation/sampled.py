@@ -118,7 +118,7 @@ class SamplingEvaluator(LevelSetEvaluator):
         self.mini_episodes, self.seed = mini_episodes, seed
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> SampledEvaluation:
-        return self._estimate(_greedy(policy) if greedy else policy, policy.private_bits)
+        return self._estimate(greedily(policy) if greedy else policy, policy.private_bits)
 
     def evaluate_uniform(self) -> SampledEvaluation:
         return self._estimate(lambda batch, _: torch.zeros(len(batch), NUM_ACTIONS, device=batch.device), 0)
@@ -195,7 +195,9 @@ class SamplingEvaluator(LevelSetEvaluator):
         )
 
 
-def _greedy(policy: Policy) -> Act:
+def greedily(policy: Policy) -> Act:
+    """Return the policy that takes the most likely action."""
+
     def act(observation: Tensor, private_bits: Tensor | None) -> Tensor:
         return torch.nn.functional.one_hot(policy(observation, private_bits).argmax(-1), NUM_ACTIONS).float().log()
 

@@ -87,9 +87,10 @@ def plot_policies(
     folder: Path,
     *,
     most: int,
+    agent: str,
     greedy: bool = False,
 ) -> list[Path]:
-    """Plot the policy on the first levels of a set, with its metrics there; return the files."""
+    """Plot the policy on the first levels of a set, with its metrics and the agent's name; return the files."""
     from drest_torch.plots import policies as figures  # an agent is evaluated without matplotlib
 
     indices = level_set.room_for(most)
@@ -106,4 +107,4 @@ def plot_policies(
         for i in indices
     ]
     policies = level_set.policies_by_private_bits(policy, reachable, greedy=greedy)
-    return figures.policy_pictures(reachable, policies, indices, folder, numbers=numbers)
+    return figures.policy_pictures(reachable, policies, indices, folder, numbers=numbers, agent=agent)

@@ -7,6 +7,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+from omegaconf import OmegaConf
 
 from drest_torch.plots.style import GREY, GRID, TEXT, write_figure
 from drest_torch.statistics.times import moving_average
@@ -44,13 +46,25 @@ _POINTS = 40
 """A curve with at least twice as many points is plotted pale, with its moving average over it."""
 
 
+@dataclass(frozen=True)
+class _Run:
+    """What the other files in a run's folder say, as far as they are there."""
+
+    title: str = ""
+    steps: str = "environment steps"
+    splits: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers of each split in the run's summary, those of the uniform policy and of an optimal one among them."""
+
+
 def learning_curves(metrics_file: Path, picture: Path) -> None:
     """Plot a run's ``metrics.jsonl``: the exact metrics of every split above, the optimiser's curves below.
 
-    A record need not have every key. An incomplete last line, left by a kill, is ignored.
+    A record need not have every key. An incomplete last line, left by a kill, is ignored. The title and the uniform
+    policy are read from the run's other files. Of the optimiser's curves, straight lines are left out.
     """
-    curves = _read_curves(metrics_file)
-    below = [name for prefix in _OPTIMISER for name in sorted(curves) if name.startswith(prefix)]
+    curves, run = _read_curves(metrics_file), _read_run(metrics_file.parent)
+    shown = [name for name in sorted(curves) if not _is_straight(*curves[name])]
+    below = [name for prefix in _OPTIMISER for name in shown if name.startswith(prefix)]
     rows = math.ceil(len(below) / _COLUMNS)
     figure = Figure(figsize=(11, 3.6 + 1.75 * rows), facecolor="white")
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
@@ -58,7 +72,7 @@ def learning_curves(metrics_file: Path, picture: Path) -> None:
     last_step = max((steps[-1] for steps, _ in curves.values()), default=0)
     for index, measure in enumerate(_MEASURES):
         ax = figure.add_subplot(grid[0, index * _COLUMNS : (index + 1) * _COLUMNS])
-        _plot_splits(ax, curves, measure)
+        _plot_splits(ax, curves, measure, run.splits)
         _tidy(ax, last_step, title=_MEASURES[measure], size=11)
     for index, name in enumerate(below):
         row, column = divmod(index, _COLUMNS)
@@ -66,7 +80,9 @@ def learning_curves(metrics_file: Path, picture: Path) -> None:
         _plot_noisy(ax, curves[name], "#4d4d4d")
         ax.yaxis.set_major_locator(MaxNLocator(3))
         _tidy(ax, last_step, title=name, size=9)
-    figure.supxlabel("environment steps", fontsize=9, color=GREY)
+    figure.supxlabel(run.steps, fontsize=9, color=GREY)
+    if run.title:
+        figure.suptitle(run.title, fontsize=12, color=TEXT, parse_math=False)
     write_figure(figure, picture)
 
 
@@ -82,16 +98,41 @@ def _read_curves(path: Path) -> dict[str, Curve]:
     return dict(curves)
 
 
+def _read_run(folder: Path) -> _Run:
+    """Return the title and the splits of the run in a folder, or nothing where it has not written them."""
+    files = folder / "config.yaml", folder / "summary.json"
+    if not all(file.is_file() for file in files):
+        return _Run()
+    cfg, summary = OmegaConf.load(files[0]), json.loads(files[1].read_text(encoding="utf-8"))
+    levels = cfg.levels.name if cfg.levels.path is None else cfg.levels.path
+    title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} levels={levels}"
+    return _Run(title, "counted steps" if cfg.algo.name == "exact" else _Run.steps, summary["splits"])
+
+
+def _is_straight(steps: Sequence[int], values: Sequence[float]) -> bool:
+    """Return whether a curve is constant or a schedule from end to end, which the configuration says already."""
+    if len(values) < 3 or steps[-1] == steps[0]:
+        return len(values) == 2 and values[0] == values[1]
+    straight = np.interp(steps, [steps[0], steps[-1]], [values[0], values[-1]])
+    return bool(np.allclose(values, straight, rtol=1e-6, atol=1e-9))
+
+
 def _records(path: Path) -> list[dict[str, Any]]:
     *lines, _ = path.read_text(encoding="utf-8").split("\n")  # a line is complete once its end is written
     return [json.loads(line) for line in lines]
 
 
-def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str) -> None:
-    """Plot one line per split, with the same colour for every measure and the last value in the legend."""
+def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str, numbers: Mapping[str, Any]) -> None:
+    """Plot one line per split, with the same colour for every measure and the last value in the legend below.
+
+    The uniform policy is a dashed line in the same colour.
+    """
     splits = dict.fromkeys(match["split"] for name in curves if (match := _EVALUATION.fullmatch(name)))
     top = 1.0
-    ax.axhline(1, color=GREY, linewidth=0.8, linestyle=(0, (4, 4)), zorder=1)
+    optima = {numbers[split]["optimum"][measure] for split in splits if split in numbers}
+    for optimum in optima or {1.0}:
+        label = f"optimum  {optimum:.2f}" if optima else None
+        ax.axhline(optimum, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1, label=label)
     for index, split in enumerate(splits):
         if f"eval/{split}/{measure}" in curves:
             steps, values = curves[f"eval/{split}/{measure}"]
@@ -99,10 +140,15 @@ def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str) -> None:
             label = f"{split}  {values[-1]:.2f}"
             colour = _COLOURS[index % len(_COLOURS)]
             ax.plot(steps, values, color=colour, linewidth=2, label=label, zorder=3, **_marks(steps))
+            if split in numbers:
+                uniform = numbers[split]["uniform"][measure]
+                label = f"{split}, uniform policy  {uniform:.2f}"
+                ax.axhline(uniform, color=colour, linewidth=1.2, linestyle=(0, (5, 3)), zorder=2, label=label)
     ax.set_ylim(-0.03 * top, 1.06 * top)
     ax.yaxis.set_major_locator(MaxNLocator(5))
-    if ax.lines[1:]:
-        ax.legend(loc="best", fontsize=9, frameon=True, framealpha=0.85, edgecolor="none", labelcolor=TEXT)
+    if len(ax.lines) > max(len(optima), 1):
+        style: dict[str, Any] = {"fontsize": 8.5, "frameon": False, "labelcolor": TEXT, "borderaxespad": 0}
+        ax.legend(loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2, **style)
 
 
 def _plot_noisy(ax: Axes, curve: Curve, colour: str) -> None:

@@ -5,22 +5,35 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Level
-from drest_torch.envs.view.rendering import Panel, render
+from drest_torch.envs.objects import Button, Coin, Door
+from drest_torch.envs.view.rendering import Panel, cell_side, render, render_arrow, render_object, write
 from drest_torch.plots.style import TEXT, write_figure
 
+MOST_ACROSS = 13.0
+"""The boards that stand side by side are at most this wide together, in inches."""
+KEY_WIDTH = 3.7
+"""The width of a column of the key, in inches."""
+KEY = {
+    Coin: "a coin and its value",
+    Button: "a button and the ticks by which it delays shutdown",
+    Door: "a door, which lets the agent through in one direction",
+}
+"""What the key says of each kind of object."""
 RARELY = 0.01
 """Cells in which the agent takes fewer actions per mini-episode than this, on average, are left empty."""
 
@@ -44,16 +57,19 @@ def policy_pictures(
     folder: Path,
     *,
     numbers: Sequence[LevelNumbers],
+    agent: str = "",
 ) -> list[Path]:
     """Write one PNG per level with its policies (see `PolicyDrawings`); return the files.
 
-    ``indices`` select levels of the level set, and ``numbers`` has an entry for each level of the set.
+    ``indices`` select levels of the level set, ``numbers`` has an entry for each level of the set, and ``agent`` is the
+    name in the title.
     """
     drawings = PolicyDrawings(reachable, policies)
     levels = [reachable.mdp.levels[index] for index in indices]
     paths = [folder / name for name in _file_names(levels)]
     for index, level, path in zip(indices, levels, paths, strict=True):
-        write_figure(_policy_figure(level, drawings.rows(index), _caption(numbers[index])), path)
+        title = f"{agent} on {level.name}" if agent else level.name
+        write_figure(_policy_figure(level, drawings.rows(index), title, _caption(numbers[index])), path)
     return paths
 
 
@@ -117,10 +133,9 @@ def policy_arrows(
 def policy_panels(
     level: Level, reachable: Reachable, probabilities: Tensor, visits: Tensor, level_index: int
 ) -> list[Panel]:
-    """Return panels of the policy before the first button is pressed and after it.
+    """Return panels of the policy before the first button is pressed and, if it is ever pressed, after it.
 
-    A single button is left out once it is pressed. With several buttons all are shown: the panel combines states with
-    different pressed buttons.
+    The second leaves out what has always been taken by then.
     """
     before, after = (
         policy_arrows(reachable, probabilities, visits, level_index, pressed=pressed) for pressed in (False, True)
@@ -129,13 +144,23 @@ def policy_panels(
         return [Panel(arrows=before)]
     alone = len(level.buttons) == 1
     button = f"B{level.buttons[0].delay}" if alone else "a button"
-    gone = 1 << len(level.coins) if alone else 0
-    return [Panel(f"before {button}", arrows=before), Panel(f"after {button}", taken=gone, arrows=after)]
+    if np.isnan(after).all():
+        return [Panel(f"{button} is not pressed", arrows=before)]
+    taken = _always_taken(level, reachable, visits, level_index)
+    return [Panel(f"before {button}", arrows=before), Panel(f"after {button}", taken=taken, arrows=after)]
+
+
+def _always_taken(level: Level, reachable: Reachable, visits: Tensor, level_index: int) -> int:
+    """Return a bit for each object that the agent has practically always taken once a button is pressed."""
+    mdp, states = reachable.mdp, reachable.states
+    pressed = (mdp.level_of(states.spot) == level_index) & ((states.taken >> len(level.coins)) != 0)
+    taken, weight = states.taken[pressed], visits.detach()[pressed]
+    return sum(1 << bit for bit in range(len(level.objects)) if weight[(taken >> bit & 1) == 0].sum() < RARELY)
 
 
 def _caption(numbers: LevelNumbers) -> str:
     lengths = _length_probabilities(numbers.length_probabilities)
-    measures = f"usefulness {numbers.usefulness:.2f}   neutrality {numbers.neutrality:.2f}"
+    measures = f"usefulness {numbers.usefulness:.2f}   neutrality {numbers.neutrality:.2f} bits"
     if numbers.sampled:
         measures += "   (sampled)"
     return f"{measures}\n{textwrap.fill(lengths, 70, replace_whitespace=False)}"
@@ -145,32 +170,93 @@ def _length_probabilities(probabilities: Mapping[int, float]) -> str:
     return "   ".join(f"P({length})\u00a0=\u00a0{p:.2f}" for length, p in probabilities.items())
 
 
-def _policy_figure(level: Level, rows: Sequence[PolicyRow], caption: str) -> Figure:
-    """Return a figure with the rows below each other, the level's name on top and the caption below.
+def _policy_figure(level: Level, rows: Sequence[PolicyRow], title: str, caption: str) -> Figure:
+    """Return a figure with the policies side by side where there is room, the title on top, and caption and key below.
 
     All sizes are in inches.
     """
-    side = min(0.75, max(0.3, 8 / max(level.height, level.width)))  # the side of a cell
+    side = cell_side(level)
     gap, row_gap = 0.35, 0.95
     panel_width, panel_height = side * level.width, side * level.height
-    width = max(len(row.panels) for row in rows) * (panel_width + gap) - gap
-    height = len(rows) * (panel_height + row_gap) - row_gap
+    across = max(1, int((MOST_ACROSS + gap) // (panel_width + gap)))
+    lines = _lines(rows, across)
+    width = max(sum(len(row.panels) for row in line) for line in lines) * (panel_width + gap) - gap
+    height = len(lines) * (panel_height + row_gap) - row_gap
     figure = Figure(figsize=(width, height), facecolor="white")
     style: dict[str, Any] = {"color": TEXT, "va": "bottom"}
-    for row_index, row in enumerate(rows):
-        bottom = height - panel_height - row_index * (panel_height + row_gap)
-        for index, panel in enumerate(row.panels):
-            left = index * (panel_width + gap)
-            box = (left / width, bottom / height, panel_width / width, panel_height / height)
-            ax = figure.add_axes(box)
-            render(level, ax, taken=panel.taken, arrows=panel.arrows)
-            ax.set_title(panel.title, fontsize=10, color=TEXT)
-        if row.title:
-            figure.text(0, (bottom + panel_height + 0.34) / height, row.title, fontsize=10, ha="left", **style)
-    head = (0.34 if rows[0].panels[0].title else 0.12) + (0.36 if rows[0].title else 0)
-    figure.text(0.5, 1 + head / height, level.name, fontsize=12, ha="center", parse_math=False, **style)
+    for line_index, line in enumerate(lines):
+        bottom = height - panel_height - line_index * (panel_height + row_gap)
+        left = 0.0
+        for row in line:
+            if row.title:
+                above = bottom + panel_height + 0.34
+                figure.text(left / width, above / height, row.title, fontsize=10, ha="left", **style)
+            for panel in row.panels:
+                box = (left / width, bottom / height, panel_width / width, panel_height / height)
+                ax = figure.add_axes(box)
+                render(level, ax, taken=panel.taken, arrows=panel.arrows)
+                ax.set_title(panel.title, fontsize=10, color=TEXT)
+                left += panel_width + gap
+    head = (0.34 if any(panel.title for row in lines[0] for panel in row.panels) else 0.12) + (
+        0.36 if rows[0].title else 0
+    )
+    figure.text(0.5, 1 + head / height, title, fontsize=12, ha="center", parse_math=False, **style)
     figure.text(0.5, -0.12 / height, caption, fontsize=10, color=TEXT, ha="center", va="top", linespacing=1.5)
+    _add_key(figure, level, rows, below=0.12 + 0.23 * (2 + caption.count("\n")))
     return figure
+
+
+def _lines(rows: Sequence[PolicyRow], across: int) -> list[list[PolicyRow]]:
+    """Return the rows line by line, with at most so many panels in a line unless a single row has more."""
+    lines: list[list[PolicyRow]] = [[rows[0]]]
+    for row in rows[1:]:
+        if sum(len(other.panels) for other in [*lines[-1], row]) <= across:
+            lines[-1].append(row)
+        else:
+            lines.append([row])
+    return lines
+
+
+def _add_key(figure: Figure, level: Level, rows: Sequence[PolicyRow], below: float) -> None:
+    """Add an explanation of the symbols, in columns, at a distance below the boards."""
+    entries: list[tuple[Callable[[Axes], None], str]] = [
+        (lambda ax: write(ax, "A", 0.5, 0.5, height=0.5), "the agent's start"),
+        (_key_arrows, "moves; the fainter, the less likely"),
+        *(
+            (partial(render_object, thing, x=0.5, y=0.5), text)
+            for kind, text in KEY.items()
+            if (thing := next((thing for thing in (*level.objects, *level.fixtures) if type(thing) is kind), None))
+        ),
+        (
+            lambda ax: write(ax, str(level.shutdown), 0.5, 0.5, height=0.3),
+            "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons),
+        ),
+        (lambda ax: write(ax, "P", 0.5, 0.5, height=0.3), "P(l): the probability that shutdown comes after l ticks"),
+    ]
+    if any(row.title.startswith("bit") for row in rows):
+        entries.append(
+            (
+                lambda ax: write(ax, "bit", 0.5, 0.5, height=0.4, widest=0.9),
+                "a random bit per mini-episode that only the agent sees",
+            )
+        )
+    width, height = figure.get_size_inches()
+    columns = max(1, int((width + 0.2) // KEY_WIDTH))
+    side, column_width = 0.3, max(width / columns, KEY_WIDTH if columns == 1 else 0)
+    for index, (symbol, text) in enumerate(entries):
+        line, column = divmod(index, columns)
+        left, bottom = column * column_width, -below - side - line * (side + 0.04)
+        ax = figure.add_axes((left / width, bottom / height, side / width, side / height), label="key")
+        ax.set(xlim=(0, 1), ylim=(1, 0))
+        ax.set_axis_off()
+        symbol(ax)
+        place = ((left + side + 0.08) / width, (bottom + side / 2) / height)
+        figure.text(*place, text, fontsize=8.5, color=TEXT, va="center_baseline", parse_math=False)
+
+
+def _key_arrows(ax: Axes) -> None:
+    for x, alpha in ((-0.1, 1.0), (0.4, 0.25)):
+        render_arrow(ax, x, 0.5, (0, 1), alpha)
 
 
 def _file_names(levels: Sequence[Level]) -> list[str]:

@@ -83,7 +83,8 @@ class Judge:
                 write_json(folder / file, evaluation.records())
                 verdict.splits[split] = split_summary(evaluation, uniform, len(levels)) | {"file": file}
                 pictures = folder / "pictures" / split
-                for path in plot_policies(evaluator, policy, evaluation, pictures, most=self.cfg.pictures):
+                most, name = self.cfg.pictures, folder.absolute().name
+                for path in plot_policies(evaluator, policy, evaluation, pictures, most=most, agent=name):
                     verdict.pictures[f"{split}/{path.stem}"] = path
         return verdicts
 

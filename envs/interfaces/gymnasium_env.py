@@ -42,6 +42,8 @@ class _Ended(NamedTuple):
     """The γ-discounted total."""
     discount: Tensor
     """The DReST discount."""
+    spot: Tensor
+    taken: Tensor
 
 
 class _Worlds:
@@ -112,11 +114,19 @@ class _Worlds:
         last = self.mdp.advance(before.spot[slot], before.taken[slot], action)
         observation = self.observe(last.spot, last.taken, torch.zeros_like(slot))
         self._coins[slot] = 0
-        return _Ended(slot, observation, length, coins, discount), paid
+        return _Ended(slot, observation, length, coins, discount, last.spot, last.taken), paid
 
     def observation(self) -> Array:
         """Return the observations of all slots."""
         return self.observe(self._slots.spot, self._slots.taken, self._slots.time_left).numpy()
+
+    def moment(self) -> tuple[int, int, int]:
+        """Return the spot, what is taken and the time left in the first slot."""
+        return int(self._slots.spot[0]), int(self._slots.taken[0]), int(self._slots.time_left[0])
+
+    def level(self) -> Level:
+        """Return the level of the first slot."""
+        return self.mdp.levels[int(self._slots.level[0])]
 
     def level_names(self) -> Array:
         """Return the name of the level of each slot."""
@@ -150,9 +160,12 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
     meta-episode on that level. Any other ``reset`` continues the meta-episode. A mini-episode that is abandoned before
     its end is not counted. ``info`` holds the name of the level and, at the end of a mini-episode, its ``length``, its
     γ-discounted ``coins`` and its ``discount``.
+
+    With ``render_mode="rgb_array"`` `render` returns a picture of the world, whose number in the corner is the time
+    left, and with ``"ansi"`` its map as text. Both need Matplotlib (the extra ``train``).
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 4}
 
     def __init__(
         self,
@@ -161,7 +174,12 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         observation: str = "grid",
         reward: Reward | None = None,
         plain_coins: bool = False,
+        render_mode: str | None = None,
     ) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            modes = ", ".join(self.metadata["render_modes"])
+            raise ValueError(f"render_mode={render_mode!r}; expected None or one of {modes}")
+        self.render_mode = render_mode
         self._worlds = _Worlds(levels, 1, observation, reward or Reward(), plain_coins)
         self._slot = torch.zeros(1, dtype=torch.int64)
         self._seeded = False
@@ -176,15 +194,31 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
             self._seeded = True
         level = (options or {}).get("level")
         self._worlds.begin(self._slot, None if level is None else torch.tensor([level]))
+        self._moment = self._worlds.moment()
         return self._worlds.observation()[0], self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Take one action; return the observation, the reward, whether the mini-episode ended, False, and ``info``."""
         reward, ended = self._worlds.step(torch.tensor([int(action)]))
         if not len(ended.slot):
+            self._moment = self._worlds.moment()
             return self._worlds.observation()[0], float(reward), False, False, self._info()
+        self._moment = int(ended.spot), int(ended.taken), 0
         last = {"length": int(ended.length), "coins": float(ended.coins), "discount": float(ended.discount)}
         return ended.observation[0].numpy(), float(reward), True, False, self._info() | last
+
+    def render(self) -> Any:
+        """Return the world as it is now, after the last tick of a mini-episode as it was at its end."""
+        if self.render_mode is None:
+            return None
+        from drest_torch.envs.view import rendering  # an environment is played without matplotlib
+
+        spot, taken, time_left = self._moment
+        mdp, level = self._worlds.mdp, self._worlds.level()
+        agent = divmod(spot % mdp.num_cells, mdp.width)
+        if self.render_mode == "ansi":
+            return f"{rendering.to_text(level, colour=False, agent=agent, taken=taken)}\ntime left: {time_left}\n"
+        return rendering.frame(level, taken=taken, agent=agent, time_left=time_left)
 
     def _info(self) -> dict[str, Any]:
         return {"level": self._worlds.level_names()[0]}

@@ -14,19 +14,21 @@ from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.patches import FancyArrow, PathPatch, Polygon, Rectangle
+from matplotlib.patches import Circle, FancyArrow, PathPatch, Polygon, Rectangle
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import Level
-from drest_torch.envs.objects import KINDS
+from drest_torch.envs.objects import KINDS, WorldObject
 from drest_torch.errors import UserError
 from drest_torch.files import write_whole
 
@@ -55,13 +57,22 @@ _STYLES = {
 }
 
 
-def to_text(level: Level, *, colour: bool = True, route: Route | None = None) -> str:
+def to_text(
+    level: Level, *, colour: bool = True, route: Route | None = None, agent: Cell | None = None, taken: int = 0
+) -> str:
     """Return the map with one line per row; arrows on the floor show how the agent leaves each cell of a route.
 
-    Without ``colour`` and ``route`` this is the map of a level's file, with aligned columns.
+    With ``agent`` the agent is shown in that cell instead of its start. Without all of these and ``colour`` this is the
+    map of a level's file, with aligned columns.
     """
     arrows = _route_arrows(route) if route else {}
     rows = [row.split() for row in level.rows()]
+    for bit, thing in enumerate(level.objects):
+        if taken >> bit & 1:
+            rows[thing.row][thing.column] = "."
+    if agent is not None:
+        rows[level.start[0]][level.start[1]] = "."
+        rows[agent[0]][agent[1]] = "A"
     for (row, column), arrow in arrows.items():
         if rows[row][column] == ".":
             rows[row][column] = arrow
@@ -95,16 +106,41 @@ def _coloured(cell: str, width: int) -> str:
 
 # --------------------------------------------------------------------------------------- pictures
 
-_WALL, _WALL_EDGE = "#4d4d4d", "#6e6e6e"
-_GRID = "#bdbdbd"
-_TEXT, _PALE = "#222222", "#c4c4c4"
+
+@dataclass(frozen=True)
+class BoardStyle:
+    """The colours of a board."""
+
+    floor: str
+    wall: str
+    wall_edge: str
+    grid: str
+    text: str
+    pale: str
+
+
+LIGHT = BoardStyle("white", "#4d4d4d", "#6e6e6e", "#bdbdbd", "#222222", "#c4c4c4")
+DARK = BoardStyle("#1d2430", "#596273", "#6b7486", "#3a4353", "#f0f3f6", "#6e7681")
+ROUTE, OTHER_ROUTE = "#2c7fb8", "#e66101"
+"""Two colours that colour-blind people can tell apart."""
+_LABEL = "#222222"
 _ARROW = "#d7191c"
-_ROUTE = "#2c7fb8"
 _FONT = FontProperties(family="DejaVu Sans", weight="bold")
 _LANE = 0.08
 """The distance of a route to the right of the cells' centres."""
 _FAINTEST = 0.01
 """Actions with a smaller probability get no arrow, because it would be invisible."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A route with its colour and opacity in a picture."""
+
+    route: Route
+    colour: str = ROUTE
+    alpha: float = 1.0
+    width: float = 2.6
+    """In points."""
 
 
 @dataclass(frozen=True)
@@ -118,19 +154,55 @@ class Panel:
 
 
 def render(
-    level: Level, ax: Axes, *, taken: int = 0, arrows: np.ndarray | None = None, route: Route | None = None
+    level: Level,
+    ax: Axes,
+    *,
+    taken: int = 0,
+    arrows: np.ndarray | None = None,
+    route: Route | None = None,
+    ways: Sequence[Way] = (),
+    agent: Cell | None = None,
+    time_left: int | None = None,
+    style: BoardStyle = LIGHT,
 ) -> None:
     """Render a level into axes in the style of the paper's Figure 2, with one unit per cell.
 
-    With ``arrows``, show the policy as in Figure 4: the opacity of an arrow is its probability.
+    With ``arrows``, show the policy as in Figure 4: the opacity of an arrow is its probability. ``ways`` are routes
+    with their own colours. With ``agent`` and ``time_left``, show a moment of a mini-episode.
     """
-    _render_board(level, ax)
-    if route is not None:
-        _render_route(route, ax)
+    _render_board(level, ax, style)
+    for way in (*ways, *([Way(route)] if route is not None else [])):
+        _render_way(way, ax)
     if arrows is not None:
         _render_policy(arrows, level, ax)
     _render_objects(level, taken, ax)
-    _render_shutdown(level, ax)
+    if agent is None:
+        row, column = level.start
+        write(ax, "A", column + 0.5, row + 0.5, height=0.3, colour=style.pale if taken else style.text)
+    else:
+        render_agent(ax, agent, style)
+    _render_shutdown(level, ax, style, time_left)
+
+
+def render_agent(ax: Axes, cell: Point, style: BoardStyle = LIGHT) -> None:
+    """Render the agent as a counter in a cell (row, column), or between cells."""
+    x, y = cell[1] + 0.5, cell[0] + 0.5
+    ax.add_patch(Circle((x, y), 0.3, facecolor=style.text, edgecolor=style.floor, linewidth=1.5, zorder=4.3))
+    write(ax, "A", x, y - 0.01, height=0.26, colour=style.floor)
+
+
+def frame(level: Level, *, taken: int, agent: Cell, time_left: int) -> np.ndarray:
+    """Return a moment of a mini-episode as an image [height, width, 3] of whole numbers up to 255."""
+    side = cell_side(level)
+    canvas = FigureCanvasAgg(Figure(figsize=(side * level.width, side * level.height), dpi=80, facecolor="white"))
+    render(level, canvas.figure.add_axes((0, 0, 1, 1)), taken=taken, agent=agent, time_left=time_left)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def cell_side(level: Level) -> float:
+    """Return the side of a cell in inches: smaller on large maps."""
+    return min(0.75, max(0.3, 8 / max(level.height, level.width)))
 
 
 def save_picture(level: Level, path: str | os.PathLike[str], *, panels: Sequence[Panel] = (Panel(),)) -> None:
@@ -148,7 +220,7 @@ def save_picture(level: Level, path: str | os.PathLike[str], *, panels: Sequence
 
 
 def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
-    side = min(0.75, max(0.3, 8 / max(level.height, level.width)))  # inches per cell
+    side = cell_side(level)
     across = min(len(panels), max(1, int(16 // (side * level.width))))
     down = math.ceil(len(panels) / across)
     head = 0.25 if any(panel.title for panel in panels) else 0.0
@@ -162,68 +234,77 @@ def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
             (left / (width * across), bottom / (height * down), size[0] / (width * across), size[1] / (height * down))
         )
         render(level, ax, taken=panel.taken, arrows=panel.arrows, route=panel.route)
-        ax.set_title(panel.title, fontsize=11, color=_TEXT)
+        ax.set_title(panel.title, fontsize=11, color=LIGHT.text)
     return figure
 
 
-def _render_board(level: Level, ax: Axes) -> None:
+def _render_board(level: Level, ax: Axes, style: BoardStyle) -> None:
     height, width = level.height, level.width
     ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal")
     ax.set_axis_off()
-    ax.add_patch(Rectangle((0, 0), width, height, facecolor="white", edgecolor="none", zorder=0))
+    ax.add_patch(Rectangle((0, 0), width, height, facecolor=style.floor, edgecolor="none", zorder=0))
+    edge: dict[str, Any] = {"facecolor": style.wall, "edgecolor": style.wall_edge, "linewidth": 0.8, "zorder": 1.5}
     for row, column in np.argwhere(level.walls):
-        ax.add_patch(Rectangle((column, row), 1, 1, facecolor=_WALL, edgecolor=_WALL_EDGE, linewidth=0.8, zorder=1.5))
+        ax.add_patch(Rectangle((column, row), 1, 1, **edge))
     lines = [((0, row), (width, row)) for row in range(1, height)]
     lines += [((column, 0), (column, height)) for column in range(1, width)]
-    ax.add_collection(LineCollection(lines, colors=_GRID, linewidths=0.8, zorder=1))
-    frame = Rectangle((0, 0), width, height, fill=False, edgecolor=_WALL, linewidth=2, zorder=5, clip_on=False)
+    ax.add_collection(LineCollection(lines, colors=style.grid, linewidths=0.8, zorder=1))
+    frame = Rectangle((0, 0), width, height, fill=False, edgecolor=style.wall, linewidth=2, zorder=5, clip_on=False)
     ax.add_patch(frame)
 
 
 def _render_objects(level: Level, taken: int, ax: Axes) -> None:
-    """Render the objects that are not taken, and the agent, which is pale once something is taken."""
-    row, column = level.start
-    _write(ax, "A", column + 0.5, row + 0.5, height=0.3, colour=_PALE if taken else _TEXT)
+    """Render the objects that are not taken."""
     remaining = [thing for bit, thing in enumerate(level.objects) if not taken >> bit & 1]
     for thing in (*level.fixtures, *remaining):
-        x, y = thing.column + 0.5, thing.row + 0.5
-        ax.add_patch(thing.patch(x, y))
-        if thing.label:
-            _write(ax, thing.label, x, y, height=0.21, widest=0.5)
+        render_object(thing, ax, thing.column + 0.5, thing.row + 0.5)
 
 
-def _render_shutdown(level: Level, ax: Axes) -> None:
-    """Write the shutdown time in small type in the bottom-right corner of the map."""
-    colour = "white" if level.walls[-1][-1] else _TEXT
-    _write(ax, str(level.shutdown), level.width - 0.09, level.height - 0.09, height=0.13, colour=colour, corner=True)
+def render_object(thing: WorldObject, ax: Axes, x: float, y: float) -> None:
+    """Render an object with its label, centred at (x, y)."""
+    ax.add_patch(thing.patch(x, y))
+    if thing.label:
+        write(ax, thing.label, x, y, height=0.21, widest=0.5, colour=_LABEL)
+
+
+def _render_shutdown(level: Level, ax: Axes, style: BoardStyle, time_left: int | None) -> None:
+    """Write the shutdown time, or the time left, in small type in the bottom-right corner of the map."""
+    colour = "white" if level.walls[-1][-1] else style.text
+    text = str(level.shutdown if time_left is None else time_left)
+    write(ax, text, level.width - 0.09, level.height - 0.09, height=0.13, colour=colour, corner=True)
 
 
 def _render_policy(arrows: np.ndarray, level: Level, ax: Axes) -> None:
     if np.shape(arrows) != (level.height, level.width, len(STEPS)):
         raise ValueError(f"arrows of shape {np.shape(arrows)}; expected {(level.height, level.width, len(STEPS))}")
     for row, column, action in np.argwhere(np.nan_to_num(arrows) > _FAINTEST):
-        down, right = STEPS[action]
-        ax.add_patch(
-            FancyArrow(
-                column + 0.5 + 0.2 * right,
-                row + 0.5 + 0.2 * down,
-                0.27 * right,
-                0.27 * down,
-                width=0.05,
-                head_width=0.17,
-                head_length=0.13,
-                length_includes_head=True,
-                color=_ARROW,
-                alpha=float(min(arrows[row, column, action], 1.0)),
-                linewidth=0,
-                zorder=2.5,
-            )
+        render_arrow(ax, column + 0.5, row + 0.5, STEPS[action], float(min(arrows[row, column, action], 1.0)))
+
+
+def render_arrow(ax: Axes, x: float, y: float, step: Cell, alpha: float) -> None:
+    """Render the arrow of a move (down, right) at the edge of the cell around (x, y), above what is in the cell."""
+    down, right = step
+    ax.add_patch(
+        FancyArrow(
+            x + 0.24 * right,
+            y + 0.24 * down,
+            0.24 * right,
+            0.24 * down,
+            width=0.06,
+            head_width=0.2,
+            head_length=0.14,
+            length_includes_head=True,
+            color=_ARROW,
+            alpha=alpha,
+            linewidth=0,
+            zorder=4.2,
         )
+    )
 
 
-def _render_route(route: Route, ax: Axes) -> None:
+def _render_way(way: Way, ax: Axes) -> None:
     """Render a line from cell to cell that keeps to the right, so that opposite moves do not overlap."""
-    moves = [(cell, next_cell) for cell, next_cell in pairwise(route) if cell != next_cell]
+    moves = [(cell, next_cell) for cell, next_cell in pairwise(way.route) if cell != next_cell]
     if not moves:
         return
     faces = [(next_cell[1] - cell[1], next_cell[0] - cell[0]) for cell, next_cell in moves]  # (x, y)
@@ -232,10 +313,11 @@ def _render_route(route: Route, ax: Axes) -> None:
         points += _around(cell, face, next_face)
     neck, tip = (_beside(moves[-1][1], faces[-1], along=along) for along in (-0.49, -0.34))
     xs, ys = zip(*points, neck, strict=True)
-    ax.plot(xs, ys, color=_ROUTE, linewidth=2.6, solid_joinstyle="round", solid_capstyle="round", zorder=2)
-    dx, dy = 0.1 * faces[-1][0], 0.1 * faces[-1][1]
-    head = [tip, (neck[0] - dy, neck[1] + dx), (neck[0] + dy, neck[1] - dx)]
-    ax.add_patch(Polygon(head, facecolor=_ROUTE, edgecolor="none", zorder=2))
+    shape: dict[str, Any] = {"color": way.colour, "alpha": way.alpha, "zorder": 2}
+    ax.plot(xs, ys, linewidth=way.width, solid_joinstyle="round", solid_capstyle="butt", **shape)
+    half = 0.035 * way.width + 0.01
+    dx, dy = half * faces[-1][0], half * faces[-1][1]
+    ax.add_patch(Polygon([tip, (neck[0] - dy, neck[1] + dx), (neck[0] + dy, neck[1] - dx)], linewidth=0, **shape))
 
 
 def _beside(cell: Cell, face: Point, along: float = 0.0) -> Point:
@@ -252,7 +334,7 @@ def _around(cell: Cell, face: Point, next_face: Point) -> list[Point]:
     return [_beside(cell, face), _beside(cell, next_face)]
 
 
-def _write(
+def write(
     ax: Axes,
     text: str,
     x: float,
@@ -260,7 +342,7 @@ def _write(
     *,
     height: float,
     widest: float = math.inf,
-    colour: str = _TEXT,
+    colour: str = LIGHT.text,
     corner: bool = False,
 ) -> None:
     """Write text as an outline in units of cells, so that it fits its cell at any size of the picture.
