@@ -1,7 +1,7 @@
 """Make the README's pictures in docs/images: python docs/pictures.py
 
-Two agents are trained on the paper's running example, one with the default reward and one with DReST, in half a minute
-on a CPU. The animation shows the agent that comes with the project.
+Two agents are trained on the paper's running example with its own algorithm, one with the default reward and one with
+DReST, in half a minute on a CPU. The animation shows the agent that comes with the project.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 
 from drest_torch import Agent
 from drest_torch.agent import Results
+from drest_torch.envs.levels import world
 from drest_torch.envs.view.rendering import DARK, LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
 from drest_torch.plots.style import write_figure
 
@@ -31,7 +32,8 @@ COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
 
 def train(reward: str, folder: Path) -> subprocess.Popen[bytes]:
     """Begin to train an agent on the level by the public command."""
-    values = ("algo=exact", f"levels={LEVEL}", f"reward={reward}", "seed=0", "threads=1")
+    paper = ("levels.clock=moves", "reward.gamma=0.95", "algo.random_episodes=0", "env_steps=800000")
+    values = ("algo=tabular", f"levels={LEVEL}", f"reward={reward}", *paper, "seed=0", "threads=1")
     quiet = ("pictures=0", "progress=false", "logger=none", f"run_dir={folder / reward}")
     command = [sys.executable, "-m", "drest_torch.train", *values, *quiet]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -91,7 +93,8 @@ def main() -> None:
         for training in trainings:
             if training.wait():
                 sys.exit("an agent was not trained")
-        results = {reward: Agent.load(Path(folder) / reward).evaluate(LEVEL) for reward in REWARDS}
+        level = world(LEVEL).with_clock("moves")
+        results = {reward: Agent.load(Path(folder) / reward).evaluate(level) for reward in REWARDS}
     hero(results, IMAGES / "hero.png", LIGHT)
     hero(results, IMAGES / "hero-dark.png", DARK)
     Agent.load("generalist").evaluate(ANIMATED).animate(IMAGES / "episodes.gif")
