@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drest_torch.jobs.store import Result
+from drest_torch.jobs.job import Result
 from drest_torch.report.tables import values
 from drest_torch.studies.example import analysis
 from drest_torch.studies.example import study as example

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from drest_torch.envs.levels import LevelError
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import neutrality_normalised
 from drest_torch.report.tables import select, values
 from drest_torch.studies.results import Results

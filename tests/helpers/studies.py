@@ -16,7 +16,7 @@ import torch
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import neutrality
 from drest_torch.report.blocks import Block, Details, Gallery, Page, Plot, Section, Table
 from drest_torch.report.html import Picture, render
