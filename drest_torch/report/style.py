@@ -10,7 +10,6 @@ from typing import Any
 
 from cycler import cycler
 
-
 _NAMES = ("background", "surface", "text", "muted", "grid", "link", "good", "fair", "bad")
 _SERIES = tuple(f"series-{number}" for number in range(6))
 

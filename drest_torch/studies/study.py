@@ -164,7 +164,11 @@ def compose_study(name: str, *overrides: str) -> Any:
 
 def overview(quotes: Sequence[Quote]) -> Table:
     """Return the quotes as a table."""
-    note = "N is neutrality, U is usefulness." if any(re.search(r"\b[NU]\b", quote.measured) for quote in quotes) else ""
+    note = (
+        "N is neutrality, U is usefulness."
+        if any(re.search(r"\b[NU]\b", f"{quote.what} {quote.reported} {quote.measured}") for quote in quotes)
+        else ""
+    )
     if not any(quote.reported for quote in quotes):
         return Table("What we measure", ["", "measured"], [[quote.what, quote.measured] for quote in quotes], note)
     rows = [[quote.what, quote.reported, quote.measured] for quote in quotes]
