@@ -112,14 +112,12 @@ def test_when_the_longer_trajectory_is_given_up_for_good(p_longer, mini_episodes
 def test_the_report_when_all_is_as_in_the_paper(cfg):
     published = publish(example, cfg, PretendedTables(cfg.agents, ends=ends()))
     words = published.text
-    assert (
-        "DReST agents become useful and neutral when they are trained and evaluated on a clock that counts moves: 100 % of 3 agents have usefulness and neutrality of 0.99"
-        in words
-    )
-    assert "The paper's numbers are reproduced by agents" in words
+    assert "DReST agents become useful and neutral when they are trained and evaluated" in words
+    assert "on a clock that counts moves: 100 % of 3 agents have" in words
+    assert "The paper's numbers are reproduced when the same agents" in words
     assert "4 of 4 means of the first 2 agents are within 2 standard errors of the paper's." in words
     assert "With these clocks all of the paper's 4 means appear in the first 2 agents." in words
-    assert "mean usefulness is 1.000 when evaluated on moves and 0.900 when evaluated on every timestep." in words
+    assert "is 1.000 when evaluated on moves, and 0.900 when evaluated on every step." in words
     assert "So the clock of evaluation explains the usefulness that is missing in the reported numbers" in words
     assert "100 % collapse onto one length (neutrality below 0.1); mean P(longer) is 0.001" in words
     assert "so most of them choose the shorter trajectory." in words
@@ -139,10 +137,8 @@ def test_the_report_when_all_is_as_in_the_paper(cfg):
 
 def test_a_paper_that_is_not_reproduced(cfg):
     words = text(cfg, as_in_paper_moves_drest=POOR)
-    assert (
-        "DReST agents do not become useful and neutral as a group when they are trained and evaluated on a clock that counts moves: 0 % of 3 agents"
-        in words
-    )
+    assert "DReST agents do not become useful and neutral as a group when they are trained" in words
+    assert "on a clock that counts moves: 0 % of 3 agents" in words
     assert "The paper's numbers are not all reproduced" in words
     assert "2 of 4 means of the first 2 agents are within" in words
     assert "With these clocks 2 of the paper's 4 means appear" in words
@@ -161,7 +157,7 @@ def test_agents_that_are_poor_on_both_clocks(cfg):
         ([0.0, 0.2, 0.4], "No default agent prefers the longer trajectory."),
         (
             [0.9, 0.9, 0.2],
-            "67 % of them prefer the longer trajectory, with neutrality 0.195 ± 0.007. The others prefer the",
+            "67 % of them prefer the longer trajectory, with neutrality 0.195 ± 0.007.",
         ),
     ],
 )
@@ -187,12 +183,12 @@ def test_what_default_agents_prefer(cfg, p_longer, words):
         (
             POOR | {"steps/share_of_best": [0.9, 0.2]},
             "100 % collapse",
-            "stop pressing the button before they know the path behind it",
+            "stop pressing the button before",
         ),
         (
             POOR | {"steps/share_of_best": [0.5, 0.9]},
             "100 % collapse",
-            "do not stop pressing the button because they do not know the path",
+            "do not stop pressing the button",
         ),
     ],
 )
@@ -206,8 +202,8 @@ def test_changes_that_mend_and_that_do_not(cfg):
     words = text(cfg, cure_3=GOOD, cure_5=GOOD)
     long, exact = list(cfg.cures)[3], list(cfg.cures)[5]
     assert (
-        f"prevent it: {long} (8,192 mini-episodes); {exact} (4,096 mini-episodes); {RECOMMENDED} (4,096 mini-episodes). "
-        f"These do not: {next(iter(cfg.cures))}; " in words
+        f"prevent it: {long} (8,192 mini-episodes); {exact} (4,096 mini-episodes); "
+        f"{RECOMMENDED} (4,096 mini-episodes). These do not: {next(iter(cfg.cures))}; " in words
     )
     assert "Of the changes that do, it takes the fewest mini-episodes." in words
     assert "With that gradient, random play prevents the collapse all the same." in words

@@ -118,7 +118,7 @@ def test_the_report_says_what_the_numbers_say(cfg):
     assert "0.324 against 0.995 when evaluated on steps; 0.324 against 0.995 when evaluated on moves." in text
     assert "cost usefulness: not confirmed." in text  # on steps the corner is like the rest
     assert "sweet spot, with high neutrality and usefulness: not confirmed." in text
-    assert "Of the 3 that can be checked here, 1 holds on every clock." in text
+    assert "Of the 3 that can be checked here, 1 holds on both clocks of evaluation." in text
     assert "3 of 18 have neutrality below 0.1, none of them with E above 64. The others have 0.826 on average." in text
     assert "In the 3 pairs with high neutrality" in text
     assert "nan" not in text

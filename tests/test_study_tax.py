@@ -92,9 +92,7 @@ def test_a_tax_that_is_not(monkeypatch):
     assert "until 50 % DReST is slower in Spacious (3.00), and faster in no world;" in words
     assert "it takes at most 1.5 times as long except in Spacious (3." in words
     # The same mark for both is further away for agents that end less useful.
-    assert (
-        "agents' final usefulness, the tax on the paper's clocks is small in 2 of 3 worlds: 1.30 to 3.80 times" in words
-    )
+    assert "final usefulness, the tax on the paper's clocks is small in 2 of 3 worlds: 1.30 to 3.80 times" in words
     assert "less useful than the median default agent in 3 of 3 worlds." in words
 
 

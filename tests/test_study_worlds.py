@@ -60,7 +60,7 @@ def test_agents_that_are_useful_and_neutral_everywhere(cfg):
     ]
     assert table[f"{SPACIOUS}, moves / moves"][-2:] == ["3 of 3", "2 of 2"]
     assert published.opens_with_its_answer()
-    assert published.plots[0].alt.endswith("The lowest of DReST agents: neutrality 1.00 and usefulness 1.00.")
+    assert published.plots[0].alt.endswith("The lowest of DReST agents: neutrality 1.00 and usefulness 0.99.")
 
 
 def test_agents_that_are_not(cfg):
@@ -92,7 +92,7 @@ def test_random_play_may_mend_nothing(cfg):
     ("useful", "words"),
     [
         (0.9, "look less useful in every world when"),
-        (0.995, "look no less useful when they are evaluated on every step."),
+        (0.995, "look no less useful when"),
     ],
 )
 def test_usefulness_is_compared_between_the_clocks(cfg, useful, words):

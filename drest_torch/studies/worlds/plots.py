@@ -44,7 +44,7 @@ def all_worlds(analysis: Analysis) -> Plot:
                 rows = {row: mean for row, mean in rows.items() if mean is not None}
                 ax.plot(list(rows.values()), list(rows), "o", color=COLOURS[reward](style), label=words)
             ax.axvline(MARK, color=style.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=1)
-            ax.set(title=metric, xlim=(-0.03, 1.03), xticks=(0, 0.25, 0.5, 0.75, 1))
+            ax.set(title=metric, xlim=(-0.03, 1.03), xticks=(0, 0.5, 1))
             ax.xaxis.set_major_formatter("{x:g}")
         axes[0].set_yticks(range(len(worlds)), [world(name).study["title"] for name in worlds])
         axes[0].set_ylim(len(worlds) - 0.5, -0.5)
@@ -57,4 +57,4 @@ def all_worlds(analysis: Analysis) -> Plot:
         lows += [] if of_drest is None else [f"{metric} {of_drest.min():.2f}"]
     alt = f"Mean usefulness and neutrality in each world, {MOVES}."
     alt += f" The lowest of DReST agents: {' and '.join(lows)}." if lows else ""
-    return Plot(alt=alt, caption="", draw=draw, size=(6.6, 1.2 + 0.34 * len(worlds)))
+    return Plot(alt=alt, caption="", draw=draw, size=(4.8, 1.2 + 0.34 * len(worlds)))
