@@ -132,7 +132,7 @@ def test_the_report_when_all_is_as_in_the_paper(cfg):
     assert published.opens_with_its_answer()
     alts = " ".join(plot.alt for plot in published.plots)
     assert "P(longer) on a logarithmic scale; the median agent ends at 0.001." in alts
-    assert "neutrality over training, moves / moves: default ends at 0.20; DReST ends at 1.00." in alts
+    assert "neutrality over training, moves / steps: default ends at 0.20; DReST ends at 0.99." in alts
 
 
 def test_a_paper_that_is_not_reproduced(cfg):
