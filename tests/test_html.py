@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import subprocess
 import sys
 
 import matplotlib
+import numpy as np
 import pytest
 
+from drest_torch.envs.levels import parse_level
+from drest_torch.envs.view.rendering import render
 from drest_torch.errors import FileError
 from drest_torch.report.blocks import (
     Commands,
     Details,
     Gallery,
-    Items,
     Lead,
+    Note,
     Plot,
     Prose,
     Section,
     Table,
-    Text,
 )
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import code, literal
-from drest_torch.report.style import DARK, LIGHT
-from tests.helpers.pages import Element, curves, nothing, picture, read, sample, written
+from drest_torch.report.style import BOARD, DARK, LIGHT
+from tests.helpers.pages import Element, curves, nothing, read, sample, written
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,8 @@ NASTY = (
 
 
 FIELDS = (
-    "text prose large code bold link item command caption head row cell note figure wide summary inside section lead "
-    "sub foot banner"
+    "text prose large small code bold link item command caption head row cell note figure wide summary inside section "
+    "lead sub foot banner"
 )
 
 
@@ -56,19 +57,20 @@ def test_every_text_is_escaped(tmp_path):
     wide = Plot("alt", text["wide"], nothing, size=(7, 1))
     table = Table(text["caption"], ["", text["head"]], [[text["row"], f"✓ {text['cell']}"]], text["note"])
     blocks = [
-        Text(text["text"]),
+        Prose(text["text"]),
         Prose(text["prose"]),
         Lead(text["large"]),
-        Text(code(f"code{NASTY}")),
-        Text(f"**{text['bold']}**"),
-        Text(f"[{text['link']}](https://a.org/?a=1&b='>)"),
-        Items([text["item"]]),
+        Note(text["small"]),
+        Prose(code(f"code{NASTY}")),
+        Prose(f"**{text['bold']}**"),
+        Prose(f"[{text['link']}](https://a.org/?a=1&b='>)"),
+        Prose(f"- {text['item']}"),
         Commands([f"command{NASTY}"]),
         table,
         plot,
         wide,
         Gallery([plot, plot]),
-        Details(text["summary"], [Text(text["inside"])]),
+        Details(text["summary"], [Prose(text["inside"])]),
     ]
     sections = [Section(f"section{NASTY}", blocks, text["lead"]), Section("b", []), Section("c", [])]
     parts = {"title": f"title{NASTY}", "subtitle": text["sub"], "footer": text["foot"], "banner": text["banner"]}
@@ -79,8 +81,8 @@ def test_every_text_is_escaped(tmp_path):
     body = root.one("body").text
     for name in FIELDS.split():
         assert f"{name}{NASTY}" in body, name
-    assert {image.attributes["alt"] for image in root.all("img")} == {"alt", f"alt{NASTY}"}
-    labels = [element.attributes["aria-label"] for element in root.all() if "aria-label" in element.attributes]
+    assert {image.attributes["aria-label"] for image in root.all("svg")} == {"alt", f"alt{NASTY}"}
+    labels = [e.attributes["aria-label"] for e in root.all() if "aria-label" in e.attributes and e.tag != "svg"]
     assert labels == ["Contents", "Commands", f"caption{NASTY}", f"wide{NASTY}"]
 
 
@@ -104,12 +106,12 @@ def test_every_text_is_escaped(tmp_path):
     ],
 )
 def test_markdown_is_read_without_html_pictures_and_other_links(tmp_path, text, markup):
-    written(tmp_path, Text(text))
+    written(tmp_path, Prose(text))
     assert f"<p>{markup}</p>" in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_what_is_no_character_does_not_stop_the_page(tmp_path):
-    assert "a?b" in written(tmp_path, Text("a\udc80b")).text
+    assert "a?b" in written(tmp_path, Prose("a\udc80b")).text
 
 
 # ------------------------------------------------------------------------------------------- structure
@@ -162,11 +164,12 @@ def test_what_scrolls_is_reached_by_the_keyboard_and_has_a_name_of_its_own(sampl
 
 def test_nothing_comes_from_elsewhere(sample_path):
     root, source = read(sample_path), sample_path.read_text("utf-8")
-    sources = [e.attributes[name] for e in root.all() for name in ("src", "srcset") if name in e.attributes]
-    assert len(sources) == 16
-    assert all(address.startswith("data:image/png;base64,") for address in sources)
+    sources = [
+        e.attributes[name] for e in root.all() for name in ("src", "srcset", "xlink:href") if name in e.attributes
+    ]
+    assert all(address.startswith(("#", "data:image/png;base64,")) for address in sources)
     assert not list(root.all("script", "link", "iframe", "object", "embed", "base"))
-    assert not re.search(r"url\(|@import|@font-face", source)
+    assert not re.search(r"url\((?!#)|@import|@font-face", source)
     assert not any(name.startswith("on") for element in root.all() for name in element.attributes)
     addresses = {link.attributes["href"] for link in root.all("a") if not link.attributes["href"].startswith("#")}
     assert addresses == {"https://arxiv.org/abs/2407.00805"}
@@ -175,8 +178,8 @@ def test_nothing_comes_from_elsewhere(sample_path):
 
 
 def test_a_section_within_a_section_has_a_heading_below_its_own(tmp_path):
-    inner = Section("Inner", [Text("inside")], lead="what it is")
-    root = written(tmp_path, sections=[Section("Outer", [Text("before"), inner]), Section("Inner", [])])
+    inner = Section("Inner", [Prose("inside")], lead="what it is")
+    root = written(tmp_path, sections=[Section("Outer", [Prose("before"), inner]), Section("Inner", [])])
     assert [each.tag for each in root.all("h1", "h2", "h3")] == ["h1", "h2", "h3", "h2"]
     ids = [each.attributes["id"] for each in root.all("h2", "h3")]
     assert len(set(ids)) == len(ids) == 3
@@ -258,42 +261,58 @@ def test_a_wrong_table_is_refused_in_a_sentence():
 # ----------------------------------------------------------------------------------------------- plots
 
 
-def test_every_plot_is_drawn_once_for_each_theme_in_its_colours(tmp_path):
-    seen = []
-
+def test_a_plot_is_drawn_in_the_variables_of_the_page(tmp_path):
     def draw(figure, style):
         axes = figure.subplots()
-        (line,) = axes.plot([0, 1])
-        seen.append((style, line.get_color(), axes.xaxis.label.get_color(), axes.title.get_color()))
+        axes.plot([0, 1], label="a < b")
+        axes.fill_between([0, 1], [1, 2], color=style.drest, alpha=0.2)
+        axes.legend()
 
     before = dict(matplotlib.rcParams)
     root = written(tmp_path, Plot("A line.", "caption", draw, size=(2, 1.5)))
     assert dict(matplotlib.rcParams) == before
-    assert seen == [(style, style.series[0], style.text, style.text) for style in (LIGHT, DARK)]
-    image, source = root.one("img").attributes, root.one("source").attributes
-    assert (image["width"], image["height"], image["alt"]) == ("192", "144", "A line.")
-    assert source["media"] == "screen and (prefers-color-scheme: dark)"
+    image, source = root.one("svg"), (tmp_path / "page.html").read_text("utf-8")
+    assert (image.attributes["width"], image.attributes["height"]) == ("192", "144")
+    assert (image.attributes["viewbox"], image.attributes["aria-label"]) == ("0 0 144.0 108.0", "A line.")
     assert root.one("figcaption").text == "caption"
-    for address, style in ((image["src"], LIGHT), (source["srcset"], DARK)):
-        drawn = picture(address)
-        assert drawn.size == (432, 324)
-        assert drawn.getpixel((0, 0)) == tuple(bytes.fromhex(style.background[1:]))
-        colours = {f"#{bytes(colour).hex()}" for _, colour in drawn.getcolors(1 << 20)}
-        assert style.series[0] in colours
+    assert "a < b" in [text.text for text in image.all("text")]
+    styles = " ".join(element.attributes.get("style", "") for element in image.all())
+    for name in ("background", "grid", "muted", "text", "series-0", "series-1"):
+        assert f"var(--{name})" in styles
+    assert not re.search("#[0-9a-f]{6}", styles)
+    dark = source.partition("prefers-color-scheme: dark")[2]
+    assert all(f"--series-{at}: {colour};" in dark for at, colour in enumerate(DARK.series))
+    assert source.index(f"--series-0: {LIGHT.series[0]};") < source.index("prefers-color-scheme: dark")
+
+
+def test_gridworlds_have_a_colour_in_each_theme_for_everything_in_them(tmp_path):
+    def draw(figure, style):
+        level = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^")
+        for place, taken in enumerate((0, 1)):
+            axes = figure.add_subplot(1, 2, 1 + place)
+            render(level, axes, taken=taken, arrows=np.full((3, 5, 4), 0.25), route=[(0, 2), (0, 1)])
+
+    root = written(tmp_path, Plot("Levels.", "", draw))
+    styles = " ".join(element.attributes.get("style", "") for element in root.one("svg").all())
+    assert set(re.findall(r"--board-([a-z-]+)\)", styles)) == set(BOARD)
+    assert not re.search("#[0-9a-f]{6}", styles)
+
+
+def test_plots_of_a_page_have_identifiers_of_their_own(sample_path):
+    source = sample_path.read_text("utf-8")
+    ids = re.findall(r' id="([^"]+)"', source)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:url\(|xlink:href=")#([^)"]+)', source)) <= set(ids)
+    assert "<style" not in source.partition("<body>")[2]
 
 
 def test_every_image_has_an_alternative_text_and_is_small(sample_path):
-    images = list(read(sample_path).all("img"))
-    assert [image.attributes["alt"] for image in images[:4]] == [
-        "DReST rises to one bit.",
-        "A heat map.",
-        "Four bars.",
-        "Wide.",
-    ]
-    assert {image.attributes["width"] for image in images} == {"499", "960"}
-    for image in images:
-        most = 60_000 * int(image.attributes["width"]) / 499
-        assert len(base64.b64decode(image.attributes["src"].partition(",")[2])) < most
+    images = list(read(sample_path).all("svg"))
+    texts = [image.attributes["aria-label"] for image in images]
+    assert texts[:4] == ["DReST rises to one bit.", "A heat map.", "Four bars.", "Wide."]
+    assert {image.attributes["width"] for image in images} == {"461", "960"}
+    for picture in re.findall(r"(?s)<svg.*?</svg>", sample_path.read_text("utf-8")):
+        assert len(picture) < 90_000
 
 
 def test_a_plot_needs_an_alternative_text():
@@ -342,7 +361,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(FileError, match=r"page.html: cannot be written \(No space"):
-        written(tmp_path, Text("after"))
+        written(tmp_path, Prose("after"))
     monkeypatch.undo()
 
     def broken(figure, style):

@@ -20,8 +20,18 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
-from drest_torch.studies.runner import Settings, run_studies
-from drest_torch.studies.study import ENTRY_POINTS, Finished, all_studies, find_study, samples, study_schemas
+from drest_torch.report.blocks import Details, Lead, Note, Prose, Section, Table
+from drest_torch.studies.runner import Settings, run_studies, without_conclusions
+from drest_torch.studies.study import (
+    ENTRY_POINTS,
+    Finished,
+    Quote,
+    all_studies,
+    find_study,
+    overview,
+    samples,
+    study_schemas,
+)
 from tests.helpers.chromium import check_page, needs_chromium
 from tests.helpers.configs import names, ours, unexplained
 from tests.helpers.studies import composed_study
@@ -184,6 +194,19 @@ def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_ma
     assert not samples([*tabular, exact])
     assert samples([exact, sampled])
     assert samples([uniform])
+
+
+def test_a_quick_version_leaves_out_every_sentence_but_definitions_and_notes():
+    table = Table("Measured", ["", "mean"], [["a", "0.5"]], "How it was measured.")
+    inside = Details("More", [Prose("So it is better."), table])
+    sections = [Section("Why", [Prose("Because it is so.")]), Section("Numbers", [Prose("It is high."), table, inside])]
+    kept = without_conclusions([Lead("**Yes.**"), Note("A definition."), *sections])
+    assert kept == [Note("A definition."), Section("Numbers", [table, Details("More", [table])])]
+
+
+def test_a_study_that_the_paper_says_nothing_about_is_not_set_beside_it():
+    assert overview([Quote("a", "", "N 1")]).header == ["", "measured"]
+    assert overview([Quote("a", "", "N 1"), Quote("b", "N 0.9", "N 0.8")]).header == ["", "the paper", "measured"]
 
 
 # ------------------------------------------------------------------------------------ from outside

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drest_torch.jobs.store import Result
+from drest_torch.jobs.job import Result
 from drest_torch.report.tables import values
 from drest_torch.studies.example import analysis
 from drest_torch.studies.example import study as example
@@ -112,28 +112,33 @@ def test_when_the_longer_trajectory_is_given_up_for_good(p_longer, mini_episodes
 def test_the_report_when_all_is_as_in_the_paper(cfg):
     published = publish(example, cfg, PretendedTables(cfg.agents, ends=ends()))
     words = published.text
-    assert "DReST agents become useful and neutral: 100 % of 3 agents have usefulness and neutrality of 0.99" in words
-    assert "The paper's numbers are reproduced by agents" in words
+    assert "DReST agents become useful and neutral when they are trained and evaluated" in words
+    assert "on a clock that counts moves: 100 % of 3 agents have" in words
+    assert "The paper's numbers are reproduced when the same agents" in words
     assert "4 of 4 means of the first 2 agents are within 2 standard errors of the paper's." in words
     assert "With these clocks all of the paper's 4 means appear in the first 2 agents." in words
-    assert "mean usefulness is 1.000 when evaluated on moves and 0.900 when evaluated on every timestep." in words
-    assert "So the usefulness that is missing in the reported numbers comes from the clock of evaluation" in words
+    assert "is 1.000 when evaluated on moves, and 0.900 when evaluated on every step." in words
+    assert "So the clock of evaluation explains the usefulness that is missing in the reported numbers" in words
     assert "100 % collapse onto one length (neutrality below 0.1); mean P(longer) is 0.001" in words
     assert "so most of them choose the shorter trajectory." in words
-    assert "After 2,048 mini-episodes it is for good below 10 % of what it was." in words
-    assert f"These changes mend it: {RECOMMENDED} (4,096 mini-episodes)." in words
-    assert f"we recommend, {RECOMMENDED}, mends the collapse: 100 % of 3 agents" in words
-    assert "With that gradient random play does not mend the collapse." in words
+    assert "From mini-episode 2,048 on, it stays below 10 % of its first value." in words
+    assert f"These changes prevent it: {RECOMMENDED} (4,096 mini-episodes)." in words
+    assert f"The last change in the table, {RECOMMENDED}, prevents the collapse: 100 % of 3 agents" in words
+    assert "With that gradient, random play does not prevent the collapse." in words
     assert "All default agents prefer the longer trajectory. Their neutrality is 0.200 ± 0.010" in words
     assert "nan" not in words
-    row = published.tables["End of training, trained on moves, evaluated on timesteps"]["DReST"]
+    row = published.tables["The end of training: trained on moves, evaluated on every step"]["DReST"]
     assert row == ["usefulness", "0.900 ± 0.011", "0.8950 ± 0.0071", "✓ 0.8", "0.9000 ± 0.0100", "✓ 0.0"]
-    assert len(published.plots) == 3 * 3 + 2 + 2
+    assert published.opens_with_its_answer()
+    alts = " ".join(plot.alt for plot in published.plots)
+    assert "P(longer) on a logarithmic scale; the median agent ends at 0.001." in alts
+    assert "neutrality over training, moves / steps: default ends at 0.20; DReST ends at 0.99." in alts
 
 
 def test_a_paper_that_is_not_reproduced(cfg):
     words = text(cfg, as_in_paper_moves_drest=POOR)
-    assert "DReST agents do not become useful and neutral as a group: 0 % of 3 agents" in words
+    assert "DReST agents do not become useful and neutral as a group when they are trained" in words
+    assert "on a clock that counts moves: 0 % of 3 agents" in words
     assert "The paper's numbers are not all reproduced" in words
     assert "2 of 4 means of the first 2 agents are within" in words
     assert "With these clocks 2 of the paper's 4 means appear" in words
@@ -142,7 +147,7 @@ def test_a_paper_that_is_not_reproduced(cfg):
 
 def test_agents_that_are_poor_on_both_clocks(cfg):
     words = text(cfg, as_in_paper_moves_drest={"neutrality": 1.0, "moves/usefulness": 0.9, "steps/usefulness": 0.8})
-    assert "but on moves too, not all agents are useful and neutral." in words
+    assert "but not all of these agents are useful and neutral on moves either." in words
     assert "comes from the clock of evaluation" not in words
 
 
@@ -150,7 +155,10 @@ def test_agents_that_are_poor_on_both_clocks(cfg):
     ("p_longer", "words"),
     [
         ([0.0, 0.2, 0.4], "No default agent prefers the longer trajectory."),
-        ([0.9, 0.9, 0.2], "67 % prefer the longer trajectory, with neutrality 0.195 ± 0.007; the others prefer the"),
+        (
+            [0.9, 0.9, 0.2],
+            "67 % of them prefer the longer trajectory, with neutrality 0.195 ± 0.007.",
+        ),
     ],
 )
 def test_what_default_agents_prefer(cfg, p_longer, words):
@@ -161,19 +169,27 @@ def test_what_default_agents_prefer(cfg, p_longer, words):
 @pytest.mark.parametrize(
     ("end", "collapse", "given_up"),
     [
-        (GOOD, "None of them collapses onto one length", "does not give the longer trajectory up: its P(longer) is"),
+        (GOOD, "None of them collapses onto one length", "does not give up the longer trajectory: its P(longer) is"),
         (
             GOOD | {"neutrality": [0.01, 1, 1]},
             "33 % collapse onto one length (neutrality below 0.1).",
-            "does not give the longer trajectory up",
+            "does not give up the longer trajectory",
         ),
         (
             POOR | {"p_length": [0.001, 0.999]},
             "so most of them choose the longer trajectory.",
-            "does not give the longer trajectory up",
+            "does not give up the longer trajectory",
         ),
-        (POOR | {"steps/share_of_best": [0.9, 0.2]}, "100 % collapse", "is given up before the way behind it"),
-        (POOR | {"steps/share_of_best": [0.5, 0.9]}, "100 % collapse", "not given up for want of knowing the way"),
+        (
+            POOR | {"steps/share_of_best": [0.9, 0.2]},
+            "100 % collapse",
+            "stop pressing the button before",
+        ),
+        (
+            POOR | {"steps/share_of_best": [0.5, 0.9]},
+            "100 % collapse",
+            "do not stop pressing the button",
+        ),
     ],
 )
 def test_the_collapse_on_every_step(cfg, end, collapse, given_up):
@@ -186,15 +202,15 @@ def test_changes_that_mend_and_that_do_not(cfg):
     words = text(cfg, cure_3=GOOD, cure_5=GOOD)
     long, exact = list(cfg.cures)[3], list(cfg.cures)[5]
     assert (
-        f"mend it: {long} (8,192 mini-episodes); {exact} (4,096 mini-episodes); {RECOMMENDED} (4,096 mini-episodes). "
-        f"These do not: {next(iter(cfg.cures))}; " in words
+        f"prevent it: {long} (8,192 mini-episodes); {exact} (4,096 mini-episodes); "
+        f"{RECOMMENDED} (4,096 mini-episodes). These do not: {next(iter(cfg.cures))}; " in words
     )
     assert "Of the changes that do, it takes the fewest mini-episodes." in words
-    assert "With that gradient random play mends the collapse all the same." in words
+    assert "With that gradient, random play prevents the collapse all the same." in words
     assert "it does not take the fewest mini-episodes." in text(cfg, cure_0=GOOD)
     words = text(cfg, cure_6=POOR)
-    assert "No change mends it." in words
-    assert f"{RECOMMENDED}, does not mend the collapse: 0 % of 3 agents" in words
+    assert "No change prevents it." in words
+    assert f"{RECOMMENDED}, does not prevent the collapse: 0 % of 3 agents" in words
 
 
 def test_results_and_quotes(cfg):
@@ -221,4 +237,4 @@ def test_the_report_comes_whatever_is_missing(cfg, lost):
     published = publish(example, cfg, PretendedTables(cfg.agents, lambda job: lost in job.name, ends()))
     assert "nan" not in published.text
     assert ("Too few runs have finished to answer." in published.text) == (lost in ("", "as-in-paper-moves"))
-    assert ("The change that we recommend" in published.text) == (lost not in ("", "drest", "cure-6"))
+    assert ("The last change in the table" in published.text) == (lost not in ("", "drest", "cure-6"))

@@ -178,7 +178,7 @@ def test_the_report_of_learning_says_who_reaches_what() -> None:
         0.98,
         0.5,
     ]
-    assert len(it.plots) == 1
+    assert it.opens_with_its_answer()
 
 
 def test_all_goals_reached_are_said_to_be_reached() -> None:
@@ -193,7 +193,7 @@ def test_all_goals_reached_are_said_to_be_reached() -> None:
     [
         ((0.8, 0.8), "on levels not trained on: PPO with DReST; A2C with DReST."),
         ((0.8, 0.75), "on levels not trained on: PPO with DReST."),
-        ((0.7, 0.9), "None is above the follow-up in usefulness and neutrality at once"),
+        ((0.7, 0.9), "None has both higher usefulness and higher neutrality than the follow-up reports"),
     ],
 )
 def test_the_protocol_is_set_beside_what_is_published(tmp_path: Path, file: tuple[float, float], words: str) -> None:

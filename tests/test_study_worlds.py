@@ -47,7 +47,7 @@ def test_agents_that_are_useful_and_neutral_everywhere(cfg):
     assert f"on the clock that counts moves, DReST agents {GOOD}" in published.text
     assert f"with the paper's schedules, they {GOOD}" in published.text
     assert f"With 2,048 mini-episodes of random play first, they {GOOD}" in published.text
-    assert "In no world do most of them collapse onto one length." in published.text
+    assert "most agents collapse onto one length in no world." in published.text
     assert "That mends" not in published.text
     assert "nan" not in published.text
     table = published.tables["DReST agents at the end of training, means of 3"]
@@ -59,7 +59,8 @@ def test_agents_that_are_useful_and_neutral_everywhere(cfg):
         "0 of 2",
     ]
     assert table[f"{SPACIOUS}, moves / moves"][-2:] == ["3 of 3", "2 of 2"]
-    assert len(published.plots) == 8
+    assert published.opens_with_its_answer()
+    assert published.plots[0].alt.endswith("The lowest of DReST agents: neutrality 1.00 and usefulness 0.99.")
 
 
 def test_agents_that_are_not(cfg):
@@ -75,21 +76,24 @@ def test_random_play_mends_what_collapses(cfg):
         return ends()(job) if "cured" in job.name else collapse(job)
 
     words = publish(worlds, cfg, PretendedTables(cfg.agents, ends=mended)).text
-    assert f"Most agents collapse onto one length in 2 worlds ({FEWER}; {SPACIOUS})." in words
+    assert f"most agents collapse onto one length in 2 worlds ({FEWER}; {SPACIOUS})." in words
     assert "paper's schedules, they do not end useful and neutral in every world: they do in none of 2 worlds." in words
-    assert "That mends 2 of the 2 worlds that the paper's schedules do not suffice for." in words
+    assert "do not suffice for 2 worlds. Random play first is enough in 2 of them." in words
 
 
 def test_random_play_may_mend_nothing(cfg):
     words = text(cfg, poor=["spacious-steps-drest"])  # also those that play at random first
-    assert f"Most agents collapse onto one length in 1 world ({SPACIOUS})." in words
+    assert f"most agents collapse onto one length in 1 world ({SPACIOUS})." in words
     assert f"random play first, they {POOR(1)}" in words
-    assert "That mends none of the 1 world that the paper's schedules do not suffice for." in words
+    assert "do not suffice for 1 world. Random play first is enough in none of them." in words
 
 
 @pytest.mark.parametrize(
     ("useful", "words"),
-    [(0.9, "look less useful in every world when"), (0.995, "look as useful when they are evaluated on every step.")],
+    [
+        (0.9, "look less useful in every world when"),
+        (0.995, "look no less useful when"),
+    ],
 )
 def test_usefulness_is_compared_between_the_clocks(cfg, useful, words):
     assert words in text(cfg, useful_on_steps=useful)

@@ -30,17 +30,10 @@ class Lead:
 
 
 @dataclass(frozen=True)
-class Text:
-    """A paragraph."""
+class Note:
+    """A paragraph in smaller type that says how to read what stands beside it, such as a definition."""
 
     text: str
-
-
-@dataclass(frozen=True)
-class Items:
-    """A list with bullets."""
-
-    items: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -73,13 +66,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture, plotted once for each theme: ``draw`` gets an empty figure, and the theme as matplotlib's defaults."""
+    """A picture: ``draw`` gets an empty figure and the colours of the page, which are matplotlib's defaults meanwhile.
+
+    The colours stand for those of both themes, so ``draw`` uses them as they are and computes nothing from them.
+    """
 
     alt: str
     """What is to be seen, in words, for those who cannot see it."""
     caption: str
     draw: Callable[[Figure, Style], None]
-    size: tuple[float, float] = (5.2, 3.4)
+    size: tuple[float, float] = (4.8, 3.2)
     """Inches; on a page of ordinary size an inch is 96 pixels wide."""
 
     def __post_init__(self) -> None:
@@ -112,8 +108,8 @@ class Section:
     """The section in a sentence or two, set larger."""
 
 
-Block: TypeAlias = "Prose | Lead | Text | Items | Commands | Table | Plot | Gallery | Details | Section"
-BLOCKS = (Prose, Lead, Text, Items, Commands, Table, Plot, Gallery, Details, Section)
+Block: TypeAlias = "Prose | Lead | Note | Commands | Table | Plot | Gallery | Details | Section"
+BLOCKS = (Prose, Lead, Note, Commands, Table, Plot, Gallery, Details, Section)
 
 
 @dataclass(frozen=True)
@@ -123,6 +119,8 @@ class Page:
     title: str
     subtitle: str
     sections: Sequence[Section]
+    intro: Sequence[Block] = ()
+    """The answer and its picture, above the contents."""
     footer: str = ""
     banner: str = ""
     """A warning above everything else."""

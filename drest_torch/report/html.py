@@ -6,24 +6,22 @@ on paper and by a screen reader. Every text is escaped. `page.html.j2` has the e
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from importlib.resources import files
-from io import BytesIO
+from io import StringIO
 from pathlib import Path
 
 import jinja2
 import matplotlib.style
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from PIL import Image
 
 from drest_torch.files import write_whole
 from drest_torch.report import markdown
 from drest_torch.report.blocks import BLOCKS, Block, Gallery, Page, Plot, Table
-from drest_torch.report.style import DARK, LIGHT, Style
+from drest_torch.report.style import DARK, LIGHT, PLACEHOLDERS, board_variables, variables_of_plots
 
 
 def write_page(page: Page, path: Path) -> None:
@@ -48,23 +46,29 @@ def render(page: Page) -> str:
         "layout": _layout,
         "cell_class": _cell_class,
         "column_width": _column_width,
-        "picture": _picture,
+        "picture": lambda plot: plot_picture(plot, names.picture()),
     }
     css = files("drest_torch.report").joinpath("report.css").read_text("utf-8")
-    colours = {"light": LIGHT.variables(), "dark": DARK.variables()}
+    themes = zip(("light", "dark"), (LIGHT, DARK), strict=True)
+    colours = {name: f"{style.variables()} {board_variables(at)}" for at, (name, style) in enumerate(themes)}
     return environment.get_template("page.html.j2").render(page=page, css=Markup(css), **colours)
 
 
 class _Names:
-    """The names that a page has given to its headings and scrolling regions, so that each is given once."""
+    """The names that a page has given to its headings, plots and scrolling regions, so that each is given once."""
 
     def __init__(self) -> None:
-        self._ids, self._labels = {"content"}, {""}
+        self._ids, self._labels, self._pictures = {"content"}, {""}, 0
 
     def id(self, title: str) -> str:
         """Return an address for a heading."""
         address = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
         return _unused(address, "{}-{}", self._ids)
+
+    def picture(self) -> str:
+        """Return a name for a plot."""
+        self._pictures += 1
+        return f"plot-{self._pictures}"
 
     def region(self, label: str) -> Markup:
         """Return the attributes of an element that scrolls, so that the keyboard reaches it and it has a name."""
@@ -149,20 +153,24 @@ def _cell_class(text: str, numeric: bool) -> str:
 
 # ------------------------------------------------------------------------------------------ pictures
 
-_INCH = 96
-"""A browser's pixels an inch, where its own have the ordinary size."""
+_INCH, _POINTS = 96, 72
+"""A browser's pixels an inch, where its own have the ordinary size, and the units an inch inside a plot."""
 _MEASURE = 640
 """Pixels; a plot that is wider may stand beyond the text's edges, and is not made unreadably small on a phone."""
-_DOTS = 216
-"""Dots an inch: a plot that fills a phone's width has the three dots a pixel that the best of them show."""
+_DIGITS = 2
+"""Digits behind the point of a coordinate: a hundredth of a point cannot be seen."""
+_COLOURS = variables_of_plots()
+_REFERENCE = re.compile(r'(url\(#|href="#)([^)"]+)')
+_PARTS = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>|(?<=>)\s+(?=<)", re.DOTALL)
+"""What matplotlib writes and a page has no use for; its style sheet would hold for the whole page."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A plot in both themes as data addresses, and the pixels that it takes on the page."""
+    """The elements of a plot, the points that it measures inside, and the pixels that it takes on the page."""
 
-    light: str
-    dark: str
+    elements: Markup
+    points: tuple[float, float]
     width: int
     height: int
 
@@ -172,24 +180,31 @@ class Picture:
         return self.width > _MEASURE
 
 
-def _picture(plot: Plot) -> Picture:
-    light, width, height = plot_png(plot, LIGHT)
-    dark, _, _ = plot_png(plot, DARK)
-    return Picture(light, dark, width, height)
-
-
-def plot_png(plot: Plot, style: Style) -> tuple[str, int, int]:
-    """Return a plot as PNG in a data address, and the width and height that it takes on the page."""
-    whole, packed = BytesIO(), BytesIO()
-    with matplotlib.style.context(style.matplotlib(), after_reset=True):  # whatever the user's own settings are
+def plot_picture(plot: Plot, name: str) -> Picture:
+    """Return a plot as elements of an inline SVG; ``name`` keeps its identifiers apart from those of other plots."""
+    settings = PLACEHOLDERS.matplotlib() | {"svg.fonttype": "none", "svg.hashsalt": "drest"}
+    written = StringIO()
+    with matplotlib.style.context(settings, after_reset=True):  # whatever the user's own settings are
         figure = Figure(figsize=plot.size)
-        plot.draw(figure, style)
-        figure.savefig(whole, format="png", dpi=_DOTS, metadata={"Software": None})
-    with Image.open(whole) as image:
-        width, height = (max(1, round(dots * _INCH / _DOTS)) for dots in image.size)
-        # A palette makes the file two to three times smaller, and no difference to the eye.
-        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(packed, "png", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(packed.getvalue()).decode()}", width, height
+        plot.draw(figure, PLACEHOLDERS)
+        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(written, format="svg", dpi=_POINTS, metadata=metadata)
+    width, height = figure.get_size_inches()
+    content = re.sub(r".*?<svg[^>]*>|</svg>\s*\Z", "", written.getvalue(), flags=re.DOTALL)
+    content = _PARTS.sub("", content)
+    used = {match[2] for match in _REFERENCE.finditer(content)}
+    content = re.sub(r"<[^>]+>", lambda tag: _cleaned(tag[0], name, used), content)
+    pixels = (max(1, round(inches * _INCH)) for inches in (width, height))
+    return Picture(Markup(content), (width * _POINTS, height * _POINTS), *pixels)
+
+
+def _cleaned(tag: str, name: str, used: Set[str]) -> str:
+    """Return a tag of a plot with the page's colours and font, short numbers, and identifiers that are its own."""
+    tag = re.sub(r' id="([^"]*)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "", tag)
+    tag = _REFERENCE.sub(rf"\g<1>{name}-\2", tag)
+    tag = re.sub(r"#[0-9a-f]{6}\b", lambda match: _COLOURS.get(match[0], match[0]), tag)
+    tag = re.sub(r"(font(?:-family)?:[^;\"]*?)'DejaVu Sans'[^;\"]*", r"\1var(--sans)", tag)
+    return re.sub(r"-?\d+\.\d{3,}", lambda match: f"{round(float(match[0]), _DIGITS) + 0.0:g}", tag)
 
 
 def _column_width(gallery: Gallery) -> str:

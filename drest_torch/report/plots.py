@@ -55,7 +55,7 @@ def training_plot(
     limits: tuple[float, float] | None = (-0.03, 1.03),
     log: bool = False,
     reference: float | None = None,
-    size: tuple[float, float] = (5.2, 3.4),
+    size: tuple[float, float] = (4.8, 3.2),
 ) -> Plot:
     """Means as solid lines, the first agents as faint ones, as in the paper's Figure 3."""
 
@@ -93,7 +93,6 @@ def arrows_plot(reachable: Reachable, policies: Mapping[str, Tensor], *, title: 
     columns = max(len(row.panels) for row in rows)
 
     def drawn(figure: Figure, style: Style) -> None:
-        figure.set_facecolor("white")  # the boards have colours of their own
         for down, row in enumerate(rows):
             for index, panel in enumerate(row.panels):
                 ax = figure.add_subplot(len(rows), columns, 1 + down * columns + index)
@@ -102,7 +101,7 @@ def arrows_plot(reachable: Reachable, policies: Mapping[str, Tensor], *, title: 
                 words = f"{title}: {panel.title}" if index == down == 0 else panel.title
                 if row.title and index == 0:
                     words = f"{row.title}\n{words}"
-                ax.set_title(words, fontsize=10, color="#222222", loc="left")
+                ax.set_title(words, fontsize=10, loc="left")
 
     side = 2.6
     head = 0.6 if rows[0].title else 0.4

@@ -1,4 +1,7 @@
-"""The colours of a report's two themes, and matplotlib's settings for plots in them."""
+"""The colours of a report's two themes, and matplotlib's settings for plots in them.
+
+A plot is drawn once, in `PLACEHOLDERS`: colours that stand for the page's CSS variables, so that it follows the theme.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cycler import cycler
+
+_NAMES = ("background", "surface", "text", "muted", "grid", "link", "good", "fair", "bad")
+_SERIES = tuple(f"series-{number}" for number in range(6))
 
 
 @dataclass(frozen=True)
@@ -36,9 +42,12 @@ class Style:
         return self.series[1]
 
     def variables(self) -> str:
-        """Return the colours as the variables that `report.css` uses."""
-        names = ("background", "surface", "text", "muted", "grid", "link", "good", "fair", "bad")
-        return " ".join(f"--{name}: {getattr(self, name)};" for name in names)
+        """Return the colours as the variables that `report.css` and the plots use."""
+        return " ".join(f"--{name}: {colour};" for name, colour in self.colours().items())
+
+    def colours(self) -> dict[str, str]:
+        """Return the colours by the names of their variables."""
+        return {name: getattr(self, name) for name in _NAMES} | dict(zip(_SERIES, self.series, strict=True))
 
     def matplotlib(self) -> dict[str, Any]:
         """Return matplotlib's settings for plots in these colours."""
@@ -100,3 +109,36 @@ DARK = Style(
     bad="#ff8a80",
     series=("#58a6e8", "#f29339", "#c8f0c0", "#e0a0c8", "#9d5be6", "#8e6339"),
 )
+PLACEHOLDERS = Style(
+    **{name: f"#fe00{number:02x}" for number, name in enumerate(_NAMES)},
+    series=tuple(f"#fe01{number:02x}" for number in range(len(_SERIES))),
+)
+
+BOARD = {
+    "floor": ("#ffffff", "#1e2329"),
+    "lines": ("#bdbdbd", "#3a424b"),
+    "wall": ("#4d4d4d", "#707a85"),
+    "wall-edge": ("#6e6e6e", "#8b949e"),
+    "letters": ("#222222", "#e9ecef"),
+    "pale": ("#c4c4c4", "#56606b"),
+    "arrow": ("#d7191c", "#ff6b66"),
+    "route": ("#2c7fb8", "#6fb1e0"),
+    "coin": ("#f9d35b", "#66500f"),
+    "coin-edge": ("#c8961e", "#e3b341"),
+    "button": ("#dcebf5", "#1f3b52"),
+    "button-edge": ("#35749f", "#6fb1e0"),
+    "door": ("#e3d3e4", "#49344b"),
+    "door-edge": ("#7b4f80", "#b98abf"),
+}
+"""The colours in which `drest_torch.envs.view.rendering` draws gridworlds, in the light and in the dark theme."""
+
+
+def board_variables(theme: int) -> str:
+    """Return the colours of gridworlds as variables, for the light theme (0) or the dark one (1)."""
+    return " ".join(f"--board-{name}: {colours[theme]};" for name, colours in BOARD.items())
+
+
+def variables_of_plots() -> dict[str, str]:
+    """Return the variable of each colour that a plot is drawn in."""
+    board = {light: f"var(--board-{name})" for name, (light, _) in BOARD.items()}
+    return board | {colour: f"var(--{name})" for name, colour in PLACEHOLDERS.colours().items()}

@@ -2,6 +2,7 @@
 
 Text that a template shows through ``{{ … }}`` is escaped for Markdown, unless a filter or function of this module, a
 macro or ``{% set %}…{% endset %}`` made it. A line that has nothing but ``{% … %}`` on it leaves no trace.
+`shared.md.j2` has the sentences that several reports need, as macros of the name ``shared``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from markupsafe import Markup
 
 from drest_torch.errors import StudyError
 from drest_torch.report import markdown
-from drest_torch.report.blocks import Block, Commands, Details, Gallery, Lead, Plot, Prose, Section, Table
+from drest_torch.report.blocks import Block, Commands, Details, Gallery, Lead, Note, Plot, Prose, Section, Table
 from drest_torch.statistics.bootstrap import Interval
 
 _ALONE = re.compile(r"^[ \t]*((?:\{%(?:(?!%\}).)*%\}[ \t]*)+)\n", re.MULTILINE)
@@ -48,10 +49,15 @@ class _Template:
             "gallery": self.gallery,
             "details": self.details,
             "lead": self.lead,
+            "note": self.note,
             "commands": lambda lines: self._mark(Commands(list(lines))),
         }
-        environment = jinja2.Environment(autoescape=True, finalize=_shown, undefined=jinja2.StrictUndefined)
+        loader = jinja2.PackageLoader("drest_torch.report", "")
+        environment = jinja2.Environment(
+            autoescape=True, finalize=_shown, undefined=jinja2.StrictUndefined, loader=loader
+        )
         environment.filters |= FILTERS
+        environment.globals["shared"] = environment.get_template("shared.md.j2").module
         source = _ALONE.sub(r"\1{#\n#}", self.path.read_text("utf-8"))
         try:
             text = environment.from_string(source).render(
@@ -93,6 +99,10 @@ class _Template:
     def lead(self, caller: Callable[[], str]) -> Markup:
         """Set the content of ``{% call lead() %}`` larger."""
         return self._mark(Lead(_sentence(caller)))
+
+    def note(self, caller: Callable[[], str]) -> Markup:
+        """Set the content of ``{% call note() %}`` smaller: a definition, or how to read what stands beside it."""
+        return self._mark(Note(_sentence(caller)))
 
     def _named(self, blocks: Mapping[str, Any], name: str, kind: str) -> Any:
         if name not in blocks:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular import Tables
-from drest_torch.jobs.store import Result
+from drest_torch.jobs.job import Result
 from drest_torch.jobs.tabular_job import last, p_longest
 from drest_torch.report.blocks import Plot
 from drest_torch.report.plots import THREE_ABREAST, Curves, policy_plot, training_plot
@@ -20,6 +20,8 @@ from drest_torch.studies.results import Results
 REWARDS = {"default": "default", "drest": "DReST"}
 CLOCKS = {("moves", "steps"): "moves / steps", ("moves", "moves"): "moves / moves", ("steps", "steps"): "steps / steps"}
 """The name of a clock of training and a clock of evaluation."""
+RANDOM_FIRST = "steps / steps, random play first"
+"""The name of the last pair for agents that play at random for a while before the paper's schedules begin."""
 MARK = 0.99
 """An agent is useful and neutral if both its usefulness and its neutrality are at least this."""
 MOST = 0.9

@@ -28,7 +28,7 @@ def median_range(numbers: Sequence[float]) -> str:
 def goals_table(made: Sequence[Score], caption: str, path: str | None = None, arguments: bool = False) -> Table:
     """Return the table of goals; with ``arguments`` each row is known by the arguments of its runs."""
     header = ["python -m drest_torch.train …" if arguments else "trained"]
-    header += ["measured on", "wanted", "U: median (range)", "N", "reached", "slowest, s"]
+    header += ["measured on", "wanted", "usefulness: median (range)", "neutrality ÷ log2 k", "reached", "slowest, s"]
     rows = [
         [
             code(score.arguments) if arguments else literal(score.title),

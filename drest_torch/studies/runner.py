@@ -22,7 +22,7 @@ from drest_torch.jobs.local import Local
 from drest_torch.jobs.progress import JobProgress
 from drest_torch.jobs.ray_cluster import RayCluster
 from drest_torch.jobs.store import Store
-from drest_torch.report.blocks import Block, Details, Page, Section, Table
+from drest_torch.report.blocks import Block, Details, Lead, Page, Prose, Section, Table
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import render_template
@@ -35,7 +35,7 @@ _QUESTION_OF_ALL = (
 )
 _QUICK = (
     "**This is the quick version.** It trains few agents for a short time, to show that everything works. Its numbers "
-    "and conclusions mean little."
+    "mean little, so it draws no conclusion: the text of the report is left out."
 )
 _VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
 
@@ -81,6 +81,8 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
     quotes: list[Quote] = []
     for cfg in configs:
         study = report(studies[cfg.name], cfg, Finished(store))
+        if settings.quick:
+            study = replace(study, sections=without_conclusions(study.sections))
         made = _how_it_was_made(cfg, study, jobs[cfg.name], failures, store, settings)
         path = _publish(cfg.name, study, made, settings)
         print(f"{study.title}: {path}")
@@ -90,7 +92,8 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
     if len(configs) > 1:
         path = settings.folder / "report.html"
         glance = Section("At a glance", [overview(quotes)])
-        page = Page(_TITLE_OF_ALL, _QUESTION_OF_ALL, [glance, *published], f"The runs took {_duration(seconds)}.")
+        footer = f"The runs took {_duration(seconds)}."
+        page = Page(_TITLE_OF_ALL, _QUESTION_OF_ALL, [glance, *published], footer=footer)
         write_page(_marked_quick(page) if settings.quick else page, path)
         print(f"All of them: {path}")
     for failure in failures:
@@ -105,13 +108,27 @@ def _publish(name: str, study: Report, made: Sequence[Block], settings: Settings
     if study.results is not None:
         write_whole(folder / "results.csv", study.results.to_csv(index=False).encode())
     sections = [block for block in study.sections if isinstance(block, Section)]
-    short = [block for block in study.sections if not isinstance(block, Section)]
-    short += [overview(study.quotes)] if study.quotes else []
-    if short:
-        sections.insert(0, Section("In short", short))
-    page = Page(study.title, study.question, [*sections, Section("How this was made", made)])
+    intro = [block for block in study.sections if not isinstance(block, Section)]
+    if study.quotes:
+        sections.insert(0, Section("In numbers", [overview(study.quotes)]))
+    page = Page(study.title, study.question, [*sections, Section("How this was made", made)], intro)
     write_page(_marked_quick(page) if settings.quick else page, folder / "report.html")
     return folder / "report.html"
+
+
+def without_conclusions(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks of a report without its sentences; definitions, tables, plots and their captions stay."""
+    kept: list[Block] = []
+    for block in blocks:
+        match block:
+            case Prose() | Lead():
+                continue
+            case Section(_, inside) | Details(_, inside):
+                if left := without_conclusions(inside):
+                    kept.append(replace(block, blocks=left))
+            case _:
+                kept.append(block)
+    return kept
 
 
 def _marked_quick(page: Page) -> Page:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -28,7 +29,8 @@ from drest_torch.config.checks import check_limits
 from drest_torch.config.compose import compose, register
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError, StudyError
-from drest_torch.jobs.store import Job, Result, Store
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.store import Store
 from drest_torch.report.blocks import Block, Table
 from drest_torch.report.template import render_template
 
@@ -162,8 +164,15 @@ def compose_study(name: str, *overrides: str) -> Any:
 
 def overview(quotes: Sequence[Quote]) -> Table:
     """Return the quotes as a table."""
+    note = (
+        "N is neutrality, U is usefulness."
+        if any(re.search(r"\b[NU]\b", f"{quote.what} {quote.reported} {quote.measured}") for quote in quotes)
+        else ""
+    )
+    if not any(quote.reported for quote in quotes):
+        return Table("What we measure", ["", "measured"], [[quote.what, quote.measured] for quote in quotes], note)
     rows = [[quote.what, quote.reported, quote.measured] for quote in quotes]
-    return Table("What the paper reports and what we measure", ["", "the paper", "measured"], rows)
+    return Table("What the paper reports and what we measure", ["", "the paper", "measured"], rows, note)
 
 
 def samples(jobs: Iterable[Job]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.levels import world
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from tests.helpers.studies import Pretended
 
 

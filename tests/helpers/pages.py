@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from io import BytesIO
 
 import numpy as np
-from PIL import Image
 
 from drest_torch.report.blocks import (
     Commands,
     Details,
     Gallery,
-    Items,
     Page,
     Plot,
+    Prose,
     Section,
     Table,
-    Text,
 )
 from drest_torch.report.html import write_page
 
@@ -88,12 +84,6 @@ def written(tmp_path, *blocks, **parts):
     return read(tmp_path / "page.html")
 
 
-def picture(address):
-    kind, _, data = address.partition(",")
-    assert kind == "data:image/png;base64"
-    return Image.open(BytesIO(base64.b64decode(data))).convert("RGB")
-
-
 def nothing(figure, style):
     """No drawing: fast."""
 
@@ -154,14 +144,16 @@ def sample():
         f"Are the agents neutral, or {LONG}?",
         f"What we measure, {LONG}, and what the paper reports",
         [
-            Section("What was asked", [Text(f"`{LONG}` and https://example.org/{LONG}"), Items([LONG, "b"])], LONG),
+            Section(
+                "What was asked", [Prose(f"`{LONG}` and https://example.org/{LONG}"), Prose(f"- {LONG}\n- b")], LONG
+            ),
             Section(f"Results {LONG}", [compared, Gallery(plots), wide, Plot("Wide.", "Wide.", curves, (10, 3))]),
             Section(
                 "How",
                 [
                     Commands(["make install", f"python -m drest_torch.study name={LONG} out=runs/{LONG}"]),
                     Details(
-                        f"More {LONG}", [Text(LONG), wide, remarks, Commands([LONG * 2]), plots[2], Gallery(plots)]
+                        f"More {LONG}", [Prose(LONG), wide, remarks, Commands([LONG * 2]), plots[2], Gallery(plots)]
                     ),
                 ],
             ),

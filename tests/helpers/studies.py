@@ -13,12 +13,13 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import neutrality
-from drest_torch.report.blocks import Block, Details, Gallery, Page, Plot, Section, Table
+from drest_torch.report.blocks import Block, Details, Gallery, Lead, Page, Plot, Section, Table
 from drest_torch.report.html import Picture, render
 from drest_torch.report.style import LIGHT
 from drest_torch.studies.study import Analysis, Report, compose_study, report
@@ -102,6 +103,11 @@ class Published:
         """Return the plots that the page shows; each of them has been plotted."""
         return plotted(self.report)
 
+    def opens_with_its_answer(self) -> bool:
+        """Return whether the page begins with the answer in words, and shows a picture before its first section."""
+        intro = [block for block in self.report.sections if not isinstance(block, Section)]
+        return isinstance(intro[0], Lead) and any(isinstance(block, Plot) for block in all_blocks(intro))
+
 
 def publish(study: ModuleType, cfg: Any, finished: Any) -> Published:
     """Analyse these results, and render the study's template."""
@@ -111,9 +117,9 @@ def publish(study: ModuleType, cfg: Any, finished: Any) -> Published:
 def page_text(report: Report) -> str:
     """Return the words of a report's page."""
     sections = [block for block in report.sections if isinstance(block, Section)]
-    intro = Section("In short", [block for block in report.sections if not isinstance(block, Section)])
-    with patch("drest_torch.report.html._picture", lambda plot: Picture("data:,", "data:,", 1, 1)):
-        page = render(Page(report.title, report.question, [intro, *sections]))
+    intro = [block for block in report.sections if not isinstance(block, Section)]
+    with patch("drest_torch.report.html.plot_picture", lambda plot, name: Picture(Markup(), (1, 1), 1, 1)):
+        page = render(Page(report.title, report.question, sections, intro))
     body = re.sub(r"(?s).*<main[^>]*>|</main>.*", "", page)
     words = re.sub(r"<[^>]*>", " ", re.sub(r"</?(?:strong|em|code|a|span)\b[^>]*>", "", body))
     return " ".join(unescape(words).split())

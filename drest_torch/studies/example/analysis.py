@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from drest_torch.jobs.store import Result
+from drest_torch.jobs.job import Result
 from drest_torch.jobs.tabular_job import p_longest
 from drest_torch.report.tables import select, spread, values
 from drest_torch.statistics.bootstrap import standard_errors_apart

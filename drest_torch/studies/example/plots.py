@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from drest_torch.jobs.store import Result
+from drest_torch.jobs.job import Result
 from drest_torch.jobs.tabular_job import p_longest
 from drest_torch.report.blocks import Plot
 from drest_torch.report.plots import Curves, training_plot

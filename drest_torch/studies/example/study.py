@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import MISSING
 
-from drest_torch.jobs.store import Job
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
@@ -191,7 +191,7 @@ def _reported(cfg: Any, results: pd.DataFrame) -> Table:
             for number in (of_few, of_all):
                 row += [f"{number['mean']:.4f} ± {number['sd']:.4f}", _apart(number["standard_errors"])]
             rows.append(row)
-    return Table("End of training, trained on moves, evaluated on timesteps", header, rows)
+    return Table("The end of training: trained on moves, evaluated on every step", header, rows)
 
 
 def _apart(errors: float) -> str:
@@ -219,7 +219,7 @@ def _end_tables(cfg: Any, results: pd.DataFrame) -> dict[str, Table]:
             results[results["change"].isin(list(cfg.cures))],
             ["change", "reward"],
             [played, *END_COLUMNS],
-            "Agents trained and evaluated on every timestep, with a change to the training",
+            "Agents trained and evaluated on every step, with a change to the training",
             corner="change",
             name=lambda key: key[0] if key[1] == "drest" else f"{key[0]}, default reward",
         ),

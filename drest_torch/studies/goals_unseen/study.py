@@ -115,7 +115,7 @@ def follow_up_table(cfg: Any, made: Sequence[Score], results: pd.DataFrame) -> T
     """Return the agents trained on the follow-up's levels alone, beside what it reports."""
     measured = {(score.title, score.split): score for score in made}
     file = "unseen levels" if cfg.path is None else literal(set_name(FILE, cfg.path))
-    header = ["", "steps, million", "seconds", "training levels: U, N", f"{file}: U, N"]
+    header = ["", "steps, million", "seconds", "training levels", file]
     rows = []
     for title, goal in cfg.follow_up.items():
         if (title, TRAIN) not in measured:

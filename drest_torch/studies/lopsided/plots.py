@@ -19,7 +19,7 @@ FINE = 161
 """Values of x in a predicted curve."""
 LINES = ("drest", "green", "pink", "violet", "brown")
 TITLES = {"p_longer": "P(longer)", "neutrality": "neutrality (bits)"}
-SIZE = (5.2, 3.9)
+SIZE = (4.8, 3.8)
 DASHES = (0, (4, 4))
 JUMP = 0.2
 """Neighbours on a fine curve that are further apart have a jump between them."""

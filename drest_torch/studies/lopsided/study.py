@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import MISSING
 
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.tabular_job import Training, agents_job, last
 from drest_torch.limits import limited
 from drest_torch.studies.lopsided import analysis

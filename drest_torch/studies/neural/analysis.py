@@ -13,7 +13,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level, world
-from drest_torch.jobs.store import Result
+from drest_torch.jobs.job import Result
 from drest_torch.jobs.tabular_job import SHOWN, last, p_longest
 from drest_torch.metrics import share_of_best
 from drest_torch.report.tables import select, values

@@ -10,7 +10,7 @@ import pandas as pd
 from omegaconf import MISSING, OmegaConf
 
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.store import Job
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from drest_torch.envs.levels import world
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.tabular_job import last
 from drest_torch.report.tables import MISSING
 from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio
 from drest_torch.statistics.times import hitting_times
-from drest_torch.studies.clock_pairs import REWARDS
+from drest_torch.studies.clock_pairs import RANDOM_FIRST, REWARDS
 
 PAPERS, MOVES = "moves / steps", "moves / moves"
 """The clocks that the paper's figures were made on, as the study `example` found; and those that agents learn on."""
@@ -37,7 +37,7 @@ class Case:
 
     @property
     def clocks(self) -> str:
-        return f"{self.trained} / {self.evaluated}{', cured' if self.random_episodes else ''}"
+        return RANDOM_FIRST if self.random_episodes else f"{self.trained} / {self.evaluated}"
 
     @property
     def title(self) -> str:

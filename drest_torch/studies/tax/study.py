@@ -11,12 +11,12 @@ import pandas as pd
 from omegaconf import MISSING
 
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.store import Job
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
-from drest_torch.studies.clock_pairs import FACTORS, REWARDS
+from drest_torch.studies.clock_pairs import FACTORS, RANDOM_FIRST, REWARDS
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 from drest_torch.studies.tax import analysis
@@ -106,6 +106,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
     final = [[np.median(tax.agents(reward).final) for reward in ("drest", "default")] for tax in on(taxes, PAPERS)]
     names = {
         "clocks": clocks,
+        "RANDOM_FIRST": RANDOM_FIRST,
         "papers": analysis.summarise(cfg, papers),
         "common": analysis.summarise(cfg, papers, common=True),
         "moves": analysis.summarise(cfg, moves),

@@ -19,7 +19,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import Optima, optimal_route, solve
 from drest_torch.envs.levels import Level, LevelError, parse_level, world
-from drest_torch.jobs.store import Result
+from drest_torch.jobs.job import Result
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 

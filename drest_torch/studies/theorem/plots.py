@@ -19,7 +19,7 @@ from drest_torch.theory import best_choice, choice_value, margin, neutral_value
 
 COLOURS = (2, 3, 4, 5, 0, 1)
 """Of a theme's series, in the order of the lines in a plot."""
-SIZE = (5.2, 3.8)
+SIZE = (4.8, 3.6)
 
 
 def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
@@ -81,7 +81,7 @@ def neutrality_plot(cfg: Any, analysis: Analysis, k: int, limits: dict[float, in
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter("{x:.0f}")
         ax.set_ylim(0, 1.05)
-        ax.set_xlabel("E")
+        ax.set_xlabel("E, mini-episodes of a meta-episode")
         ax.set_title(f"neutrality ÷ log2 k of the best choice, k = {k}")
         ax.legend(loc="lower left")
 
@@ -97,12 +97,11 @@ def levels_plot(cfg: Any) -> Plot:
     levels = {name.replace("_", " "): parse_level(text, name=name) for name, text in cfg.levels.items()}
 
     def draw(figure: Figure, style: Style) -> None:
-        figure.set_facecolor("white")  # the maps have colours of their own
         for index, (title, level) in enumerate(levels.items()):
             ax = figure.add_subplot(1, len(levels), 1 + index)
             draw_level(level, ax)
             ax.grid(False)
-            ax.set_title(title, fontsize=10, color="#222222", loc="left")
+            ax.set_title(title, fontsize=10, loc="left")
 
     maps = "; ".join(
         f"{title}: shutdown {level.shutdown}, {' / '.join(level.rows())}" for title, level in levels.items()

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from omegaconf import MISSING
 
-from drest_torch.jobs.store import Job, Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.studies.results import Results

@@ -14,7 +14,7 @@ import pandas as pd
 from omegaconf import MISSING
 
 from drest_torch.envs.levels import world
-from drest_torch.jobs.store import Job
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table

@@ -11,7 +11,7 @@ import pandas as pd
 from omegaconf import MISSING
 
 from drest_torch.envs.levels import world
-from drest_torch.jobs.store import Job
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
@@ -23,6 +23,7 @@ from drest_torch.studies.clock_pairs import (
     FACTORS,
     MARK,
     MOST,
+    RANDOM_FIRST,
     REWARDS,
     add_ends,
     summary,
@@ -33,9 +34,9 @@ from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 TITLE = "The eight other worlds (Figures 9 to 16)"
 QUESTION = "Are the reported results those of one gridworld, or do they hold in eight others as well?"
 
-AS_REPORTED, MOVES, STEPS, CURED = "moves / steps", "moves / moves", "steps / steps", "steps / steps, cured"
+AS_REPORTED, MOVES, STEPS = "moves / steps", "moves / moves", "steps / steps"
 PAIRS = {**{name: (trained, evaluated, False) for (trained, evaluated), name in CLOCKS.items()}}
-PAIRS[CURED] = ("steps", "steps", True)
+PAIRS[RANDOM_FIRST] = ("steps", "steps", True)
 """Name: (clock of training, clock of evaluation, whether random play comes first)."""
 NO_PREFERENCE = 0.1
 """Default agents whose mean neutrality is at most this prefer one length."""
@@ -98,6 +99,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
         "MOST": MOST,
         "COLLAPSED": COLLAPSED,
         "NO_PREFERENCE": NO_PREFERENCE,
+        "RANDOM_FIRST": RANDOM_FIRST,
         "studies": {name: world(name).study for name in cfg.worlds},
         "clock": compare_clocks(results),
         "mended": compare_cure(pairs),
@@ -144,8 +146,8 @@ def compare_clocks(results: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def compare_cure(pairs: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
-    """Return which worlds random play mends, and which not, of those that are not good on steps without it."""
-    bad, cured = pairs[STEPS]["not_good"], pairs[CURED]
+    """Return which worlds random play is enough for, and which not, of those that are not good on steps without it."""
+    bad, cured = pairs[STEPS]["not_good"], pairs[RANDOM_FIRST]
     return {
         "mended": [name for name in bad if name in cured["good"]],
         "not_mended": [name for name in bad if name in cured["not_good"]],
