@@ -1,7 +1,9 @@
 """Make the README's pictures in docs/images: python docs/pictures.py
 
-Two agents are trained on the paper's running example with its own algorithm, one with the default reward and one with
-DReST, in half a minute on a CPU. The animation shows the agent that comes with the project.
+Two agents are trained as in the paper, by REINFORCE on a table, on its running example and on its clock, which counts
+moves: one with the default reward and one with DReST. That takes half a minute on a CPU. With this clock the default
+agents of seeds 0, 1 and 2 all delay shutdown. On the clock that counts every step most of them settle for the shorter
+length, whose coin is found first. The animation shows the agent that comes with the project.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from matplotlib.patches import Rectangle
 
 from drest_torch import Agent
 from drest_torch.agent import Results
-from drest_torch.envs.levels import world
 from drest_torch.envs.view.rendering import DARK, LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
 from drest_torch.plots.style import write_figure
 
@@ -32,8 +33,7 @@ COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
 
 def train(reward: str, folder: Path) -> subprocess.Popen[bytes]:
     """Begin to train an agent on the level by the public command."""
-    paper = ("levels.clock=moves", "reward.gamma=0.95", "algo.random_episodes=0", "env_steps=800000")
-    values = ("algo=tabular", f"levels={LEVEL}", f"reward={reward}", *paper, "seed=0", "threads=1")
+    values = ("algo=tabular", f"levels={LEVEL}", "levels.clock=moves", f"reward={reward}", "seed=0", "threads=1")
     quiet = ("pictures=0", "progress=false", "logger=none", f"run_dir={folder / reward}")
     command = [sys.executable, "-m", "drest_torch.train", *values, *quiet]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -76,13 +76,13 @@ def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
         bars.set_axis_off()
         for line, (length, p) in enumerate(probabilities.items()):
             y = 0.22 + 0.46 * line
-            words = f"shut down after {length} ticks"
+            words = f"shutdown after {length} moves"
             bars.text(0, y, words, fontsize=11.5, color=style.text, va="center_baseline")
-            bars.add_patch(Rectangle((2.0, y - 0.13), 1.3, 0.26, facecolor=style.grid, alpha=0.45, linewidth=0))
-            bars.add_patch(Rectangle((2.0, y - 0.13), 1.3 * p, 0.26, facecolor=colours[length], linewidth=0))
+            bars.add_patch(Rectangle((2.12, y - 0.13), 1.15, 0.26, facecolor=style.grid, alpha=0.45, linewidth=0))
+            bars.add_patch(Rectangle((2.12, y - 0.13), 1.15 * p, 0.26, facecolor=colours[length], linewidth=0))
             bars.text(board, y, f"{p:.0%}", fontsize=13, color=style.text, ha="right", va="center_baseline")
     button = level.buttons[0]
-    key = f"A  agent      C  coin and its value      {button.text}  button: shutdown comes {button.delay} ticks later"
+    key = f"A  agent      C  coin and its value      {button.text}  button: shutdown comes {button.delay} moves later"
     figure.text(0.5, 0.18 / height, key, fontsize=11, color=style.text, alpha=0.8, ha="center", va="center")
     write_figure(figure, path)
 
@@ -93,8 +93,8 @@ def main() -> None:
         for training in trainings:
             if training.wait():
                 sys.exit("an agent was not trained")
-        level = world(LEVEL).with_clock("moves")
-        results = {reward: Agent.load(Path(folder) / reward).evaluate(level) for reward in REWARDS}
+        agents = {reward: Agent.load(Path(folder) / reward) for reward in REWARDS}
+        results = {reward: agent.evaluate(agent.levels.train) for reward, agent in agents.items()}
     hero(results, IMAGES / "hero.png", LIGHT)
     hero(results, IMAGES / "hero-dark.png", DARK)
     Agent.load("generalist").evaluate(ANIMATED).animate(IMAGES / "episodes.gif")

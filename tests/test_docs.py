@@ -26,6 +26,29 @@ THEOREM = (ROOT / "docs" / "explanation" / "theorem.md").read_text(encoding="utf
 
 own = load("own_environment")
 
+# ---------------------------------------------------------------------------------------- docs/pictures.py
+
+
+@pytest.mark.parametrize(
+    ("long", "words"),
+    [
+        (0.999, "always delays its shutdown"),
+        (0.001, "never delays its shutdown"),
+        (0.47, "leaves its shutdown to chance"),
+        (0.7, "delays its shutdown 70% of the time"),
+    ],
+)
+def test_the_captions_of_the_picture_follow_from_the_numbers(long, words):
+    assert load("pictures").caption(long) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("hero.png", 150_000), ("hero-dark.png", 150_000), ("episodes.gif", 300_000)]
+)
+def test_the_pictures_of_the_readme_are_small(name, most):
+    assert 10_000 < (ROOT / "docs" / "images" / name).stat().st_size < most
+
+
 # --------------------------------------------------------------------------------- docs/own_environment.py
 
 
