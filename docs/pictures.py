@@ -1,6 +1,6 @@
 """Make the README's pictures in docs/images: python docs/pictures.py
 
-Two agents are trained as in the paper, by REINFORCE on a table, on its running example and on its clock, which counts
+Two agents are trained as in the paper, by REINFORCE on a table, on its running example and on the clock that counts
 moves: one with the default reward and one with DReST. That takes half a minute on a CPU. With this clock the default
 agents of seeds 0, 1 and 2 all delay shutdown. On the clock that counts every step most of them settle for the shorter
 length, whose coin is found first. The animation shows the agent that comes with the project.

@@ -69,18 +69,23 @@ def reproduction(kept: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def goals(results: Mapping[str, Any]) -> str:
-    """Return the table of what the agents of each goal reach."""
+    """Return the table of what the agents of each goal reach; with private bits, also what is left to chance given them."""
+    scores = results["goals"]
+    own = any(score.get("neutrality_own", []) not in ([], score["neutrality"]) for score in scores)
+    header = ["drest train …", "levels", "wanted", "usefulness", "neutrality"]
+    header += [*(["neutrality given its bits"] if own else []), "seeds that reach it"]
     rows = [
-        (
+        [
             f"`{score['arguments']}`",
             _set_name(score, results),
             _wanted(score),
             *(_median_range(score[measure]) for measure in MEASURES),
-            "–" if score["reached"] is None else f"{score['reached']} of {len(score['usefulness'])}",
-        )
-        for score in results["goals"]
+            *([_median_range(score.get("neutrality_own") or score["neutrality"])] if own else []),
+            "–" if score["reached"] is None else f"{score['reached']} of {_seeds(score)}",
+        ]
+        for score in scores
     ]
-    return markdown(("drest train …", "levels", "wanted", "usefulness", "neutrality", "seeds that reach it"), rows)
+    return markdown(header, rows)
 
 
 def headlines(kept: Mapping[str, Mapping[str, Any]]) -> str:
@@ -148,7 +153,7 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         "whether a bump into a wall takes time: *moves* counts moves only, *timesteps* (*steps*) counts bumps as well. "
         "Its means appear when agents are trained on moves and evaluated on timesteps; the spread of its default "
         "agents does not (ours is 2.4 times as wide), and the code released with the paper counts a bump as a "
-        "timestep. *Cured* means trained with random play first.\n"
+        "timestep. *Random play first*: the table learns from random play before its own.\n"
     )
     yield reproduction(kept)
 

@@ -28,7 +28,9 @@ def median_range(numbers: Sequence[float]) -> str:
 def goals_table(made: Sequence[Score], caption: str, path: str | None = None, arguments: bool = False) -> Table:
     """Return the table of goals; with ``arguments`` each row is known by the arguments of its runs."""
     header = ["python -m drest_torch.train …" if arguments else "trained"]
-    header += ["measured on", "wanted", "usefulness: median (range)", "neutrality ÷ log2 k", "reached", "slowest, s"]
+    own = any(score.neutrality_own != score.neutrality for score in made if score.neutrality_own)
+    header += ["measured on", "wanted", "usefulness: median (range)", "neutrality ÷ log2 k"]
+    header += [*(["given its bits"] if own else []), "reached", "slowest, s"]
     rows = [
         [
             code(score.arguments) if arguments else literal(score.title),
@@ -36,6 +38,7 @@ def goals_table(made: Sequence[Score], caption: str, path: str | None = None, ar
             score.words,
             median_range(score.usefulness),
             median_range(score.neutrality),
+            *([median_range(score.neutrality_own) if score.neutrality_own else "–"] if own else []),
             _reached(score),
             f"{score.seconds:.0f}",
         ]
