@@ -69,7 +69,7 @@ def reproduction(kept: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def goals(results: Mapping[str, Any]) -> str:
-    """Return the table of what the agents of each goal reach; with private bits, also what is left to chance given them."""
+    """Return the table of what the agents of each goal reach, and how neutral they are given their private bits."""
     scores = results["goals"]
     own = any(score.get("neutrality_own", []) not in ([], score["neutrality"]) for score in scores)
     header = ["drest train …", "levels", "wanted", "usefulness", "neutrality"]

@@ -93,8 +93,8 @@ def test_variants_differ_by_what_they_say_and_nothing_else() -> None:
     configs = {title: several[0].spec["config"] for title, several in jobs.items()}
     drest = configs["DReST"]
     assert configs["34 levels"] == drest | {"levels": drest["levels"] | {"train": 34}}
-    assert configs["no bit"] == drest | {"policy": drest["policy"] | {"private_bits": 0}}
-    assert configs["2 bits"] == drest | {"policy": drest["policy"] | {"private_bits": 2}}
+    assert configs["state alone"] == drest | {"policy": drest["policy"] | {"observation": "centred"}}
+    assert configs["start and 1 bit"] == drest | {"policy": drest["policy"] | {"private_bits": 1}}
     assert configs["E constant 64"] == drest | {"reward": drest["reward"] | {"episodes_at_start": None}}
     assert {title: len(several) for title, several in jobs.items()} == {
         title: cfg.variants[title].get("seeds", cfg.seeds) for title in jobs

@@ -22,7 +22,7 @@ from drest_torch.studies.goals_unseen import study as goals_unseen
 from drest_torch.studies.learning import study as learning
 from tests.helpers.studies import Published, composed_study, publish
 
-TITLES = {"learning": ["REINFORCE on example", "default command"], "goals_unseen": ["MLP with 1 bit on followup_like"]}
+TITLES = {"learning": ["REINFORCE on example", "default command"], "goals_unseen": ["MLP on followup_like"]}
 STUDIES = {"learning": learning, "goals_unseen": goals_unseen}
 
 
@@ -60,11 +60,12 @@ def test_a_goal_is_trained_by_its_command() -> None:
     values: dict[str, Any] = {
         "levels": {"train": 100_000, "symmetries": True},
         "env_steps": 20_000_000,
+        "reward": {"episodes_per_meta": 44},
         "policy": {"width": 24},
     }
     (expected,) = training_jobs("x", [1], values, algo="generalist", levels="followup_like")
     jobs = goals_unseen.jobs(cfg)
-    assert [job.name for job in jobs] == ["MLP with 1 bit on followup_like-0", "MLP with 1 bit on followup_like-1"]
+    assert [job.name for job in jobs] == ["MLP on followup_like-0", "MLP on followup_like-1"]
     assert jobs[1].spec["config"] == expected.spec["config"]
     assert jobs[1].spec["sets"] == unseen.describe(None)
 
