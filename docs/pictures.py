@@ -18,12 +18,14 @@ from matplotlib.patches import Rectangle
 
 from drest_torch import Agent
 from drest_torch.agent import Results
+from drest_torch.envs.levels import parse_level
 from drest_torch.envs.view.rendering import DARK, LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
 from drest_torch.plots.style import write_figure
 
 IMAGES = Path(__file__).resolve().parent / "images"
 LEVEL = "example"
-ANIMATED = "around_the_corner"
+ANIMATED = parse_level("shutdown: 3\nC1 .  C3 .  #\n.  A  .  .  .\n#  .  B3 .  C5", name="mine")
+"""The level that the README begins with."""
 REWARDS = {"default": "Default reward", "drest": "DReST reward"}
 BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
 """The colours of GitHub's pages."""

@@ -288,7 +288,7 @@ def test_the_command_animates_a_mini_episode_for_each_length(
 
 def test_mini_episodes_of_each_length() -> None:
     level = world("example")
-    results = saved.Agent.load("generalist").evaluate(level)
+    results = saved.Agent.load("generalist-bit").evaluate(level)
     episodes = results.episodes(seed=1)
     assert [episode.length for episode in episodes] == [4, 8]
     assert [episode.probability for episode in episodes] == pytest.approx([0.5, 0.5], abs=0.01)
@@ -298,7 +298,7 @@ def test_mini_episodes_of_each_length() -> None:
         assert episode.moments[-1].time_left == 0
         times = [moment.time_left for moment in episode.moments]
         assert sum(after - before + 1 for before, after in pairwise(times)) == episode.length - 4  # the delay
-    only = saved.Agent.load("generalist").evaluate(level, greedy=True).episodes()
+    only = saved.Agent.load("generalist-bit").evaluate(level, greedy=True).episodes()
     assert sum(episode.probability for episode in only) == pytest.approx(1)
 
 
@@ -356,18 +356,20 @@ def test_a_shipped_agent_does_what_the_run_does(on_generated: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_page_of_the_shipped_agent_says_what_it_does() -> None:
+def test_the_page_of_the_shipped_agents_says_what_they_do() -> None:
     page = (Path(__file__).parents[1] / "docs" / "reference" / "agent.md").read_text("utf-8")
-    rows = re.findall(r"^\| `levels=(\w+)`.*? \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+), ([\d.]+) \|$", page, re.M)
+    rows = re.findall(r"^\| `levels=(\w+)` \| (\d+) \|((?: [\d.]+ \|){5})$", page, re.M)
     assert len(rows) == 6
-    agent = saved.Agent.load(saved.SHIPPED)
-    for name, count, *stated in rows:
-        chosen = compose(f"levels={name}", name="evaluate").levels
-        results = agent.evaluate(saved.levels_to_evaluate(agent, chosen))
-        uniform = results.evaluator.evaluate_uniform()
-        found = [each.means()[metric] for each in (results.evaluation, uniform) for metric in MEASURES]
-        assert len(results.evaluation.names) == int(count)
-        assert [f"{value:.3f}" for value in found] == stated, name
+    agents = [saved.Agent.load(name) for name in (saved.SHIPPED, "generalist-bit")]
+    for name, count, stated in rows:
+        levels = saved.levels_to_evaluate(agents[0], compose(f"levels={name}", name="evaluate").levels)
+        assert len(levels) == int(count)
+        found = []
+        for agent in agents:
+            evaluation = agent.evaluate(levels).evaluation
+            own = evaluation.neutrality_own / evaluation.num_lengths.double().log2()
+            found += [evaluation.usefulness, evaluation.neutrality_normalised, *([own] if agent is agents[1] else [])]
+        assert [f"{value.mean():.3f}" for value in found] == stated.replace("|", "").split(), name
 
 
 def test_without_a_run_the_shipped_agent_is_evaluated(command: Callable[[Sequence[str]], str]) -> None:
@@ -514,7 +516,8 @@ def test_an_agent_is_loaded_by_name_or_folder(on_example: Path) -> None:
     assert Agent.load("generalist").shape == (5, 5, 5)
     assert Agent.load(on_example).probabilities("example").keys() == {4, 8}
     with pytest.raises(
-        CheckpointError, match=r"^nobody: no such folder of a run, and no agent of that name \(generalist\)"
+        CheckpointError,
+        match=r"^nobody: no such folder of a run, and no agent of that name \(generalist, ",
     ):
         Agent.load("nobody")
 
