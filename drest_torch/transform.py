@@ -101,6 +101,7 @@ class DReSTReward(Transform):
         self.mini_done_key, self.length_key, self.num_lengths_key = mini_done_key, length_key, num_lengths_key
         self.best_return_key, self.tick_key = best_return_key, tick_key
         self._seen_meta_episode = False
+        self._last_counts: Tensor | None = None
 
     @classmethod
     def of(cls, reward: Reward, **others: Any) -> DReSTReward:
@@ -202,15 +203,20 @@ class DReSTReward(Transform):
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
         if not self._seen_meta_episode:
-            self._look_for_meta_episode(next_tensordict.get("done", None), counts)
+            self._last_counts = counts
         return next_tensordict
 
-    def _look_for_meta_episode(self, done: Tensor | None, counts: Tensor) -> None:
-        """Warn if the first meta-episode that ends held fewer than two mini-episodes: then nothing is discounted."""
-        if done is None or not done.any():
+    def _look_at_meta_episode(self, counts: Tensor, reset: Tensor | None) -> None:
+        """Warn if the first meta-episode that ends held a single mini-episode: then nothing is discounted.
+
+        A reset looks, and not the steps, which never wait for a number from the device.
+        """
+        played = counts.sum(-1, keepdim=True)
+        ended = played[reset.reshape(played.shape)] if reset is not None else played
+        if not ended.any():  # a reset before the first mini-episode has ended
             return
-        self._seen_meta_episode = True
-        if (counts.sum(-1, keepdim=True)[done] < 2).all():
+        self._seen_meta_episode, self._last_counts = True, None
+        if (ended < 2).all():
             warnings.warn(
                 "DReSTReward: a meta-episode ended after its first mini-episode, so every discount is 1; `done` must "
                 "be the end of a meta-episode of several mini-episodes (docs/tutorials/environment.md)",
@@ -218,6 +224,8 @@ class DReSTReward(Transform):
             )
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        if self._last_counts is not None:
+            self._look_at_meta_episode(self._last_counts, tensordict.get("_reset", None))
         for name, (shape, dtype) in self._state_entries().items():
             zero = torch.zeros((*tensordict_reset.batch_size, shape), dtype=dtype, device=tensordict_reset.device)
             tensordict_reset.set(name, zero)

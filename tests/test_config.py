@@ -182,18 +182,18 @@ SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.private_bit
         ("algo=ppo levels=example", [0.3, 6_000_000, "centred", 0, "averaged"]),
         ("levels=example algo=a2c", [0.3, 6_000_000, "centred", 0, "averaged"]),
         ("algo=reinforce levels=paper policy=symmetric", [0.3, 6_000_000, "centred", 0, "averaged"]),
-        ("algo=a2c levels=hard policy=convolutional", [0.1, 7_000_000, "grid", 0, "averaged"]),
+        ("algo=a2c levels=hard policy=convolutional", [0.1, 7_000_000, "grid_start", 0, "averaged"]),
         ("algo=exact levels=lopsided", [0.6, 6_000_000, "centred", 0, "averaged"]),
         ("algo=exact levels=easy reward=default", [0.6, 7_000_000, "centred", 0, "averaged"]),
-        ("algo=generalist levels=paper_like policy=convolutional", [0.1, 7_000_000, "grid", 1, "averaged"]),
-        ("algo=generalist levels=royal_road", [0.1, 6_000_000, "centred", 1, "averaged"]),
+        ("algo=generalist levels=paper_like policy=convolutional", [0.1, 7_000_000, "grid_start", 0, "averaged"]),
+        ("algo=generalist levels=royal_road", [0.1, 6_000_000, "centred_start", 0, "averaged"]),
         ("algo=tabular levels=example", [None, 6_000_000, "vector", 0, "sequential"]),
         ("algo=tabular levels=large reward=default_over_m", [None, 7_000_000, "vector", 0, "sequential"]),
         # What the user says comes last, and an option knows better than a recipe.
-        ("algo=tabular policy=convolutional", [None, 7_000_000, "grid", 0, "sequential"]),
+        ("algo=tabular policy=convolutional", [None, 7_000_000, "grid_start", 0, "sequential"]),
         ("policy.observation=grid reward.counting=averaged algo=tabular", [None, 7_000_000, "grid", 0, "averaged"]),
         ("algo.entropy=0.7 env_steps=5 levels=example", [0.7, 5, "centred", 0, "averaged"]),
-        ("policy.private_bits=0 algo=generalist", [0.1, 7_000_000, "centred", 0, "averaged"]),
+        ("policy.private_bits=1 algo=generalist", [0.1, 7_000_000, "centred_start", 1, "averaged"]),
     ],
 )
 def test_an_algorithm_and_levels_bring_the_values_that_suit_them(overrides: str, values: list[Any]) -> None:
@@ -241,7 +241,7 @@ def test_the_help_of_an_evaluation_lists_its_values_with_their_comments() -> Non
     text = " ".join(help_text("evaluate").split())
     for words in ("pictures=null Folder for pictures", "greedy=false Whether the most likely action is taken, instead"):
         assert words in text
-    assert len(re.findall(r"^  \w+=\w+ ", help_text("evaluate"), re.MULTILINE)) == 8
+    assert len(re.findall(r"^  \w+=\w+ ", help_text("evaluate"), re.MULTILINE)) == 10
 
 
 def test_the_help_names_the_page_that_tells_more() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -19,14 +20,15 @@ from drest_torch.tracking.provenance import append_provenance, command, git_stat
 CPU = torch.device("cpu")
 
 
-def test_versions_machine_and_command() -> None:
+def test_versions_machine_and_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "orig_argv", ["/opt/bin/python3", "-m", "drest_torch.train", "algo=ppo"])
     session = provenance(CPU, 300)
     assert session["drest_torch"] == drest_torch.__version__
     assert session["python"] == platform.python_version()
     assert session["packages"]["torch"] == metadata.version("torch")
     assert set(session["packages"]) == {"torch", "torchrl", "tensordict", "numpy", "numba"}
     assert (session["step"], session["device"], session["threads"]) == (300, "cpu", torch.get_num_threads())
-    assert "pytest" in session["command"]
+    assert session["command"] == "python3 -m drest_torch.train algo=ppo"
     json.dumps(session)
 
 

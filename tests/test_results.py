@@ -66,6 +66,14 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
     assert json.loads((folder / "one.json").read_text("utf-8")) == {"quotes": [quote]}
 
 
+def test_the_speeds_of_the_readme_are_those_of_the_benchmarks():
+    section = results.README.read_text("utf-8").partition("## Speed")[2].partition("\n## ")[0]
+    numbers = re.findall(r"\d+,\d{3}|\d\.\d{2,}", section.replace("standard error 0.01", ""))
+    measured = (results.DOCS / "benchmarks.md").read_text("utf-8")
+    assert len(numbers) >= 6
+    assert [number for number in numbers if f" {number} " not in measured] == []
+
+
 def test_no_results_is_a_sentence(tmp_path):
     with pytest.raises(SystemExit, match="no summaries of studies"):
         results.main(tmp_path)
