@@ -37,6 +37,9 @@ PLAY = [*TRAIN, "algo.episodes=128"]
 EXACT = [*TRAIN, "env_steps=40000"]
 STUDY = ["study", "quick=true", "workers=1", "progress=false"]
 
+WITH_A_BIT = ["policy.private_bits=1", "algo.muon_lr=0.025"]
+"""What `algo=generalist` had by default when the digests were recorded; it saw no start."""
+
 RUNS: dict[str, list[str]] = {
     "reinforce": [*PLAY, "algo=reinforce", *FEW, "policy.private_bits=2"],
     "a2c": [*PLAY, "algo=a2c", *FEW, "policy.private_bits=1", "reward.episodes_at_start=8"],
@@ -46,7 +49,15 @@ RUNS: dict[str, list[str]] = {
     "ppo_moves": [*PLAY, "algo=ppo", "levels=paper", "levels.clock=moves", "reward.counting=sequential"],
     "ppo_agents": [*PLAY, "algo=ppo", *FEW, "agents=2"],
     "ppo_three_lengths": [*PLAY, "algo=ppo", "levels=three_lengths", *FEW, "policy.private_bits=2"],
-    "ppo_convolutional": [*PLAY, "algo=ppo", *FEW, "policy=convolutional", "policy.depth=2", "policy.private_bits=1"],
+    "ppo_convolutional": [
+        *PLAY,
+        "algo=ppo",
+        *FEW,
+        "policy=convolutional",
+        "policy.depth=2",
+        "policy.private_bits=1",
+        "policy.observation=grid",
+    ],
     "default_uniform": [
         *PLAY,
         "algo=reinforce",
@@ -59,8 +70,24 @@ RUNS: dict[str, list[str]] = {
     "exact": [*EXACT, "algo=exact", "levels=paper", "policy.observation=grid", "algo.levels_at_once=4"],
     "exact_chance": [*EXACT, "algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]", "algo.levels_at_once=8"],
     "exact_three_lengths": [*EXACT, "algo=exact", "levels=three_lengths", *FEW, "policy.private_bits=2"],
-    "generalist": [*EXACT, "algo=generalist", *FEW, "levels.fresh=true", "levels.symmetries=true"],
-    "generalist_convolutional": [*EXACT, "algo=generalist", "levels=paper_like", *FEW, "policy=convolutional"],
+    "generalist": [
+        *EXACT,
+        "algo=generalist",
+        *FEW,
+        "levels.fresh=true",
+        "levels.symmetries=true",
+        "policy.observation=centred",
+        *WITH_A_BIT,
+    ],
+    "generalist_convolutional": [
+        *EXACT,
+        "algo=generalist",
+        "levels=paper_like",
+        *FEW,
+        "policy=convolutional",
+        "policy.observation=grid",
+        *WITH_A_BIT,
+    ],
     "generalist_resumed": ["resume", "generalist"],
     "tabular": [*PLAY, "algo=tabular", "levels=example", "algo.random_episodes=500", "algo.decay_episodes=800"],
     "study_lambda_meta": [*STUDY, "study=lambda_meta"],
@@ -73,8 +100,8 @@ RUNS: dict[str, list[str]] = {
 RENAMED: dict[str, str] = {"test": "heldout"}
 """What metrics, entries of summaries and texts in them are called now, and what they were when the digests were
 recorded: one part of a path or several, wherever they stand in it, such as ``eval/test`` and ``eval/heldout``."""
-LEFT_OUT = {"time", "wall_seconds", "file", "quotes"}
-"""Parts of names whose values no digest contains: clocks, paths, sentences."""
+LEFT_OUT = {"time", "wall_seconds", "file", "quotes", "neutrality_own"}
+"""Parts of names whose values no digest contains: clocks, paths, sentences, and what was not measured yet."""
 
 
 def digest(value: Any) -> str:
@@ -152,16 +179,18 @@ def study(folder: Path, overrides: list[str]) -> dict[str, str]:
     records = [json.loads(path.read_text("utf-8")) for path in settings.folder.glob("runs/*/result.json")]
     stored = [np.load(path) for path in settings.folder.glob("runs/*/result.npz")]
     return {
-        "weights": digest_arrays(arrays[name] for arrays in stored for name in arrays.files),
+        "weights": digest_arrays(
+            arrays[name] for arrays in stored for name in arrays.files if not LEFT_OUT & set(name.split("/"))
+        ),
         "metrics": digest_names({record["name"]: record["numbers"] for record in records}),
         "summary": digest_names(json.loads((settings.folder / cfg.study.name / "summary.json").read_text("utf-8"))),
     }
 
 
 def evaluate(folder: Path, overrides: list[str]) -> dict[str, str]:
-    """Evaluate the agent that comes with the project."""
+    """Evaluate an agent that comes with the project: the one with a private bit, whose digests were recorded."""
     cfg = compose(*overrides, name="evaluate")
-    agent = saved.Agent.load(saved.SHIPPED, device=cfg.device)
+    agent = saved.Agent.load("generalist-bit", device=cfg.device)
     results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
     return {"weights": digest_arrays(agent.policy.state_dict().values()), "summary": digest_names(results.record())}
 

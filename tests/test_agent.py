@@ -273,6 +273,7 @@ def test_the_command_writes_results_and_pictures(
     assert f"2 of 9 pictures are in {pictures}; most_pictures=9 renders all\n" in printed
 
 
+@pytest.mark.slow
 def test_the_command_animates_a_mini_episode_for_each_length(
     tmp_path: Path, command: Callable[[Sequence[str]], str]
 ) -> None:

@@ -22,7 +22,11 @@ def solved(levels, gamma):
 
 @pytest.mark.parametrize(
     ("search", "max_ticks", "gamma"),
-    [(exhaustive_optima, 5, 0.9), (searched_optima, 9, 1.0), (searched_optima, 12, 0.7)],
+    [
+        (exhaustive_optima, 5, 0.9),
+        (searched_optima, 9, 1.0),
+        pytest.param(searched_optima, 12, 0.7, marks=pytest.mark.slow),
+    ],
 )
 def test_a_thousand_random_levels_against_search(search, max_ticks, gamma):
     rng = random.Random(max_ticks)

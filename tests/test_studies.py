@@ -76,7 +76,13 @@ def test_the_yaml_has_all_keys_of_the_schema_and_no_other_each_explained(name):
     assert "# The quick version" in text or name == "all"
 
 
-@pytest.mark.parametrize("name", STUDIES)
+LARGE = ("neural", "generalization")
+"""Studies of hundreds of runs, whose configurations take long to compose."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in STUDIES]
+)
 def test_the_quick_version_changes_values_of_the_study(name):
     cfg = composed_study(name)
     quick = OmegaConf.merge(cfg, cfg.quick)
@@ -168,6 +174,7 @@ def test_quick_studies_leave_reports_and_are_not_repeated(tmp_path, monkeypatch,
         assert "This is the quick version." in page
 
 
+@pytest.mark.slow
 def test_failed_runs_are_listed_and_the_rest_is_reported(tmp_path, monkeypatch, capsys):
     cfg = composed_study("worlds", "study.worlds=[spacious]", "study.agents=2")
     cfg.training.meta_episodes, cfg.training.decay_episodes, cfg.cure.random_episodes = 16, 512, 512

@@ -73,6 +73,7 @@ def job_of(cfg: Any, world: str, algo: str, reward: str, seed: int = 0) -> Job:
 # -------------------------------------------------------------------------------------------- runs
 
 
+@pytest.mark.slow
 def test_every_world_is_trained_in_by_every_algorithm_with_both_rewards_and_several_seeds() -> None:
     cfg = composed("neural")
     jobs = neural.jobs(cfg)

@@ -61,6 +61,7 @@ def test_an_agents_folder_is_that_of_a_run(tmp_path):
     assert summary["splits"]["test"]["levels"] == 10
 
 
+@pytest.mark.slow
 def test_a_run_with_several_agents_goes_on_bit_for_bit(tmp_path, monkeypatch):
     start(configured(tmp_path / "whole", *AGENTS)).train()
     run = start(configured(tmp_path / "cut", *AGENTS))

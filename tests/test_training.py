@@ -69,10 +69,13 @@ def test_another_seed_is_another_run(tmp_path):
         ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
         ["algo=reinforce", "policy.private_bits=2"],
         ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
-        ["algo=ppo", *FEW, "levels.symmetries=true"],
+        pytest.param(["algo=ppo", *FEW, "levels.symmetries=true"], marks=pytest.mark.slow),
         ["algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "policy.width=64", "algo.muon_lr=0.02"],
         ["algo=a2c", *FEW, "reward.episodes_at_start=8"],
-        ["algo=ppo", *FEW, "policy=convolutional", "policy.width=16", "policy.depth=2", "policy.private_bits=1"],
+        pytest.param(
+            ["algo=ppo", *FEW, "policy=convolutional", "policy.width=16", "policy.depth=2", "policy.private_bits=1"],
+            marks=pytest.mark.slow,
+        ),
         [
             "algo=exact",
             *FEW,
