@@ -24,7 +24,7 @@ SETS = {
     "train": "its training levels ({levels})",
     "test": "{levels} unseen levels of the same kind",
     "paper": "the paper's {levels} worlds, unseen",
-    "file": "{file}, {levels} unseen levels",
+    "file": "{file}: {levels} unseen levels",
 }
 """What the README and the page call the sets of levels."""
 HEADLINES = (

@@ -72,6 +72,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
         "follow_up": follow_up_table(cfg, follow_up, results),
     }
     findings = {
+        "path": None if cfg.path is None else Path(cfg.path).name,
         "goals": [asdict(score) for score in scores],
         "follow_up": [asdict(score) for score in follow_up],
         "published": {title: published(goal) for title, goal in cfg.follow_up.items()},
