@@ -285,7 +285,6 @@ def test_a_plot_is_drawn_in_the_variables_of_the_page(tmp_path):
     assert source.index(f"--series-0: {LIGHT.series[0]};") < source.index("prefers-color-scheme: dark")
 
 
-@pytest.mark.slow
 def test_gridworlds_have_a_colour_in_each_theme_for_everything_in_them(tmp_path):
     def draw(figure, style):
         level = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^")
@@ -329,7 +328,6 @@ def test_a_lone_plot_of_a_gallery_is_a_plot(tmp_path):
     assert (tmp_path / "page.html").read_bytes() == alone
 
 
-@pytest.mark.slow
 def test_the_users_settings_make_no_difference(tmp_path):
     plot = Plot("A line.", "", curves, size=(2, 1.5))
     written(tmp_path, plot)

@@ -88,6 +88,7 @@ def test_every_world_is_trained_in_by_every_algorithm_with_both_rewards_and_seve
     assert (values["reward"]["lam"], values["reward"]["gamma"]) == (1.0, 0.9)
 
 
+@pytest.mark.slow
 def test_the_tables_are_those_of_the_studies_of_the_table() -> None:
     """So that they are trained once when all studies are run."""
     digests = {

@@ -71,20 +71,23 @@ def test_another_seed_is_another_run(tmp_path):
         ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
         pytest.param(["algo=ppo", *FEW, "levels.symmetries=true"], marks=pytest.mark.slow),
         ["algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "policy.width=64", "algo.muon_lr=0.02"],
-        ["algo=a2c", *FEW, "reward.episodes_at_start=8"],
+        pytest.param(["algo=a2c", *FEW, "reward.episodes_at_start=8"], marks=pytest.mark.slow),
         pytest.param(
             ["algo=ppo", *FEW, "policy=convolutional", "policy.width=16", "policy.depth=2", "policy.private_bits=1"],
             marks=pytest.mark.slow,
         ),
-        [
-            "algo=exact",
-            *FEW,
-            "policy=convolutional",
-            "policy.width=8",
-            "policy.depth=1",
-            "policy.private_bits=1",
-            "env_steps=40000",
-        ],
+        pytest.param(
+            [
+                "algo=exact",
+                *FEW,
+                "policy=convolutional",
+                "policy.width=8",
+                "policy.depth=1",
+                "policy.private_bits=1",
+                "env_steps=40000",
+            ],
+            marks=pytest.mark.slow,
+        ),
         ["algo=exact", *FEW, "levels.fresh=true", "levels.symmetries=true", "algo.levels_at_once=5", "env_steps=40000"],
     ],
 )

@@ -190,7 +190,8 @@ def plot_picture(plot: Plot, name: str) -> Picture:
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(written, format="svg", dpi=_POINTS, metadata=metadata)
     width, height = figure.get_size_inches()
-    content = re.sub(r".*?<svg[^>]*>|</svg>\s*\Z", "", written.getvalue(), flags=re.DOTALL)
+    source = written.getvalue()
+    content = source[source.index(">", source.index("<svg")) + 1 : source.rindex("</svg>")]
     content = _PARTS.sub("", content)
     used = {match[2] for match in _REFERENCE.finditer(content)}
     content = re.sub(r"<[^>]+>", lambda tag: _cleaned(tag[0], name, used), content)
