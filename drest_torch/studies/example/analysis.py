@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,9 @@ from drest_torch.jobs.tabular_job import p_longest
 from drest_torch.report.tables import select, spread, values
 from drest_torch.statistics.bootstrap import standard_errors_apart
 from drest_torch.studies.clock_pairs import MOST, summary
+
+if TYPE_CHECKING:
+    from drest_torch.studies.example.study import Config
 
 REPORTED = {
     "default": {"neutrality": (0.199, 0.043), "usefulness": (0.9364, 0.0096)},
@@ -79,7 +82,7 @@ def collapse(result: Result) -> dict[str, Any]:
     return numbers
 
 
-def cures(cfg: Any, results: pd.DataFrame) -> dict[str, Any]:
+def cures(cfg: Config, results: pd.DataFrame) -> dict[str, Any]:
     """Return what each change to the training comes to: its end, its cost, and whether it mends the collapse."""
     outcomes = {}
     for name, changes in cfg.cures.items():

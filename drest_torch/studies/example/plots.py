@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,8 +15,11 @@ from drest_torch.report.style import Style
 from drest_torch.studies.clock_pairs import CLOCKS, CURVES, REWARDS, curve_plot, typical_policy
 from drest_torch.studies.study import Analysis
 
+if TYPE_CHECKING:
+    from drest_torch.studies.example.study import Config
 
-def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+
+def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return ``METRIC, CLOCKS``, ``policy, REWARD``, and two plots of DReST agents on the clock of every step."""
     runs: dict[tuple[str, str], Result] = analysis.extra
     shown = {}
@@ -34,7 +37,7 @@ def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
     return shown
 
 
-def log_p_longer(cfg: Any, result: Result) -> Plot:
+def log_p_longer(cfg: Config, result: Result) -> Plot:
     """Plot P(longer) on a logarithmic scale."""
     p = np.maximum(p_longest(result, "steps"), 1e-12)
     return training_plot(
@@ -48,7 +51,7 @@ def log_p_longer(cfg: Any, result: Result) -> Plot:
     )
 
 
-def share_of_best(cfg: Any, result: Result) -> Plot:
+def share_of_best(cfg: Config, result: Result) -> Plot:
     """Plot the share of m(l) that agents collect when they choose the shortest and the longest length."""
     shares = result.arrays["steps/share_of_best"].astype(float)
     lengths = result.numbers["lengths"]

@@ -56,7 +56,7 @@ class Config(StudyConfig):
     cure_agents: int = limited(at_least=1)
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return the runs of both rewards on both clocks, then those with a change to the training."""
     return [
         *main_jobs(cfg).values(),
@@ -67,12 +67,12 @@ def jobs(cfg: Any) -> list[Job]:
     ]
 
 
-def main_jobs(cfg: Any) -> dict[tuple[str, str], Job]:
+def main_jobs(cfg: Config) -> dict[tuple[str, str], Job]:
     """Return the runs without a change, by clock of training and reward."""
     return {(clock, reward): _job(cfg, clock, reward, cfg.agents) for clock in ("moves", "steps") for reward in REWARDS}
 
 
-def _job(cfg: Any, clock: str, reward: str, agents: int, label: str = "", **changes: Any) -> Job:
+def _job(cfg: Config, clock: str, reward: str, agents: int, label: str = "", **changes: Any) -> Job:
     evaluated_on = ("moves", "steps") if clock == "moves" else ("steps",)
     return agents_job(
         cfg.training,
@@ -86,13 +86,13 @@ def _job(cfg: Any, clock: str, reward: str, agents: int, label: str = "", **chan
     )
 
 
-def _other_m(cfg: Any) -> Job:
+def _other_m(cfg: Config) -> Job:
     """Return the run in which m(l) has one more factor of γ, as if the coin of tick t were worth γ^t, not γ^(t−1)."""
     gamma = cfg.training.gamma
     return _job(cfg, "moves", "drest", cfg.agents, "m-discounted-once-more", factors=(gamma, gamma))
 
 
-def _free_bumps(cfg: Any) -> dict[str, Job]:
+def _free_bumps(cfg: Config) -> dict[str, Job]:
     """Return the runs in which bumps cost nothing at all, by reward."""
     return {
         reward: _job(cfg, "moves", reward, cfg.agents, "bumps-not-discounted", discount_bumps=False)
@@ -100,7 +100,7 @@ def _free_bumps(cfg: Any) -> dict[str, Job]:
     }
 
 
-def cure_jobs(cfg: Any) -> dict[str, Job]:
+def cure_jobs(cfg: Config) -> dict[str, Job]:
     """Return the runs on steps with a change to the training, by the change's name."""
     names = list(cfg.cures)
     return {
@@ -111,14 +111,14 @@ def cure_jobs(cfg: Any) -> dict[str, Job]:
     }
 
 
-def _cured_default(cfg: Any) -> Job:
+def _cured_default(cfg: Config) -> Job:
     return _job(cfg, "steps", "default", cfg.agents, "cured", **list(cfg.cures.values())[-1])
 
 
 # ------------------------------------------------------------------------------------------ analysis
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return the ends of training, how they compare with the paper's, and what mends the clock of every step."""
     results = measure(cfg, finished)
     unchanged = select(results, change="")
@@ -157,7 +157,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
     return Analysis(results, findings, tables, _quotes(cfg, results), names, extra=runs)
 
 
-def measure(cfg: Any, finished: Finished) -> pd.DataFrame:
+def measure(cfg: Config, finished: Finished) -> pd.DataFrame:
     """Return the end of training of every agent, for each pair of clocks, reward and change to the training."""
     results = Results("example", *FACTORS, "change")
     recommended = list(cfg.cures)[-1]
@@ -170,7 +170,13 @@ def measure(cfg: Any, finished: Finished) -> pd.DataFrame:
     for change, reward, pairs, job in runs:
         if (result := finished.get(job)) is not None:
             for pair in pairs:
-                where = {"variant": job.name, "level": cfg.world, "clocks": pair, "reward": reward, "change": change}
+                where: Any = {
+                    "variant": job.name,
+                    "level": cfg.world,
+                    "clocks": pair,
+                    "reward": reward,
+                    "change": change,
+                }
                 agents = add_ends(results, result, pair.split(" / ")[1], **where)
                 results.add(np.full(agents, result.numbers["episodes"] / agents), "mini_episodes", **where)
     return results.table()
@@ -179,7 +185,7 @@ def measure(cfg: Any, finished: Finished) -> pd.DataFrame:
 # -------------------------------------------------------------------------------- tables and quotes
 
 
-def _reported(cfg: Any, results: pd.DataFrame) -> Table:
+def _reported(cfg: Config, results: pd.DataFrame) -> Table:
     few = cfg.agents_in_paper
     header = ["agents", "measure", "paper", f"{few} agents", "apart", f"{cfg.agents} agents", "apart"]
     rows = []
@@ -204,7 +210,7 @@ def _as_reported(reward: str, measure: str) -> str:
     return f"{value:.{digits}f} ± {sd:.{digits}f}"
 
 
-def _end_tables(cfg: Any, results: pd.DataFrame) -> dict[str, Table]:
+def _end_tables(cfg: Config, results: pd.DataFrame) -> dict[str, Table]:
     played = Column("mini-episodes", lambda numbers: f"{numbers.mean():,.0f}", {"metric": "mini_episodes"})
     return {
         "clocks": table(
@@ -226,7 +232,7 @@ def _end_tables(cfg: Any, results: pd.DataFrame) -> dict[str, Table]:
     }
 
 
-def _quotes(cfg: Any, results: pd.DataFrame) -> list[Quote]:
+def _quotes(cfg: Config, results: pd.DataFrame) -> list[Quote]:
     few, quotes = cfg.agents_in_paper, []
     for reward, words in REWARDS.items():
         ends = select(results, change="", clocks=AS_REPORTED, reward=reward)

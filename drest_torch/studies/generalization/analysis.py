@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drest_torch.statistics.bootstrap import Interval, median, ratio
 from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant, contrast
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
+
+if TYPE_CHECKING:
+    from drest_torch.studies.generalization.study import Config
 
 EVEN = (0.4, 0.6)
 """Between these probabilities of the longer of two lengths, the choice in a level counts as even."""
@@ -54,21 +57,21 @@ def above_both(variant: Variant, mark: float) -> dict[str, float]:
     }
 
 
-def set_names(cfg: Any) -> list[str]:
+def set_names(cfg: Config) -> list[str]:
     """Return the names of all sets that are not trained on, in the order of the tables."""
     return [TEST, *cfg.shifted, PAPER, *([] if cfg.path is None else [FILE])]
 
 
-def label(cfg: Any, name: str) -> str:
+def label(cfg: Config, name: str) -> str:
     """Return what a set is called in tables."""
     own = {TEST: "test levels", TRAIN: "training levels", PAPER: "the paper's worlds"}
-    return Path(cfg.path).name if name == FILE else own.get(name, name)
+    return Path(cfg.path).name if name == FILE and cfg.path is not None else own.get(name, name)
 
 
 # ----------------------------------------------------------------------------------------- findings
 
 
-def findings(cfg: Any, variants: Mapping[str, Variant], named: Sequence[Variant]) -> dict[str, Any]:
+def findings(cfg: Config, variants: Mapping[str, Variant], named: Sequence[Variant]) -> dict[str, Any]:
     """Return the JSON values that the report's sentences are derived from."""
     headline = variants[cfg.headline]
     axes = {title: list(titles) for title, titles in cfg.axes.items()}
@@ -87,7 +90,7 @@ def findings(cfg: Any, variants: Mapping[str, Variant], named: Sequence[Variant]
     return numbers
 
 
-def _of_variant(cfg: Any, variant: Variant, headline: Variant) -> dict[str, Any]:
+def _of_variant(cfg: Config, variant: Variant, headline: Variant) -> dict[str, Any]:
     sets = {}
     for name in (*set_names(cfg), TRAIN):
         sets[name] = {key: variant.about(name)[key] for key in ("levels", "left_out", "seen")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,11 +21,14 @@ from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant
 from drest_torch.studies.study import Analysis
 from drest_torch.studies.unseen import TEST, TRAIN
 
+if TYPE_CHECKING:
+    from drest_torch.studies.generalization.study import Config
+
 SIDE_BY_SIDE = (4.6, 3.3)
 """Inches of a plot, so that two stand beside each other."""
 
 
-def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return every plot for which there are results."""
     variants, named = analysis.extra
     if not named:
@@ -39,7 +42,7 @@ def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
     return made
 
 
-def curves(cfg: Any, named: Sequence[Variant], measure: str) -> Plot:
+def curves(cfg: Config, named: Sequence[Variant], measure: str) -> Plot:
     """Plot a measure on the selection levels over training."""
     head = MEASURES[measure]
 
@@ -65,7 +68,7 @@ def on_a_grid(variant: Variant, measure: str) -> tuple[np.ndarray, np.ndarray]:
     return steps, np.stack([np.interp(steps, curve.steps, getattr(curve, measure)) for curve in variant.curves], -1)
 
 
-def histogram(cfg: Any, named: Sequence[Variant]) -> Plot:
+def histogram(cfg: Config, named: Sequence[Variant]) -> Plot:
     """Plot P(longer) over test levels with two lengths."""
     chosen = {variant: p for variant in named if len(p := variant.longer(TEST))}
 
@@ -86,7 +89,7 @@ def histogram(cfg: Any, named: Sequence[Variant]) -> Plot:
     return Plot(alt=alt, caption="", draw=draw, size=THREE_ABREAST)
 
 
-def scatter(cfg: Any, variant: Variant, name: str) -> Plot:
+def scatter(cfg: Config, variant: Variant, name: str) -> Plot:
     """Plot usefulness against neutrality, a dot for each level and seed."""
     useful, neutral = (variant.values(name, measure).reshape(-1) for measure in BOTH)
     title = {TEST: "test levels", TRAIN: "training levels"}[name]
@@ -128,5 +131,5 @@ def policy(variant: Variant, rank: int, worst: Mapping[str, Any]) -> Plot:
     )
 
 
-def _colour(cfg: Any, variant: Variant, style: Style) -> str:
+def _colour(cfg: Config, variant: Variant, style: Style) -> str:
     return COLOURS["drest" if variant.title == cfg.headline else "default"](style)

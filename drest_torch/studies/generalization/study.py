@@ -63,7 +63,7 @@ class Config(StudyConfig):
 # -------------------------------------------------------------------------------------------- runs
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return the runs of all variants; variants with the same values share them."""
     distinct: dict[str, Job] = {}
     for several in jobs_by_variant(cfg).values():
@@ -72,7 +72,7 @@ def jobs(cfg: Any) -> list[Job]:
     return list(distinct.values())
 
 
-def jobs_by_variant(cfg: Any) -> dict[str, list[Job]]:
+def jobs_by_variant(cfg: Config) -> dict[str, list[Job]]:
     """Return the runs of the variants that stand in a table, by title."""
     titles = dict.fromkeys([cfg.headline, cfg.default, *(title for axis in cfg.axes.values() for title in axis)])
     _check(cfg, titles)
@@ -84,7 +84,7 @@ def jobs_by_variant(cfg: Any) -> dict[str, list[Job]]:
     return {title: _jobs_of(cfg, title, further) for title in titles}
 
 
-def _check(cfg: Any, titles: Iterable[str]) -> None:
+def _check(cfg: Config, titles: Iterable[str]) -> None:
     for title in titles:
         if title not in cfg.variants:
             names = ", ".join(cfg.variants)
@@ -94,10 +94,12 @@ def _check(cfg: Any, titles: Iterable[str]) -> None:
                 keys = ", ".join(VARIANT_KEYS)
                 raise ConfigError(f"study.variants: '{title}' has the key '{key}'; expected some of {keys}")
         if cfg.variants[title].get("seeds", 1) < 1:
-            raise ConfigError(f"study.variants: '{title}' has seeds={cfg.variants[title].seeds}; expected at least 1")
+            raise ConfigError(
+                f"study.variants: '{title}' has seeds={cfg.variants[title]['seeds']}; expected at least 1"
+            )
 
 
-def _jobs_of(cfg: Any, title: str, further: dict[str, Any]) -> list[Job]:
+def _jobs_of(cfg: Config, title: str, further: dict[str, Any]) -> list[Job]:
     variant = cfg.variants[title]
     seeds = range(variant.get("seeds", cfg.seeds))
     plain = training_jobs(title, seeds, _values(cfg, variant), **_options(cfg, variant))
@@ -107,24 +109,24 @@ def _jobs_of(cfg: Any, title: str, further: dict[str, Any]) -> list[Job]:
     return [replace(job, runner=unseen.RUNNER, spec=job.spec | further) for job in plain]
 
 
-def config_of(cfg: Any, variant: Mapping[str, Any]) -> RunConfig:
+def config_of(cfg: Config, variant: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of a variant's runs."""
     return run_config(_values(cfg, variant), **_options(cfg, variant))
 
 
-def _values(cfg: Any, variant: Mapping[str, Any]) -> Any:
+def _values(cfg: Config, variant: Mapping[str, Any]) -> Any:
     parts = [OmegaConf.to_container(OmegaConf.create(part)) for part in (cfg.run, variant.get("values", {}))]
     return OmegaConf.merge(*parts)
 
 
-def _options(cfg: Any, variant: Mapping[str, Any]) -> dict[str, str]:
-    return {group: variant.get(group, cfg[group]) for group in GROUPS}
+def _options(cfg: Config, variant: Mapping[str, Any]) -> dict[str, str]:
+    return {group: variant.get(group, getattr(cfg, group)) for group in GROUPS}
 
 
 # ----------------------------------------------------------------------------------------- analysis
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what every variant does on every set, and how variants compare on the test levels."""
     planned = jobs_by_variant(cfg)
     runs = {title: Runs(several, finished.of(several)) for title, several in planned.items()}

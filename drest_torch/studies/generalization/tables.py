@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
@@ -14,10 +14,13 @@ from drest_torch.studies.generalization.analysis import from_headline, label, se
 from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
 
+if TYPE_CHECKING:
+    from drest_torch.studies.generalization.study import Config
+
 MISSING = "–"
 
 
-def tables(cfg: Any, variants: Mapping[str, Variant], named: Sequence[Variant]) -> dict[str, Table]:
+def tables(cfg: Config, variants: Mapping[str, Variant], named: Sequence[Variant]) -> dict[str, Table]:
     """Return every table by name."""
     made = {f"sets: {variant.title}": sets_table(cfg, variant) for variant in named}
     headline = variants[cfg.headline]
@@ -33,7 +36,7 @@ def tables(cfg: Any, variants: Mapping[str, Variant], named: Sequence[Variant]) 
     return made
 
 
-def sets_table(cfg: Any, variant: Variant) -> Table:
+def sets_table(cfg: Config, variant: Variant) -> Table:
     """Return what one variant does on every set of levels."""
     header = ["levels", "number", *(words.format(mark=cfg.mark) for words in MEASURES.values())]
     rows = []
@@ -47,7 +50,7 @@ def sets_table(cfg: Any, variant: Variant) -> Table:
 # -------------------------------------------------------------------------------------------- axes
 
 
-def axis_table(cfg: Any, axis: str, variants: Sequence[Variant], headline: Variant) -> Table:
+def axis_table(cfg: Config, axis: str, variants: Sequence[Variant], headline: Variant) -> Table:
     """Return the variants of an axis on the test levels, and how they differ from the headline."""
     others = [PAPER, *([] if cfg.path is None else [FILE])]
     header = ["", *BOTH, *(f"{metric}, difference" for metric in BOTH), "gap"]
@@ -62,13 +65,13 @@ def axis_table(cfg: Any, axis: str, variants: Sequence[Variant], headline: Varia
     return Table(literal(axis), [*header, *(literal(label(cfg, name)) for name in others)], rows)
 
 
-def shifted_table(cfg: Any, axis: str, variants: Sequence[Variant]) -> Table:
+def shifted_table(cfg: Config, axis: str, variants: Sequence[Variant]) -> Table:
     """Return the variants of an axis on the shifted levels."""
     rows = [[_name(cfg, variant), *(_pair(variant, name) for name in cfg.shifted)] for variant in variants]
     return Table(f"{literal(axis)}, on shifted levels", ["", *map(literal, cfg.shifted)], rows)
 
 
-def _name(cfg: Any, variant: Variant) -> str:
+def _name(cfg: Config, variant: Variant) -> str:
     title = literal(variant.title)
     title = f"**{title}**" if variant.title == cfg.headline else title
     return title if variant.seeds == cfg.seeds else f"{title} ({plural(variant.seeds, 'seed')})"
@@ -93,7 +96,7 @@ def hundredths(interval: Interval) -> str:
 # ---------------------------------------------------------------------------------------- training
 
 
-def tax_table(cfg: Any, drest: Variant, default: Variant) -> Table:
+def tax_table(cfg: Config, drest: Variant, default: Variant) -> Table:
     """Return how much longer DReST takes to become useful."""
     rows = []
     for share in cfg.shares:
@@ -131,7 +134,7 @@ def _million(steps: float) -> str:
     return f"{steps / 1e6:.2f} M" if math.isfinite(steps) else "never"
 
 
-def hash_table(cfg: Any, headline: Variant) -> Table:
+def hash_table(cfg: Config, headline: Variant) -> Table:
     """Return what the sets of levels are known by."""
     rows = []
     for name in set_names(cfg):

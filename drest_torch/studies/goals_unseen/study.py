@@ -39,16 +39,16 @@ class Config(StudyConfig):
     follow_up: dict[str, dict[str, Any]] = MISSING
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return the runs of all goals, then those on the follow-up's training levels, where their file is given."""
     return [job for planned in (_jobs(cfg), _follow_up_jobs(cfg)) for several in planned.values() for job in several]
 
 
-def _jobs(cfg: Any) -> dict[str, list[Job]]:
+def _jobs(cfg: Config) -> dict[str, list[Job]]:
     return goals.jobs_of_goals(cfg, goals.chosen_goals(cfg), cfg.path)
 
 
-def _follow_up_jobs(cfg: Any) -> dict[str, list[Job]]:
+def _follow_up_jobs(cfg: Config) -> dict[str, list[Job]]:
     """Return runs on the levels of a file, which are known by its content as well."""
     if cfg.train_path is None:
         return {}
@@ -61,7 +61,7 @@ def _follow_up_jobs(cfg: Any) -> dict[str, list[Job]]:
     }
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what every seed reaches of what is wanted, and the follow-up's protocol beside what it reports."""
     wanted = goals.chosen_goals(cfg)
     planned = _jobs(cfg) | _follow_up_jobs(cfg)
@@ -112,7 +112,7 @@ def _commands(wanted: Mapping[str, Any]) -> list[str]:
     return [line for pair in pairs for line in pair]
 
 
-def follow_up_table(cfg: Any, made: Sequence[Score], results: pd.DataFrame) -> Table:
+def follow_up_table(cfg: Config, made: Sequence[Score], results: pd.DataFrame) -> Table:
     """Return the agents trained on the follow-up's levels alone, beside what it reports."""
     measured = {(score.title, score.split): score for score in made}
     file = "unseen levels" if cfg.path is None else literal(set_name(FILE, cfg.path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,17 +15,20 @@ from drest_torch.studies.lambda_meta.analysis import MEASURES
 from drest_torch.studies.lambda_meta.study import CLOCKS
 from drest_torch.studies.study import Analysis
 
+if TYPE_CHECKING:
+    from drest_torch.studies.lambda_meta.study import Config
+
 LINES = ("pink", "green", "drest", "violet", "default")
 
 
-def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return a plot for each measure and clock, where there are results."""
     if analysis.results.empty:
         return {}
     return {f"{metric}_{clock}": against_size(cfg, analysis, metric, clock) for clock in CLOCKS for metric in MEASURES}
 
 
-def against_size(cfg: Any, analysis: Analysis, metric: str, clock: str) -> Plot:
+def against_size(cfg: Config, analysis: Analysis, metric: str, clock: str) -> Plot:
     """Plot means and standard deviations against E, with a line for each λ."""
     results = select(analysis.results, clipped=True, clock=clock, metric=metric)
     lines = {}

@@ -41,7 +41,7 @@ class Config(StudyConfig):
     training: Training = field(default_factory=Training)
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return a run for each pair of λ and E, then the runs without the clip."""
     for _, size in [*_cells(cfg), *_unclipped(cfg)]:
         if size < 1 or cfg.mini_episodes % size:
@@ -51,15 +51,15 @@ def jobs(cfg: Any) -> list[Job]:
     ]
 
 
-def _cells(cfg: Any) -> list[Cell]:
+def _cells(cfg: Config) -> list[Cell]:
     return [(float(lam), int(size)) for lam in cfg.lams for size in cfg.sizes]
 
 
-def _unclipped(cfg: Any) -> list[Cell]:
+def _unclipped(cfg: Config) -> list[Cell]:
     return [(float(lam), int(size)) for lam, size in cfg.unclipped]
 
 
-def job(cfg: Any, cell: Cell, clipped: bool) -> Job:
+def job(cfg: Config, cell: Cell, clipped: bool) -> Job:
     """Return the run of one pair of λ and E: all of its agents."""
     lam, size = cell
     metas = cfg.mini_episodes // size
@@ -82,7 +82,7 @@ def job(cfg: Any, cell: Cell, clipped: bool) -> Job:
 # ------------------------------------------------------------------------------------------ analysis
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return the means of each pair, and what becomes of the paper's three claims about them."""
     results = measure(cfg, finished)
     clipped, unclipped = (select(results, clipped=clip) for clip in (True, False))
@@ -109,7 +109,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
     return Analysis(results, findings, _tables(cfg, results), _quotes(claims, without_clip), names)
 
 
-def measure(cfg: Any, finished: Finished) -> pd.DataFrame:
+def measure(cfg: Config, finished: Finished) -> pd.DataFrame:
     """Return both measures of every agent at the end of training, on both clocks."""
     results = Results("lambda_meta", *CELL, "clipped", "clock")
     for clipped, cells in ((True, _cells(cfg)), (False, _unclipped(cfg))):
@@ -137,7 +137,7 @@ def _numbers(cell: Cell, group: pd.DataFrame) -> dict[str, Any]:
 # -------------------------------------------------------------------------------- tables and quotes
 
 
-def _tables(cfg: Any, results: pd.DataFrame) -> dict[str, Table]:
+def _tables(cfg: Config, results: pd.DataFrame) -> dict[str, Table]:
     lams, sizes = [float(lam) for lam in cfg.lams], list(cfg.sizes)
     header = ["λ ↓ E →", *map(str, sizes)]
     tables = {}

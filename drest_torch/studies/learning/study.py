@@ -30,16 +30,16 @@ class Config(StudyConfig):
     goals: dict[str, dict[str, Any]] = MISSING
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return the runs of all goals."""
     return [job for several in _jobs(cfg).values() for job in several]
 
 
-def _jobs(cfg: Any) -> dict[str, list[Job]]:
+def _jobs(cfg: Config) -> dict[str, list[Job]]:
     return goals.jobs_of_goals(cfg, goals.chosen_goals(cfg))
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what every seed reaches of what is wanted."""
     wanted = goals.chosen_goals(cfg)
     results = goals.measure("learning", _jobs(cfg), wanted, finished)

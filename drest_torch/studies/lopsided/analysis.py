@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,9 @@ import torch
 from drest_torch.metrics import neutrality
 from drest_torch.report.tables import select, values
 from drest_torch.theory import balance, best_of_two, value_for
+
+if TYPE_CHECKING:
+    from drest_torch.studies.lopsided.study import Config
 
 METRICS = ("p_longer", "neutrality", "usefulness")
 PREDICTED = METRICS[:2]
@@ -201,7 +204,7 @@ def first_names(first: Curves) -> dict[str, Any]:
     }
 
 
-def lower_names(cfg: Any, main: Sequence[Curves]) -> dict[str, Any]:
+def lower_names(cfg: Config, main: Sequence[Curves]) -> dict[str, Any]:
     """Return what a lower λ is predicted to do, and what it does, without a clip and with it."""
     ranges = [predicted_range(lam, cfg.training.episodes_per_meta, None) for lam in cfg.lams]
     wider = all(low < ranges[0][0] and high > ranges[0][1] for low, high in ranges[1:])

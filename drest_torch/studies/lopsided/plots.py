@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,6 +15,9 @@ from drest_torch.report.style import Style
 from drest_torch.studies.lopsided.analysis import MARK, PREDICTED, REPORTED, Curves, best, predicted
 from drest_torch.studies.study import Analysis
 
+if TYPE_CHECKING:
+    from drest_torch.studies.lopsided.study import Config
+
 FINE = 161
 """Values of x in a predicted curve."""
 LINES = ("drest", "green", "pink", "violet", "brown")
@@ -25,7 +28,7 @@ JUMP = 0.2
 """Neighbours on a fine curve that are further apart have a jump between them."""
 
 
-def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return for each pair of clocks ``rewards …`` (the paper's λ and the default), ``free …`` and ``clipped …``."""
     shown: dict[str, Plot] = {}
     all_curves: list[Curves] = analysis.extra
@@ -46,7 +49,7 @@ def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
     return shown
 
 
-def figure_6(cfg: Any, metric: str, shown: Sequence[Curves], whole: bool) -> Plot:
+def figure_6(cfg: Config, metric: str, shown: Sequence[Curves], whole: bool) -> Plot:
     """Plot default and DReST agents as in the paper, and what is predicted for the latter."""
     x, index = np.geomspace(cfg.x_first, cfg.x_last, FINE), PREDICTED.index(metric)
     lam, episodes = cfg.lams[0], cfg.training.episodes_per_meta
@@ -79,7 +82,7 @@ def figure_6(cfg: Any, metric: str, shown: Sequence[Curves], whole: bool) -> Plo
     return Plot(alt=alt, caption="", draw=draw, size=SIZE)
 
 
-def several_lams(cfg: Any, metric: str, shown: Sequence[Curves]) -> Plot:
+def several_lams(cfg: Config, metric: str, shown: Sequence[Curves]) -> Plot:
     """Plot several λ: what agents do and, dashed, what is predicted."""
     x, index = np.geomspace(cfg.x_first, cfg.x_last, FINE), PREDICTED.index(metric)
     clip = shown[0].kind.clip
@@ -109,7 +112,7 @@ def several_lams(cfg: Any, metric: str, shown: Sequence[Curves]) -> Plot:
     return Plot(alt=f"{title}, against x; means of the agents: {seen}.", caption="", draw=draw, size=SIZE)
 
 
-def _axes(cfg: Any, figure: Figure, style: Style, metric: str) -> Axes:
+def _axes(cfg: Config, figure: Figure, style: Style, metric: str) -> Axes:
     ax = figure.add_subplot()
     ax.set_xscale("log")
     ax.set_xlim(cfg.x_first * 0.8, cfg.x_last / 0.8)

@@ -44,12 +44,12 @@ class Config(StudyConfig):
     training: Training = field(default_factory=Training)
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return a run for each kind of agents and each x."""
     return [job(cfg, kind, x) for kind in kinds(cfg) for x in x_values(cfg, kind)]
 
 
-def kinds(cfg: Any) -> list[Kind]:
+def kinds(cfg: Config) -> list[Kind]:
     """Return the kinds of agents: on each clock the default reward, then every λ without a clip and with it."""
     return [
         kind
@@ -58,7 +58,7 @@ def kinds(cfg: Any) -> list[Kind]:
     ]
 
 
-def x_values(cfg: Any, kind: Kind) -> list[float]:
+def x_values(cfg: Config, kind: Kind) -> list[float]:
     """Return the values of x that a kind is trained with, to four digits."""
     every = cfg.every if not kind.default and kind.clip is None and kind.lam != cfg.lams[0] else 1
     return [float(f"{x:.4g}") for x in np.geomspace(cfg.x_first, cfg.x_last, cfg.x_count)[::every]]
@@ -69,7 +69,7 @@ def clocks_of_evaluation(clock: str) -> tuple[str, ...]:
     return ("moves", "steps") if clock == "moves" else ("steps",)
 
 
-def job(cfg: Any, kind: Kind, x: float) -> Job:
+def job(cfg: Config, kind: Kind, x: float) -> Job:
     """Return the run of one kind and one x: all of its agents."""
     return agents_job(
         cfg.training,
@@ -89,7 +89,7 @@ def job(cfg: Any, kind: Kind, x: float) -> Job:
 # ------------------------------------------------------------------------------------------ analysis
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what the agents come to for each x, beside what is predicted."""
     results = measure(cfg, finished)
     episodes = cfg.training.episodes_per_meta
@@ -123,7 +123,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
     return Analysis(results, findings, tables, quotes(cfg, main, first, papers), names, extra=all_curves)
 
 
-def measure(cfg: Any, finished: Finished) -> pd.DataFrame:
+def measure(cfg: Config, finished: Finished) -> pd.DataFrame:
     """Return the measures of every agent at the end of training, on each clock, and what is predicted of them."""
     results = Results("lopsided", "trained_on", "reward", "lam", "clipped", "x", "clock")
     for kind in kinds(cfg):
@@ -145,7 +145,7 @@ def measure(cfg: Any, finished: Finished) -> pd.DataFrame:
     return results.table()
 
 
-def predictions(cfg: Any, kind: Kind, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def predictions(cfg: Config, kind: Kind, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the predicted P(longer) and neutrality of a kind of agents [X]."""
     return analysis.predicted(x, kind.lam, cfg.training.episodes_per_meta, kind.clip)
 
@@ -154,7 +154,7 @@ def _last(result: Result, clock: str, metric: str) -> np.ndarray:
     return last(result, clock, "p_length")[:, -1] if metric == "p_longer" else last(result, clock, metric)
 
 
-def quotes(cfg: Any, main: Sequence[Curves], first: Curves | None, papers: Sequence[Curves]) -> list[Quote]:
+def quotes(cfg: Config, main: Sequence[Curves], first: Curves | None, papers: Sequence[Curves]) -> list[Quote]:
     """Return what the paper reports of x and λ, and what was measured."""
     rows = []
     if first is not None:

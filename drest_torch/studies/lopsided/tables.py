@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from drest_torch.report.blocks import Table
 from drest_torch.report.tables import MISSING, Column, mean, mean_sd, select, table
 from drest_torch.studies.lopsided.analysis import COLLAPSED, MARK, REPORTED, Curves
+
+if TYPE_CHECKING:
+    from drest_torch.studies.lopsided.study import Config
 
 
 def number(x: float) -> str:
@@ -39,7 +42,7 @@ def predicted_text(curves: Curves) -> str:
 # -------------------------------------------------------------------------------------------- tables
 
 
-def by_clocks(cfg: Any, papers: Sequence[Curves]) -> Table:
+def by_clocks(cfg: Config, papers: Sequence[Curves]) -> Table:
     """Return a row for each pair of clocks: the agents with the paper's λ."""
     within = f"lowest neutrality for x in {REPORTED[0]:g} to {REPORTED[1]:g}"
     header = ["trained / evaluated on", f"x with neutrality > {MARK:g}", within, "usefulness over all x"]
@@ -77,7 +80,7 @@ def by_lam(main: Sequence[Curves]) -> Table:
     return Table("What a lower λ does, with and without a clip", header, rows)
 
 
-def by_x(cfg: Any, results: pd.DataFrame) -> Table:
+def by_x(cfg: Config, results: pd.DataFrame) -> Table:
     """Return a row for each x: the agents with the paper's λ beside what is predicted."""
     clock, lam = cfg.clocks[0], cfg.lams[0]
     columns = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from drest_torch.studies.neural.study import gamma_of
 from drest_torch.studies.neural.tables import kinds, short_title, title
 from drest_torch.studies.study import Analysis
 
+if TYPE_CHECKING:
+    from drest_torch.studies.neural.study import Config
+
 LOOKS = {TABLE: ("text", "s"), "reinforce": ("green", "o"), "a2c": ("pink", "^"), "ppo": ("violet", "D")}
 """Colour and marker of each kind of agent, in all plots."""
 OTHER = ("brown", "v")
@@ -31,7 +34,7 @@ GRID = 200
 """Points of a mean curve: every network is evaluated after steps of its own."""
 
 
-def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return what there is to show: all agents, and DReST in one world."""
     agents: Mapping[Kind, Agents] = analysis.extra
     if not agents:
@@ -42,7 +45,7 @@ def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
     return {"all": all_agents(cfg, analysis), **curves, **policies}
 
 
-def all_agents(cfg: Any, analysis: Analysis) -> Plot:
+def all_agents(cfg: Config, analysis: Analysis) -> Plot:
     """Plot usefulness and neutrality, a row for each world, in it a line of dots for each algorithm."""
     results = select(analysis.results, change="")
     present = [algo for algo in kinds(cfg) if algo in set(results["algorithm"])]
@@ -126,7 +129,7 @@ def on_a_grid(agents: Agents, measure: str) -> tuple[np.ndarray, np.ndarray]:
     return steps, np.stack(curves)
 
 
-def typical_policy(cfg: Any, algo: str, agents: Agents) -> Plot:
+def typical_policy(cfg: Config, algo: str, agents: Agents) -> Plot:
     """Plot the policy of the agent whose P(longer) is the median, as arrows."""
     agent = agents.typical()
     board = level(cfg.shown)

@@ -50,7 +50,7 @@ class Config(StudyConfig):
     shown: str = MISSING
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return the runs in every world with every algorithm and both rewards, then those with something different."""
     if cfg.shown not in cfg.worlds:
         raise ConfigError(f"study.shown={cfg.shown}; expected one of study.worlds, which are {', '.join(cfg.worlds)}")
@@ -60,7 +60,7 @@ def jobs(cfg: Any) -> list[Job]:
     return [job for several in jobs_by_kind(cfg).values() for job in several]
 
 
-def jobs_by_kind(cfg: Any) -> dict[Kind, list[Job]]:
+def jobs_by_kind(cfg: Config) -> dict[Kind, list[Job]]:
     """Return the runs of each kind: one of all tabular agents, and one of a network for each seed."""
     by_kind: dict[Kind, list[Job]] = {}
     for name in cfg.worlds:
@@ -76,7 +76,7 @@ def jobs_by_kind(cfg: Any) -> dict[Kind, list[Job]]:
     return by_kind
 
 
-def table_job(cfg: Any, name: str, reward: str) -> Job:
+def table_job(cfg: Config, name: str, reward: str) -> Job:
     """Return the run of a world's tabular agents."""
     return agents_job(
         cfg.table,
@@ -90,7 +90,7 @@ def table_job(cfg: Any, name: str, reward: str) -> Job:
     )
 
 
-def network_jobs(cfg: Any, name: str, algo: str, reward: str, label: str = "", changes: Any = None) -> list[Job]:
+def network_jobs(cfg: Config, name: str, algo: str, reward: str, label: str = "", changes: Any = None) -> list[Job]:
     """Return the runs of an algorithm in a world, one for each seed."""
     parts = [OmegaConf.to_container(part) for part in (cfg.run, cfg.algorithms[algo])]
     merged = OmegaConf.merge(*parts, changes or {}, {"reward": {"gamma": gamma_of(cfg, name)}})
@@ -98,7 +98,7 @@ def network_jobs(cfg: Any, name: str, algo: str, reward: str, label: str = "", c
     return training_jobs(f"{name}-{algo}-{reward}{label}", seeds, merged, algo=algo, levels=name, reward=reward)
 
 
-def gamma_of(cfg: Any, name: str) -> float:
+def gamma_of(cfg: Config, name: str) -> float:
     """Return the γ of a world."""
     return float(cfg.gammas.get(name, cfg.gamma))
 
@@ -106,7 +106,7 @@ def gamma_of(cfg: Any, name: str) -> float:
 # ------------------------------------------------------------------------------------------ analysis
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return how useful and neutral the agents of every kind are, when they became so, and what stood in the way."""
     results, agents = measure(cfg, finished)
     findings: dict[str, Any] = {"mark": cfg.mark, "worlds": {}, "all": {}}
@@ -142,7 +142,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
     return Analysis(results, findings, tables.all_tables(cfg, results, totals), quotes(cfg, totals), names, agents)
 
 
-def measure(cfg: Any, finished: Finished) -> tuple[pd.DataFrame, dict[Kind, Agents]]:
+def measure(cfg: Config, finished: Finished) -> tuple[pd.DataFrame, dict[Kind, Agents]]:
     """Return every agent's measures, and the agents of each kind of which any run has a result."""
     results, agents = Results("neural", "algorithm", "reward", "change"), dict[Kind, Agents]()
     for kind, several in jobs_by_kind(cfg).items():
@@ -151,7 +151,8 @@ def measure(cfg: Any, finished: Finished) -> tuple[pd.DataFrame, dict[Kind, Agen
             continue
         gamma, seeds = gamma_of(cfg, kind.level), None
         if kind.algorithm == TABLE:
-            random = int({**cfg.table, **cfg.tables.get(kind.level, {})}["random_episodes"])
+            table: Any = cfg.table
+            random = int({**table, **cfg.tables.get(kind.level, {})}["random_episodes"])
             agents[kind] = analysis.tabular(done[0][1], kind.level, gamma, random)
         else:
             agents[kind] = analysis.networks([result for _, result in done])
@@ -168,7 +169,7 @@ def _add(results: Results, kind: Kind, metric: str, ends: np.ndarray, seeds: lis
     results.add(ends, metric, variant="-".join(filter(None, kind)), seeds=seeds, **kind._asdict())
 
 
-def settled(cfg: Any, results: pd.DataFrame) -> list[dict[str, Any]]:
+def settled(cfg: Config, results: pd.DataFrame) -> list[dict[str, Any]]:
     """Return of each algorithm how many default agents end with the length that pays more."""
     rows = []
     for algo in kinds(cfg):
@@ -179,7 +180,7 @@ def settled(cfg: Any, results: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def stuck(cfg: Any, results: pd.DataFrame) -> dict[str, list[str]]:
+def stuck(cfg: Config, results: pd.DataFrame) -> dict[str, list[str]]:
     """Return the algorithms whose default agents stay with the shorter length in the world that is shown.
 
     ``found`` are those of them whose DReST agents find the longer one.
@@ -196,7 +197,7 @@ def stuck(cfg: Any, results: pd.DataFrame) -> dict[str, list[str]]:
     return {"default": names, "found": found}
 
 
-def first_found(cfg: Any) -> dict[str, float] | None:
+def first_found(cfg: Config) -> dict[str, float] | None:
     """Return what DReST pays while all of a group but one have the same length: to these, and to that one."""
     reward = network_jobs(cfg, cfg.shown, next(iter(cfg.algorithms)), "drest")[0].spec["config"]["reward"]
     if reward["counting"] != "averaged":
@@ -206,7 +207,7 @@ def first_found(cfg: Any) -> dict[str, float] | None:
     return {"common": float(discount[-1]), "rare": float(discount[0])}
 
 
-def quotes(cfg: Any, totals: tables.Totals) -> list[Quote]:
+def quotes(cfg: Config, totals: tables.Totals) -> list[Quote]:
     """Return what the paper expects of networks, and what they do."""
     seeds = f"{cfg.seeds} seed{'' if cfg.seeds == 1 else 's'}"
     rows = []

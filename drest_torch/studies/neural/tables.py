@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,15 @@ from drest_torch.studies.clock_pairs import REWARDS
 from drest_torch.studies.neural import analysis
 from drest_torch.studies.neural.analysis import LEARNED, MEASURES, NOTICED, TABLE, UNIFORM, Total
 
+if TYPE_CHECKING:
+    from drest_torch.studies.neural.study import Config
+
 TITLES = {TABLE: "table", "reinforce": "REINFORCE", "a2c": "A2C", "ppo": "PPO"}
 Totals: TypeAlias = dict[tuple[str, str], Total]
 """By algorithm and reward."""
 
 
-def kinds(cfg: Any) -> list[str]:
+def kinds(cfg: Config) -> list[str]:
     """Return the table and the algorithms."""
     return [TABLE, *cfg.algorithms]
 
@@ -80,7 +83,7 @@ def judged(mark: float) -> Cell:
 # -------------------------------------------------------------------------------------------- tables
 
 
-def all_tables(cfg: Any, results: pd.DataFrame, totals: Totals) -> dict[str, Table]:
+def all_tables(cfg: Config, results: pd.DataFrame, totals: Totals) -> dict[str, Table]:
     """Return the tables of the report by name."""
     plain = select(results, change="")
     return {
@@ -93,14 +96,14 @@ def all_tables(cfg: Any, results: pd.DataFrame, totals: Totals) -> dict[str, Tab
     }
 
 
-def totals_by_kind(cfg: Any, results: pd.DataFrame) -> Totals:
+def totals_by_kind(cfg: Config, results: pd.DataFrame) -> Totals:
     """Return means and counts over all worlds."""
     plain = select(results, change="")
     groups = {(algo, reward): select(plain, algorithm=algo, reward=reward) for reward in REWARDS for algo in kinds(cfg)}
     return {key: total for key, group in groups.items() if (total := analysis.total(group)) is not None}
 
 
-def _totals(cfg: Any, results: pd.DataFrame, totals: Totals) -> Table:
+def _totals(cfg: Config, results: pd.DataFrame, totals: Totals) -> Table:
     rows = []
     for reward, algo in itertools.product(("drest", "default"), kinds(cfg)):
         if (total := totals.get((algo, reward))) is None:
@@ -117,7 +120,7 @@ def _totals(cfg: Any, results: pd.DataFrame, totals: Totals) -> Table:
     return Table("All worlds together, at the end of training", header, rows)
 
 
-def _by_world(cfg: Any, results: pd.DataFrame) -> dict[str, Table]:
+def _by_world(cfg: Config, results: pd.DataFrame) -> dict[str, Table]:
     """Return tables with a row for each world and a column for each algorithm."""
     captions: dict[tuple[str, str], tuple[Cell, str]] = {
         ("drest", "usefulness"): (judged(cfg.mark), "DReST agents: usefulness"),
@@ -154,7 +157,7 @@ def _by_world(cfg: Any, results: pd.DataFrame) -> dict[str, Table]:
     }
 
 
-def _when(cfg: Any, results: pd.DataFrame) -> Table:
+def _when(cfg: Config, results: pd.DataFrame) -> Table:
     columns = [
         _column(f"DReST: P(longer) ≥ {NOTICED}", median_steps, metric="steps_until_longer", reward="drest"),
         _column(f"both ≥ {cfg.mark}", median_steps, metric="steps_until_both", reward="drest"),
@@ -188,7 +191,7 @@ def _hard(results: pd.DataFrame) -> Table:
     return table(select(results, algorithm=UNIFORM), "level", columns, caption, corner="world", rows=rows, name=title)
 
 
-def _missed(cfg: Any, results: pd.DataFrame) -> Table:
+def _missed(cfg: Config, results: pd.DataFrame) -> Table:
     drest = select(results, reward="drest")
     drest = drest[drest["algorithm"] != TABLE]
     bad = drest[(drest["metric"] == "both") & (drest["value"] == 0)]
@@ -202,7 +205,7 @@ def _missed(cfg: Any, results: pd.DataFrame) -> Table:
     return Table(caption, ["world", "trained with", *MEASURES, "P(longer)", "of m, shorter", "of m, longer"], rows)
 
 
-def changed(cfg: Any, results: pd.DataFrame) -> dict[str, Any]:
+def changed(cfg: Config, results: pd.DataFrame) -> dict[str, Any]:
     """Return the algorithms and changes of which there are results, and the changes that make networks fail."""
     both = select(results, level=cfg.shown, reward="drest", metric="both")
     changes = ["", *cfg.variants]
@@ -221,7 +224,7 @@ def changed(cfg: Any, results: pd.DataFrame) -> dict[str, Any]:
     return {"rows": rows, "compared": len(compared), "worse": worse}
 
 
-def _changed(cfg: Any, results: pd.DataFrame) -> Table:
+def _changed(cfg: Config, results: pd.DataFrame) -> Table:
     columns = [
         _column(f"both ≥ {cfg.mark}", count, metric="both"),
         *(_column(measure, spread, metric=measure) for measure in MEASURES),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from drest_torch.report.tables import MISSING
 from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio
 from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.clock_pairs import RANDOM_FIRST, REWARDS
+
+if TYPE_CHECKING:
+    from drest_torch.studies.tax.study import Config
 
 PAPERS, MOVES = "moves / steps", "moves / moves"
 """The clocks that the paper's figures were made on, as the study `example` found; and those that agents learn on."""
@@ -62,7 +65,7 @@ class Agents:
     """The share of them that prefers the longest trajectory at the end."""
 
 
-def join(cfg: Any, case: Case, result: Result, early: Result | None) -> Agents:
+def join(cfg: Config, case: Case, result: Result, early: Result | None) -> Agents:
     """Return the agents of a run, with their first mini-episodes evaluated more often where ``early`` is given."""
     name = f"{case.evaluated}/usefulness"
     episodes, usefulness = result.arrays["episodes"], result.arrays[name].astype(float)
@@ -82,7 +85,7 @@ class Tax:
     case: Case
     default: Agents
     drest: Agents
-    cfg: Any
+    cfg: Config
 
     def agents(self, reward: str) -> Agents:
         return self.drest if reward == "drest" else self.default
@@ -171,7 +174,7 @@ def known(taxes: Sequence[Tax], share: float) -> list[Tax]:
     return [t for t in taxes if np.median(t.times("default", share)) > 0 and not np.isnan(t.ratios[share].estimate)]
 
 
-def summarise(cfg: Any, taxes: Sequence[Tax], common: bool = False) -> dict[str, Any] | None:
+def summarise(cfg: Config, taxes: Sequence[Tax], common: bool = False) -> dict[str, Any] | None:
     """Return the range of the ratios at the headline's share, where they are largest, and how many are small."""
     ratios = {tax.case.title: (tax.common if common else tax.ratios[cfg.headline]).estimate for tax in taxes}
     ratios = {title: estimate for title, estimate in ratios.items() if not np.isnan(estimate)}
@@ -186,7 +189,7 @@ def summarise(cfg: Any, taxes: Sequence[Tax], common: bool = False) -> dict[str,
     }
 
 
-def differences(cfg: Any, taxes: Sequence[Tax]) -> dict[str, list[Any]]:
+def differences(cfg: Config, taxes: Sequence[Tax]) -> dict[str, list[Any]]:
     """Return where DReST is slower, and faster, beyond the interval, and where the ratio of any share is not small."""
     ratios = sorted(((tax.case.title, tax.ratios[cfg.headline]) for tax in taxes), key=lambda item: -item[1].estimate)
     worst = [(tax.case.title, tax.ratios[tax.worst].estimate, tax.worst) for tax in taxes]
@@ -197,7 +200,7 @@ def differences(cfg: Any, taxes: Sequence[Tax]) -> dict[str, list[Any]]:
     }
 
 
-def by_preference(cfg: Any, taxes: Sequence[Tax]) -> dict[str, Any] | None:
+def by_preference(cfg: Config, taxes: Sequence[Tax]) -> dict[str, Any] | None:
     """Return the ratios where most default agents prefer the shorter trajectory, and where the longer."""
     groups = {
         name: [tax.ratios[cfg.headline].estimate for tax in taxes if tax.prefers_longer is longer]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -16,8 +16,11 @@ from drest_torch.studies.clock_pairs import REWARDS
 from drest_torch.studies.study import Analysis
 from drest_torch.studies.tax.analysis import MOVES, PAPERS, Tax, interval_text, on
 
+if TYPE_CHECKING:
+    from drest_torch.studies.tax.study import Config
 
-def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+
+def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return ``ratios, CLOCKS`` and ``usefulness, CLOCKS``."""
     taxes: Sequence[Tax] = analysis.extra
     shown = {
@@ -28,7 +31,7 @@ def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
     }
 
 
-def forest(cfg: Any, clocks: str, taxes: Sequence[Tax]) -> Plot:
+def forest(cfg: Config, clocks: str, taxes: Sequence[Tax]) -> Plot:
     """Plot the ratio of each world and share with its interval."""
     shares = list(cfg.shares)
     shown = [r for tax in taxes for r in tax.ratios.values() if np.isfinite(r.estimate) and r.estimate > 0]
@@ -67,7 +70,7 @@ def forest(cfg: Any, clocks: str, taxes: Sequence[Tax]) -> Plot:
     )
 
 
-def usefulness(cfg: Any, tax: Tax) -> Plot:
+def usefulness(cfg: Config, tax: Tax) -> Plot:
     """Plot the usefulness of both groups over training."""
     groups, ends = [], []
     shown = tax.default.episodes > 0 if tax.case.random_episodes else tax.default.episodes >= 0

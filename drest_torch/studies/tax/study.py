@@ -55,7 +55,7 @@ class Config(StudyConfig):
     in_worlds: dict[str, Any] = MISSING
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return the runs of the studies `example` and `worlds`, and their first mini-episodes, evaluated more often."""
     if cfg.headline not in cfg.shares:
         shares = ", ".join(f"{share:g}" for share in cfg.shares)
@@ -64,7 +64,7 @@ def jobs(cfg: Any) -> list[Job]:
     return list({job.digest(): job for job in runs}.values())
 
 
-def cases(cfg: Any) -> list[Case]:
+def cases(cfg: Config) -> list[Case]:
     """Return the cases: each world on two pairs of clocks, and the running example on a third."""
     chosen: list[Case] = []
     for name in (cfg.world, *cfg.worlds):
@@ -78,7 +78,7 @@ def cases(cfg: Any) -> list[Case]:
     return chosen
 
 
-def _job(cfg: Any, name: str, clock: str, reward: str, suffix: str = "", **changes: Any) -> Job:
+def _job(cfg: Config, name: str, clock: str, reward: str, suffix: str = "", **changes: Any) -> Job:
     return agents_job(
         cfg.training,
         label=f"{name}-{clock}-{reward}{suffix}",
@@ -94,7 +94,7 @@ def _job(cfg: Any, name: str, clock: str, reward: str, suffix: str = "", **chang
 # ------------------------------------------------------------------------------------------ analysis
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return the times until shares of the final usefulness, and their ratios."""
     taxes = [tax for case in cases(cfg) if (tax := compare(cfg, case, finished)) is not None]
     findings: dict[str, Any] = {"agents": cfg.agents, "headline": cfg.headline}
@@ -117,7 +117,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
     return Analysis(measure(cfg, taxes), findings, _tables(cfg, taxes), _quotes(cfg, with_ratio), names, extra=taxes)
 
 
-def compare(cfg: Any, case: Case, finished: Finished) -> Tax | None:
+def compare(cfg: Config, case: Case, finished: Finished) -> Tax | None:
     """Return the times of a case, or None where a run of either reward is missing."""
     agents = {}
     for reward, job in case.jobs.items():
@@ -128,7 +128,7 @@ def compare(cfg: Any, case: Case, finished: Finished) -> Tax | None:
     return Tax(case, agents["default"], agents["drest"], cfg)
 
 
-def measure(cfg: Any, taxes: Sequence[Tax]) -> pd.DataFrame:
+def measure(cfg: Config, taxes: Sequence[Tax]) -> pd.DataFrame:
     """Return every agent's final usefulness, and its mini-episodes until each share, by each definition."""
     results = Results("tax", *FACTORS, "share", "definition")
     for tax in taxes:
@@ -147,7 +147,7 @@ def measure(cfg: Any, taxes: Sequence[Tax]) -> pd.DataFrame:
 # -------------------------------------------------------------------------------- tables and quotes
 
 
-def _tables(cfg: Any, taxes: Sequence[Tax]) -> dict[str, Table]:
+def _tables(cfg: Config, taxes: Sequence[Tax]) -> dict[str, Table]:
     shares = [f"{share:.0%}" for share in cfg.shares]
     tables = {}
     for clocks in dict.fromkeys(tax.case.clocks for tax in taxes):
@@ -173,7 +173,7 @@ def _tables(cfg: Any, taxes: Sequence[Tax]) -> dict[str, Table]:
     return tables
 
 
-def _definitions(cfg: Any, taxes: Sequence[Tax]) -> Table:
+def _definitions(cfg: Config, taxes: Sequence[Tax]) -> Table:
     share = cfg.headline
     header = ["world", "as above", "for the first time", "of the default's", "never, DReST"]
     rows = []
@@ -184,7 +184,7 @@ def _definitions(cfg: Any, taxes: Sequence[Tax]) -> Table:
     return Table(f"DReST ÷ default at {share:.0%}, {PAPERS}, by three definitions", header, rows)
 
 
-def _quotes(cfg: Any, with_ratio: dict[str, list[Tax]]) -> list[Quote]:
+def _quotes(cfg: Config, with_ratio: dict[str, list[Tax]]) -> list[Quote]:
     quotes = []
     for clocks, taxes in with_ratio.items():
         if (numbers := analysis.summarise(cfg, taxes)) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import torch
@@ -17,19 +17,22 @@ from drest_torch.studies.study import Analysis
 from drest_torch.studies.theorem.analysis import Setting, best_climbs
 from drest_torch.theory import best_choice, choice_value, margin, neutral_value
 
+if TYPE_CHECKING:
+    from drest_torch.studies.theorem.study import Config
+
 COLOURS = (2, 3, 4, 5, 0, 1)
 """Of a theme's series, in the order of the lines in a plot."""
 SIZE = (4.8, 3.6)
 
 
-def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return the plots by name; ``levels`` is there where the study has levels of its own."""
     meta, limits = analysis.extra
     neutrality = {f"neutrality_{k}": neutrality_plot(cfg, analysis, k, row) for k, row in limits.items()}
     return {"return": return_plot(cfg, meta), **neutrality} | ({"levels": levels_plot(cfg)} if cfg.levels else {})
 
 
-def return_plot(cfg: Any, meta: pd.DataFrame) -> Plot:
+def return_plot(cfg: Config, meta: pd.DataFrame) -> Plot:
     """Plot the expected return against P(longer) for several E, with its maxima and what was climbed to."""
     lam = float(cfg.curve_lam)
     p = torch.linspace(0, 1, 401, dtype=torch.float64)
@@ -63,7 +66,7 @@ def return_plot(cfg: Any, meta: pd.DataFrame) -> Plot:
     return Plot(alt, "Dots: the best choice. Crosses: what was climbed to in the levels with two lengths.", draw, SIZE)
 
 
-def neutrality_plot(cfg: Any, analysis: Analysis, k: int, limits: dict[float, int]) -> Plot:
+def neutrality_plot(cfg: Config, analysis: Analysis, k: int, limits: dict[float, int]) -> Plot:
     """Plot the neutrality of the best choice among k lengths against E, with a line for each λ."""
     results = select(analysis.results, variant="optimum over E", num_lengths=k)
     lines = {lam: select(results, lam=lam)[["episodes_per_meta", "value"]].to_numpy().T for lam in limits}
@@ -92,7 +95,7 @@ def neutrality_plot(cfg: Any, analysis: Analysis, k: int, limits: dict[float, in
     return Plot(alt, caption + (" Star: the paper's λ and E." if paper else ""), draw, SIZE)
 
 
-def levels_plot(cfg: Any) -> Plot:
+def levels_plot(cfg: Config) -> Plot:
     """Plot the maps of the levels that are not the paper's."""
     levels = {name.replace("_", " "): parse_level(text, name=name) for name, text in cfg.levels.items()}
 

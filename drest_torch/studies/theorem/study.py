@@ -73,7 +73,7 @@ class Config(StudyConfig):
     most_episodes: int = MISSING
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return a run for each credit, reward and γ: all levels that have a γ are climbed at the same time."""
     gammas = {name: float(cfg.gammas.get(name, cfg.gamma)) for name in [*cfg.worlds, *cfg.levels]}
     runs = []
@@ -101,7 +101,7 @@ def jobs(cfg: Any) -> list[Job]:
 # ------------------------------------------------------------------------------------------ analysis
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return the best policies that were climbed to and the best choices of lengths, side by side."""
     settings = [
         Setting(float(reward.lam), int(reward.episodes_per_meta), k) for reward in cfg.settings for k in cfg.lengths

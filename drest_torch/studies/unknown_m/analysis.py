@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,9 @@ from drest_torch.envs.levels import world
 from drest_torch.metrics import neutrality
 from drest_torch.report.tables import grid, select, spread, values
 from drest_torch.theory import balance
+
+if TYPE_CHECKING:
+    from drest_torch.studies.unknown_m.study import Config
 
 MEASURES = ("neutrality", "usefulness")
 MARK = 0.99
@@ -57,14 +60,14 @@ class Variant:
 # --------------------------------------------------------------------------------------- predictions
 
 
-def predict(cfg: Any, variant: Variant, best_return: Sequence[float] = (1.0, 1.0)) -> tuple[float, float]:
+def predict(cfg: Config, variant: Variant, best_return: Sequence[float] = (1.0, 1.0)) -> tuple[float, float]:
     """Return P(longer) and neutrality where both lengths pay the same, collecting all that they offer."""
     shorter, longer = variant.offers(best_return)
     p = balance(shorter, longer, cfg.training.lam, cfg.training.episodes_per_meta)
     return p.item(), neutrality(torch.stack((1 - p, p), -1)).item()
 
 
-def predicted_curve(cfg: Any, factors: np.ndarray, both: bool) -> np.ndarray:
+def predicted_curve(cfg: Config, factors: np.ndarray, both: bool) -> np.ndarray:
     """Return the predicted neutrality for factors of m, of the longer length or of both."""
     offers = torch.from_numpy(factors ** (0.0 if both else -1.0))
     p = balance(1.0, offers, cfg.training.lam, cfg.training.episodes_per_meta)
@@ -72,7 +75,7 @@ def predicted_curve(cfg: Any, factors: np.ndarray, both: bool) -> np.ndarray:
     return bits
 
 
-def best_return(cfg: Any, name: str) -> list[float]:
+def best_return(cfg: Config, name: str) -> list[float]:
     """Return m of the shorter and of the longer length of a world, with its γ."""
     gamma = cfg.changes.get(name, {}).get("gamma", cfg.training.gamma)
     best: list[float] = solve(compile_levels([world(name)]), gamma).best_return[0].tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,8 +15,11 @@ from drest_torch.studies.study import Analysis
 from drest_torch.studies.unknown_m.analysis import MEASURES, level_means, means_of, predict, predicted_curve
 from drest_torch.studies.unknown_m.study import TITLES, patient, with_known
 
+if TYPE_CHECKING:
+    from drest_torch.studies.unknown_m.study import Config
 
-def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+
+def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return a plot for each measure, and for a wrong m of the longer length and of both, where there are results."""
     if not analysis.findings["worlds"]:
         return {}
@@ -28,7 +31,7 @@ def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
     }
 
 
-def factor_plot(cfg: Any, analysis: Analysis, metric: str, both: bool) -> Plot:
+def factor_plot(cfg: Config, analysis: Analysis, metric: str, both: bool) -> Plot:
     """Plot the mean of each world, that of all worlds, and the prediction against the factor of m."""
     variants, moves = with_known(cfg, both), select(analysis.results, clock="moves")
     factors = np.array(list(variants))

@@ -52,36 +52,37 @@ class Config(StudyConfig):
     changes: dict[str, dict[str, Any]] = MISSING
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return a run for each world and variant: all of its agents."""
     return [job(cfg, name, variant) for name in cfg.worlds for variant in variants(cfg)]
 
 
-def variants(cfg: Any) -> list[Variant]:
+def variants(cfg: Config) -> list[Variant]:
     """Return everything that coins are divided by."""
     return [*WORDS, *wrong(cfg, both=False).values(), patient(cfg), *wrong(cfg, both=True).values()]
 
 
-def wrong(cfg: Any, both: bool) -> dict[float, Variant]:
+def wrong(cfg: Config, both: bool) -> dict[float, Variant]:
     """Return the variants with a wrong m of the longer length, or of both, by its factor."""
     kind = "both" if both else "longer"
     return {f: Variant(f"{kind}-x{f:g}", "best", f if both else 1.0, f) for f in map(float, cfg.factors)}
 
 
-def with_known(cfg: Any, both: bool) -> dict[float, Variant]:
+def with_known(cfg: Config, both: bool) -> dict[float, Variant]:
     """Return the same, with the true m as the factor 1, in the order of the factors."""
     return dict(sorted({1.0: KNOWN, **wrong(cfg, both)}.items()))
 
 
-def patient(cfg: Any) -> Variant:
+def patient(cfg: Config) -> Variant:
     """Return the largest wrong m of the longer length, with longer training."""
     factor = max(map(float, cfg.factors))
     return Variant(f"longer-x{factor:g}-patient", "best", 1.0, factor, cfg.patience)
 
 
-def job(cfg: Any, name: str, variant: Variant) -> Job:
+def job(cfg: Config, name: str, variant: Variant) -> Job:
     """Return the run of a variant in a world."""
-    changes = {**cfg.training, **cfg.changes.get(name, {})}
+    training: Any = cfg.training
+    changes = {**training, **cfg.changes.get(name, {})}
     for length in ("meta_episodes", "decay_episodes", "evaluate_every"):
         changes[length] *= variant.patience
     factors = (variant.shorter, variant.longer)
@@ -102,7 +103,7 @@ def job(cfg: Any, name: str, variant: Variant) -> Job:
 # ------------------------------------------------------------------------------------------ analysis
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what agents do for each divisor, beside where training is predicted to come to rest."""
     results = measure(cfg, finished)
     worlds = list(results["level"][results["clock"].notna()].unique())
@@ -132,7 +133,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
     return Analysis(results, findings, _tables(cfg, results, worlds), _quotes(cfg, moves), names)
 
 
-def measure(cfg: Any, finished: Finished) -> pd.DataFrame:
+def measure(cfg: Config, finished: Finished) -> pd.DataFrame:
     """Return what every agent does at the end of training, on both clocks, and the predictions."""
     results = Results("unknown_m", *FACTORS)
     worlds = []
@@ -166,7 +167,7 @@ def _marked(values: np.ndarray) -> str:
     return f"{mark} {mean_sd()(values)}"
 
 
-def _tables(cfg: Any, results: pd.DataFrame, worlds: Sequence[str]) -> dict[str, Table]:
+def _tables(cfg: Config, results: pd.DataFrame, worlds: Sequence[str]) -> dict[str, Table]:
     moves, steps = (select(results, clock=clock) for clock in CLOCKS)
     tables = {"unknown": _unknown_table(cfg, results, worlds)}
     columns = [Column(words, _marked, {"variant": v.label, "metric": "usefulness"}) for v, words in WORDS.items()]
@@ -190,7 +191,7 @@ def _tables(cfg: Any, results: pd.DataFrame, worlds: Sequence[str]) -> dict[str,
     return tables | {"steps": table(steps, "level", columns, caption, corner="world", rows=worlds, name=title)}
 
 
-def _unknown_table(cfg: Any, results: pd.DataFrame, worlds: Sequence[str]) -> Table:
+def _unknown_table(cfg: Config, results: pd.DataFrame, worlds: Sequence[str]) -> Table:
     caption = "Neutrality if coins are divided by m, by the largest return seen so far, or by nothing"
     columns = [Column(words, _marked, {"variant": variant.label, "split": "train"}) for variant, words in WORDS.items()]
     columns.append(Column("none, predicted", lambda values: f"{values[0]:.3f}", {"split": "predicted"}))
@@ -211,7 +212,7 @@ def _factor_table(
     return Table(f"Mean {TITLES[metric]}, by the factor of m of {lengths}", ["world", *columns], rows)
 
 
-def _quotes(cfg: Any, moves: pd.DataFrame) -> list[Quote]:
+def _quotes(cfg: Config, moves: pd.DataFrame) -> list[Quote]:
     quotes = []
     n, u = (lowest(moves, SEEN.label, metric) for metric in MEASURES)
     if n is not None and u is not None:

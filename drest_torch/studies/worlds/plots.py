@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
@@ -15,10 +15,13 @@ from drest_torch.studies.clock_pairs import MARK, REWARDS, curve_plot, typical_p
 from drest_torch.studies.study import Analysis
 from drest_torch.studies.worlds.study import AS_REPORTED, MOVES
 
+if TYPE_CHECKING:
+    from drest_torch.studies.worlds.study import Config
+
 METRICS = ("neutrality", "usefulness")
 
 
-def plots(cfg: Any, analysis: Analysis) -> dict[str, Plot]:
+def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return ``all``, and for each world with results ``WORLD/METRIC`` and ``WORLD/REWARD``."""
     shown = {} if select(analysis.results, clocks=MOVES).empty else {"all": all_worlds(analysis)}
     for name, results in analysis.extra.items():

@@ -54,7 +54,7 @@ class Config(StudyConfig):
     cure: dict[str, Any] = MISSING
 
 
-def jobs(cfg: Any) -> list[Job]:
+def jobs(cfg: Config) -> list[Job]:
     """Return a run for each world, clock and reward, and those that play at random first."""
     return [
         job(cfg, name, clock, reward, cured)
@@ -64,7 +64,7 @@ def jobs(cfg: Any) -> list[Job]:
     ]
 
 
-def job(cfg: Any, name: str, clock: str, reward: str, cured: bool) -> Job:
+def job(cfg: Config, name: str, clock: str, reward: str, cured: bool) -> Job:
     """Return the run of one world, clock of training and reward: all of its agents."""
     return agents_job(
         cfg.training,
@@ -81,7 +81,7 @@ def job(cfg: Any, name: str, clock: str, reward: str, cured: bool) -> Job:
 # ------------------------------------------------------------------------------------------ analysis
 
 
-def analyse(cfg: Any, finished: Finished) -> Analysis:
+def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return the end of training in each world, and in which worlds agents end useful and neutral."""
     results = measure(cfg, finished)
     pairs = {pair: verdicts(select(results, clocks=pair), cfg.agents_in_paper) for pair in PAIRS}
@@ -108,7 +108,7 @@ def analyse(cfg: Any, finished: Finished) -> Analysis:
     return Analysis(results, findings, _tables(cfg, results), quotes, names, extra=as_reported)
 
 
-def measure(cfg: Any, finished: Finished) -> pd.DataFrame:
+def measure(cfg: Config, finished: Finished) -> pd.DataFrame:
     """Return the end of training of every agent, for each world, pair of clocks and reward."""
     results = Results("worlds", *FACTORS)
     for name in cfg.worlds:
@@ -154,7 +154,7 @@ def compare_cure(pairs: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
     }
 
 
-def _numbers(cfg: Any, results: pd.DataFrame) -> dict[str, Any]:
+def _numbers(cfg: Config, results: pd.DataFrame) -> dict[str, Any]:
     numbers: dict[str, Any] = {pair: {} for pair in PAIRS}
     for (pair, reward), ends in results.groupby([*FACTORS], sort=False):
         first = values(ends, metric="both")[: cfg.agents_in_paper]
@@ -165,7 +165,7 @@ def _numbers(cfg: Any, results: pd.DataFrame) -> dict[str, Any]:
 # -------------------------------------------------------------------------------- tables and quotes
 
 
-def _tables(cfg: Any, results: pd.DataFrame) -> dict[str, Table]:
+def _tables(cfg: Config, results: pd.DataFrame) -> dict[str, Table]:
     few = cfg.agents_in_paper
 
     def first(passed: np.ndarray) -> str:
@@ -190,7 +190,7 @@ def _name(key: Sequence[str]) -> str:
     return f"{world(key[0]).study['title']}, {key[1]}"
 
 
-def _quote(cfg: Any, results: pd.DataFrame, pair: str) -> Quote:
+def _quote(cfg: Config, results: pd.DataFrame, pair: str) -> Quote:
     lowest = {
         metric: min((values(group).mean() for _, group in rows.groupby("level", sort=False)), default=float("nan"))
         for metric in ("neutrality", "usefulness")
