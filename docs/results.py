@@ -17,6 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from drest_torch.studies.goals import MARKS
+from drest_torch.studies.goals_report import median_range
+
 DOCS = Path(__file__).resolve().parent
 README, PAGE, KEPT = DOCS.parent / "README.md", DOCS / "results.md", DOCS / "results"
 BEGIN, END = "<!-- written by docs/results.py -->", "<!-- end -->"
@@ -79,8 +82,8 @@ def goals(results: Mapping[str, Any]) -> str:
             f"`{score['arguments']}`",
             _set_name(score, results),
             _wanted(score),
-            *(_median_range(score[measure]) for measure in MEASURES),
-            *([_median_range(score.get("neutrality_own") or score["neutrality"])] if own else []),
+            *(median_range(score[measure]) for measure in MEASURES),
+            *([median_range(score.get("neutrality_own") or score["neutrality"])] if own else []),
             "–" if score["reached"] is None else f"{score['reached']} of {_seeds(score)}",
         ]
         for score in scores
@@ -109,12 +112,7 @@ def _set_name(score: Mapping[str, Any], results: Mapping[str, Any]) -> str:
 
 
 def _wanted(score: Mapping[str, Any]) -> str:
-    signs = {"usefulness": "U ≥ {:g}", "neutrality": "N ≥ {:g}", "neutrality_at_most": "N ≤ {:g}"}
-    return ", ".join(signs[key].format(mark) for key, mark in score["wanted"].items()) or "–"
-
-
-def _median_range(numbers: Sequence[float]) -> str:
-    return f"{median(numbers):.3f} ({min(numbers):.3f}-{max(numbers):.3f})"
+    return ", ".join(MARKS[key][1].format(mark) for key, mark in score["wanted"].items()) or "–"
 
 
 # ------------------------------------------------------------------------------------------- pages

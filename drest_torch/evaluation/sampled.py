@@ -6,7 +6,7 @@ with its own private bits. Every estimate has a 95 % interval over mini-episodes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any
@@ -21,16 +21,12 @@ from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
 from drest_torch.metrics import share_of_best
-from drest_torch.rollout.play import sample_private_bits, ticks
+from drest_torch.rollout.play import PATIENCE, Act, sample_private_bits, ticks
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 
 SLOTS = 65_536
 """Mini-episodes in one batch, unless observations are large."""
-PATIENCE = 100
-"""On a clock that counts moves a mini-episode may never end. It is given up after this many actions per tick."""
 
-Act = Callable[[Tensor, Tensor | None], Tensor]
-"""A function from observations and private bits to logits of the actions."""
 Range = tuple[Tensor, Tensor]
 """The ends of a 95 % interval."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -13,18 +13,12 @@ from torch import Tensor
 from drest_torch.algos.generators import Generators
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import Observation
-from drest_torch.rollout.play import sample_private_bits, ticks
+from drest_torch.rollout.play import PATIENCE, Act, sample_private_bits, ticks
 
 LIKELY = 0.01
 """Lengths with a smaller probability are left out."""
 AT_ONCE, BATCHES = 256, 8
 """Mini-episodes are played in batches until every likely length has been seen; one of 1 % is missed by chance 1e-9."""
-
-
-PATIENCE = 100
-"""On a clock that counts moves a mini-episode may never end. It is given up after this many actions per tick."""
-
-Act = Callable[[Tensor, Tensor | None], Tensor]
 
 
 class Moment(NamedTuple):

@@ -14,6 +14,11 @@ from drest_torch.envs.dynamics.episodes import EpisodeState, StepResult, start_e
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import Observation
 
+PATIENCE = 100
+"""On a clock that counts moves a mini-episode may never end. It is given up after this many actions per tick."""
+Act = Callable[[Tensor, Tensor | None], Tensor]
+"""A function from observations and private bits to logits of the actions."""
+
 
 class Tick(NamedTuple):
     """One action in each of the n slots whose mini-episode has not ended; they have u distinct inputs."""
