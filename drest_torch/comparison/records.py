@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,7 +116,7 @@ def _run_folders(folder: Path, *, depth: int = 2) -> list[Path]:
     listed = folder / RUNS_OF_SWEEP
     if listed.is_file():
         runs = [folder / line for line in listed.read_text(encoding="utf-8").splitlines()]
-        return [Path(*_without_detours(run)) for run in runs if _is_run(run)]
+        return [Path(os.path.normpath(run)) for run in runs if _is_run(run)]
     if not folder.is_dir() or depth == 0:
         return []
     return [run for inner in sorted(folder.iterdir()) for run in _run_folders(inner, depth=depth - 1)]
@@ -123,17 +124,6 @@ def _run_folders(folder: Path, *, depth: int = 2) -> list[Path]:
 
 def _is_run(folder: Path) -> bool:
     return (folder / "config.yaml").is_file()
-
-
-def _without_detours(path: Path) -> list[str]:
-    """Return the parts of ``runs/sweeps/x/../../y`` as those of ``runs/y``."""
-    parts: list[str] = []
-    for part in path.parts:
-        if part == ".." and parts and parts[-1] not in ("..", "/"):
-            parts.pop()
-        else:
-            parts.append(part)
-    return parts
 
 
 def read_run(folder: Path) -> RunRecord:
