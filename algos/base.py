@@ -14,6 +14,7 @@ from drest_torch.algos.advantages import CREDITS, estimate
 from drest_torch.algos.batch import Batch, Part
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
+from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.limits import limited
 
@@ -171,8 +172,15 @@ class SampledLearner(NetworkLearner):
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """Make one update on a batch; return metrics [A], one value for each agent."""
+        return self.improve(batch, *self.weigh(batch))
+
+    def weigh(self, batch: Batch) -> tuple[Part, Tensor, Tensor | None]:
+        """Return all steps of a batch, their advantages [N] and, if there is a critic, its target values [N]."""
         whole = batch.whole()
-        advantage, target = self.advantages(batch, whole)
+        return whole, *self.advantages(batch, whole)
+
+    def improve(self, batch: Batch, whole: Part, advantage: Tensor, target: Tensor | None) -> dict[str, Tensor]:
+        """Train on what `weigh` returns; return metrics [A]."""
         metrics = {}
         if target is not None:
             residual, total = (whole.spread(value[whole.steps]) for value in (advantage, target))
@@ -188,7 +196,8 @@ class SampledLearner(NetworkLearner):
         return metrics | {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
 
     def _step(self, *minibatch: Any) -> dict[str, Tensor]:
-        loss, metrics = self.loss(*minibatch)
+        with weights_unchanged(self.policy, self.critic):
+            loss, metrics = self.loss(*minibatch)
         return {name: value.detach() for name, value in metrics.items()} | {"optim/grad_norm": self.descend(loss.sum())}
 
     def loss(

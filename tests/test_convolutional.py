@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from drest_torch.algos.networks.base import NetworkSize
-from drest_torch.algos.networks.convolutional import unique_maps
+from drest_torch.algos.networks.convolutional import first_of_each, sums_of, weights_unchanged
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.algos.networks.stacked import Stacked
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
@@ -12,20 +12,25 @@ from drest_torch.envs.dynamics.observations import GridObservation
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
+from drest_torch.training.multi_seed import stack_networks
 from tests.helpers.networks import PLANES, group
 
 SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")
 LUCKY = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2@0.5 . C3", name="lucky")
 
 
-def made(shape, *, private_bits=0, once=True, width=16, depth=2, context=1, scale=0.3):
+def made(shape, *, private_bits=0, once=True, width=16, depth=2, context=1, scale=0.3, on_top=False):
     """A policy and a critic with weights far from where they begin."""
     torch.manual_seed(0)
     planes = PLANES + ("chance",) * (shape[0] - len(PLANES))
     shared = {"scale": torch.ones(()), "private_bits": private_bits, "symmetries": group(planes)}
     policy = Policy(shape, NUM_ACTIONS, NetworkSize(width, depth, "silu", "convolutional", once), **shared)
-    critic = Critic(shape, NetworkSize(width, depth, "tanh", "convolutional", once), context=context, **shared)
-    for parameter in [*policy.parameters(), *critic.parameters()]:
+    activation = "silu" if on_top else "tanh"
+    like = {"policy": policy} if on_top else {}
+    critic = Critic(
+        shape, NetworkSize(width, depth, activation, "convolutional", once), context=context, **shared, **like
+    )
+    for parameter in dict.fromkeys([*policy.parameters(), *critic.parameters()]):
         parameter.data += scale * torch.randn_like(parameter)
     return policy, critic
 
@@ -102,12 +107,72 @@ def test_networks_of_several_agents_at_once():
     assert torch.allclose(Stacked(networks)(observation), torch.cat(expected), atol=1e-5)
 
 
+def test_a_critic_on_top_of_the_policy_reads_its_encodings_and_leaves_them_as_they_are():
+    observation, context = seen(world("last_moment")), torch.zeros(1)
+    policy, critic = made(observation.shape[1:], on_top=True)
+    before = critic(observation, None, context.expand(len(observation), 1))
+    before.sum().backward()
+    encoder = set(policy.net.read.parameters())
+    assert encoder < set(critic.parameters())
+    assert all((parameter.grad is None) == (parameter in encoder) for parameter in critic.parameters())
+    with torch.no_grad():
+        policy.net.read.first += 1
+    assert not torch.allclose(critic(observation, None, context.expand(len(observation), 1)), before)
+
+
+def test_critics_of_several_agents_on_top_of_their_policies():
+    observation = seen(world("last_moment"))[:12]
+    pairs = [made(observation.shape[1:], once=False, scale=scale, context=0, on_top=True) for scale in (0.1, 0.3)]
+    expected = torch.cat([critic(part) for (_, critic), part in zip(pairs, observation.split(6), strict=True)])
+    policy, critic = stack_networks(*zip(*pairs, strict=True), torch.device("cpu"))
+    assert torch.allclose(critic(observation), expected, atol=1e-5)
+    with torch.no_grad():
+        policy.weights[0][1] += 1
+    now = critic(observation)
+    assert torch.allclose(now[:6], expected[:6], atol=1e-5)
+    assert not torch.allclose(now[6:], expected[6:], atol=1e-2)
+
+
+def test_each_map_is_encoded_once_while_the_weights_are_unchanged(monkeypatch):
+    observation = seen(world("last_moment"))
+    policy, critic = made(observation.shape[1:], context=0, on_top=True)
+    expected, value = policy(observation).detach(), critic(observation).detach()
+    encoded = []
+    read = policy.net.read
+    monkeypatch.setattr(type(read), "forward", _counted(type(read).forward, encoded))
+    order = torch.randperm(len(observation), generator=torch.Generator().manual_seed(0))
+    with weights_unchanged(policy, critic):
+        with torch.no_grad():
+            for part in order.split(7):
+                assert torch.allclose(policy(observation[part]), expected[part], atol=1e-6)
+        maps = len(sums_of(observation[:, policy.net.map]).unique())
+        assert sum(encoded) == maps
+        assert torch.allclose(critic(observation), value, atol=1e-6)
+        assert sum(encoded) == maps
+        policy(observation[:1]).sum().backward()
+        assert sum(encoded) == maps + 1
+        assert policy.net.read.first.grad.abs().sum() > 0
+        with torch.no_grad():
+            assert policy(observation[:0]).shape == (0, NUM_ACTIONS)
+    with torch.no_grad():
+        policy.net.read.first += 1
+    assert not torch.allclose(policy(observation), expected, atol=1e-3)
+
+
+def _counted(forward, counts):
+    def counted(self, maps):
+        counts.append(len(maps))
+        return forward(self, maps)
+
+    return counted
+
+
 def test_maps_that_are_alike_are_found_and_no_others():
     rows = torch.randint(0, 2, (200, 2, 3), generator=torch.Generator().manual_seed(0)).float()
-    one_of_each, which = unique_maps(rows)
-    assert torch.equal(rows[one_of_each][which], rows)
-    assert len(one_of_each) == len({tuple(row.flatten().tolist()) for row in rows})
-    assert [len(each) for each in unique_maps(rows[:0])] == [0, 0]
+    sums, which = sums_of(rows).unique(return_inverse=True)
+    assert torch.equal(rows[first_of_each(which, len(sums))][which], rows)
+    assert len(sums) == len({tuple(row.flatten().tolist()) for row in rows})
+    assert len(sums_of(rows[:0])) == 0
 
 
 def test_no_states_have_no_logits():

@@ -12,6 +12,11 @@ reflected by g.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeGuard
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
@@ -38,6 +43,16 @@ REQUIRES = Requirements(
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
     """Build the network: ``size.depth`` layers of ``size.width`` channels."""
+    return _build(signature, size, None)
+
+
+def build_critic(signature: Signature, size: NetworkSize, policy: nn.Module) -> nn.Module:
+    """Build a critic that reads the encodings of the policy's network, and learns only what to make of them."""
+    assert isinstance(policy, MapNet)
+    return _build(signature, size, policy.read)
+
+
+def _build(signature: Signature, size: NetworkSize, encoder: MapEncoder | None) -> nn.Module:
     assert signature.symmetries is not None
     layers = size.width, size.depth, size.new_activation()
     return MapNet(
@@ -47,6 +62,7 @@ def build(signature: Signature, size: NetworkSize) -> nn.Module:
         *layers,
         once=size.once,
         last_gain=signature.last_gain,
+        encoder=encoder,
     )
 
 
@@ -54,7 +70,8 @@ class MapNet(nn.Module):
     """A network from observations [n, P, H, W] and further numbers [n, F] to outputs [n, O].
 
     ``symmetries`` are those of three by three cells and hold the layout of the observations. With ``once``, equal maps
-    are encoded once; without, all tensor shapes follow from those of the inputs.
+    are encoded once; without, all tensor shapes follow from those of the inputs. With the ``encoder`` of another
+    network, this network learns from its encodings and does not change them.
     """
 
     def __init__(
@@ -68,6 +85,7 @@ class MapNet(nn.Module):
         *,
         once: bool,
         last_gain: float,
+        encoder: MapEncoder | None = None,
     ) -> None:
         super().__init__()
         layout = symmetries.layout
@@ -76,7 +94,8 @@ class MapNet(nn.Module):
         self.once, self.time_steps = once, layout.time_steps
         self.agent, self.time = layout.planes.index("agent"), layout.planes.index("time")
         self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
-        self.read = MapEncoder(layout, symmetries, width, depth, activation)
+        self.learns_to_read = encoder is None
+        self.read = encoder or MapEncoder(layout, symmetries, width, depth, activation)
         fixed = self.time_steps + 1 + further
         channels = Symmetries(self.read.rotated(), symmetries.outputs)
         self.ask = SymmetricMLP(channels, fixed, *ASKING, activation, last_gain=last_gain)
@@ -85,18 +104,71 @@ class MapNet(nn.Module):
         maps = torch.stack([observation[:, index] for index in self.map], dim=1)
         place, time = observation[:, self.agent].flatten(1).argmax(-1), observation[:, self.time, 0, :1]
         steps = (time - torch.arange(self.time_steps, device=time.device)).clamp(0, 1)
-        distinct, index = unique_maps(maps) if self.once else (slice(None), torch.arange(len(maps), device=maps.device))
-        inputs = [self.read(maps[distinct])[index, place], steps, time / self.time_steps]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.learns_to_read):
+            encodings, index = self.read.once(maps) if self.once else (self.read(maps), _all_rows(maps))
+        inputs = [encodings[index, place], steps, time / self.time_steps]
         return self.ask(torch.cat(inputs if further is None else [*inputs, further], dim=-1))
 
 
-def unique_maps(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Group equal rows [n, …]; return the index of one row of each group, and the group of each row [n]."""
-    weights = torch.rand(rows.shape[1:].numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    sums = rows.flatten(1).double() @ weights.to(rows.device)
-    distinct, group = sums.unique(return_inverse=True)
-    index = torch.arange(len(rows), device=rows.device)
-    return torch.empty(len(distinct), dtype=torch.long, device=rows.device).scatter_(0, group, index), group
+@contextmanager
+def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
+    """Keep the encodings of maps, so that each map is encoded once; the weights must not change meanwhile."""
+    encoders = {part for network in networks if network is not None for part in network.modules() if _keeps(part)}
+    for encoder in encoders:
+        encoder.kept = Kept()
+    try:
+        yield
+    finally:
+        for encoder in encoders:
+            encoder.kept = None
+
+
+def _keeps(part: nn.Module) -> TypeGuard[MapEncoder]:
+    return isinstance(part, MapEncoder) and part.kept is None
+
+
+@dataclass
+class Kept:
+    """The encodings of maps that have been seen, by the sums that tell maps apart, in ascending order."""
+
+    sums: Tensor | None = None
+    encodings: Tensor | None = None
+
+    def missing(self, sums: Tensor) -> Tensor:
+        """Return which of these distinct sums [M], in ascending order, are not known."""
+        if self.sums is None:
+            return torch.ones_like(sums, dtype=torch.bool)
+        place = torch.searchsorted(self.sums, sums).clamp_max(len(self.sums) - 1)
+        return self.sums[place] != sums
+
+    def add(self, sums: Tensor, encodings: Tensor) -> None:
+        """Add the encodings of maps that are not known."""
+        if self.sums is None or self.encodings is None:
+            self.sums, self.encodings = sums, encodings
+        elif len(sums):
+            self.sums, order = torch.cat((self.sums, sums)).sort()
+            self.encodings = torch.cat((self.encodings, encodings))[order]
+
+    def find(self, sums: Tensor) -> tuple[Tensor, Tensor]:
+        """Return all encodings, and the index of each of these sums."""
+        assert self.sums is not None
+        assert self.encodings is not None
+        return self.encodings, torch.searchsorted(self.sums, sums)
+
+
+def sums_of(maps: Tensor) -> Tensor:
+    """Return a number for each map [n] that is the same for equal maps alone: a sum with random weights."""
+    weights = torch.rand(maps.shape[1:].numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return maps.flatten(1).double() @ weights.to(maps.device)
+
+
+def _all_rows(rows: Tensor) -> Tensor:
+    return torch.arange(len(rows), device=rows.device)
+
+
+def first_of_each(group: Tensor, groups: int) -> Tensor:
+    """Return the index of one row of each group, given the group of each row [n]."""
+    return torch.empty(groups, dtype=torch.long, device=group.device).scatter_(0, group, _all_rows(group))
 
 
 class MapEncoder(nn.Module):
@@ -133,6 +205,23 @@ class MapEncoder(nn.Module):
         self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
         self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(depth)])
+        self.kept: Kept | None = None
+
+    def once(self, maps: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode equal maps once; return encodings, and the index of that of each map [n]."""
+        sums, group = sums_of(maps).unique(return_inverse=True)
+        distinct = first_of_each(group, len(sums))
+        if self.kept is None:
+            return self(maps[distinct]), group
+        new = self.kept.missing(sums)
+        if torch.is_grad_enabled():
+            encodings = self(maps[distinct])
+            self.kept.add(sums[new], encodings[new].detach())
+            return encodings, group
+        if new.any():
+            self.kept.add(sums[new], self(maps[distinct[new]]))
+        encodings, index = self.kept.find(sums)
+        return encodings, index[group]
 
     def rotated(self) -> Tensor:
         """Return the permutations [|G|, width] of a cell's encoding: element h maps block h⁻¹g to block g."""

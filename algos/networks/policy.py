@@ -49,7 +49,10 @@ class Policy(nn.Module):
 
 class Critic(nn.Module):
     """A critic from observations, the policy's private bits, and features of the meta-episode [n, context] to values
-    [n]."""
+    [n].
+
+    A network with a function ``build_critic`` builds it on top of the ``policy``, if one is given.
+    """
 
     def __init__(
         self,
@@ -60,10 +63,15 @@ class Critic(nn.Module):
         private_bits: int = 0,
         context: int = 0,
         symmetries: Symmetries | None = None,
+        policy: Policy | None = None,
     ) -> None:
         super().__init__()
         of_a_value = None if symmetries is None else symmetries.of_a_value()
-        self.net = _network(Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value), size)
+        signature = Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value)
+        on_top = getattr(NETWORKS[size.network], "build_critic", None)
+        self.net = (
+            _network(signature, size) if policy is None or on_top is None else on_top(signature, size, policy.net)
+        )
 
     def forward(self, observation: Tensor, private_bits: Tensor | None = None, context: Tensor | None = None) -> Tensor:
         further = [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -14,17 +15,27 @@ from torch.func import functional_call, vmap
 class Stacked(nn.Module):
     """The policies or critics of A agents, all of one kind.
 
-    Inputs hold the rows of the first agent, then as many of the second, and so on.
+    Inputs hold the rows of the first agent, then as many of the second, and so on. ``shared`` are the weights of
+    another such module, by the parameters of its first network; those that these networks have too are theirs as well.
     """
 
-    def __init__(self, networks: Sequence[nn.Module]) -> None:
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        shared: Mapping[nn.Parameter, nn.Parameter] = MappingProxyType({}),
+    ) -> None:
         super().__init__()
         self.agents = len(networks)
         self.private_bits = getattr(networks[0], "private_bits", 0)
         self._names = [name for name, _ in networks[0].named_parameters()]
         parameters = [dict(network.named_parameters()) for network in networks]
         self.weights = nn.ParameterList(
-            [nn.Parameter(torch.stack([of_agent[name].detach() for of_agent in parameters])) for name in self._names]
+            [
+                shared[parameters[0][name]]
+                if parameters[0][name] in shared
+                else nn.Parameter(torch.stack([of_agent[name].detach() for of_agent in parameters]))
+                for name in self._names
+            ]
         )
         # The list keeps the weights of the template out of this module's parameters.
         self._like = [copy.deepcopy(networks[0]).requires_grad_(False)]

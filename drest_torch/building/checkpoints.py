@@ -128,7 +128,8 @@ def learner_tensors(learner: Learner) -> dict[str, Tensor]:
     """Return the state of an algorithm by name: its networks, its optimisers and its own tensors."""
     tensors = module_tensors("policy", learner.policy)
     if learner.critic is not None:
-        tensors |= module_tensors("critic", learner.critic)
+        # A copy: a critic that shares weights with the policy has them in its file as well.
+        tensors |= {name: value.clone() for name, value in module_tensors("critic", learner.critic).items()}
     for name, optimizer in learner.optimizers.items():
         tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
     return tensors | {f"learner.{name}": value for name, value in learner.tensors().items()}

@@ -49,7 +49,13 @@ def networks(
         if with_critic:
             scale = observe.scale.cpu()
             critic = Critic(
-                observe.shape, size, scale=scale, private_bits=private_bits, context=context, symmetries=symmetries
+                observe.shape,
+                size,
+                scale=scale,
+                private_bits=private_bits,
+                context=context,
+                symmetries=symmetries,
+                policy=policy,
             )
     return policy, critic
 

@@ -37,7 +37,8 @@ def learner_of(
         )
         for seed in range(cfg.seed, cfg.seed + cfg.agents)
     ]
-    policy, critic = (stack_networks(members, device) for members in zip(*networks_by_seed, strict=True))
+    policies, critics = zip(*networks_by_seed, strict=True)
+    policy, critic = stack_networks(policies, critics, device)
     learner: Learner = kind(policy, critic, cfg.algo, rng)
     if cfg.compile:
         learner.loss = compiled(cfg, learner.loss)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from drest_torch.algos.base import Learner
 from drest_torch.algos.networks.stacked import Stacked
@@ -57,12 +57,15 @@ class SeedRun:
         return tensors | {"generator": learner.rng.generators[self.index].get_state()}
 
 
-def stack_networks(networks: Sequence[Any], device: torch.device) -> Any:
-    """Return the networks of all agents as one network, or None if the agents have none."""
-    if networks[0] is None:
-        return None
-    network: nn.Module = networks[0] if len(networks) == 1 else Stacked(networks)
-    return network.to(device)
+def stack_networks(policies: Sequence[Any], critics: Sequence[Any], device: torch.device) -> tuple[Any, Any]:
+    """Return the policies of all agents as one, and their critics, or None if they have none."""
+    if len(policies) == 1:
+        return policies[0].to(device), critics[0] if critics[0] is None else critics[0].to(device)
+    policy = Stacked(policies).to(device)
+    if critics[0] is None:
+        return policy, None
+    shared = dict(zip(policies[0].parameters(), policy.weights, strict=True))
+    return policy, Stacked(critics, shared).to(device)
 
 
 def mean(per_agent: Sequence[dict[str, Any]]) -> dict[str, Any]:

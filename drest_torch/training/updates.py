@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_map
 
 from drest_torch.algos import tabular
 from drest_torch.algos.generators import Generators
+from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.tabular import rules_for
 from drest_torch.building import levels as data
 from drest_torch.config.checks import slots_and_group
@@ -91,8 +92,10 @@ class BatchUpdater(LevelSetUpdater):
         self.collector.set_reward(reward)
         if self.source.changes:
             self.collector.set_levels(*self.ready(self.source.draw(self.collector.slots // self.collector.group)))
-        batch = self.collector.collect(learner.policy)
-        metrics = learner.update(batch)
+        with weights_unchanged(learner.policy, learner.critic):
+            batch = self.collector.collect(learner.policy)
+            weighed = learner.weigh(batch)
+        metrics = learner.improve(batch, *weighed)
         steps = batch.steps
         averages = {"train/return": batch.reward.mean(), "train/mini_episode_steps": steps / batch.episodes}
         return UpdateResult(steps // batch.agents, batch.episodes // batch.agents, metrics | averages)
