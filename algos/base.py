@@ -10,7 +10,7 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor, nn
 
-from drest_torch.algos.advantages import ADVANTAGES, CREDITS, compare, estimate
+from drest_torch.algos.advantages import CREDITS, estimate
 from drest_torch.algos.batch import Batch, Part
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
@@ -51,8 +51,6 @@ class SampledConfig(NetworkConfig):
 class CriticConfig(SampledConfig):
     """The further settings of algorithms with a critic."""
 
-    advantage: str = limited(choices=ADVANTAGES)
-    critic_visits: float = limited(at_least=0)
     gae_lambda: float = limited(at_least=0, at_most=1)
     critic_coeff: float = limited(at_least=0)
 
@@ -166,8 +164,6 @@ class SampledLearner(NetworkLearner):
         assert self.critic is not None
         with torch.no_grad():
             value = torch.empty_like(batch.log_prob).index_copy(0, whole.steps, whole.value(self.critic))
-        if self.config.advantage == "peers":
-            return compare(batch, value, self.config.critic_visits, self.config.credit)
         return estimate(batch, value, self.config.gae_lambda, self.config.credit)
 
     def objective(self, log_prob: Tensor, log_prob_then: Tensor, advantage: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

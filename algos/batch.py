@@ -61,16 +61,6 @@ class Batch:
         return len(self)
 
     @property
-    def state(self) -> Tensor:
-        """Return the state of each step [N]: steps of one block in the same state, private bits included, share it."""
-        return self.seen
-
-    @property
-    def num_states(self) -> int:
-        """Return a number above all of `state`."""
-        return len(self.observation)
-
-    @property
     def episodes(self) -> int:
         return len(self.reward)
 
@@ -133,14 +123,6 @@ class LockstepBatch(Batch):
 
     A slot whose mini-episode has ended still has steps in the blocks that follow; ``played`` is False for these.
     """
-
-    states: Tensor | None = None
-    """[N] see `state`"""
-
-    @property
-    def state(self) -> Tensor:
-        assert self.states is not None
-        return self.states
 
     @property
     def steps(self) -> int:

@@ -42,7 +42,6 @@ CONFIG = SimpleNamespace(
     credit="mini",
     epochs=1,
     clip=0.2,
-    advantage="gae",
     gae_lambda=0.95,
     critic_coeff=0.5,
 )

@@ -19,14 +19,12 @@ from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.rollout.collector import Collector
-from drest_torch.rollout.play import state_keys
 
 
 class _Tick(NamedTuple):
     """The observations and actions of all slots in one tick."""
 
     observation: Tensor
-    state: Tensor
     action: Tensor
     log_prob: Tensor
     after: EpisodeState
@@ -37,7 +35,6 @@ class _Round(NamedTuple):
     """The record of one round, a mini-episode of every slot: [ticks · slots, …]; the private bits are per slot."""
 
     observation: Tensor
-    state: Tensor
     private_bits: Tensor | None
     action: Tensor
     log_prob: Tensor
@@ -51,14 +48,6 @@ class LockstepCollector(Collector):
     def __init__(self, *args: Any, compiled: Callable[..., Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._act = _act if compiled is None else compiled(_act)
-
-    def _same(self, slots: EpisodeState, private_bits: Tensor | None) -> Tensor:
-        """Number the states of all slots [slots]: slots of an agent that are in the same state have the same number."""
-        key = state_keys(self.mdp, slots, private_bits, self.are_bits) * self.rng.agents
-        agent = torch.arange(self.slots, device=key.device) // (self.slots // self.rng.agents)
-        key, order = (key + agent).sort()
-        number = torch.nn.functional.pad(key[1:] != key[:-1], (1, 0)).cumsum(0)
-        return torch.empty_like(number).scatter_(0, order, number)
 
     def set_levels(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         super().set_levels(mdp, optima, observe)
@@ -77,7 +66,7 @@ class LockstepCollector(Collector):
         for _ in range(self.ticks):
             uniform = self.rng.uniform(self.slots, 4)
             luck = self.rng.uniform(self.slots) if self.mdp.any_chance else None
-            tick = self._act(self.mdp, self.observe, policy, slots, private_bits, uniform, luck, self._same)
+            tick = self._act(self.mdp, self.observe, policy, slots, private_bits, uniform, luck)
             coins += tick.step.coin * self.reward.gamma**slots.ticks * live
             length = torch.where(live, tick.step.length, length)
             ticks.append(tick)
@@ -87,7 +76,6 @@ class LockstepCollector(Collector):
         played = torch.cat(live_in)
         record = _Round(
             torch.cat([tick.observation for tick in ticks]),
-            torch.cat([tick.state + number * self.slots for number, tick in enumerate(ticks)]),
             private_bits,
             torch.cat([tick.action for tick in ticks]),
             torch.cat([tick.log_prob for tick in ticks]),
@@ -116,7 +104,6 @@ class LockstepCollector(Collector):
             context=context,
             played=torch.cat([record.played for record in rounds]),
             agents=self.rng.agents,
-            states=torch.cat([record.state + number * self.slots * self.ticks for number, record in enumerate(rounds)]),
         )
 
 
@@ -128,12 +115,10 @@ def _act(
     private_bits: Tensor | None,
     uniform: Tensor,
     luck: Tensor | None,
-    same: Callable[[EpisodeState, Tensor | None], Tensor],
 ) -> _Tick:
     """Let every slot act once."""
     observation = observe(slots.spot, slots.taken, slots.time_left)
     log_probs = policy(observation, private_bits).log_softmax(-1)
     action = sample(log_probs, uniform)
     after, step = step_episodes(mdp, slots, action, luck)
-    state = same(slots, private_bits)
-    return _Tick(observation, state, action, log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1), after, step)
+    return _Tick(observation, action, log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1), after, step)

@@ -74,18 +74,13 @@ def sample_private_bits(rng: Generators, slots: int, count: int, bits: bool) -> 
 
 def _distinct(mdp: Mdp, slots: EpisodeState, private_bits: Tensor | None, are_bits: bool) -> tuple[Tensor, Tensor]:
     """Return one slot for each distinct input of the policy, and for each slot the index of its input."""
-    key = state_keys(mdp, slots, private_bits, are_bits)
-    unique, index = torch.unique(key, return_inverse=True)
-    slot = torch.empty_like(unique).scatter_(0, index, torch.arange(len(index), device=index.device))
-    return slot, index
-
-
-def state_keys(mdp: Mdp, slots: EpisodeState, private_bits: Tensor | None, are_bits: bool) -> Tensor:
-    """Return a number for each slot [n] that is the same for equal inputs of the policy alone."""
     if private_bits is not None and not are_bits:
-        return torch.arange(len(slots.spot), device=mdp.device)
+        all_slots = torch.arange(len(slots.spot), device=mdp.device)
+        return all_slots, all_slots
     key = slots.spot * (mdp.max_time + 1) + slots.time_left
     if private_bits is not None:
         weights = 1 << torch.arange(private_bits.shape[1], device=mdp.device)
         key = (key << private_bits.shape[1]) + (private_bits.long() * weights).sum(-1)
-    return (key << mdp.num_objects) | slots.taken
+    unique, index = torch.unique((key << mdp.num_objects) | slots.taken, return_inverse=True)
+    slot = torch.empty_like(unique).scatter_(0, index, torch.arange(len(index), device=index.device))
+    return slot, index
