@@ -51,6 +51,7 @@ class SampledConfig(NetworkConfig):
 class CriticConfig(SampledConfig):
     """The further settings of algorithms with a critic."""
 
+    critic_width: int | None = limited(at_least=1)
     gae_lambda: float = limited(at_least=0, at_most=1)
     critic_coeff: float = limited(at_least=0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -50,7 +50,7 @@ def networks(
             scale = observe.scale.cpu()
             critic = Critic(
                 observe.shape,
-                size,
+                replace(size, width=cfg.algo.critic_width or size.width),
                 scale=scale,
                 private_bits=private_bits,
                 context=context,
