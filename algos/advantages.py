@@ -11,6 +11,8 @@ The whole reward of a mini-episode is paid at its end, so returns within it are 
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import torch
 from torch import Tensor
 
@@ -28,26 +30,31 @@ def estimate(batch: Batch, value: Tensor, lmbda: float, credit: str = "mini") ->
     if credit not in CREDITS:
         raise ValueError(f"no credit horizon '{credit}'; expected one of {', '.join(CREDITS)}")
     advantage = torch.empty_like(value)
-    # Value and advantage of the next step of each slot, which comes later in the batch.
-    next_value = value.new_zeros(batch.slots)
-    next_advantage = value.new_zeros(batch.slots)
+    # With mini credit a return ends with its mini-episode, so all mini-episodes are gone through side by side.
+    chain = batch.episode if credit == "mini" else batch.episode % batch.slots
+    chains = batch.episodes if credit == "mini" else batch.slots
+    # Value and advantage of the next step of each chain.
+    next_value, next_advantage = value.new_zeros(chains), value.new_zeros(chains)
     reward = batch.step_reward()
-    slot = batch.episode % batch.slots
-    last = len(batch)
-    for count in reversed(batch.blocks):
-        here = slice(last - count, last)
-        slots = slot[here]
-        after_value, after_advantage = next_value[slots], next_advantage[slots]
-        if credit == "mini":
-            continues = ~batch.ended[here]
-            after_value, after_advantage = after_value * continues, after_advantage * continues
-        delta = reward[here] + after_value - value[here]
-        advantage[here] = delta + lmbda * after_advantage
-        if batch.played is None:
-            next_value[slots], next_advantage[slots] = value[here], advantage[here]
-        else:  # a step that was not taken leaves the slot's next step as it is
+    for here in reversed(_blocks(batch, credit)):
+        chains_here, value_here = chain[here], value[here]
+        delta = reward[here] + next_value[chains_here] - value_here
+        advantage_here = delta + lmbda * next_advantage[chains_here]
+        advantage[here] = advantage_here
+        if batch.played is not None:  # a step that was not taken leaves the next step as it is
             played = batch.played[here]
-            next_value[slots] = torch.where(played, value[here], next_value[slots])
-            next_advantage[slots] = torch.where(played, advantage[here], next_advantage[slots])
-        last -= count
+            value_here = torch.where(played, value_here, next_value[chains_here])
+            advantage_here = torch.where(played, advantage_here, next_advantage[chains_here])
+        next_value[chains_here], next_advantage[chains_here] = value_here, advantage_here
     return advantage, advantage + value
+
+
+def _blocks(batch: Batch, credit: str) -> list[slice] | list[Tensor]:
+    """Return indices of the steps of each block, in the order of play within the credit horizon."""
+    if credit == "mini":
+        ends = list(accumulate(batch.blocks))
+        return [slice(end - count, end) for end, count in zip(ends, batch.blocks, strict=True)]
+    block = torch.arange(len(batch.blocks)).repeat_interleave(torch.tensor(batch.blocks)).to(batch.episode.device)
+    place = batch.episode // batch.slots * len(batch.blocks) + block
+    counts = place.bincount()
+    return list(place.argsort(stable=True).split(counts[counts > 0].tolist()))

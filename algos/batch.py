@@ -20,7 +20,7 @@ from drest_torch.reward import Reward
 
 @dataclass(frozen=True)
 class Batch:
-    """The steps of whole mini-episodes in the order of play: tick by tick, round by round (``blocks``)."""
+    """The steps of whole mini-episodes, tick by tick (``blocks``)."""
 
     observation: Tensor
     """[U, *shape] distinct observations"""
@@ -37,7 +37,8 @@ class Batch:
     ended: Tensor
     """[N] whether the mini-episode ended with the step"""
     blocks: list[int]
-    """number of steps of each block; the steps of one block belong to different slots"""
+    """number of steps of each block; the steps of one block belong to different mini-episodes, and those of one
+    mini-episode are in the order of play"""
     slots: int
     """number of slots; slot m % slots played mini-episode m in round m // slots"""
     group_size: int
@@ -179,8 +180,7 @@ class Part:
         if self.context is None or self.seen is None:
             values = critic(self.observation, self.private_bits, self.context)
             return values if self.seen is None else values[self.seen]
-        private_bits = None if self.private_bits is None else self.private_bits[self.seen]
-        return critic(self.observation[self.seen], private_bits, self.context)
+        return critic(self.observation, self.private_bits, self.context, self.seen)
 
     def mean(self, value: Tensor) -> Tensor:
         """Return the mean [A] of [n] numbers over the steps of each agent."""

@@ -46,6 +46,7 @@ def rate(of: str, scale: float) -> Unit:
 
 SECONDS = Unit("s", lambda amount, seconds: seconds / amount, more_is_better=False)
 TIMES = Unit("×", lambda amount, seconds: seconds / amount, more_is_better=False)
+FASTER = Unit("× as fast", lambda amount, seconds: seconds / amount, more_is_better=True)
 MILLION_STEPS = rate("million steps/s", 1e6)
 STEPS = rate("steps/s", 1)
 GIGAFLOPS = rate("GFLOP/s", 1e9)

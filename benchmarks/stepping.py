@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torchrl.envs import TransformedEnv
 
-from benchmarks.measuring import MILLION_STEPS, Bench, Work
+from benchmarks.measuring import FASTER, MILLION_STEPS, Bench, Work
 from drest_torch import DReSTReward
+from drest_torch.envs.dynamics import kernel
 from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -82,7 +83,7 @@ def gathers(mdp: Mdp, slots: int) -> tuple[Work, int]:
 
 
 def tensor_steps(mdp: Mdp, slots: int, observation: str) -> Work:
-    """A function of tensors: draw actions, play, observe."""
+    """A function of tensors: draw actions, play, observe. On a CPU it plays in the kernel once that is loaded."""
     observe = make_observation(observation, mdp)
     mdp = mdp.to(dtype=torch.float32)
     now = start_episodes(mdp, torch.arange(slots, device=mdp.device) % mdp.num_levels)
@@ -92,6 +93,16 @@ def tensor_steps(mdp: Mdp, slots: int, observation: str) -> Work:
         now, _ = step_episodes(mdp, now, torch.randint(NUM_ACTIONS, (slots,), device=mdp.device))
         observe(now.spot, now.taken, now.time_left)
         return slots
+
+    return work
+
+
+def without_kernel(steps: Work) -> Work:
+    """The same work, with all steps by operations on tensors."""
+
+    def work() -> float:
+        with kernel.unused():
+            return steps()
 
     return work
 
@@ -175,9 +186,13 @@ def gymnasium_envs(levels: Sequence[Level]) -> dict[str, Any]:
     return dict(zip(GYMNASIUM, envs, strict=True))
 
 
+WITHOUT_KERNEL = "tensor function, without the compiled kernel"
+
+
 def run(bench: Bench) -> None:
     level = world("example")
     mdp = compile_levels([level], bench.device)
+    kernel.load()
     wanted = {1_024: {"TorchRL + DReST": 3.0}, 65_536: {"tensor function": 20.0, "TorchRL + DReST": 10.0}}
     for slots in (1_024,) if bench.quick else (1_024, 4_096, 16_384, 65_536):
         alone, moved = gathers(mdp, slots)
@@ -187,6 +202,7 @@ def run(bench: Bench) -> None:
         )
         works = {
             "tensor function": tensor_steps(mdp, slots, "vector"),
+            WITHOUT_KERNEL: without_kernel(tensor_steps(mdp, slots, "vector")),
             "TorchRL + DReST": torchrl_steps(mdp, slots, "vector"),
             "TorchRL + DReST, some slot ends its meta-episode in every step": torchrl_steps(
                 mdp, slots, "vector", any_tick=True
@@ -199,8 +215,13 @@ def run(bench: Bench) -> None:
         }
         if bench.on_cpu:
             works |= {name: make() for name, make in baselines.items()}
+        else:
+            del works[WITHOUT_KERNEL]  # there is none
         times = bench.measure(works)
         bench.compare(times, MILLION_STEPS, baselines=list(baselines), limit="gathers alone", wanted=wanted.get(slots))
+        if bench.on_cpu:
+            ratio = times["NumPy, the same gathers"].over(times["tensor function"])
+            bench.figure("tensor function ÷ NumPy", FASTER, ratio, wanted=1.0)
     _many_levels(bench)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.measuring import STEPS, Bench, Work
+from benchmarks.measuring import FASTER, STEPS, Bench, Work
 from benchmarks.pipelines import Ours, Setting, TorchRL, setting_of
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
@@ -14,6 +14,7 @@ from drest_torch.envs.levels import Level
 
 TITLE = "Complete training"
 SB3 = ("SB3, plain environments", "SB3, our vector environment")
+SEQUENTIAL = "ours, sequential counting"
 TORCHRL = "TorchRL's collector, GAE and losses"
 
 
@@ -54,7 +55,7 @@ def run(bench: Bench) -> None:
         )
         trainers: dict[str, Any] = {
             f"ours, averaged counting in groups of {averaged.group}": Ours(mdp, averaged),
-            "ours, sequential counting": sequential,
+            SEQUENTIAL: sequential,
             TORCHRL: TorchRL(mdp, setting),
         }
         if bench.on_cpu:
@@ -62,3 +63,6 @@ def run(bench: Bench) -> None:
                 trainers |= sb3(levels, setting)
         times = bench.measure({name: training(trainer) for name, trainer in trainers.items()})
         bench.compare(times, STEPS, baselines=(TORCHRL, *SB3))
+        if SB3[0] in times:
+            ratio = times[SB3[0]].over(times[SEQUENTIAL])
+            bench.figure(f"{SEQUENTIAL} ÷ {SB3[0]}", FASTER, ratio, wanted=1.2)

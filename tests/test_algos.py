@@ -14,6 +14,8 @@ from drest_torch.algos.batch import sample
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.building.parts import networks
+from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Reachable
@@ -32,7 +34,7 @@ from tests.helpers.settings import SETTINGS
 def slow_advantages(batch, value, lmbda, credit):
     """By definition: for each step the discounted sum of the one-step errors to the end of its horizon."""
     chains = {}
-    for step in range(batch.steps):
+    for step in sorted(range(batch.steps), key=lambda step: (batch.episode[step].item() // batch.slots, step)):
         episode = batch.episode[step].item()
         chains.setdefault(episode if credit == "mini" else episode % batch.slots, []).append(step)
     reward = batch.step_reward()
@@ -251,3 +253,28 @@ def test_training_twice_gives_the_same_weights(module):
 def test_a_policy_with_noise_trains():
     useful, _, _ = train(ppo, 0.8, 40, private_bits=1)
     assert useful > 0.8
+
+
+@pytest.mark.parametrize("private_bits", [0, 2])
+@pytest.mark.parametrize("network", ["mlp", "residual", "symmetric", "convolutional"])
+def test_critics_read_what_steps_share_once(network, private_bits):
+    """Values and gradients are those of each step's own observation; steps differ in their context."""
+    cfg = compose(
+        "algo=ppo",
+        f"policy={network}",
+        "policy.observation=grid",
+        "policy.width=16",
+        "policy.depth=1",
+        f"policy.private_bits={private_bits}",
+    )
+    collector, _ = make([world("royal_road"), world("spacious")], counting="sequential", slots=8, episodes=4)
+    policy, critic = networks(cfg, collector.observe, collector.context_size, with_critic=True, seed=0)
+    part = collector.collect(policy).whole()
+    assert len(part.observation) < len(part.seen)
+    private = None if private_bits == 0 else part.private_bits[part.seen]
+    found, wanted = part.value(critic), critic(part.observation[part.seen], private, part.context)
+    torch.testing.assert_close(found, wanted)
+    weight = torch.randn(len(found), generator=torch.Generator().manual_seed(0))
+    gradients = [torch.autograd.grad(value @ weight, list(critic.parameters())) for value in (found, wanted)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

@@ -95,16 +95,27 @@ def test_noise_is_kept_to_the_end_of_the_mini_episode():
     assert len({tuple(row) for row in per_episode.values()}) > 4
 
 
-def test_blocks_hold_steps_of_different_slots_in_playing_order():
+def test_blocks_hold_steps_of_different_mini_episodes():
     collector, policy = make([TINY], counting="sequential", slots=8, episodes=3)
     batch = collector.collect(policy)
     assert sum(batch.blocks) == batch.steps
-    first = 0
-    for count in batch.blocks:
-        slots = (batch.episode[first : first + count] % batch.slots).tolist()
-        assert len(set(slots)) == count
-        first += count
+    blocks = batch.episode.split(batch.blocks)
+    assert all(len(block.unique()) == len(block) for block in blocks)
+    assert blocks[0].tolist() == list(range(24))
     assert sorted(batch.episode[batch.ended].tolist()) == list(range(batch.episodes))
+
+
+def test_mini_episodes_of_a_slot_share_a_level_and_are_counted_in_their_order():
+    collector, policy = make(NINE, counting="sequential", slots=9, episodes=5)
+    batch = collector.collect(policy)
+    played = replayed(batch, collector)
+    assert [index for index, _, _ in played] == 5 * [index for index, _, _ in played[:9]]
+    assert (batch.context[:9] == 0).all()
+    for episode in range(9, 45):
+        index, length, _ = played[episode - 9]
+        column = collector.optima.lengths[index].tolist().index(length)
+        change = batch.context[episode] - batch.context[episode - 9]
+        assert change.argmin() == column
 
 
 def test_same_seed_same_batch_and_levels_evenly_spread():

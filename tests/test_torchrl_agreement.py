@@ -1,5 +1,6 @@
 """What is written by hand for speed says what TorchRL's parts say on the same data."""
 
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +26,7 @@ from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
+from tests.helpers.collecting import episodes_of
 
 LEVELS = generate(GeneratorConfig(), 40, seed=0)
 SLOTS, ROUNDS, LENGTH = 5, 3, 4
@@ -167,7 +169,8 @@ def test_sequential_rewards_equal_those_of_the_transform(gamma, divide_by_best):
     collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=len(LEVELS), group=1, rng=generator)
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale)
     batch = collector.collect(policy)  # as many slots as levels: the draw is spread evenly, slot i plays level i
-    played = [batch.action[batch.episode % batch.slots == slot].tolist() for slot in range(batch.slots)]
+    mini_episodes = episodes_of(batch)
+    played = [list(chain(*mini_episodes[slot :: batch.slots])) for slot in range(batch.slots)]
     expected = batch.reward.reshape(episodes, batch.slots).T
 
     env = GridworldEnv(mdp, batch.slots, episodes_per_meta=episodes, gamma=gamma)

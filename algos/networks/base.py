@@ -113,6 +113,20 @@ class Flat(nn.Module):
         inputs = observation.flatten(1) * self.scale
         return self.body(inputs if further is None else torch.cat((inputs, further), dim=-1))
 
+    def at_steps(self, observation: Tensor, further: Tensor | None, context: Tensor, seen: Tensor) -> Tensor:
+        """Return the outputs for steps [n] that share observations [U]: ``seen`` [n] is the index of each step's.
+
+        The last further numbers, ``context`` [n, F], are different for each step, the first, ``further``, are not. The
+        first layer is linear: its products with what is shared are computed once.
+        """
+        shared = observation.flatten(1) * self.scale
+        shared = shared if further is None else torch.cat((shared, further), dim=-1)
+        if not isinstance(self.body, nn.Sequential) or not isinstance(self.body[0], nn.Linear):
+            return self.body(torch.cat((shared[seen], context), dim=-1))
+        of_shared, of_context = self.body[0].weight.split((shared.shape[1], context.shape[1]), dim=-1)
+        hidden = nn.functional.linear(shared, of_shared, self.body[0].bias).index_select(0, seen)
+        return self.body[1:](hidden.addmm(context, of_context.T))
+
 
 def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
     """Return a layer with orthogonal weights and biases of 0."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from drest_torch.algos.networks import NETWORKS, requirements
-from drest_torch.algos.networks.base import NetworkSize, Signature, Symmetries
+from drest_torch.algos.networks.base import Flat, NetworkSize, Signature, Symmetries
 
 PRIVATE_SCALE = 4.0
 """Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
@@ -73,12 +73,20 @@ class Critic(nn.Module):
             _network(signature, size) if policy is None or on_top is None else on_top(signature, size, policy.net)
         )
 
-    def forward(self, observation: Tensor, private_bits: Tensor | None = None, context: Tensor | None = None) -> Tensor:
-        further = [
-            part
-            for part in (None if private_bits is None else scale_private_bits(private_bits), context)
-            if part is not None
-        ]
+    def forward(
+        self,
+        observation: Tensor,
+        private_bits: Tensor | None = None,
+        context: Tensor | None = None,
+        seen: Tensor | None = None,
+    ) -> Tensor:
+        """Return the values [n]. With ``seen`` [n], observation and private bits of n are those of this index."""
+        private = None if private_bits is None else scale_private_bits(private_bits)
+        if seen is not None and context is not None and isinstance(self.net, Flat):
+            return self.net.at_steps(observation, private, context, seen).squeeze(-1)
+        if seen is not None:
+            observation, private = observation[seen], None if private is None else private[seen]
+        further = [part for part in (private, context) if part is not None]
         return self.net(observation, torch.cat(further, dim=-1) if further else None).squeeze(-1)
 
 

@@ -1,7 +1,8 @@
 """Collect batches: play mini-episodes with the current policy and pay for them.
 
 A batch consists of whole mini-episodes: no trajectory is cut off, so long trajectories are not underrepresented.
-With ``sequential`` counting every slot plays one meta-episode, E mini-episodes one after the other on one level.
+With ``sequential`` counting every slot plays one meta-episode, E mini-episodes on one level. The policy sees nothing of
+earlier mini-episodes, so they are played at the same time and then counted and paid in their order.
 With ``averaged`` counting a group of slots plays one mini-episode each, side by side on one level.
 
 Movement and observations are those of the environment (`drest_torch.envs.dynamics.episodes.step_episodes`). A
@@ -29,15 +30,15 @@ from drest_torch.rollout.play import sample_private_bits, ticks
 
 
 @dataclass
-class _Round:
-    """The record of one round, a mini-episode of every slot: one tensor per tick."""
+class _Record:
+    """The record of all mini-episodes of a batch: one tensor per tick."""
 
     observation: list[Tensor]
     private_bits: list[Tensor]
     seen: list[Tensor]
     action: list[Tensor]
     log_prob: list[Tensor]
-    slot: list[Tensor]
+    episode: list[Tensor]
     ended: list[Tensor]
 
 
@@ -91,17 +92,15 @@ class Collector:
     def collect(self, policy: Any) -> Batch:
         """Play one batch with the current policy."""
         level = self._sample_levels()
+        record, length, coins = self._play(policy, level, self.reward.episodes_per_meta if self.meta.in_order else 1)
         k = self.num_lengths[level]
-        rounds: list[Any] = []
         rewards, contexts = [], []
         self.meta.begin()
-        for _ in range(self.reward.episodes_per_meta if self.meta.in_order else 1):
-            record, column, coins = self._play_round(policy, level)
+        for length_now, coins_now in zip(length.split(self.slots), coins.split(self.slots), strict=True):
+            column = self._column(level, length_now)
             contexts.append(self.meta.context(k))
-            reward, _ = self.meta.pay(coins, column, k, self._best[level, column])
-            rewards.append(reward)
-            rounds.append(record)
-        return self._batch(rounds, torch.cat(rewards), torch.cat(contexts))
+            rewards.append(self.meta.pay(coins_now, column, k, self._best[level, column])[0])
+        return self._batch(record, torch.cat(rewards), torch.cat(contexts))
 
     def _sample_levels(self) -> Tensor:
         """Sample a level for each group, spread evenly over the set for each agent."""
@@ -113,11 +112,15 @@ class Collector:
         return level.repeat_interleave(self.group, output_size=self.slots)
 
     @torch.no_grad()
-    def _play_round(self, policy: Any, level: Tensor) -> tuple[_Round, Tensor, Tensor]:
-        """Play one mini-episode of every slot; return its steps, the column of its length and its discounted coins."""
-        record = _Round([], [], [], [], [], [], [])
-        private_bits = self._sample_private(policy.private_bits)
-        coins = torch.zeros(self.slots, device=self.mdp.device)
+    def _play(self, policy: Any, level: Tensor, rounds: int) -> tuple[Any, Tensor, Tensor]:
+        """Play so many mini-episodes of every slot; return their steps, lengths and discounted coins.
+
+        Mini-episode i of slot s is number i · slots + s.
+        """
+        record = _Record([], [], [], [], [], [], [])
+        level = level.repeat(rounds)
+        private_bits = self._sample_private(policy.private_bits, len(level))
+        coins = torch.zeros(len(level), device=self.mdp.device)
         length = torch.zeros_like(level)
         for tick in ticks(self.mdp, self.observe, policy, level, private_bits, self.rng, are_bits=self.are_bits):
             coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
@@ -128,32 +131,28 @@ class Collector:
             record.seen.append(tick.seen)
             record.action.append(tick.action)
             record.log_prob.append(tick.log_probs.gather(-1, tick.action.unsqueeze(-1)).squeeze(-1))
-            record.slot.append(tick.slot)
+            record.episode.append(tick.slot)
             record.ended.append(tick.step.mini_done)
-        return record, self._column(level, length), coins
+        return record, length, coins
 
     def _column(self, level: Tensor, length: Tensor) -> Tensor:
         """Return the index of each length among the lengths of its level."""
         return (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
 
-    def _sample_private(self, count: int) -> Tensor | None:
-        return sample_private_bits(self.rng, self.slots, count, self.are_bits)
+    def _sample_private(self, count: int, episodes: int) -> Tensor | None:
+        return sample_private_bits(self.rng, episodes, count, self.are_bits)
 
-    def _batch(self, rounds: list[_Round], reward: Tensor, context: Tensor) -> Batch:
-        ticks = [(record, t) for record in rounds for t in range(len(record.action))]
-        sizes = [len(record.observation[t]) for record, t in ticks]
-        before = accumulate(sizes[:-1], initial=0)
+    def _batch(self, record: Any, reward: Tensor, context: Tensor) -> Batch:
+        before = accumulate(map(len, record.observation[:-1]), initial=0)
         return Batch(
-            observation=torch.cat([record.observation[t] for record, t in ticks]),
-            private_bits=torch.cat([record.private_bits[t] for record, t in ticks]) if rounds[0].private_bits else None,
-            seen=torch.cat([record.seen[t] + offset for (record, t), offset in zip(ticks, before, strict=True)]),
-            action=torch.cat([record.action[t] for record, t in ticks]),
-            log_prob=torch.cat([record.log_prob[t] for record, t in ticks]),
-            episode=torch.cat(
-                [record.slot[t] + i * self.slots for i, record in enumerate(rounds) for t in range(len(record.slot))]
-            ),
-            ended=torch.cat([record.ended[t] for record, t in ticks]),
-            blocks=[len(record.action[t]) for record, t in ticks],
+            observation=torch.cat(record.observation),
+            private_bits=torch.cat(record.private_bits) if record.private_bits else None,
+            seen=torch.cat([seen + offset for seen, offset in zip(record.seen, before, strict=True)]),
+            action=torch.cat(record.action),
+            log_prob=torch.cat(record.log_prob),
+            episode=torch.cat(record.episode),
+            ended=torch.cat(record.ended),
+            blocks=[len(action) for action in record.action],
             slots=self.slots,
             group_size=self.group,
             reward=reward,

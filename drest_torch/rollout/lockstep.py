@@ -7,7 +7,7 @@ busy, the program can be compiled, and several agents can share one program.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -55,10 +55,16 @@ class LockstepCollector(Collector):
             raise ValueError("lockstep on the clock of moves, where a mini-episode has no last tick; use clock=steps")
         self.ticks = int(optima.lengths.max())
 
+    def _play(self, policy: Any, level: Tensor, rounds: int) -> tuple[Any, Tensor, Tensor]:
+        """Play the mini-episodes of a slot one after the other, so that each agent gets the numbers it gets alone."""
+        records, lengths, coins = zip(*(self._play_round(policy, level) for _ in range(rounds)), strict=True)
+        return records, torch.cat(lengths), torch.cat(coins)
+
     @torch.no_grad()
-    def _play_round(self, policy: Any, level: Tensor) -> tuple[Any, Tensor, Tensor]:
+    def _play_round(self, policy: Any, level: Tensor) -> tuple[_Round, Tensor, Tensor]:
+        """Play one mini-episode of every slot; return its steps, lengths and discounted coins."""
         slots = start_episodes(self.mdp, level)
-        private_bits = self._sample_private(policy.private_bits)
+        private_bits = self._sample_private(policy.private_bits, self.slots)
         live = torch.ones_like(level, dtype=torch.bool)
         coins = torch.zeros(self.slots, device=self.mdp.device)
         length = torch.zeros_like(level)
@@ -82,16 +88,17 @@ class LockstepCollector(Collector):
             torch.cat([tick.step.mini_done for tick in ticks]) & played,
             played,
         )
-        return record, self._column(level, length), coins
+        return record, length, coins
 
-    def _batch(self, rounds: list[Any], reward: Tensor, context: Tensor) -> LockstepBatch:
+    def _batch(self, rounds: Sequence[_Round], reward: Tensor, context: Tensor) -> LockstepBatch:
         action = torch.cat([record.action for record in rounds])
+        private_bits = [
+            record.private_bits.repeat(self.ticks, 1) for record in rounds if record.private_bits is not None
+        ]
         episode = torch.arange(len(rounds) * self.slots, device=action.device).reshape(len(rounds), 1, self.slots)
         return LockstepBatch(
             observation=torch.cat([record.observation for record in rounds]),
-            private_bits=torch.cat([record.private_bits.repeat(self.ticks, 1) for record in rounds])
-            if rounds[0].private_bits is not None
-            else None,
+            private_bits=torch.cat(private_bits) if private_bits else None,
             seen=torch.arange(len(action), device=action.device),
             action=action,
             log_prob=torch.cat([record.log_prob for record in rounds]),

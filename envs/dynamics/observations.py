@@ -73,7 +73,7 @@ class VectorObservation:
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         if self._table is None:
             return self._compute(spot, taken)
-        return self._table.index_select(0, (spot << self.num_objects) | taken)
+        return self._table.index_select(0, torch.add(taken, spot, alpha=1 << self.num_objects))
 
     def _compute(self, spot: Tensor, taken: Tensor) -> Tensor:
         present = ((taken.unsqueeze(-1) >> self._bits) & 1) ^ 1
