@@ -24,6 +24,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import share_of_best
+from drest_torch.tracking.effort import NUMBERS
 from drest_torch.training.judge import TRAINED_LEVELS_REPORTED
 from drest_torch.training.run import Run
 
@@ -95,12 +96,13 @@ def without(levels: Sequence[Level], known: frozenset[str]) -> list[Level]:
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """Train as `drest_torch.jobs.training_job.train` does, then evaluate the policy once on the sets of the spec.
 
-    numbers and arrays: those of `evaluate_sets`; ``env_steps``, ``mini_episodes`` and ``wall_seconds``; and, over
-    training at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
+    numbers and arrays: those of `evaluate_sets`; ``env_steps``, ``mini_episodes``, ``wall_seconds`` and, of exact gradients,
+    what they took (`drest_torch.tracking.effort.NUMBERS`); and, over training at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
     """
     run, result = trained(spec, folder)
     numbers, arrays = evaluate_sets(run, spec["sets"], spec["shown"])
-    numbers |= {name: result.numbers[name] for name in ("env_steps", "mini_episodes", "wall_seconds")}
+    took = ("env_steps", "mini_episodes", "wall_seconds", *NUMBERS)
+    numbers |= {name: result.numbers[name] for name in took if name in result.numbers}
     curves = {name: array for name, array in result.arrays.items() if name.startswith(_CURVES)}
     return Result(numbers, arrays | curves)
 
