@@ -29,7 +29,7 @@ def main(cfg: Config) -> None:
         if sweep is not None:
             print(f"The sweep stops here. Its runs so far: {command_line('compare', str(sweep))}", file=sys.stderr)
         sys.exit(130)  # the status of a program stopped by Ctrl-C; with -m, the remaining runs do not start
-    print_table(split_scores(summary))
+    print_table(split_scores(summary, run.cfg.reward.gamma))
     took = f"; {rows(summary)}" if is_exact(summary) else ""
     print(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}")
     if sweep is None:

@@ -158,11 +158,14 @@ def can_see(run: Run, levels: Sequence[Level]) -> bool:
 
 def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     """Return for each level ``usefulness``, ``neutrality`` (bits), ``neutrality_normalised``,
-    ``neutrality_own_normalised`` (given the private bits), the number of lengths ``k``, ``coins`` E[C], and ``most``,
+    ``neutrality_own_normalised`` (given the private bits), ``usefulness_at_<γ>`` for the γ of the paper, the ``design``
+    that the level is a symmetry of, by its number, the number of lengths ``k``, ``coins`` E[C], and ``most``,
     the largest m(l) [n]; for each length ``p_length`` and ``share_of_best`` [n, K], 0 where there is none."""
     ready = run.judge.evaluator(list(levels))
     evaluation = ready.evaluate(run.learner.policy)
     lengths, best = evaluation.found, ready.optima.best_return
+    keys = [canonical_key(level) for level in levels]
+    designs = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     most = evaluation.num_lengths.double().log2()
     tensors = {
         "usefulness": evaluation.usefulness,
@@ -172,6 +175,8 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
         "k": evaluation.num_lengths,
         "coins": (lengths.probability * lengths.coins).sum(-1),
         "most": best.max(-1).values,
+        "design": torch.tensor([designs[key] for key in keys]),
+        **{f"usefulness_at_{gamma:g}": value for gamma, value in ready.usefulness_at(run.learner.policy).items()},
         "p_length": lengths.probability,
         "share_of_best": share_of_best(lengths.coins, best),
     }
