@@ -254,7 +254,7 @@ def test_exact_gradients_have_no_steps_beside_steps_that_are_played(call: Call) 
             summary = json.loads((folder / "summary.json").read_text())
             (folder / "summary.json").write_text(json.dumps(summary | took))
     out = call("a", "b", "c")[1]
-    assert ["2", "exact", "generated", "0", "-", *"0.870 0.770 0.970 0.670 61".split()] in cells(out)
+    assert ["2", "exact", "generated", "0", "-", *["0.870", "0.770", "0.970", "0.670", "61"]] in cells(out)
     assert "run 2: b: 20 updates of 64 levels; network rows: 12.3 M forward, 9,000 backward" in out
     assert "run 3: c (not finished: 60%): 12 updates" in out
     runs = [read_run(Path(name)) for name in "abc"]

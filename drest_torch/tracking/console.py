@@ -65,7 +65,9 @@ def _gammas(rows: Sequence[SplitScores]) -> str:
     for row in rows:
         if row.usefulness_at:
             name = f"{row.split}: " if len(rows) > 1 else ""
-            note += f"; {name}" + ", ".join(f"{value:.3f} at gamma = {gamma:g}" for gamma, value in row.usefulness_at.items())
+            note += f"; {name}" + ", ".join(
+                f"{value:.3f} at gamma = {gamma:g}" for gamma, value in row.usefulness_at.items()
+            )
     return note
 
 

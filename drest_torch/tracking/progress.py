@@ -124,7 +124,9 @@ class Progress(LiveLines):
     steps are.
     """
 
-    def __init__(self, total_steps: int, pace: Pace | None = None, *, done: int = 0, title: str, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, total_steps: int, pace: Pace | None = None, *, done: int = 0, title: str, stream: TextIO | None = None
+    ) -> None:
         super().__init__(title, total_steps, stream, done=done)
         self.pace = pace or Pace()
         self._metrics: dict[str, float] = {}

@@ -28,7 +28,13 @@ def levels_to_make(cfg: Config) -> str:
 
 
 def introduction(
-    cfg: Config, levels: Levels, reported: Mapping[str, Sequence[Any]], learner: Any, pace: Pace, device: torch.device, folder: Path
+    cfg: Config,
+    levels: Levels,
+    reported: Mapping[str, Sequence[Any]],
+    learner: Any,
+    pace: Pace,
+    device: torch.device,
+    folder: Path,
 ) -> str:
     """Return the lines that describe a run; ``reported`` are the levels of its last evaluation, by split."""
     agents = f"{cfg.agents} agents, seeds {cfg.seed} to {cfg.seed + cfg.agents - 1}"

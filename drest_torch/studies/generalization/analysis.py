@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drest_torch.statistics.bootstrap import Interval, median, ratio
-from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant, contrast
+from drest_torch.statistics.intervals import contrast
+from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ EVEN = (0.4, 0.6)
 def from_headline(variant: Variant, headline: Variant, measure: str) -> Interval:
     """Return the variant − the headline on the test levels; paired by level where these are the same."""
     same_levels = variant.about(TEST)["sha256"] == headline.about(TEST)["sha256"]
-    return contrast(variant.values(TEST, measure), headline.values(TEST, measure), same_levels=same_levels)
+    values = variant.values(TEST, measure), headline.values(TEST, measure)
+    return contrast(*values, same_levels=same_levels, designs=(variant.designs(TEST), headline.designs(TEST)))
 
 
 def times(variant: Variant, share: float, of: float | None = None) -> np.ndarray:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import plural
-from drest_torch.statistics.bootstrap import Interval, bootstrap, median
+from drest_torch.statistics.bootstrap import Interval, median
+from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.generalization.analysis import from_headline, label, set_names, tax, times
 from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
@@ -122,7 +123,7 @@ def stopped_table(drest: Variant, default: Variant) -> Table:
 def _at(name: str, variant: Variant, places: Sequence[int]) -> list[str]:
     chosen = list(zip(variant.curves, places, strict=True))
     steps = float(median([curve.steps[place] for curve, place in chosen]))
-    ends = [str(bootstrap([getattr(curve, metric)[place] for curve, place in chosen])) for metric in BOTH]
+    ends = [str(t_interval([getattr(curve, metric)[place] for curve, place in chosen]).within(0, 1)) for metric in BOTH]
     return [literal(name), _million(steps), *ends]
 
 

@@ -123,7 +123,9 @@ def follow_up_table(cfg: Config, made: Sequence[Score]) -> Table:
             continue
         ours = [_pair(measured.get((title, name))) for name in (TRAIN, FILE)]
         theirs = ["{:.3f}, {:.3f}".format(*published(goal)[name]) for name in ("train", "test")]
-        rows.append([literal(title), measured[title, TRAIN].training, f"{measured[title, TRAIN].seconds:.0f}", *ours, *theirs])
+        rows.append(
+            [literal(title), measured[title, TRAIN].training, f"{measured[title, TRAIN].seconds:.0f}", *ours, *theirs]
+        )
     return Table("Trained on the follow-up's levels alone", [*header, "published: training", "published: test"], rows)
 
 

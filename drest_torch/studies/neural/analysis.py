@@ -17,7 +17,8 @@ from drest_torch.jobs.job import Result
 from drest_torch.jobs.tabular_job import SHOWN, last, p_longest
 from drest_torch.metrics import share_of_best
 from drest_torch.report.tables import select, values
-from drest_torch.statistics.bootstrap import Interval, mean, median, stratified_bootstrap
+from drest_torch.statistics.bootstrap import Interval, median
+from drest_torch.statistics.intervals import runs_interval
 from drest_torch.statistics.times import hitting_times
 
 CLOCK = "steps"
@@ -198,7 +199,7 @@ def total(results: pd.DataFrame) -> Total | None:
     counts = select(results, metric="both").groupby("level", sort=False)["value"].size()
     whole = counts.index[counts == counts.max()]
     means = [
-        stratified_bootstrap(np.stack([values(results, metric=measure, level=name) for name in whole], 1), mean)
+        runs_interval(np.stack([values(results, metric=measure, level=name) for name in whole], 1)).within(0, 1)
         for measure in MEASURES
     ]
     good = values(results, metric="both")
