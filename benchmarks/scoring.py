@@ -210,8 +210,8 @@ def run(bench: Bench) -> None:
         for overrides, seeds in RUNS.items():
             bench.table(
                 f"`python -m drest_torch.train levels=followup_like {overrides}`",
-                f"Until U ≥ {USEFULNESS} and N ≥ {NEUTRALITY} at once and for good: in every later one of {LOOKS} exact "
-                f"evaluations over the run, which the seconds leave out; γ = 1; seeds: {seeds}. {ITS_OWN_TIME} "
+                f"Until U ≥ {USEFULNESS} and N ≥ {NEUTRALITY} at once and for good: in every later one of {LOOKS} "
+                f"exact evaluations over the run, which the seconds leave out; γ = 1; seeds: {seeds}. {ITS_OWN_TIME} "
                 + (EXACT if "algo=generalist" in overrides else SAMPLED),
             )
             found = [train(bench, overrides, seed, folder) for seed in range(bench.size(seeds, 1))]

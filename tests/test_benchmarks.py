@@ -225,7 +225,7 @@ def test_a_score_needs_both_at_once_and_for_good(looks, since):
             return dict(zip(("usefulness", "neutrality"), now, strict=True))
 
     watch = scoring.Watch(Found())
-    for index, now in enumerate(looks):
+    for index, now in enumerate(looks):  # noqa: B007 (the policy that is found reads it)
         watch.look(None, float(index), index + 0.5, {"environment steps, million": index})
     assert watch.best == max(looks, key=min)
     expected = scoring.Passed(float(since or 0), (since or 0) + 0.5, {"environment steps, million": since}, *GOOD)

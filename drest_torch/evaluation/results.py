@@ -55,7 +55,7 @@ class Results:
         return [replace(row, usefulness_at={gamma: values.mean().item() for gamma, values in at.items()})]
 
     def usefulness_at(self, gamma: float) -> float:
-        """Return the mean usefulness with coins, and the most of them, discounted by γ: the same agent, another measure.
+        """Return the mean usefulness with coins, and the most of them, discounted by another γ.
 
         Example:
             >>> agent.evaluate("example").usefulness_at(0.95) < 1

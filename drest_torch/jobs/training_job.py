@@ -56,8 +56,8 @@ def training_jobs(label: str, seeds: Iterable[int], values: Any = None, **option
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """The run of a spec that `training_jobs` made.
 
-    numbers: the ``splits`` of the run's summary, ``env_steps``, ``mini_episodes``, ``wall_seconds``; of exact gradients also
-    what they took (`drest_torch.tracking.effort.NUMBERS`).
+    numbers: the ``splits`` of the run's summary, ``env_steps``, ``mini_episodes``, ``wall_seconds``; of exact gradients
+    also what they took (`drest_torch.tracking.effort.NUMBERS`).
 
     arrays: what was found during training, at ``steps`` [T], as ``eval/<split>/<metric>`` [T] (the names of
     `metrics.jsonl`); and at its end, for each level, ``<split>/usefulness`` and ``<split>/neutrality`` [n]. Of a

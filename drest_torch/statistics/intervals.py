@@ -1,8 +1,9 @@
 """Intervals for means over seeds and levels, after Student's t.
 
-Results are a matrix (seeds × levels). A percentile bootstrap over 3 (5) seeds covers about 75 % (83 %) where it says 95 %,
-because it neither widens for the estimated variance nor corrects its bias; the quantiles of t do. Where several parts of the
-variance are estimated, each from a few seeds or levels, the degrees of freedom are those of Satterthwaite (1946).
+Results are a matrix (seeds × levels). A percentile bootstrap over 3 (5) seeds covers about 75 % (83 %) where it says
+95 %, because it neither widens for the estimated variance nor corrects its bias; the quantiles of t do. Where several
+parts of the variance are estimated, each from a few seeds or levels, the degrees of freedom are those of Satterthwaite
+(1946).
 
 Levels that are rotations or reflections of one design are no independent samples of the kind of levels: what is sampled
 are designs.

@@ -96,8 +96,9 @@ def without(levels: Sequence[Level], known: frozenset[str]) -> list[Level]:
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """Train as `drest_torch.jobs.training_job.train` does, then evaluate the policy once on the sets of the spec.
 
-    numbers and arrays: those of `evaluate_sets`; ``env_steps``, ``mini_episodes``, ``wall_seconds`` and, of exact gradients,
-    what they took (`drest_torch.tracking.effort.NUMBERS`); and, over training at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
+    numbers and arrays: those of `evaluate_sets`; ``env_steps``, ``mini_episodes``, ``wall_seconds`` and, of exact
+    gradients, what they took (`drest_torch.tracking.effort.NUMBERS`); and, over training
+    at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
     """
     run, result = trained(spec, folder)
     numbers, arrays = evaluate_sets(run, spec["sets"], spec["shown"])

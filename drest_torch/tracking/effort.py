@@ -1,7 +1,7 @@
 """Say in words what training took: environment steps, or, of exact gradients, updates × levels.
 
-Exact gradients play nothing. Their *counted steps* (`algo.counted_steps` for each update) only set the pace of schedules
-and evaluations; they are not environment steps and are never compared with them.
+Exact gradients play nothing. Their *counted steps* (`algo.counted_steps` for each update) only set the pace of
+schedules and evaluations; they are not environment steps and are never compared with them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def effort(numbers: Mapping[str, Any]) -> str:
 
 
 def rows(numbers: Mapping[str, Any]) -> str:
-    """Return how often the network ran, of a run with exact gradients: ``network rows: 12.3 M forward, 1.2 M backward``."""
+    """Return how often the network ran for exact gradients: ``network rows: 12.3 M forward, 1.2 M backward``."""
     forward, backward = (million(numbers[f"{name}_rows"]) for name in ("forward", "backward"))
     return f"network rows: {forward} forward, {backward} backward"
 

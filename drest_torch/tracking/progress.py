@@ -120,8 +120,8 @@ class LiveLines(ABC):
 class Progress(LiveLines):
     """The progress of a training run; a context manager.
 
-    ``done`` is the number of steps of earlier sessions: they count as done, but not for the rate. ``pace`` says what the
-    steps are.
+    ``done`` is the number of steps of earlier sessions: they count as done, but not for the rate. ``pace`` says what
+    the steps are.
     """
 
     def __init__(

@@ -93,8 +93,8 @@ class Judge:
 def run_summary(cfg: Config, state: State, pace: Pace, seed: int) -> dict[str, Any]:
     """Return the part of a run's summary that does not depend on its evaluation.
 
-    ``env_steps`` has the unit of the configuration's key: of exact gradients, which play nothing, it is counted steps, and
-    ``training`` says what was done.
+    ``env_steps`` has the unit of the configuration's key: of exact gradients, which play nothing, it is counted steps,
+    and ``training`` says what was done.
     """
     exact = {} if pace.levels_per_update is None else _exact(state, pace.levels_per_update)
     return {

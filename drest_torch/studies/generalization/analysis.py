@@ -29,7 +29,7 @@ def from_headline(variant: Variant, headline: Variant, measure: str) -> Interval
 
 
 def times(variant: Variant, share: float, of: float | None = None) -> np.ndarray:
-    """Return [S] the steps until this share of a usefulness, of the run's own last one if none is given, for good."""
+    """Return [S] the steps or updates until this share of a usefulness, its own last one if none is given, for good."""
     return np.array([curve.reaches(share * (curve.usefulness[-1] if of is None else of)) for curve in variant.curves])
 
 
@@ -37,8 +37,10 @@ def tax(drest: Variant, default: Variant, share: float, *, common: bool = False)
     """Return the steps of DReST ÷ those of the default reward until a share of the run's own last usefulness.
 
     In ``common``, until that share of the default reward's median one. None where its agents are there at once, or
-    neither ever.
+    neither ever, or where one takes steps and the other updates.
     """
+    if drest.unit != default.unit:
+        return None
     of = float(median([curve.usefulness[-1] for curve in default.curves])) if common else None
     slow, fast = times(drest, share, of), times(default, share, of)
     interval = ratio(slow, fast)

@@ -16,6 +16,7 @@ from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import contrast, levels_interval
 from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.unseen import TEST, TRAIN
+from drest_torch.tracking.effort import effort, is_exact, rows, updates_of
 
 BOTH = ("usefulness", "neutrality")
 MEASURES = {
@@ -103,6 +104,21 @@ class Variant:
         first = runs.done[0][1] if runs.done else None
         numbers = first.numbers if first else {}
         return cls(title, len(runs.done), len(runs.jobs), mark, numbers, measured, curves, seconds, first)
+
+    @property
+    def exact(self) -> bool:
+        """Return whether the runs are of exact gradients, whose curves are over updates and not over steps."""
+        return is_exact(self.numbers)
+
+    @property
+    def unit(self) -> str:
+        """Return what training is measured in: ``steps``, or ``updates of 64 levels``."""
+        return updates_of(self.numbers["levels_per_update"]) if self.exact else "steps"
+
+    @property
+    def training(self) -> str:
+        """Return what training took."""
+        return f"{effort(self.numbers)}; {rows(self.numbers)}" if self.exact else effort(self.numbers)
 
     @property
     def map_size(self) -> Sequence[int]:
