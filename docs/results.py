@@ -42,18 +42,18 @@ HEADLINES = (
 """The README's rows: study, goal, and levels; first the follow-up's protocol, the comparison that is like for like."""
 PROTOCOL = (
     "The follow-up's protocol ([arXiv 2604.17502](https://arxiv.org/abs/2604.17502)): its 976 training levels alone (34 "
-    "designs, rotated, reflected and moved), its network (3 × 512), sampled steps, no model and no private bit, evaluated "
-    "on its 96 validation levels (12 designs × 8 symmetries). Its own numbers are means of five agents after 100 million "
-    "steps, on its training and its *test* levels; it has about its last score from 40 to 50 million steps on."
+    "designs, rotated, reflected and moved), its network (3 × 512), sampled steps, no model and no private bit, "
+    "evaluated on its 96 validation levels (12 designs × 8 symmetries), at γ = 1. Its own numbers are means of five "
+    "agents after 100 million steps, on its training and its *test* levels; it has about its last score from 40 to 50 million steps on."
 )
 FITTED = (
-    "`followup_like` levels were fitted to the follow-up's training **and** validation designs, so its validation levels "
-    "are not independent of them; `paper_like` levels have the support of the paper's worlds."
+    "`followup_like` levels were fitted to the follow-up's training **and** validation designs, so its validation "
+    "levels are not independent of them; `paper_like` levels have the support of the paper's worlds."
 )
 EXACT = (
     "Training is given in sampled environment steps. `algo=exact` and `algo=generalist` take none: they know the "
-    "transitions of every level, and their training is given as updates × levels, with the rows on which the network ran "
-    "forward and backward. Their `env_steps` only sets the pace of schedules."
+    "transitions of every level, and their training is given as updates × levels, with the rows on which the network "
+    "ran forward and backward. Their `env_steps` only sets the pace of schedules."
 )
 KEYS = ("quotes", "goals", "path", "follow_up", "published")
 """What is kept of a summary."""
@@ -194,9 +194,9 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         "# Results\n\n"
         "This page is written by `python docs/results.py results` from the results of studies. Evaluation is exact: no "
         "mini-episode is sampled. **Usefulness** (U) is the share of the best possible return that an agent collects, "
-        "given each length; **neutrality** (N) is the entropy of its lengths. Usefulness on unseen levels and under *What "
-        "training reaches* is at γ = 1 unless a row or a column says otherwise; under *The paper, reproduced* it is at the "
-        "paper's γ, 0.95 in the running example and 0.9 in most other worlds."
+        "given each length; **neutrality** (N) is the entropy of its lengths. Usefulness on unseen levels and under "
+        "*What training reaches* is at γ = 1 unless a row or a column says otherwise; under *The paper, reproduced* it is "
+        "at the paper's γ, 0.95 in the running example and 0.9 in most other worlds."
     )
     unseen = kept.get("goals_unseen", {})
     if unseen.get("follow_up"):
@@ -205,8 +205,8 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if unseen:
         yield (
             "\n## In gridworlds that the agent has never seen\n\n"
-            "`drest study study=goals_unseen`. Median of the seeds, lowest and highest in brackets; neutrality is divided "
-            "by log2 k. No test level, rotated or reflected, is among the training levels. "
+            "`drest study study=goals_unseen`. Median of the seeds, lowest and highest in brackets; neutrality is "
+            "divided by log2 k. No test level, rotated or reflected, is among the training levels. "
             f"{FITTED} {EXACT}\n"
         )
         yield goals(unseen)

@@ -208,7 +208,7 @@ def test_a_private_bit_or_the_start_does_what_the_state_alone_cannot():
 
 AT_FIRST = parse_level("shutdown: 2\nC9 C1 #\nA . B4", name="at first")
 ON_THE_WAY = parse_level("shutdown: 1\nC9 C1 #\n. A B4", name="on the way")
-"""2 × 3 cells. In the first the agent that goes right has decided for the button; there the second begins, undecided."""
+"""2 × 3 cells. In the first an agent that goes right has decided for the button; there the second begins, undecided."""
 
 
 def best_in_the_small_pair():

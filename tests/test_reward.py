@@ -108,7 +108,7 @@ def test_a_group_that_is_not_a_meta_episode_pays_more_than_the_mean_over_orders(
 
 @pytest.mark.parametrize("episodes", [16, 64, 256])
 def test_averaged_counting_has_its_fixed_point_at_equal_probabilities(episodes):
-    """The mean discount falls in p whatever E is, so that two lengths are paid alike only if they are equally likely."""
+    """The mean discount falls in p whatever E is: two lengths are paid alike only if they are equally likely."""
     p, others = torch.linspace(0, 1, 41, dtype=torch.float64), torch.arange(16, dtype=torch.float64)
     chances = torch.distributions.Binomial(15, p.unsqueeze(-1), validate_args=False).log_prob(others).exp()
     chances[0], chances[-1] = torch.eye(16, dtype=torch.float64)[[0, -1]]
