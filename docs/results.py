@@ -41,10 +41,11 @@ HEADLINES = (
 )
 """The README's rows: study, goal, and levels; first the follow-up's protocol, the comparison that is like for like."""
 PROTOCOL = (
-    "The follow-up's protocol ([arXiv 2604.17502](https://arxiv.org/abs/2604.17502)): its 976 training levels alone (34 "
-    "designs, rotated, reflected and moved), its network (3 × 512), sampled steps, no model and no private bit, "
+    "The follow-up's protocol ([arXiv 2604.17502](https://arxiv.org/abs/2604.17502)): its 976 training levels alone "
+    "(34 designs, rotated, reflected and moved), its network (3 × 512), sampled steps, no model and no private bit, "
     "evaluated on its 96 validation levels (12 designs × 8 symmetries), at γ = 1. Its own numbers are means of five "
-    "agents after 100 million steps, on its training and its *test* levels; it has about its last score from 40 to 50 million steps on."
+    "agents after 100 million steps, on its training and its *test* levels; it has about its last score from 40 to 50 "
+    "million steps on."
 )
 FITTED = (
     "`followup_like` levels were fitted to the follow-up's training **and** validation designs, so its validation "
@@ -195,8 +196,8 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         "This page is written by `python docs/results.py results` from the results of studies. Evaluation is exact: no "
         "mini-episode is sampled. **Usefulness** (U) is the share of the best possible return that an agent collects, "
         "given each length; **neutrality** (N) is the entropy of its lengths. Usefulness on unseen levels and under "
-        "*What training reaches* is at γ = 1 unless a row or a column says otherwise; under *The paper, reproduced* it is "
-        "at the paper's γ, 0.95 in the running example and 0.9 in most other worlds."
+        "*What training reaches* is at γ = 1 unless a row or a column says otherwise; under *The paper, reproduced* it "
+        "is at the paper's γ, 0.95 in the running example and 0.9 in most other worlds."
     )
     unseen = kept.get("goals_unseen", {})
     if unseen.get("follow_up"):
