@@ -49,9 +49,12 @@ class Exact(NetworkLearner):
     def __init__(self, policy: Any, *others: Any) -> None:
         super().__init__(policy, *others)
         self.all_private_bits = private_settings(policy.private_bits).to(next(policy.parameters()).device)
+        self.forward_rows = self.backward_rows = 0
+        """The rows of observations on which the network ran in the last update, and those backpropagated."""
 
     def update(self, batch: ExactBatch) -> dict[str, Tensor]:
         """Make one update on a batch of levels; return its metrics."""
+        self.forward_rows = 0
         visited, logits = self._explore(batch)
         log_probs = logits.requires_grad_().log_softmax(-1)
         probabilities = log_probs.exp()
@@ -65,6 +68,8 @@ class Exact(NetworkLearner):
         objective = self.objective(batch, *batch.outcome(everywhere)).mean()
         (gradient,) = torch.autograd.grad(-objective - self.entropy_coeff * entropy, logits)
         states = significant_rows(gradient, self.config.ignored_gradient_share)
+        self.forward_rows += len(states)
+        self.backward_rows = len(states)
         setting, state = visited[states] // batch.states, visited[states] % batch.states
         norm = self.descend(
             (self.policy(batch.observe(state), self.all_private_bits[setting]) * gradient[states]).sum()
@@ -96,6 +101,7 @@ class Exact(NetworkLearner):
 
     def _logits(self, observation: Tensor, setting: int) -> Tensor:
         private_bits = self.all_private_bits[setting]
+        self.forward_rows += len(observation)
         parts = observation.split(STATES_AT_ONCE)
         return torch.cat([self.policy(part, private_bits.expand(len(part), -1)) for part in parts])
 
@@ -105,6 +111,7 @@ class Exact(NetworkLearner):
             observation.repeat_interleave(len(self.all_private_bits), 0),
             self.all_private_bits.repeat(len(observation), 1),
         )
+        self.forward_rows += len(repeated[0])
         return self.policy(*repeated).reshape(len(observation), -1)
 
     def objective(self, batch: ExactBatch, probability: Tensor, coins: Tensor) -> Tensor:

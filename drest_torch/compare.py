@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from drest_torch.cli import MISTAKES, sentence_of, stop
-from drest_torch.comparison.records import find_runs, labels
+from drest_torch.comparison.records import curves_over_training, find_runs, labels
 from drest_torch.comparison.tables import print_comparison
 from drest_torch.errors import UserError
 
@@ -61,7 +61,8 @@ def _compare(arguments: list[str]) -> None:
         check_format(Path(pictures[0]))
     print_comparison(runs)
     if pictures:
-        compare_curves([run.curves for run in runs], labels(runs), Path(pictures[0]))
+        axis, curves = curves_over_training(runs)
+        compare_curves(curves, labels(runs), Path(pictures[0]), axis)
         print(f"The learning curves are in {pictures[0]}")
 
 

@@ -78,7 +78,11 @@ def group_discount(num_lengths: float, group: int, episodes_per_meta: int, lam: 
 
     With E = g this is the mean of the sequential discount over all orders of the group. With any other E it is
     the mean over meta-episodes of E mini-episodes played in order: this mini-episode takes a uniformly random
-    place, and every other place is filled independently and uniformly with one of the g − 1 others.
+    place, and every other place is filled independently and uniformly with one of the g − 1 others. That is not the
+    mean over orders. The share of the others that have its length is noisy, and the discount is convex in it, so it is
+    larger on average: by 13.6 % for two lengths with p = 1/2, λ = 0.9, g = 16 and E = 64, by 3 % for E = 32. It still
+    falls in p, so the fixed point is at equal probabilities as before. No function of g − 1 others has the exact mean
+    for E > g, because that is a polynomial in p of degree E − 1.
     """
     if episodes_per_meta == group:
         return averaged_discount(num_lengths, episodes_per_meta, lam, dtype=torch.float32)
@@ -139,7 +143,8 @@ class Reward:
     episodes_per_meta: int = limited(at_least=1, default=64)
     """E, the number of mini-episodes in a meta-episode."""
     counting: str = limited(choices=COUNTINGS, default="sequential")
-    """``sequential``: one mini-episode after another, as in the paper; ``averaged``: side by side, mean over orders."""
+    """``sequential``: one mini-episode after another, as in the paper; ``averaged``: side by side, the mean over orders
+    if E is the size of the group, and otherwise more than that (see `group_discount`)."""
     divide_by_best: bool = True
     """Whether coins are divided by m, the most that can be collected given the length."""
     normalise: bool = True

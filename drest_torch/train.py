@@ -18,6 +18,7 @@ def main(cfg: Config) -> None:
     from drest_torch.evaluation.summary import split_scores
     from drest_torch.sweep import join_sweep
     from drest_torch.tracking.console import print_table
+    from drest_torch.tracking.effort import effort, is_exact, rows
     from drest_torch.training.folder import command_line, next_commands
     from drest_torch.training.run import resume, start
 
@@ -28,8 +29,9 @@ def main(cfg: Config) -> None:
         if sweep is not None:
             print(f"The sweep stops here. Its runs so far: {command_line('compare', str(sweep))}", file=sys.stderr)
         sys.exit(130)  # the status of a program stopped by Ctrl-C; with -m, the remaining runs do not start
-    print_table(split_scores(summary))
-    print(f"{summary['env_steps']:,} steps in {summary['wall_seconds']:.0f} s; everything is in {run.folder}")
+    print_table(split_scores(summary, run.cfg.reward.gamma))
+    took = f"; {rows(summary)}" if is_exact(summary) else ""
+    print(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}")
     if sweep is None:
         print(next_commands(run.folder))
 

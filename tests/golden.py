@@ -100,8 +100,19 @@ RUNS: dict[str, list[str]] = {
 RENAMED: dict[str, str] = {"test": "heldout"}
 """What metrics, entries of summaries and texts in them are called now, and what they were when the digests were
 recorded: one part of a path or several, wherever they stand in it, such as ``eval/test`` and ``eval/heldout``."""
-LEFT_OUT = {"time", "wall_seconds", "file", "quotes", "neutrality_own"}
-"""Parts of names whose values no digest contains: clocks, paths, sentences, and what was not measured yet."""
+NEW = {
+    "neutrality_own",
+    "usefulness_at",
+    "training",
+    "updates",
+    "levels_per_update",
+    "forward_rows",
+    "backward_rows",
+    "rows",
+}
+"""What runs did not record yet when the digests were."""
+LEFT_OUT = {"time", "wall_seconds", "file", "quotes"} | NEW
+"""Parts of names whose values no digest contains: clocks, paths, sentences, and what is new."""
 
 
 def digest(value: Any) -> str:

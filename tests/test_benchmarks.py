@@ -203,20 +203,47 @@ def test_where_an_updates_time_goes_adds_up():
     assert shares["matrix products"] > 0.05
 
 
-@pytest.mark.parametrize(("useful", "neutral", "passes"), [(0.8, 0.8, True), (0.8, 0.7, False), (0.7, 0.8, False)])
-def test_a_score_needs_both_at_once(useful, neutral, passes):
+GOOD, NOT_NEUTRAL, USELESS = (0.8, 0.8), (0.8, 0.7), (0.7, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("looks", "since"),
+    [
+        ([GOOD, GOOD], 0),
+        ([NOT_NEUTRAL, NOT_NEUTRAL], None),
+        ([USELESS, USELESS], None),
+        ([USELESS, GOOD, NOT_NEUTRAL, GOOD, GOOD], 3),
+        ([GOOD, GOOD, USELESS], None),
+    ],
+)
+def test_a_score_needs_both_at_once_and_for_good(looks, since):
     class Found:
         def evaluate(self, policy):
             return self
 
         def means(self):
-            return {"usefulness": useful, "neutrality": neutral}
+            return dict(zip(("usefulness", "neutrality"), now, strict=True))
 
     watch = scoring.Watch(Found())
-    watch.look(None, 1.0, 2.0, 3)
-    watch.look(None, 4.0, 5.0, 6)
-    assert watch.best == (useful, neutral)
-    assert watch.passed == (scoring.Passed(1.0, 2.0, 3, useful, neutral) if passes else None)
+    for index, now in enumerate(looks):  # noqa: B007 (the policy that is found reads it)
+        watch.look(None, float(index), index + 0.5, {"environment steps, million": index})
+    assert watch.best == max(looks, key=min)
+    expected = scoring.Passed(float(since or 0), (since or 0) + 0.5, {"environment steps, million": since}, *GOOD)
+    assert watch.passed == (None if since is None else expected)
+
+
+def test_the_levels_of_a_score_are_selection_levels_and_exact_gradients_take_no_steps(tmp_path):
+    small = "policy.width=8 policy.depth=1 algo.levels_at_once=4"
+    run = scoring.new_run(Bench(quick=True), f"algo=generalist env_steps=50000 {small}", 0, tmp_path)
+    run.update()
+    found = scoring.watches(Bench(quick=True), run)
+    assert [level.name for level in found["own selection levels"].evaluator.levels] == [
+        level.name for level in run.levels.selection
+    ]
+    took = scoring.effort(run)
+    assert took["updates of 4 levels"] == 1
+    assert 0 < took["rows of the network backward, million"] < took["rows of the network forward, million"]
+    assert not any("steps" in name for name in took)
 
 
 # ---------------------------------------------------------------------------------------------- the page

@@ -14,7 +14,14 @@ import pytest
 import yaml
 
 from drest_torch import compare
-from drest_torch.comparison.records import RUNS_OF_SWEEP, differences, find_runs, labels, read_run
+from drest_torch.comparison.records import (
+    RUNS_OF_SWEEP,
+    curves_over_training,
+    differences,
+    find_runs,
+    labels,
+    read_run,
+)
 from drest_torch.comparison.tables import print_comparison
 from drest_torch.plots.comparison import compare_curves
 
@@ -237,3 +244,23 @@ def test_it_needs_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "drest compare runs/*" in done.stdout
+
+
+def test_exact_gradients_have_no_steps_beside_steps_that_are_played(call: Call) -> None:
+    took = {"updates": 20, "levels_per_update": 64, "forward_rows": 12_300_000, "backward_rows": 9_000}
+    for name, algo in (("a", "ppo"), ("b", "exact"), ("c", "exact")):
+        folder = write_run(Path(name), algo=algo, finished=name != "c", algo__counted_steps=100)
+        if name == "b":
+            summary = json.loads((folder / "summary.json").read_text())
+            (folder / "summary.json").write_text(json.dumps(summary | took))
+    out = call("a", "b", "c")[1]
+    assert ["2", "exact", "generated", "0", "-", *["0.870", "0.770", "0.970", "0.670", "61"]] in cells(out)
+    assert "run 2: b: 20 updates of 64 levels; network rows: 12.3 M forward, 9,000 backward" in out
+    assert "run 3: c (not finished: 60%): 12 updates" in out
+    runs = [read_run(Path(name)) for name in "abc"]
+    axis, curves = curves_over_training(runs)
+    assert (axis, curves[1]["train", "usefulness"][0]) == ("share of training, %", [0, 50])
+    axis, curves = curves_over_training(runs[1:])
+    assert (axis, curves[0]["train", "usefulness"][0]) == ("updates", [0, 10])
+    axis, curves = curves_over_training(runs[:1])
+    assert (axis, curves[0]["train", "usefulness"][0]) == ("environment steps", [0, 1000])

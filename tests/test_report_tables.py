@@ -19,7 +19,7 @@ from drest_torch.report.tables import (
     table,
     values,
 )
-from drest_torch.statistics.bootstrap import bootstrap
+from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.results import COLUMNS, Results
 
 
@@ -104,6 +104,7 @@ def test_marks_say_how_good_a_mean_is(value, cell):
     assert marked(0.95, 0.9, 2)(np.array([value])) == cell
 
 
-def test_an_interval_is_that_of_the_bootstrap():
+def test_an_interval_is_that_of_t_within_the_range_of_the_measure():
     sample = np.array([0.1, 0.5, 0.7])
-    assert interval(2)(sample) == bootstrap(sample).text(2)
+    assert interval(2)(sample) == t_interval(sample).text(2)
+    assert interval(2, least=0, most=1)(sample) == "0.43 (0.00-1.00)"

@@ -18,7 +18,6 @@ from drest_torch.statistics.bootstrap import (
     probability_of_improvement,
     ratio,
     standard_errors_apart,
-    stratified_bootstrap,
 )
 
 INF = math.inf
@@ -91,27 +90,6 @@ def test_bootstrap_against_all_27_resamples(statistic):
     assert_quantiles(lambda level: bootstrap(values, statistic, level=level, resamples=10_000), exact)
 
 
-@pytest.mark.parametrize("whole_seeds", [False, True])
-@pytest.mark.parametrize("over_levels", [False, True])
-def test_stratified_bootstrap_against_all_resamples(over_levels, whole_seeds):
-    """Two seeds on two levels, drawn in the four ways that the docstring tells apart."""
-    values = ((0.0, 10.0), (1.0, 14.0))
-    exact = []
-    for levels in itertools.product((0, 1), repeat=2) if over_levels else [(0, 1)]:
-        for first in itertools.product((0, 1), repeat=2):
-            for second in [first] if whole_seeds else itertools.product((0, 1), repeat=2):
-                columns = zip((first, second), levels, strict=True)
-                exact.append([values[s][column] for seeds, column in columns for s in seeds])
-    assert len(exact) == (4 if over_levels else 1) * (4 if whole_seeds else 16)
-
-    def interval_at(level):
-        return stratified_bootstrap(
-            values, level=level, over_levels=over_levels, whole_seeds=whole_seeds, resamples=10_000
-        )
-
-    assert_quantiles(interval_at, enumerated(exact, mean))
-
-
 def test_difference_and_ratio_against_all_resamples():
     a, b = (1.0, 4.0, 20.0), (2.0, 7.0)
     pairs = list(itertools.product(itertools.product(a, repeat=3), itertools.product(b, repeat=2)))
@@ -154,17 +132,12 @@ def test_equal_values_leave_no_width(statistic, n):
     for value in (0.1, 0.995, 1 / 3):
         interval = bootstrap([value] * n, statistic)
         assert interval.low == interval.high == interval.estimate == pytest.approx(value)
-        interval = stratified_bootstrap([[value] * 3] * n, statistic, over_levels=True)
-        assert interval.low == interval.high == interval.estimate == pytest.approx(value)
 
 
 def test_the_seed_decides_and_nothing_else():
     a, b = numbers(0, 12), numbers(1, 9)
-    matrix = numbers(2, 6, 5)
     calls = (
         lambda seed: bootstrap(a, seed=seed),
-        lambda seed: stratified_bootstrap(matrix, seed=seed),
-        lambda seed: stratified_bootstrap(matrix, over_levels=True, whole_seeds=True, seed=seed),
         lambda seed: difference(a, b, seed=seed),
         lambda seed: ratio(a**2, b**2, seed=seed),
         lambda seed: probability_of_improvement(a[:6] + 0.1 * b[:6], b, seed=seed),
@@ -178,61 +151,9 @@ def test_the_seed_decides_and_nothing_else():
         assert any((other.low, other.high) != (first.low, first.high) for other in others)
 
 
-def test_one_level_is_the_plain_bootstrap():
-    values = numbers(5, 15)
-    plain, stratified = bootstrap(values, resamples=20_000), stratified_bootstrap(values[:, None], resamples=20_000)
-    assert stratified.estimate == plain.estimate
-    assert (stratified.low, stratified.high) == pytest.approx((plain.low, plain.high), abs=0.05 * width(plain))
-
-
-def test_strata_with_different_means_give_a_narrower_interval():
-    """How levels differ is no noise while the levels stay the same."""
-    values = 0.1 * numbers(6, 8, 10) + np.arange(10)
-    within, regardless = stratified_bootstrap(values), bootstrap(values.ravel())
-    assert within.estimate == pytest.approx(regardless.estimate)
-    assert width(within) < 0.1 * width(regardless)
-
-
-def test_what_seeds_share_shows_only_where_they_are_drawn_whole():
-    """Policies that are good or bad on all 50 levels alike: 8 numbers, however many levels there are."""
-    luck = numbers(8, 8)
-    values = np.tile(luck[:, None], 50)
-    per_seed, whole = bootstrap(luck), stratified_bootstrap(values, whole_seeds=True)
-    assert (whole.low, whole.high) == pytest.approx((per_seed.low, per_seed.high), abs=0.1 * width(per_seed))
-    assert width(stratified_bootstrap(values)) < 0.2 * width(per_seed)
-
-
-def test_what_levels_share_shows_only_where_they_are_drawn():
-    difficulty = numbers(9, 12)
-    values = np.tile(difficulty, (8, 1))
-    per_level, drawn = bootstrap(difficulty), stratified_bootstrap(values, over_levels=True)
-    assert (drawn.low, drawn.high) == pytest.approx((per_level.low, per_level.high), abs=0.1 * width(per_level))
-    assert width(stratified_bootstrap(values)) == pytest.approx(0, abs=1e-12)
-
-
-def test_held_out_levels_are_covered_as_often_as_the_interval_says():
-    """Seeds and levels of equal effect, 90 %: drawing both covers the mean over all seeds and levels.
-
-    Drawing one of them alone sees half of the variance: 1.645 ÷ √2 standard deviations cover 75 %.
-    """
-    rng = np.random.default_rng(11)
-    covered = {options: [] for options in itertools.product((False, True), repeat=2)}
-    for i in range(400):
-        values = rng.normal(size=(20, 1)) + rng.normal(size=20) + 0.5 * rng.normal(size=(20, 20))
-        for over_levels, whole_seeds in covered:
-            interval = stratified_bootstrap(
-                values, over_levels=over_levels, whole_seeds=whole_seeds, level=0.9, resamples=200, seed=i
-            )
-            covered[over_levels, whole_seeds].append(interval.low <= 0 <= interval.high)
-    assert 0.85 < np.mean(covered[True, True]) < 0.95
-    assert 0.68 < np.mean(covered[True, False]) < 0.82
-    assert 0.68 < np.mean(covered[False, True]) < 0.82
-    assert np.mean(covered[False, False]) < 0.5
-
-
 def test_resamples_come_in_chunks_and_all_of_them_count(monkeypatch):
-    values = numbers(10, 10, 7)
-    whole = stratified_bootstrap(values, over_levels=False, resamples=333)
+    values = numbers(10, 70)
+    whole = bootstrap(values, resamples=333)
     sizes = []
 
     def spy(drawn):
@@ -240,7 +161,7 @@ def test_resamples_come_in_chunks_and_all_of_them_count(monkeypatch):
         return mean(drawn)
 
     monkeypatch.setattr(stats, "NUMBERS_AT_ONCE", 1000)
-    chunked = stratified_bootstrap(values, spy, resamples=333)
+    chunked = bootstrap(values, spy, resamples=333)
     assert (chunked.low, chunked.high) == pytest.approx((whole.low, whole.high))
     assert max(math.prod(shape) for shape in sizes) <= 1000
     assert sum(shape[0] for shape in sizes if len(shape) == 2) == 333
@@ -263,7 +184,6 @@ def test_never_reached_in_a_median():
     assert most_never.low in (1, 2)
     assert bootstrap([1, INF], median).estimate == INF
     assert bootstrap([INF, INF], median) == Interval(INF, INF, INF)
-    assert stratified_bootstrap([[1, INF], [2, INF], [3, 4]], median).estimate == 3.5
     # One never in many moves the median no further than one large number does.
     times = list(range(1, 30))
     assert bootstrap([*times, INF], median) == bootstrap([*times, 1e9], median)
@@ -353,9 +273,6 @@ def test_text():
         (lambda: bootstrap([]), "shape"),
         (lambda: bootstrap([[1, 2], [3, 4]]), "shape"),
         (lambda: bootstrap(1.0), "shape"),
-        (lambda: stratified_bootstrap([1, 2]), "shape"),
-        (lambda: stratified_bootstrap(np.zeros((3, 0))), "shape"),
-        (lambda: stratified_bootstrap([[1, INF]]), "inf"),
         (lambda: bootstrap([1, 2], level=95), "level"),
         (lambda: bootstrap([1, 2], resamples=0), "resamples"),
         (lambda: difference([1, INF], [1, 2]), "inf"),

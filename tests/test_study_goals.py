@@ -167,10 +167,11 @@ def test_the_report_of_learning_says_who_reaches_what() -> None:
     it = published("learning", bad)
     assert "Every seed reaches the goal in 1 of 2 rows of the table below. Some miss it with algo=ppo." in it.text
     table = next(block for block in it.analysis.tables.values())
+    took = ["2.5 M steps", "11"]
     assert [row[1:] for row in table.rows] == [
-        ["its training levels", "U ≥ 0.95, N ≥ 0.95", "0.975 (0.970-0.980)", "0.975 (0.960-0.990)", "✓ 2 of 2", "11"],
-        ["its own test levels", "U ≥ 0.85, N ≥ 0.8", "0.975 (0.970-0.980)", "0.730 (0.500-0.960)", "◐ 1 of 2", "11"],
-        ["the paper's nine", "–", "0.975 (0.970-0.980)", "0.975 (0.960-0.990)", "–", "11"],
+        ["its training levels", "U ≥ 0.95, N ≥ 0.95", "0.975 (0.970-0.980)", "0.975 (0.960-0.990)", "✓ 2 of 2", *took],
+        ["its own test levels", "U ≥ 0.85, N ≥ 0.8", "0.975 (0.970-0.980)", "0.730 (0.500-0.960)", "◐ 1 of 2", *took],
+        ["the paper's nine", "–", "0.975 (0.970-0.980)", "0.975 (0.960-0.990)", "–", *took],
     ]
     assert it.analysis.findings["goals"][1]["reached"] == 1
     assert [goal["levels"] for goal in it.analysis.findings["goals"]] == [2, 2, 2]
@@ -207,9 +208,27 @@ def test_the_protocol_is_set_beside_what_is_published(tmp_path: Path, file: tupl
     assert words in it.text
     table = it.tables["Trained on the follow-up's levels alone"]
     ours = "{:.3f}, {:.3f}".format(*file)
-    assert table["PPO with DReST"] == ["2.5", "11", "0.975, 0.975", ours, "0.886, 0.845", "0.742, 0.747"]
+    assert table["PPO with DReST"] == ["2.5 M steps", "11", "0.975, 0.975", ours, "0.886, 0.845", "0.742, 0.747"]
     assert list(table) == ["PPO with DReST", "A2C with DReST"]
     assert "val.jsonl" in it.text
+
+
+def test_exact_gradients_are_updates_of_levels_and_usefulness_is_shown_at_several_gamma() -> None:
+    class Exact(Finished):
+        def result(self, job: Job) -> Result:
+            result = super().result(job)
+            took = {"updates": 10, "levels_per_update": 64, "forward_rows": 2_340_000, "backward_rows": 900}
+            at = {f"test/usefulness_at_{gamma}": np.array([0.9, 0.94]) for gamma in ("0.95", "0.9")}
+            arrays = result.arrays | at | {"test/design": np.array([0, 0])}
+            return Result(result.numbers | took, arrays)
+
+    it = publish(goals_unseen, few("goals_unseen"), Exact({"test": GOOD["test"]}))
+    table = it.analysis.tables["goals"]
+    row = dict(zip(table.header, table.rows[0], strict=True))
+    assert row["training"] == "10 updates of 64 levels; network rows: 2.3 M forward, 900 backward"
+    assert (row["at γ = 0.95"], row["measured on"]) == ("0.920", "its own test levels (1 design)")
+    assert not any("steps" in head for head in table.header)
+    assert it.analysis.findings["goals"][0]["usefulness_at"]["0.9"] == pytest.approx([0.92, 0.92])
 
 
 @pytest.mark.parametrize("name", STUDIES)

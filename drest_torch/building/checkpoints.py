@@ -79,6 +79,10 @@ class State:
     wall_seconds: float = 0.0
     best_score: float = -math.inf
     wandb_id: str | None = None
+    forward_rows: int = 0
+    """Rows on which exact gradients ran the network, those of `backward_rows` among them."""
+    backward_rows: int = 0
+    """Rows that were backpropagated."""
 
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:

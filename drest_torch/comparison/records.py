@@ -15,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from drest_torch.errors import CheckpointError
+from drest_torch.tracking.effort import effort, is_exact, rows
 from drest_torch.tracking.sinks import read_metrics
 
 RUNS_OF_SWEEP = "runs.txt"
@@ -23,8 +24,8 @@ MEASURES = ("usefulness", "neutrality")
 NOT_COMPARED = ("run_dir", "resume", "progress")
 """Values of a configuration that say nothing about what is learned."""
 
-Curve = tuple[list[int], list[float]]
-"""Environment steps and values."""
+Curve = tuple[list[float], list[float]]
+"""Steps and values."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,19 @@ class RunRecord:
 
     @property
     def steps(self) -> int:
-        """The environment steps taken so far."""
+        """The environment steps taken so far; of exact gradients, which take none, counted steps."""
         if self.summary is not None:
             return int(self.summary["env_steps"])
         return int(self.rows[-1]["step"]) if self.rows else 0
+
+    @property
+    def training(self) -> str | None:
+        """What exact gradients took so far, in words; None for a run that plays, which took its steps."""
+        if self.config["algo.name"] != "exact":
+            return None
+        if self.summary is not None and is_exact(self.summary):
+            return f"{effort(self.summary)}; {rows(self.summary)}"
+        return f"{self.steps // int(self.config.get('algo.counted_steps', 4096)):,} updates"
 
     @property
     def seconds(self) -> float | None:
@@ -90,6 +100,27 @@ class RunRecord:
             for split, numbers in self.summary["splits"].items()
             for measure in MEASURES
         }
+
+
+def curves_over_training(runs: Sequence[RunRecord]) -> tuple[str, list[dict[tuple[str, str], Curve]]]:
+    """Return what the curves of these runs can be plotted against, and the curves.
+
+    Environment steps are compared with environment steps, updates of exact gradients with updates. Where some runs play
+    and others do not, the axis is the share of each run's own training.
+    """
+    exact = {run.training is not None for run in runs}
+
+    def place(run: RunRecord, step: float) -> float:
+        if len(exact) > 1:
+            return 100 * step / int(run.config["env_steps"])
+        return step // int(run.config.get("algo.counted_steps", 4096)) if run.training is not None else step
+
+    curves = [
+        {key: ([place(run, step) for step in steps], values) for key, (steps, values) in run.curves.items()}
+        for run in runs
+    ]
+    names = {False: "environment steps", True: "updates"}
+    return "share of training, %" if len(exact) > 1 else names[True in exact], curves
 
 
 def find_runs(folders: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:

@@ -24,7 +24,8 @@ def print_comparison(runs: Sequence[RunRecord], stream: TextIO | None = None) ->
         console.print(difference_table(differing))
     for number, run in enumerate(runs, start=1):
         state = "" if run.finished else f" (not finished: {run.steps / run.config['env_steps']:.0%})"
-        console.print(f"run {number}: {run.folder}{state}", soft_wrap=True, highlight=False)
+        took = "" if run.training is None else f": {run.training}"
+        console.print(f"run {number}: {run.folder}{state}{took}", soft_wrap=True, highlight=False)
 
 
 def result_table(runs: Sequence[RunRecord]) -> Table:
@@ -36,6 +37,8 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
     notes = ["usefulness and neutrality (in bits) on training levels, test levels (not trained on), the paper's worlds"]
     if not all(run.finished for run in runs):
         notes.append("*: not finished; the values are those of its latest evaluation, on fewer levels")
+    if any(run.training for run in runs):
+        notes.append("-: exact gradients take no environment steps; what they took is below")
     table = _table("\n".join(notes))
     heads = " ".join(f"{split:>{_NUMBER}}" for split in splits)
     table.add_column("\nrun", justify="right", no_wrap=True)
@@ -55,7 +58,7 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
             *([run.value("reward.name")] if rewards else []),
             run.value("levels.path" if run.config.get("levels.path") else "levels.name"),
             run.seeds,
-            f"{run.steps:,}{' ' if run.finished else '*'}",
+            f"{'-' if run.training else f'{run.steps:,}'}{' ' if run.finished else '*'}",
             *(" ".join(_score(run, split, measure) for split in splits) for measure in MEASURES),
             "-" if run.seconds is None else f"{run.seconds:,.0f}",
         )

@@ -34,6 +34,8 @@ PRIVATE_SEED = 0
 """The seed of sampled private numbers: every evaluation averages over the same ones."""
 NUMBERS_AT_ONCE = 1 << 25
 """The most numbers in one batch of observations; large maps are observed in smaller batches."""
+PAPER_GAMMAS = (0.95, 0.9)
+"""The discounts γ of the paper's experiments, at which usefulness can be reported beside the γ of a run."""
 BYTES_PER_STATE = 640
 """Memory of exact evaluation per reachable state: 610 bytes measured, with 0.4 and with 2.4 million states."""
 
@@ -131,6 +133,12 @@ class LevelSetEvaluator(ABC):
     @abstractmethod
     def evaluate_uniform(self) -> Evaluation:
         """Return the metrics of the policy that chooses all actions with equal probability."""
+
+    def usefulness_at(
+        self, policy: Policy, gammas: Sequence[float] = PAPER_GAMMAS, *, greedy: bool = False
+    ) -> dict[float, Tensor]:
+        """Return the usefulness [B] of a policy with coins, and m, discounted by each γ; nothing if it is sampled."""
+        return {}
 
     def unrolled(self, levels: range) -> Reachable:
         """Return the reachable states of some of the levels."""
@@ -249,6 +257,20 @@ class ExactEvaluator(LevelSetEvaluator):
 
     def evaluate_uniform(self) -> Evaluation:
         return self.metrics(self._part_by_part(lambda reachable: reachable.evaluate(uniform_policy, self.reward.gamma)))
+
+    def usefulness_at(
+        self, policy: Policy, gammas: Sequence[float] = PAPER_GAMMAS, *, greedy: bool = False
+    ) -> dict[float, Tensor]:
+        found: dict[float, list[Tensor]] = {gamma: [] for gamma in gammas}
+        for levels in self._parts:
+            reachable = self.unrolled(levels)
+            tables = list(self._per_setting(policy, reachable, greedy))
+            for gamma in gammas:
+                best = solve(self.mdp, gamma).best_return[levels.start : levels.stop]
+                lengths = mixture([reachable.arrivals(table, gamma) for table in tables]).lengths()
+                columns = lengths.probability.shape[1]
+                found[gamma].append(usefulness(lengths.probability, lengths.coins, best[:, :columns]))
+        return {gamma: torch.cat(tables) for gamma, tables in found.items()}
 
     def unrolled(self, levels: range) -> Reachable:
         if self._kept is not None and len(levels) == len(self.levels):

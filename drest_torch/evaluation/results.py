@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from drest_torch.algos.networks.policy import Policy
+from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
 from drest_torch.evaluation.sampled import greedily
 from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
@@ -49,7 +50,20 @@ class Results:
     def rows(self) -> list[SplitScores]:
         """Return the row of the table that the command ``drest evaluate`` prints."""
         numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform(), len(self.evaluator.levels))
-        return split_scores({"splits": {"levels": numbers}})
+        (row,) = split_scores({"splits": {"levels": numbers}}, self.evaluator.reward.gamma)
+        at = self.evaluator.usefulness_at(self.policy, greedy=self.greedy)
+        return [replace(row, usefulness_at={gamma: values.mean().item() for gamma, values in at.items()})]
+
+    def usefulness_at(self, gamma: float) -> float:
+        """Return the mean usefulness with coins, and the most of them, discounted by another γ.
+
+        Example:
+            >>> agent.evaluate("example").usefulness_at(0.95) < 1
+            True
+        """
+        if not self.evaluator.exact:
+            raise ConfigError("usefulness at another γ needs exact evaluation; evaluate without sampled")
+        return self.evaluator.usefulness_at(self.policy, (gamma,), greedy=self.greedy)[gamma].mean().item()
 
     def record(self) -> dict[str, Any]:
         """Return everything as a JSON value: ``mean`` has the metrics averaged over levels, ``levels`` those of each.

@@ -37,6 +37,10 @@ class SplitScores:
     """The number of mini-episodes per level, if the agent's scores are estimates."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """The 95 % intervals of the estimates, by measure."""
+    gamma: float = 1.0
+    """The discount γ of the usefulness."""
+    usefulness_at: Mapping[float, float] = field(default_factory=dict)
+    """The usefulness of the agent at other γ."""
 
     def of_agent(self, measure: str) -> str:
         """Return ``0.873``, with its interval if it has one."""
@@ -64,8 +68,8 @@ def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> d
     }
 
 
-def split_scores(summary: dict[str, Any]) -> list[SplitScores]:
-    """Return the rows of the printed table, one for each split of a summary."""
+def split_scores(summary: dict[str, Any], gamma: float = 1.0) -> list[SplitScores]:
+    """Return the rows of the printed table, one for each split of a summary with this discount γ."""
     return [
         SplitScores(
             split,
@@ -75,6 +79,7 @@ def split_scores(summary: dict[str, Any]) -> list[SplitScores]:
             sampled=numbers.get("sampled"),
             uniform=Score(**numbers["uniform"]),
             optimum=Score(**numbers["optimum"]),
+            gamma=gamma,
         )
         for split, numbers in summary["splits"].items()
     ]

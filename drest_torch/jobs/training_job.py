@@ -17,6 +17,7 @@ from drest_torch.evaluation.exact import LevelSetEvaluator
 from drest_torch.files import write_whole
 from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
+from drest_torch.tracking.effort import NUMBERS, is_exact
 from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import Run, resume
 
@@ -55,7 +56,8 @@ def training_jobs(label: str, seeds: Iterable[int], values: Any = None, **option
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """The run of a spec that `training_jobs` made.
 
-    numbers: the ``splits`` of the run's summary, ``env_steps``, ``mini_episodes``, ``wall_seconds``.
+    numbers: the ``splits`` of the run's summary, ``env_steps``, ``mini_episodes``, ``wall_seconds``; of exact gradients
+    also what they took (`drest_torch.tracking.effort.NUMBERS`).
 
     arrays: what was found during training, at ``steps`` [T], as ``eval/<split>/<metric>`` [T] (the names of
     `metrics.jsonl`); and at its end, for each level, ``<split>/usefulness`` and ``<split>/neutrality`` [n]. Of a
@@ -73,7 +75,8 @@ def trained(spec: dict[str, Any], folder: Path) -> tuple[Run, Result]:
     summary = run.train()
     if summary is None:
         raise KeyboardInterrupt  # it was asked to stop, and has saved
-    numbers = {name: summary[name] for name in ("splits", "env_steps", "mini_episodes", "wall_seconds")}
+    names = ("splits", "env_steps", "mini_episodes", "wall_seconds", *(NUMBERS if is_exact(summary) else ()))
+    numbers = {name: summary[name] for name in names}
     arrays = _curves(folder / "metrics.jsonl")
     for split, found in summary["splits"].items():
         levels = json.loads((folder / found["file"]).read_text(encoding="utf-8"))

@@ -15,9 +15,9 @@ from drest_torch.errors import FileError
 from drest_torch.files import write_whole
 from drest_torch.plots.style import GREY, GRID, TEXT
 
-Curve = tuple[list[int], list[float]]
+Curve = tuple[list[float], list[float]]
 Curves = Mapping[tuple[str, str], Curve]
-"""Environment steps and values by split and measure."""
+"""Environment steps, or another measure of training, and values by split and measure."""
 
 FORMATS = (".png", ".svg", ".pdf")
 _MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
@@ -32,8 +32,10 @@ def check_format(path: Path) -> None:
         raise FileError(f"{path}: cannot be written; expected a name that ends in {', '.join(FORMATS)}")
 
 
-def compare_curves(runs: Sequence[Curves], names: Sequence[str], picture: Path) -> None:
-    """Plot usefulness and neutrality against environment steps: a row for each split, a colour for each run."""
+def compare_curves(
+    runs: Sequence[Curves], names: Sequence[str], picture: Path, axis: str = "environment steps"
+) -> None:
+    """Plot usefulness and neutrality against training: a row for each split, a colour for each run."""
     check_format(picture)
     splits = list(dict.fromkeys(split for curves in runs for split, _ in curves)) or ["train"]
     legend_rows = -(-len(names) // 2)
@@ -59,7 +61,7 @@ def compare_curves(runs: Sequence[Curves], names: Sequence[str], picture: Path) 
             ax.spines[:].set_visible(False)
             ax.spines["bottom"].set(visible=True, color=GREY)
     for ax in axes[-1]:
-        ax.set_xlabel("environment steps", fontsize=9, color=GREY)
+        ax.set_xlabel(axis, fontsize=9, color=GREY)
     lines = axes[0][0].lines
     figure.legend(lines, names, loc="outside lower left", ncols=2, fontsize=8, frameon=False, labelcolor=TEXT)
     image = io.BytesIO()

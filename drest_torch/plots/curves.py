@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.plots.style import GREY, GRID, TEXT, write_figure
 from drest_torch.statistics.times import moving_average
+from drest_torch.tracking.effort import updates_of
 
 Curve = tuple[list[int], list[float]]
 """Steps and values."""
@@ -52,6 +53,8 @@ class _Run:
 
     title: str = ""
     steps: str = "environment steps"
+    steps_per_tick: int = 1
+    """The counted steps of an update of exact gradients, whose axis shows updates."""
     splits: Mapping[str, Any] = field(default_factory=dict)
     """The numbers of each split in the run's summary, those of the uniform policy and of an optimal one among them."""
 
@@ -62,7 +65,8 @@ def learning_curves(metrics_file: Path, picture: Path) -> None:
     A record need not have every key. An incomplete last line, left by a kill, is ignored. The title and the uniform
     policy are read from the run's other files. Of the optimiser's curves, straight lines are left out.
     """
-    curves, run = _read_curves(metrics_file), _read_run(metrics_file.parent)
+    run = _read_run(metrics_file.parent)
+    curves = _read_curves(metrics_file, run.steps_per_tick)
     shown = [name for name in sorted(curves) if not _is_straight(*curves[name])]
     below = [name for prefix in _OPTIMISER for name in shown if name.startswith(prefix)]
     rows = math.ceil(len(below) / _COLUMNS)
@@ -86,14 +90,14 @@ def learning_curves(metrics_file: Path, picture: Path) -> None:
     write_figure(figure, picture)
 
 
-def _read_curves(path: Path) -> dict[str, Curve]:
-    """Return every metric with its steps, without values that are not finite numbers."""
+def _read_curves(path: Path, steps_per_tick: int) -> dict[str, Curve]:
+    """Return every metric with its steps or updates, without values that are not finite numbers."""
     curves: dict[str, Curve] = defaultdict(lambda: ([], []))
     for record in _records(path):
         for name, value in record.items():
             if name != "step" and isinstance(value, (int, float)) and math.isfinite(value):
                 steps, values = curves[name]
-                steps.append(record["step"])
+                steps.append(record["step"] // steps_per_tick)
                 values.append(value)
     return dict(curves)
 
@@ -106,7 +110,10 @@ def _read_run(folder: Path) -> _Run:
     cfg, summary = OmegaConf.load(files[0]), json.loads(files[1].read_text(encoding="utf-8"))
     levels = cfg.levels.name if cfg.levels.path is None else cfg.levels.path
     title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} levels={levels}"
-    return _Run(title, "counted steps" if cfg.algo.name == "exact" else _Run.steps, summary["splits"])
+    if "levels_per_update" not in summary:
+        return _Run(title, splits=summary["splits"])
+    axis = updates_of(summary["levels_per_update"])
+    return _Run(title, axis, cfg.algo.counted_steps, summary["splits"])
 
 
 def _is_straight(steps: Sequence[int], values: Sequence[float]) -> bool:

@@ -6,6 +6,7 @@ A cell is a function from the values of the rows that fall into it [n] to text: 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -15,7 +16,7 @@ import pandas as pd
 
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
-from drest_torch.statistics.bootstrap import bootstrap
+from drest_torch.statistics.intervals import t_interval
 
 MISSING = "–"
 Cell: TypeAlias = Callable[[np.ndarray], str]
@@ -31,9 +32,9 @@ def mean_sd(digits: int = 3) -> Cell:
     return lambda values: f"{values.mean():.{digits}f} ± {spread(values):.{digits}f}"
 
 
-def interval(digits: int = 3) -> Cell:
-    """Return a cell with the mean and its 95 % bootstrap interval over the values."""
-    return lambda values: bootstrap(values).text(digits)
+def interval(digits: int = 3, least: float = -math.inf, most: float = math.inf) -> Cell:
+    """Return a cell with the mean and its 95 % t interval over the values, within the range of what is measured."""
+    return lambda values: t_interval(values).within(least, most).text(digits)
 
 
 def at_least(mark: float) -> Cell:

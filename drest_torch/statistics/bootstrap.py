@@ -1,6 +1,5 @@
-"""Bootstrap intervals for statistics over seeds. Results are a matrix (seeds × levels), as in rliable.
+"""Bootstrap intervals for medians, ratios and comparisons over seeds; for means see `drest_torch.statistics.intervals`.
 
-After Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of the Statistical Precipice".
 All intervals are percentile intervals. With few seeds they are too narrow: of the 95 % intervals for the
 mean of normal numbers, 75 % cover it with 3 seeds, 83 % with 5, 90 % with 10 and 93 % with 20.
 
@@ -38,6 +37,10 @@ class Interval:
         # Adding 0 turns −0.000 into 0.000.
         estimate, low, high = (f"{round(x, digits) + 0.0:.{digits}f}" for x in (self.estimate, self.low, self.high))
         return f"{estimate} ({low}{' to ' if low.startswith('-') else '-'}{high})"
+
+    def within(self, least: float, most: float) -> Interval:
+        """Return the interval without what lies outside the range of the statistic."""
+        return Interval(self.estimate, max(self.low, least), min(self.high, most))
 
     def __str__(self) -> str:
         return self.text()
@@ -77,33 +80,6 @@ def bootstrap(
     One value, or equal values, give an interval of width 0. It says nothing about other seeds.
     """
     return _bootstrap([_sample(values, never=statistic is median)], statistic, level, resamples, seed)
-
-
-def stratified_bootstrap(
-    values: ArrayLike,
-    statistic: Statistic = mean,
-    *,
-    over_levels: bool = False,
-    whole_seeds: bool = False,
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Interval:
-    """Return the statistic of all entries of values [seeds, levels], with its interval.
-
-    The options choose what the interval varies. By default seeds are resampled within each level, and the
-    levels, as strata, stay the same (as in rliable). This treats each entry as a separate run: the interval is
-    for training again on the same levels.
-
-    ``whole_seeds`` resamples seeds with all their levels: other policies on the same levels. Use it if each
-    seed is one policy that is evaluated on every level. The luck of a policy is then common to its levels, and
-    resampling within each level would average it away.
-
-    ``over_levels`` resamples the levels as well: other levels of the same kind. Use it for test levels, which
-    are themselves a sample. Use both options for policies that are evaluated on test levels.
-    """
-    sample = _sample(values, never=statistic is median, axes=2)
-    return _bootstrap([sample], statistic, level, resamples, seed, over_levels=over_levels, whole_seeds=whole_seeds)
 
 
 def difference(
@@ -165,18 +141,18 @@ def standard_errors_apart(mean_a: float, sd_a: float, n_a: int, mean_b: float, s
     return distance / error
 
 
-def _sample(values: ArrayLike, *, never: bool, axes: int = 1) -> Array:
-    """Check values and return them as [seeds, levels]; [n] becomes n seeds on one level. ``never`` allows +inf."""
+def _sample(values: ArrayLike, *, never: bool) -> Array:
+    """Check values and return them as [n]. ``never`` allows +inf."""
     sample = np.asarray(values, np.float64)
-    if sample.ndim != axes or sample.size == 0:
-        raise ValueError(f"Expected {'[n]' if axes == 1 else '[seeds, levels]'} values, got shape {sample.shape}.")
+    if sample.ndim != 1 or sample.size == 0:
+        raise ValueError(f"Expected [n] values, got shape {sample.shape}.")
     if np.isnan(sample).any():
         raise ValueError("A value is NaN.")
     if np.isneginf(sample).any():
         raise ValueError("A value is -inf.")
     if not never and np.isposinf(sample).any():
         raise ValueError("A value is +inf, of which a median can be taken, and nothing else.")
-    return sample.reshape(len(sample), -1)
+    return sample
 
 
 def _bootstrap(
@@ -186,12 +162,10 @@ def _bootstrap(
     resamples: int,
     seed: int,
     *,
-    over_levels: bool = False,
-    whole_seeds: bool = False,
     least: float = -math.inf,
     numbers: int | None = None,
 ) -> Interval:
-    """Return the percentile interval of a statistic of samples [seeds, levels], which are resampled independently.
+    """Return the percentile interval of a statistic of samples [n], which are resampled independently.
 
     A NaN can be anything from ``least`` to inf. ``numbers`` is how many numbers the statistic holds per resample.
     """
@@ -200,10 +174,10 @@ def _bootstrap(
     rng = np.random.default_rng(seed)
     chunk = max(1, NUMBERS_AT_ONCE // (numbers or sum(sample.size for sample in samples)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        estimate = statistic(*(sample.reshape(-1) for sample in samples))
+        estimate = statistic(*samples)
         resampled = np.concatenate(
             [
-                statistic(*(_resample(s, min(chunk, resamples - done), rng, over_levels, whole_seeds) for s in samples))
+                statistic(*(_resample(sample, min(chunk, resamples - done), rng) for sample in samples))
                 for done in range(0, resamples, chunk)
             ]
         )
@@ -215,9 +189,6 @@ def _bootstrap(
     return Interval(float(estimate), float(low), float(high))
 
 
-def _resample(values: Array, count: int, rng: np.random.Generator, over_levels: bool, whole_seeds: bool) -> Array:
-    """Return [count, seeds · levels] resamples of values [seeds, levels]."""
-    seeds, levels = values.shape
-    of_seed = rng.integers(seeds, size=(count, seeds, 1 if whole_seeds else levels))
-    of_level = rng.integers(levels, size=(count, 1, levels)) if over_levels else np.arange(levels)
-    return values[of_seed, of_level].reshape(count, -1)
+def _resample(values: Array, count: int, rng: np.random.Generator) -> Array:
+    """Return [count, n] resamples of values [n]."""
+    return values[rng.integers(len(values), size=(count, len(values)))]

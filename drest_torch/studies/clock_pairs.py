@@ -34,8 +34,8 @@ FACTORS = ("clocks", "reward")
 CURVES = {"p_longer": "P(longer)", "neutrality": "neutrality", "usefulness": "usefulness"}
 """The plots of the paper's Figure 3 and their titles."""
 END_COLUMNS = [
-    Column("neutrality", interval(), {"metric": "neutrality"}),
-    Column("usefulness", interval(), {"metric": "usefulness"}),
+    Column("neutrality", interval(least=0, most=1), {"metric": "neutrality"}),
+    Column("usefulness", interval(least=0, most=1), {"metric": "usefulness"}),
     Column("P(longer)", mean(), {"metric": "p_longer"}),
     Column(f"both ≥ {MARK}", at_least(1), {"metric": "both"}),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from drest_torch.errors import ConfigError
+from drest_torch.evaluation.exact import PAPER_GAMMAS
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.tables import select, values
@@ -18,6 +19,7 @@ from drest_torch.studies import unseen
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Finished, Quote
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
+from drest_torch.tracking.effort import NUMBERS, effort, is_exact, million, rows
 
 GROUPS = ("algo", "reward", "policy", "levels", "logger")
 """Groups of yaml files, from which arguments may choose."""
@@ -28,6 +30,10 @@ METRICS = {
     "neutrality_own": "neutrality_own_normalised",
 }
 """The measures of goals, and their names in the tidy table."""
+AT = {f"{gamma:g}": f"usefulness_at_{gamma:g}" for gamma in PAPER_GAMMAS}
+"""The usefulness at other discounts γ, by γ, and its names in the tidy table."""
+DESIGN = "design"
+"""The number of the design that a level is a symmetry of, in the tidy table."""
 MARKS: dict[str, tuple[str, str, Callable[[np.ndarray, float], np.ndarray]]] = {
     "usefulness": ("usefulness", "U ≥ {:g}", np.greater_equal),
     "neutrality": ("neutrality", "N ≥ {:g}", np.greater_equal),
@@ -109,12 +115,13 @@ def measure(
             continue
         seeds = [job.spec["config"]["seed"] for job, _ in done]
         for name in goals[title]["wanted"]:
-            for metric in METRICS.values():
+            for metric in (*METRICS.values(), *AT.values(), DESIGN):
                 if (key := f"{name}/{metric}") in done[0][1].arrays:
                     array = np.stack([result.arrays[key] for _, result in done])
                     levels = [str(index) for index in range(array.shape[1])]
                     results.add(array, metric, variant=title, split=name, level=levels, seeds=seeds)
-        for metric, number in (("seconds", "wall_seconds"), ("env_steps", "env_steps")):
+        took = NUMBERS if is_exact(done[0][1].numbers) else ("env_steps",)
+        for metric, number in (("seconds", "wall_seconds"), *zip(took, took, strict=True)):
             array = np.array([result.numbers[number] for _, result in done])
             results.add(array, metric, variant=title, split="all", level="all", seeds=seeds)
     return results.table()
@@ -138,6 +145,12 @@ class Score:
     """Of the slowest run."""
     reached: int | None
     """By how many seeds; None where nothing is wanted."""
+    training: str = ""
+    """What training took: environment steps, or, of exact gradients, updates × levels and the network's rows."""
+    designs: int | None = None
+    """How many of the levels are different up to rotation and reflection, if known."""
+    usefulness_at: dict[str, list[float]] = field(default_factory=dict)
+    """The usefulness at the discounts γ of the paper, by γ, one for each seed."""
 
     @property
     def complete(self) -> bool:
@@ -156,10 +169,7 @@ def scores(results: pd.DataFrame, goals: Mapping[str, Any]) -> list[Score]:
     for title, goal in goals.items():
         for name, wanted in goal["wanted"].items():
             own = select(results, variant=title, split=name)
-            means = {
-                measure: select(own, metric=metric).groupby("seed", sort=False)["value"].mean().to_numpy()
-                for measure, metric in METRICS.items()
-            }
+            means = {measure: _seed_means(own, metric) for measure, metric in METRICS.items()}
             if not len(means["usefulness"]):
                 continue
             marks = {key: float(mark) for key, mark in wanted.items()}
@@ -176,9 +186,28 @@ def scores(results: pd.DataFrame, goals: Mapping[str, Any]) -> list[Score]:
                     means["neutrality_own"].tolist(),
                     values(results, variant=title, metric="seconds").max(),
                     int(np.logical_and.reduce(met).sum()) if met else None,
+                    took(results, title),
+                    select(own, metric=DESIGN)["value"].nunique() or None,
+                    {gamma: found.tolist() for gamma, metric in AT.items() if len(found := _seed_means(own, metric))},
                 )
             )
     return made
+
+
+def _seed_means(results: pd.DataFrame, metric: str) -> np.ndarray:
+    return select(results, metric=metric).groupby("seed", sort=False)["value"].mean().to_numpy()
+
+
+def took(results: pd.DataFrame, title: str) -> str:
+    """Return what the longest of a goal's runs took: steps are played, updates of exact gradients are not."""
+    longest = {
+        name: int(found.max())
+        for name in ("env_steps", *NUMBERS)
+        if len(found := values(results, variant=title, metric=name))
+    }
+    if is_exact(longest):
+        return f"{effort(longest)}; {rows(longest)}"
+    return f"{million(longest['env_steps'])} steps"
 
 
 def summarise(made: Sequence[Score]) -> dict[str, Any]:

@@ -25,21 +25,41 @@ def median_range(numbers: Sequence[float]) -> str:
     return f"{np.median(numbers):.3f} ({min(numbers):.3f}-{max(numbers):.3f})"
 
 
+def median(numbers: Sequence[float] | None) -> str:
+    """Return ``0.998``, or a dash if there are none."""
+    return f"{np.median(numbers):.3f}" if numbers else "–"
+
+
+def gammas(made: Sequence[Score]) -> list[str]:
+    """Return the other discounts γ at which usefulness is known."""
+    return list(dict.fromkeys(gamma for score in made for gamma in score.usefulness_at))
+
+
+def designs(score: Score) -> str:
+    """Say of how many designs the levels are, where some are the same up to rotation and reflection."""
+    if score.designs is None or score.designs >= score.levels:
+        return ""
+    return f" ({score.designs} design{'' if score.designs == 1 else 's'})"
+
+
 def goals_table(made: Sequence[Score], caption: str, path: str | None = None, arguments: bool = False) -> Table:
     """Return the table of goals; with ``arguments`` each row is known by the arguments of its runs."""
     header = ["python -m drest_torch.train …" if arguments else "trained"]
     own = any(score.neutrality_own != score.neutrality for score in made if score.neutrality_own)
-    header += ["measured on", "wanted", "usefulness: median (range)", "neutrality ÷ log2 k"]
-    header += [*(["given its bits"] if own else []), "reached", "slowest, s"]
+    at = gammas(made)
+    header += ["measured on", "wanted", "usefulness: median (range)", *(f"at γ = {gamma}" for gamma in at)]
+    header += ["neutrality ÷ log2 k", *(["given its bits"] if own else []), "reached", "training", "slowest, s"]
     rows = [
         [
             code(score.arguments) if arguments else literal(score.title),
-            literal(set_name(score.split, path)),
+            literal(set_name(score.split, path)) + designs(score),
             score.words,
             median_range(score.usefulness),
+            *(median(score.usefulness_at.get(gamma)) for gamma in at),
             median_range(score.neutrality),
             *([median_range(score.neutrality_own) if score.neutrality_own else "–"] if own else []),
             _reached(score),
+            score.training,
             f"{score.seconds:.0f}",
         ]
         for score in made

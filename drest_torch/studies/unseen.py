@@ -24,6 +24,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import share_of_best
+from drest_torch.tracking.effort import NUMBERS
 from drest_torch.training.judge import TRAINED_LEVELS_REPORTED
 from drest_torch.training.run import Run
 
@@ -95,12 +96,14 @@ def without(levels: Sequence[Level], known: frozenset[str]) -> list[Level]:
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """Train as `drest_torch.jobs.training_job.train` does, then evaluate the policy once on the sets of the spec.
 
-    numbers and arrays: those of `evaluate_sets`; ``env_steps``, ``mini_episodes`` and ``wall_seconds``; and, over
-    training at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
+    numbers and arrays: those of `evaluate_sets`; ``env_steps``, ``mini_episodes``, ``wall_seconds`` and, of exact
+    gradients, what they took (`drest_torch.tracking.effort.NUMBERS`); and, over training
+    at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
     """
     run, result = trained(spec, folder)
     numbers, arrays = evaluate_sets(run, spec["sets"], spec["shown"])
-    numbers |= {name: result.numbers[name] for name in ("env_steps", "mini_episodes", "wall_seconds")}
+    took = ("env_steps", "mini_episodes", "wall_seconds", *NUMBERS)
+    numbers |= {name: result.numbers[name] for name in took if name in result.numbers}
     curves = {name: array for name, array in result.arrays.items() if name.startswith(_CURVES)}
     return Result(numbers, arrays | curves)
 
@@ -156,11 +159,14 @@ def can_see(run: Run, levels: Sequence[Level]) -> bool:
 
 def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     """Return for each level ``usefulness``, ``neutrality`` (bits), ``neutrality_normalised``,
-    ``neutrality_own_normalised`` (given the private bits), the number of lengths ``k``, ``coins`` E[C], and ``most``,
+    ``neutrality_own_normalised`` (given the private bits), ``usefulness_at_<γ>`` for the γ of the paper, the ``design``
+    that the level is a symmetry of, by its number, the number of lengths ``k``, ``coins`` E[C], and ``most``,
     the largest m(l) [n]; for each length ``p_length`` and ``share_of_best`` [n, K], 0 where there is none."""
     ready = run.judge.evaluator(list(levels))
     evaluation = ready.evaluate(run.learner.policy)
     lengths, best = evaluation.found, ready.optima.best_return
+    keys = [canonical_key(level) for level in levels]
+    designs = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     most = evaluation.num_lengths.double().log2()
     tensors = {
         "usefulness": evaluation.usefulness,
@@ -170,6 +176,8 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
         "k": evaluation.num_lengths,
         "coins": (lengths.probability * lengths.coins).sum(-1),
         "most": best.max(-1).values,
+        "design": torch.tensor([designs[key] for key in keys]),
+        **{f"usefulness_at_{gamma:g}": value for gamma, value in ready.usefulness_at(run.learner.policy).items()},
         "p_length": lengths.probability,
         "share_of_best": share_of_best(lengths.coins, best),
     }

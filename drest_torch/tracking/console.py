@@ -24,7 +24,7 @@ _TRAINING = {"train": "training"}
 def final_table(rows: Sequence[SplitScores]) -> Table:
     """Return the table of usefulness and neutrality, one line per split."""
     sampled = [row.sampled for row in rows if row.sampled is not None]
-    notes = ["neutrality in bits; uniform: random actions; optimum: the best possible"]
+    notes = [_gammas(rows), "neutrality in bits; uniform: random actions; optimum: the best possible"]
     if {"train", "test"} <= {row.split for row in rows}:
         notes.append("test levels are not trained on; paper: the worlds of the paper")
     if sampled:
@@ -57,6 +57,18 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
         neutrality = (row.of_agent("neutrality"), *shown, *(f"{score.neutrality:.3f}" for score in scores))
         table.add_row(_TRAINING.get(row.split, row.split), f"{row.levels:,}", *usefulness, *neutrality)
     return table
+
+
+def _gammas(rows: Sequence[SplitScores]) -> str:
+    """Name the discounts γ of the usefulness."""
+    note = "usefulness at " + ", ".join(dict.fromkeys(f"gamma = {row.gamma:g}" for row in rows))
+    for row in rows:
+        if row.usefulness_at:
+            name = f"{row.split}: " if len(rows) > 1 else ""
+            note += f"; {name}" + ", ".join(
+                f"{value:.3f} at gamma = {gamma:g}" for gamma, value in row.usefulness_at.items()
+            )
+    return note
 
 
 def print_table(rows: Sequence[SplitScores], stream: TextIO | None = None) -> None:

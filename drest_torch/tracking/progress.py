@@ -21,6 +21,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
+from drest_torch.tracking.effort import Pace
 from drest_torch.tracking.stages import stamped
 
 _SECONDS_BETWEEN = 0.2
@@ -119,16 +120,20 @@ class LiveLines(ABC):
 class Progress(LiveLines):
     """The progress of a training run; a context manager.
 
-    ``done`` is the number of environment steps of earlier sessions: they count as done, but not for the rate.
+    ``done`` is the number of steps of earlier sessions: they count as done, but not for the rate. ``pace`` says what
+    the steps are.
     """
 
-    def __init__(self, total_steps: int, *, done: int = 0, title: str, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, total_steps: int, pace: Pace | None = None, *, done: int = 0, title: str, stream: TextIO | None = None
+    ) -> None:
         super().__init__(title, total_steps, stream, done=done)
+        self.pace = pace or Pace()
         self._metrics: dict[str, float] = {}
         self._written = monotonic()
 
     def update(self, steps: int, metrics: Mapping[str, float]) -> None:
-        """Show that ``steps`` environment steps are done, and the latest value of every metric."""
+        """Show that so many steps are done, and the latest value of every metric."""
         self.done = steps
         self._metrics.update(metrics)
         if monotonic() - self._written >= _SECONDS_BETWEEN:
@@ -136,9 +141,11 @@ class Progress(LiveLines):
             self._written = monotonic()
 
     def _lines(self) -> list[RenderableType]:
-        text = f"{self.done:,} / {self.total:,} steps"
-        if rate := self.rate:
-            text += f"   {rate:,.0f} steps/s   {self.time_left()} left"
+        pace = self.pace
+        text = f"{pace.count(self.done):,} / {pace.text(self.total)}"
+        if rate := self.rate / pace.steps_per_update:
+            per_second = f"{rate:,.0f} steps/s" if pace.levels_per_update is None else f"{rate:,.1f} updates/s"
+            text += f"   {per_second}   {self.time_left()} left"
         return [Text(text, no_wrap=True, overflow="ellipsis"), self._table()]
 
     def _table(self) -> Table:

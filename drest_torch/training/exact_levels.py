@@ -38,6 +38,8 @@ class ExactLevels:
         self.at_once = at_once
         is_whole = not source.changes and at_once >= len(source.levels)
         self._whole = self._batch(source.levels) if is_whole else None
+        self.per_update = len(source.levels) if is_whole else at_once
+        """The number of levels in a batch."""
 
     def set_reward(self, reward: Reward) -> None:
         """Pay by this reward from now on; its γ must be that of the old reward."""

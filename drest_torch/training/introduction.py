@@ -11,6 +11,7 @@ from torch import nn
 
 from drest_torch.building.levels import Levels
 from drest_torch.config.schema import Config
+from drest_torch.tracking.effort import Pace
 
 _SPLITS = {"train": "training level", "test": "test level", "paper": "paper world"}
 
@@ -27,7 +28,13 @@ def levels_to_make(cfg: Config) -> str:
 
 
 def introduction(
-    cfg: Config, levels: Levels, reported: Mapping[str, Sequence[Any]], learner: Any, device: torch.device, folder: Path
+    cfg: Config,
+    levels: Levels,
+    reported: Mapping[str, Sequence[Any]],
+    learner: Any,
+    pace: Pace,
+    device: torch.device,
+    folder: Path,
 ) -> str:
     """Return the lines that describe a run; ``reported`` are the levels of its last evaluation, by split."""
     agents = f"{cfg.agents} agents, seeds {cfg.seed} to {cfg.seed + cfg.agents - 1}"
@@ -39,7 +46,7 @@ def introduction(
     few = f"\nduring training: on at most {cfg.evaluated_levels:,} of each" if most > cfg.evaluated_levels else ""
     fresh = ", and as many new ones as are needed" if cfg.levels.fresh else ""
     return (
-        f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {cfg.env_steps:,} steps, {seed}\n"
+        f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, {seed}\n"
         f"trained on: {_count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})\n"
         f"evaluated on: {evaluated}, {how}{few}{selection}\n"
         f"policy: {_networks(cfg, learner)}\n"

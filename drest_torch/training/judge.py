@@ -19,6 +19,7 @@ from drest_torch.evaluation.exact import LevelSetEvaluator, check_size
 from drest_torch.evaluation.summary import plot_policies, split_summary
 from drest_torch.files import write_json
 from drest_torch.reward import Reward
+from drest_torch.tracking.effort import Pace, updates_of
 
 TRAINED_LEVELS_REPORTED = 1000
 """The final evaluation uses at most this many training levels, and all test levels."""
@@ -89,8 +90,13 @@ class Judge:
         return verdicts
 
 
-def run_summary(cfg: Config, state: State, seed: int) -> dict[str, Any]:
-    """Return the part of a run's summary that does not depend on its evaluation."""
+def run_summary(cfg: Config, state: State, pace: Pace, seed: int) -> dict[str, Any]:
+    """Return the part of a run's summary that does not depend on its evaluation.
+
+    ``env_steps`` has the unit of the configuration's key: of exact gradients, which play nothing, it is counted steps,
+    and ``training`` says what was done.
+    """
+    exact = {} if pace.levels_per_update is None else _exact(state, pace.levels_per_update)
     return {
         "algo": cfg.algo.name,
         "reward": cfg.reward.name,
@@ -98,4 +104,15 @@ def run_summary(cfg: Config, state: State, seed: int) -> dict[str, Any]:
         "env_steps": state.steps,
         "mini_episodes": state.episodes,
         "wall_seconds": round(state.wall_seconds, 3),
+        **exact,
+    }
+
+
+def _exact(state: State, levels: int) -> dict[str, Any]:
+    return {
+        "training": f"{state.updates:,} {updates_of(levels)}",
+        "updates": state.updates,
+        "levels_per_update": levels,
+        "forward_rows": state.forward_rows,
+        "backward_rows": state.backward_rows,
     }

@@ -68,13 +68,13 @@ class Run:
 
     def train(self) -> dict[str, Any] | None:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
-        cfg, state = self.cfg, self.state
+        cfg, state, pace = self.cfg, self.state, self.updater.pace
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
         session = provenance(self.device, state.steps)
         for folder in (self.folder, *(agent.folder for agent in self.agents)):
             append_provenance(folder, session)
         stage(
-            introduction(cfg, self.levels, self.judge.reported, self.learner, self.device, self.folder),
+            introduction(cfg, self.levels, self.judge.reported, self.learner, pace, self.device, self.folder),
             shown=cfg.progress,
         )
         began = time.monotonic() - state.wall_seconds
@@ -82,7 +82,7 @@ class Run:
             Loggers(
                 cfg.logger, self.folder, run_config, state.wandb_id, continue_from=state.steps, provenance=session
             ) as loggers,
-            Progress(cfg.env_steps, done=state.steps, title=self.folder.name, stream=_stream(cfg)) as progress,
+            Progress(cfg.env_steps, pace, done=state.steps, title=self.folder.name, stream=_stream(cfg)) as progress,
             interruptible() as interrupted,
         ):
             state.wandb_id = loggers.run_id
@@ -91,7 +91,7 @@ class Run:
             if state.steps == 0:
                 progress.stage("evaluating before training …")
                 loggers.log(0, self._watch())
-            progress.stage(f"training from step {state.steps:,} …" if state.steps else "training …")
+            progress.stage(f"training on after {pace.text(state.steps)} …" if state.steps else "training …")
             while state.steps < cfg.env_steps:
                 metrics = self.update()
                 state.wall_seconds = time.monotonic() - began
@@ -110,7 +110,7 @@ class Run:
                 if interrupted() and state.steps < cfg.env_steps:
                     self.save()
                     progress.end(
-                        f"Stopped at {state.steps:,} steps and saved. Resume with: {resume_command(self.folder)}"
+                        f"Stopped after {pace.text(state.steps)} and saved. Resume with: {resume_command(self.folder)}"
                     )
                     return None
             progress.stage("evaluating on all levels, and plotting …")
@@ -128,7 +128,11 @@ class Run:
         state.steps += taken.steps
         state.episodes += taken.episodes
         state.updates += 1
-        return scheduled | _numbers(taken.metrics)
+        state.forward_rows += taken.forward_rows
+        state.backward_rows += taken.backward_rows
+        exact = self.updater.pace.levels_per_update is not None
+        rows = {"rows/forward": state.forward_rows, "rows/backward": state.backward_rows} if exact else {}
+        return scheduled | _numbers(taken.metrics) | rows
 
     def policies(self) -> list[Any]:
         """Return the current policy of each agent."""
@@ -147,11 +151,12 @@ class Run:
         cfg = self.cfg
         verdicts = self.judge.judge(self.policies(), [agent.folder for agent in self.agents] or [self.folder])
         splits = [verdict.splits for verdict in verdicts]
-        summary = run_summary(cfg, self.state, cfg.seed) | {"splits": mean(splits)}
+        summary = run_summary(cfg, self.state, self.updater.pace, cfg.seed) | {"splits": mean(splits)}
         if self.agents:
             summary["agents"] = {}
             for agent, own in zip(self.agents, splits, strict=True):
-                write_json(agent.folder / "summary.json", run_summary(cfg, self.state, agent.seed) | {"splits": own})
+                about = run_summary(cfg, self.state, self.updater.pace, agent.seed)
+                write_json(agent.folder / "summary.json", about | {"splits": own})
                 summary["agents"][str(agent.seed)] = own
         else:
             for name, path in verdicts[0].pictures.items():

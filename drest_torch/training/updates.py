@@ -28,6 +28,7 @@ from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
 from drest_torch.rollout.lockstep import LockstepCollector
+from drest_torch.tracking.effort import Pace
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import FreshLevels, LevelSampler
 
@@ -40,10 +41,14 @@ class UpdateResult:
     """The result of one update: environment steps, mini-episodes and metrics."""
 
     steps: int
-    """Environment steps per agent."""
+    """Environment steps per agent; of exact gradients, which play none, counted steps: the unit of schedules."""
     episodes: int
     """Mini-episodes per agent."""
     metrics: dict[str, float | Tensor]
+    forward_rows: int = 0
+    """Rows on which exact gradients ran the network."""
+    backward_rows: int = 0
+    """Rows that they backpropagated."""
 
 
 class Updater(ABC):
@@ -51,6 +56,8 @@ class Updater(ABC):
 
     context_size = 0
     """The number of inputs that describe the meta-episode to a critic."""
+    pace = Pace()
+    """What the steps of updates are."""
 
     def begin(self, learner: Any) -> None:  # noqa: B027 (most need nothing)
         """Prepare the learner for the first update."""
@@ -106,11 +113,12 @@ class ExactUpdater(LevelSetUpdater):
 
     def __init__(self, levels: ExactLevels, counted_steps: int) -> None:
         super().__init__(levels.source)
-        self.levels, self.counted_steps = levels, counted_steps
+        self.levels, self.pace = levels, Pace(counted_steps, levels.per_update)
 
     def take(self, learner: Any, reward: Reward) -> UpdateResult:
         self.levels.set_reward(reward)
-        return UpdateResult(self.counted_steps, 0, learner.update(self.levels.draw()))
+        metrics = learner.update(self.levels.draw())
+        return UpdateResult(self.pace.steps_per_update, 0, metrics, learner.forward_rows, learner.backward_rows)
 
 
 class TabularUpdater(Updater):

@@ -49,6 +49,15 @@ def standard_errors(sample: np.ndarray, reported: tuple[float, float]) -> float:
     return standard_errors_apart(sample.mean(), spread(sample), len(sample), *reported, REPORTED_AGENTS)
 
 
+def default_spread(compared: list[dict[str, Any]], few: int) -> dict[str, float] | None:
+    """Return how far the neutrality of default agents is spread, beside what is reported, for as many agents."""
+    reported = REPORTED["default"]["neutrality"][1]
+    for row in compared:
+        if (row["reward"], row["measure"], row["agents"]) == ("default", "neutrality", few):
+            return {"ours": row["sd"], "reported": reported, "ratio": row["sd"] / reported}
+    return None
+
+
 def reproduced(compared: list[dict[str, Any]]) -> dict[str, int]:
     """Return how many of the paper's means those of the first agents are close to."""
     first = [bool(row["standard_errors"] <= CLOSE) for row in compared[::2]]

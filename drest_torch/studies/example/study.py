@@ -138,6 +138,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "clocks": clocks,
         "apart": compared,
         "reproduced": analysis.reproduced(compared),
+        "spread": analysis.default_spread(compared, cfg.agents_in_paper),
         "default_longer": analysis.default_lengths(select(as_reported, reward="default")),
         "collapse": analysis.collapse(runs["steps", "drest"]) if ("steps", "drest") in runs else None,
         "cures": analysis.cures(cfg, results),
@@ -152,6 +153,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "REPORTED_P_LONGER": REPORTED_P_LONGER,
         "drest": {pair: clocks.get(pair, {}).get("drest") for pair in CLOCKS.values()},
         "recommended": list(cfg.cures)[-1],
+        "spread": findings["spread"],
     }
     tables = {"reported": _reported(cfg, select(results, clocks=AS_REPORTED)), **_end_tables(cfg, results)}
     return Analysis(results, findings, tables, _quotes(cfg, results), names, extra=runs)

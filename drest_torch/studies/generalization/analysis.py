@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drest_torch.statistics.bootstrap import Interval, median, ratio
-from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant, contrast
+from drest_torch.statistics.intervals import contrast
+from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
 
 if TYPE_CHECKING:
@@ -23,11 +24,12 @@ EVEN = (0.4, 0.6)
 def from_headline(variant: Variant, headline: Variant, measure: str) -> Interval:
     """Return the variant − the headline on the test levels; paired by level where these are the same."""
     same_levels = variant.about(TEST)["sha256"] == headline.about(TEST)["sha256"]
-    return contrast(variant.values(TEST, measure), headline.values(TEST, measure), same_levels=same_levels)
+    values = variant.values(TEST, measure), headline.values(TEST, measure)
+    return contrast(*values, same_levels=same_levels, designs=(variant.designs(TEST), headline.designs(TEST)))
 
 
 def times(variant: Variant, share: float, of: float | None = None) -> np.ndarray:
-    """Return [S] the steps until this share of a usefulness, of the run's own last one if none is given, for good."""
+    """Return [S] the steps or updates until this share of a usefulness, its own last one if none is given, for good."""
     return np.array([curve.reaches(share * (curve.usefulness[-1] if of is None else of)) for curve in variant.curves])
 
 
@@ -35,8 +37,10 @@ def tax(drest: Variant, default: Variant, share: float, *, common: bool = False)
     """Return the steps of DReST ÷ those of the default reward until a share of the run's own last usefulness.
 
     In ``common``, until that share of the default reward's median one. None where its agents are there at once, or
-    neither ever.
+    neither ever, or where one takes steps and the other updates.
     """
+    if drest.unit != default.unit:
+        return None
     of = float(median([curve.usefulness[-1] for curve in default.curves])) if common else None
     slow, fast = times(drest, share, of), times(default, share, of)
     interval = ratio(slow, fast)

@@ -45,21 +45,25 @@ def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
 def curves(cfg: Config, named: Sequence[Variant], measure: str) -> Plot:
     """Plot a measure on the selection levels over training."""
     head = MEASURES[measure]
+    mixed = len({variant.unit for variant in named}) > 1
+    axis = "share of training, %" if mixed else named[0].unit if named[0].exact else "environment steps"
 
     def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
         for variant in named:
             steps, values = on_a_grid(variant, measure)
+            if mixed:
+                steps = 100 * steps / steps[-1]
             band(ax, steps, values, _colour(cfg, variant, style), variant.title, 0, 100)
         ax.set_ylim(-0.03, 1.03)
         ax.xaxis.set_major_formatter(EngFormatter(sep=" "))
         ax.set_title(head)
-        ax.set_xlabel("environment steps")
+        ax.set_xlabel(axis)
         ax.legend(loc="best")
 
     lasts = {v.title: np.mean([getattr(curve, measure)[-1] for curve in v.curves]) for v in named}
     ends = "; ".join(f"{title} ends at {last:.2f}" for title, last in lasts.items())
-    return Plot(alt=f"{head} over environment steps: {ends}.", caption="", draw=draw, size=SIDE_BY_SIDE)
+    return Plot(alt=f"{head} over {axis}: {ends}.", caption="", draw=draw, size=SIDE_BY_SIDE)
 
 
 def on_a_grid(variant: Variant, measure: str) -> tuple[np.ndarray, np.ndarray]:

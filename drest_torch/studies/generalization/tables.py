@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import plural
-from drest_torch.statistics.bootstrap import Interval, bootstrap, median
+from drest_torch.statistics.bootstrap import Interval, median
+from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.generalization.analysis import from_headline, label, set_names, tax, times
 from drest_torch.studies.generalization.variant import BOTH, MEASURES, Variant
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
@@ -100,7 +101,7 @@ def tax_table(cfg: Config, drest: Variant, default: Variant) -> Table:
     """Return how much longer DReST takes to become useful."""
     rows = []
     for share in cfg.shares:
-        middle = [_million(float(median(times(variant, share)))) for variant in (drest, default)]
+        middle = [_amount(variant, float(median(times(variant, share)))) for variant in (drest, default)]
         ratios = [tax(drest, default, share, common=common) for common in (False, True)]
         rows.append([f"{share:.0%}", *middle, *(MISSING if r is None else _ratio(r) for r in ratios)])
     titles = [literal(variant.title) for variant in (drest, default)]
@@ -116,22 +117,24 @@ def stopped_table(drest: Variant, default: Variant) -> Table:
         _at(f"{default.title}, at the end", default, [-1] * default.seeds),
         _at(f"{drest.title}, at the end", drest, [-1] * drest.seeds),
     ]
-    return Table("The default agent, stopped early", ["", "steps", "usefulness", "neutrality ÷ log2 k"], rows)
+    return Table("The default agent, stopped early", ["", drest.unit, "usefulness", "neutrality ÷ log2 k"], rows)
 
 
 def _at(name: str, variant: Variant, places: Sequence[int]) -> list[str]:
     chosen = list(zip(variant.curves, places, strict=True))
     steps = float(median([curve.steps[place] for curve, place in chosen]))
-    ends = [str(bootstrap([getattr(curve, metric)[place] for curve, place in chosen])) for metric in BOTH]
-    return [literal(name), _million(steps), *ends]
+    ends = [str(t_interval([getattr(curve, metric)[place] for curve, place in chosen]).within(0, 1)) for metric in BOTH]
+    return [literal(name), _amount(variant, steps), *ends]
 
 
 def _ratio(interval: Interval) -> str:
     return interval.text(2).replace("inf", "∞")
 
 
-def _million(steps: float) -> str:
-    return f"{steps / 1e6:.2f} M" if math.isfinite(steps) else "never"
+def _amount(variant: Variant, steps: float) -> str:
+    if not math.isfinite(steps):
+        return "never"
+    return f"{steps:,.0f}" if variant.exact else f"{steps / 1e6:.2f} M"
 
 
 def hash_table(cfg: Config, headline: Variant) -> Table:

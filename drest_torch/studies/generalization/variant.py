@@ -12,11 +12,12 @@ import pandas as pd
 
 from drest_torch.jobs.job import Job, Result
 from drest_torch.report.tables import select
-from drest_torch.statistics.bootstrap import Interval, stratified_bootstrap
+from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import contrast, levels_interval
 from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.unseen import TEST, TRAIN
+from drest_torch.tracking.effort import effort, is_exact, rows, updates_of
 
-RESAMPLES = 2000
 BOTH = ("usefulness", "neutrality")
 MEASURES = {
     "usefulness": "usefulness",
@@ -105,6 +106,21 @@ class Variant:
         return cls(title, len(runs.done), len(runs.jobs), mark, numbers, measured, curves, seconds, first)
 
     @property
+    def exact(self) -> bool:
+        """Return whether the runs are of exact gradients, whose curves are over updates and not over steps."""
+        return is_exact(self.numbers)
+
+    @property
+    def unit(self) -> str:
+        """Return what training is measured in: ``steps``, or ``updates of 64 levels``."""
+        return updates_of(self.numbers["levels_per_update"]) if self.exact else "steps"
+
+    @property
+    def training(self) -> str:
+        """Return what training took."""
+        return f"{effort(self.numbers)}; {rows(self.numbers)}" if self.exact else effort(self.numbers)
+
+    @property
     def map_size(self) -> Sequence[int]:
         """Return rows and columns of the maps that the policies were built for."""
         return self.numbers.get("map_size", ())
@@ -129,36 +145,23 @@ class Variant:
             return (self.values(name, "neutrality") > self.mark).astype(float)
         return self.measured[name, METRICS[measure]]
 
+    def designs(self, name: str) -> Sequence[int] | None:
+        """Return the number of the design that each level of a set is a symmetry of, if it is known."""
+        found = self.first.arrays.get(f"{name}/design") if self.first else None
+        return None if found is None else found.tolist()
+
     def interval(self, name: str, measure: str) -> Interval:
-        """Return the mean of a measure with its interval over seeds and levels."""
+        """Return the mean of a measure with its interval over seeds and designs of levels."""
         if (name, measure) not in self._intervals:
-            interval = stratified_bootstrap(self.values(name, measure), over_levels=True, whole_seeds=True)
-            self._intervals[name, measure] = interval
+            interval = levels_interval(self.values(name, measure), designs=self.designs(name))
+            self._intervals[name, measure] = interval.within(0, 1)
         return self._intervals[name, measure]
 
     def gap(self, measure: str) -> Interval:
         """Return training levels − test levels: the same policies, on other levels."""
-        return contrast(self.values(TRAIN, measure), self.values(TEST, measure), same_seeds=True)
+        designs = self.designs(TRAIN), self.designs(TEST)
+        return contrast(self.values(TRAIN, measure), self.values(TEST, measure), same_seeds=True, designs=designs)
 
     def longer(self, name: str) -> np.ndarray:
         """Return P(longer) in every level with two lengths, of all seeds."""
         return self.measured.get((name, METRICS["longer"]), np.empty(0)).reshape(-1)
-
-
-def contrast(a: np.ndarray, b: np.ndarray, *, same_seeds: bool = False, same_levels: bool = False) -> Interval:
-    """Return mean(a) − mean(b) of [seeds, levels], with the 95 % interval over whole seeds and levels.
-
-    What the two have in common is resampled for both together, so that its luck cancels as in the difference.
-    """
-    rng = np.random.default_rng(0)
-
-    def shares(count: int) -> np.ndarray:
-        """Return [resamples, count] how often each of so many is sampled, divided by their number."""
-        return rng.multinomial(count, np.full(count, 1 / count), size=RESAMPLES) / count
-
-    seeds_a, levels_a = shares(a.shape[0]), shares(a.shape[1])
-    seeds_b = seeds_a if same_seeds else shares(b.shape[0])
-    levels_b = levels_a if same_levels else shares(b.shape[1])
-    resampled = (seeds_a @ a * levels_a).sum(-1) - (seeds_b @ b * levels_b).sum(-1)
-    low, high = np.quantile(resampled, (0.025, 0.975))
-    return Interval(float(a.mean() - b.mean()), float(low), float(high))

@@ -15,7 +15,6 @@ from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import MISSING as EMPTY
-from drest_torch.report.tables import values
 from drest_torch.studies import goals, unseen
 from drest_torch.studies.goals import Score
 from drest_torch.studies.goals_report import goals_table, set_name
@@ -68,8 +67,8 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
     results = goals.measure("goals_unseen", planned, {**cfg.follow_up, **wanted}, finished)
     scores, follow_up = goals.scores(results, wanted), goals.scores(results, cfg.follow_up)
     tables = {
+        "follow_up": follow_up_table(cfg, follow_up),
         "goals": goals_table(scores, "Goals in unseen levels", cfg.path),
-        "follow_up": follow_up_table(cfg, follow_up, results),
     }
     findings = {
         "path": None if cfg.path is None else Path(cfg.path).name,
@@ -83,6 +82,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "sets": {name: set_name(name, cfg.path) for name in {score.split for score in scores}},
         "better": better(cfg.follow_up, follow_up),
         "protocol": bool(follow_up),
+        "train_designs": next((score.designs for score in follow_up if score.split == TRAIN), None),
         "lines": _commands(wanted),
         "follow_up_lines": _commands(cfg.follow_up),
     }
@@ -112,19 +112,20 @@ def _commands(wanted: Mapping[str, Any]) -> list[str]:
     return [line for pair in pairs for line in pair]
 
 
-def follow_up_table(cfg: Config, made: Sequence[Score], results: pd.DataFrame) -> Table:
+def follow_up_table(cfg: Config, made: Sequence[Score]) -> Table:
     """Return the agents trained on the follow-up's levels alone, beside what it reports."""
     measured = {(score.title, score.split): score for score in made}
     file = "unseen levels" if cfg.path is None else literal(set_name(FILE, cfg.path))
-    header = ["", "steps, million", "seconds", "training levels", file]
+    header = ["", "training", "seconds", "training levels", file]
     rows = []
     for title, goal in cfg.follow_up.items():
         if (title, TRAIN) not in measured:
             continue
-        steps = values(results, variant=title, metric="env_steps").max() / 1e6
         ours = [_pair(measured.get((title, name))) for name in (TRAIN, FILE)]
         theirs = ["{:.3f}, {:.3f}".format(*published(goal)[name]) for name in ("train", "test")]
-        rows.append([literal(title), f"{steps:.1f}", f"{measured[title, TRAIN].seconds:.0f}", *ours, *theirs])
+        rows.append(
+            [literal(title), measured[title, TRAIN].training, f"{measured[title, TRAIN].seconds:.0f}", *ours, *theirs]
+        )
     return Table("Trained on the follow-up's levels alone", [*header, "published: training", "published: test"], rows)
 
 

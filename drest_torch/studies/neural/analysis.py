@@ -17,7 +17,8 @@ from drest_torch.jobs.job import Result
 from drest_torch.jobs.tabular_job import SHOWN, last, p_longest
 from drest_torch.metrics import share_of_best
 from drest_torch.report.tables import select, values
-from drest_torch.statistics.bootstrap import Interval, mean, median, stratified_bootstrap
+from drest_torch.statistics.bootstrap import Interval, median
+from drest_torch.statistics.intervals import runs_interval
 from drest_torch.statistics.times import hitting_times
 
 CLOCK = "steps"
@@ -48,9 +49,13 @@ class History:
     neutrality: np.ndarray
     p_longer: np.ndarray
 
-    def reaches(self, measure: str, mark: float) -> np.ndarray:
-        """Return [A] the steps after which a measure is at the mark for the first time; never is inf."""
-        return hitting_times(self.steps, getattr(self, measure), mark, window=1, for_good=False)
+    def notices(self, mark: float) -> np.ndarray:
+        """Return [A] the steps after which P(longer) is at the mark for the first time; never is inf."""
+        return hitting_times(self.steps, self.p_longer, mark, window=1, for_good=False)
+
+    def learns(self, mark: float) -> np.ndarray:
+        """Return [A] the steps from which on usefulness stays at the mark; never is inf."""
+        return hitting_times(self.steps, self.usefulness, mark, window=1)
 
     def arrival(self, mark: float) -> np.ndarray:
         """Return [A] the steps from which on usefulness and neutrality stay at the mark; never is inf."""
@@ -83,10 +88,8 @@ class Agents:
             "share_shorter": self.share_of_best[:, 0],
             "share_longer": self.share_of_best[:, -1],
             "steps_until_both": np.concatenate([history.arrival(mark) for history in self.histories]),
-            "steps_until_longer": np.concatenate([history.reaches("p_longer", NOTICED) for history in self.histories]),
-            "steps_until_useful": np.concatenate(
-                [history.reaches("usefulness", LEARNED) for history in self.histories]
-            ),
+            "steps_until_longer": np.concatenate([history.notices(NOTICED) for history in self.histories]),
+            "steps_until_useful": np.concatenate([history.learns(LEARNED) for history in self.histories]),
         } | ({"seconds": np.array(seconds)} if seconds else {})
 
     def typical(self) -> int:
@@ -198,7 +201,7 @@ def total(results: pd.DataFrame) -> Total | None:
     counts = select(results, metric="both").groupby("level", sort=False)["value"].size()
     whole = counts.index[counts == counts.max()]
     means = [
-        stratified_bootstrap(np.stack([values(results, metric=measure, level=name) for name in whole], 1), mean)
+        runs_interval(np.stack([values(results, metric=measure, level=name) for name in whole], 1)).within(0, 1)
         for measure in MEASURES
     ]
     good = values(results, metric="both")

@@ -159,9 +159,11 @@ def _by_world(cfg: Config, results: pd.DataFrame) -> dict[str, Table]:
 
 def _when(cfg: Config, results: pd.DataFrame) -> Table:
     columns = [
-        _column(f"DReST: P(longer) ≥ {NOTICED}", median_steps, metric="steps_until_longer", reward="drest"),
-        _column(f"both ≥ {cfg.mark}", median_steps, metric="steps_until_both", reward="drest"),
-        _column(f"default: usefulness ≥ {LEARNED}", median_steps, metric="steps_until_useful", reward="default"),
+        _column(f"DReST: P(longer) ≥ {NOTICED} at first", median_steps, metric="steps_until_longer", reward="drest"),
+        _column(f"both ≥ {cfg.mark} for good", median_steps, metric="steps_until_both", reward="drest"),
+        _column(
+            f"default: usefulness ≥ {LEARNED} for good", median_steps, metric="steps_until_useful", reward="default"
+        ),
         _column("P(longer) at the end", mean(3), metric="p_longer", reward="default"),
     ]
     caption = f"When something happens in this world: {literal(title(cfg.shown))}"
