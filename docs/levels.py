@@ -19,7 +19,7 @@ from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
-from drest_torch.envs.generation.filters import button_distance, properties
+from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from drest_torch.envs.levels import Level, read_levels
 
