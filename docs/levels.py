@@ -19,8 +19,8 @@ from drest_torch import neutrality, usefulness
 from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
-from drest_torch.envs.exact.propagator import Lengths, Reachable, uniform_policy
 from drest_torch.envs.exact.earliest import button_distance, properties
+from drest_torch.envs.exact.propagator import Lengths, Reachable, uniform_policy
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from drest_torch.envs.levels import Level, read_levels
 

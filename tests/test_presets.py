@@ -15,8 +15,8 @@ from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import LevelsConfig
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.earliest import button_distance, properties
+from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.generation.splits import assert_disjoint, check_split, make_split, read_split
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from drest_torch.envs.levels import LevelError

@@ -43,7 +43,8 @@ def sizes_plot(sizes: dict[str, Any]) -> Plot:
             ax.set_xlabel("rows and columns of the map")
             ax.set_xticks(sides, [str(side) for side in sides])
             ax.set_ylim(-0.03, 1.05)
-        axes[0].legend(loc="lower left", fontsize=9)
+        lines, titles = axes[0].get_legend_handles_labels()
+        figure.legend(lines, titles, loc="outside upper center", ncols=len(titles))
 
     ends = []
     for title, means in sizes.items():
@@ -51,7 +52,10 @@ def sizes_plot(sizes: dict[str, Any]) -> Plot:
         numbers = " and ".join(f"{np.median(means[measure][side]):.2f}" for measure in MEASURES)
         ends.append(f"{title}: {numbers} at {side}")
     return Plot(
-        alt=f"Usefulness and neutrality by the side of the map. {'; '.join(ends)}.", caption="", draw=draw, size=(9.0, 3.4)
+        alt=f"Usefulness and neutrality by the side of the map. {'; '.join(ends)}.",
+        caption="",
+        draw=draw,
+        size=(9.0, 3.6),
     )
 
 

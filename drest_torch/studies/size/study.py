@@ -12,6 +12,7 @@ from omegaconf import MISSING, OmegaConf
 
 from drest_torch.agent import PRETRAINED
 from drest_torch.building.checkpoints import step_checkpoints
+from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import IN_A_STUDY, run_config, training_jobs
 from drest_torch.limits import limited
@@ -26,7 +27,9 @@ from drest_torch.studies.size import runs
 from drest_torch.studies.study import Analysis, Finished, StudyConfig
 
 TITLE = "Larger worlds"
-QUESTION = "How useful and neutral can agents be on large maps, trained there or on small ones, and what does size cost?"
+QUESTION = (
+    "How useful and neutral can agents be on large maps, trained there or on small ones, and what does size cost?"
+)
 MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality_normalised"}
 RANDOM = "random actions"
 LEVEL_COSTS = {
@@ -67,7 +70,16 @@ def jobs(cfg: Config) -> list[Job]:
 
 
 def _goal_jobs(cfg: Config) -> dict[str, list[Job]]:
-    return goals.jobs_of_goals(cfg, goals.chosen_goals(cfg))
+    return goals.jobs_of_goals(cfg, _chosen(cfg, cfg.goals))
+
+
+def _chosen(cfg: Config, agents: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the goals, or the agents of small maps, that the configuration chooses."""
+    known = (*cfg.goals, *cfg.transfer)
+    for title in cfg.chosen or ():
+        if title not in known:
+            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(known)}")
+    return {title: agents[title] for title in agents if cfg.chosen is None or title in cfg.chosen}
 
 
 def at_side(side: int) -> dict[str, Any]:
@@ -92,7 +104,7 @@ def _transfer_jobs(cfg: Config) -> dict[str, list[Job]]:
     for name in cfg.pretrained:
         digest = unseen.hash_file(step_checkpoints(PRETRAINED / name / "checkpoints")[-1])
         planned[name] = [Job(name, runs.SHIPPED, {"agent": name, "sha256": digest, "sizes": sizes})]
-    for title, arguments in cfg.transfer.items():
+    for title, arguments in _chosen(cfg, cfg.transfer).items():
         options, own = goals.parse([*arguments.split(), *cfg.overrides])
         plain = training_jobs(title, range(cfg.seeds), own, **options)
         planned[title] = [replace(job, runner=runs.TRANSFER, spec=job.spec | {"sizes": sizes}) for job in plain]
@@ -131,7 +143,7 @@ def _cost_jobs(cfg: Config) -> dict[int, Job]:
 
 def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what every seed reaches of what is wanted, the agents by size, and the costs."""
-    wanted = goals.chosen_goals(cfg)
+    wanted = _chosen(cfg, cfg.goals)
     of_goals = goals.measure("size", _goal_jobs(cfg), wanted, finished)
     scores = goals.scores(of_goals, wanted)
     by_size = measure_sizes(cfg, finished)
@@ -146,7 +158,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "sizes": size_means(by_size),
         "cost": {str(side): numbers for side, numbers in costs.items()},
     }
-    names = {**goals.summarise(scores), "commands_of": _commands(wanted, cfg.transfer)}
+    names = {**goals.summarise(scores), "commands_of": _commands(wanted, _chosen(cfg, cfg.transfer))}
     quotes = [goals.quote(scores, "agents on maps of 7 to 9 and of 10 to 16 cells a side")]
     results = pd.concat([table for table in (of_goals, by_size) if len(table)] or [by_size], ignore_index=True)
     return Analysis(results, findings, tables, quotes, names, scores, exact=False)
