@@ -65,7 +65,7 @@ class Agent:
             self.cfg.levels.train = 1
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
-        """The rows and columns of the largest map of the run; a policy that does not read maps can observe no larger one."""
+        """The rows and columns of the largest map of the run; only a policy that reads maps can observe larger ones."""
         mdp = compile_levels(self.levels.train[:1], at_least=self.map_size, features=features_of(self.levels.every()))
         observe = observation(self.cfg, mdp)
         self.shape = observe.shape
@@ -268,8 +268,8 @@ class Agent:
             if not self.policy.reads_maps and (level.height > rows or level.width > columns):
                 raise ConfigError(
                     f"{level.place} has {level.height} rows and {level.width} columns and the policy was built for "
-                    f"maps of at most {rows} by {columns}; train one on levels of that size (smaller ones are padded), or "
-                    "one with policy=convolutional, which reads maps of any size"
+                    f"maps of at most {rows} by {columns}; train one on levels of that size (smaller ones are padded), "
+                    "or one with policy=convolutional, which reads maps of any size"
                 )
         if self.cfg.policy.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")

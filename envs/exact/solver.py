@@ -2,7 +2,7 @@
 
 They are computed exactly, by dynamic programming over the reachable states of the whole level set. Of all ways to a
 state only one number matters: the largest discounted total with which the state can be reached. Without a discount the
-tick does not matter either, and the search of `drest_torch.envs.exact.earliest` finds the same in a fraction of the time.
+tick does not matter either, and the search of `drest_torch.envs.exact.earliest` finds the same much faster.
 """
 
 from __future__ import annotations
