@@ -80,7 +80,8 @@ def cost_plot(cfg: Config, cost: dict[str, Any]) -> Plot:
         lines(per_level, style, LEVEL_COSTS, "seconds per level")
         lines(per_step, style, {name: name for name in cfg.cost_networks}, "seconds per step of PPO")
 
-    first, *_, last = (numbers["seconds"] for numbers in (*cost.values(), *cost.values()))
+    every = [numbers["seconds"] for numbers in cost.values()]
+    first, last = every[0], every[-1]
     names = {**LEVEL_COSTS, **{name: f"a step of PPO, {name}" for name in cfg.cost_networks}}
     growth = "; ".join(f"{words}: {last[name] / first[name]:.1f} times" for name, words in names.items())
     alt = f"Seconds against cells, from {cells[0]} to {cells[-1]}. {growth}."
