@@ -207,7 +207,7 @@ def test_every_recipe_is_one_of_an_algorithm_a_kind_of_levels_both_or_an_option_
     algos = {name for group, name in OPTIONS if group == "algo"}
     kinds = {path.stem for path in (FOLDER / "levels" / "kind").glob("*.yaml")}
     expected = {"algo": algos, "levels": kinds, "both": {f"{algo}_on_{kind}" for algo in algos for kind in kinds}}
-    expected |= dict.fromkeys(("set", "evaluation"), {name for group, name in OPTIONS if group == "levels"})
+    expected |= {key: {name for group, name in OPTIONS if group == "levels"} for key in ("set", "evaluation")}
     recipes = list((FOLDER / "recipe").rglob("*.yaml"))
     assert recipes
     assert all(path.stem in expected[path.parent.name] for path in recipes)
