@@ -13,19 +13,21 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from drest_torch import neutrality, usefulness
 from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
-from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.propagator import Reachable, uniform_policy
-from drest_torch.envs.generation.filters import button_distance, properties
+from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
+from drest_torch.envs.exact.earliest import button_distance, properties
+from drest_torch.envs.exact.propagator import Lengths, Reachable, uniform_policy
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from drest_torch.envs.levels import Level, read_levels
 
 COUNT = 2000
 SEED = 0
-ORDER = ("generated", "easy", "followup_like", "paper_like", "hard", "three_lengths", "large")
+AT_ONCE = 50
+ORDER = ("generated", "easy", "followup_like", "paper_like", "hard", "three_lengths", "large", "huge")
 
 
 def presets() -> dict[str, GeneratorConfig]:
@@ -40,7 +42,7 @@ def describe(levels: Sequence[Level]) -> dict[str, Tensor]:
     mdp = compile_levels(levels)
     found, distance = properties(mdp), button_distance(mdp)
     last = (found.num_lengths - 1).unsqueeze(-1)
-    chance = Reachable(mdp).evaluate(uniform_policy)
+    chance = by_chance(mdp, found.best_return.shape[1])
     values = {
         "rows": [level.height for level in levels],
         "columns": [level.width for level in levels],
@@ -61,6 +63,16 @@ def describe(levels: Sequence[Level]) -> dict[str, Tensor]:
         "uniform policy: neutrality, bits": neutrality(chance.probability),
     }
     return {name: torch.as_tensor(each, dtype=torch.float64) for name, each in values.items()}
+
+
+def by_chance(mdp: Mdp, columns: int) -> Lengths:
+    """The lengths and coins of the uniform policy, for a few levels at a time: large ones take much memory."""
+    firsts = range(0, mdp.num_levels, AT_ONCE)
+    parts = [range(first, min(first + AT_ONCE, mdp.num_levels)) for first in firsts]
+    found = [Reachable(mdp, levels).evaluate(uniform_policy) for levels in parts]
+    tables = ([part.probability for part in found], [part.coins for part in found])
+    padded = [torch.cat([pad(each, (0, columns - each.shape[1])) for each in table]) for table in tables]
+    return Lengths(*padded)
 
 
 def cell(values: Tensor) -> str:

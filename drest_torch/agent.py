@@ -14,12 +14,11 @@ from torch import Tensor
 
 from drest_torch.building import levels as data
 from drest_torch.building.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
-from drest_torch.building.parts import evaluator, map_size, networks, reward_of
+from drest_torch.building.parts import evaluator, map_size, networks, observation, reward_of
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config, LevelsConfig
 from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import Level, features_of, find_levels
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.results import Results
@@ -45,7 +44,7 @@ class Agent:
     Example:
         >>> agent = Agent.load("generalist")
         >>> agent
-        Agent(generalist: convolutional network, 26,661 parameters, 0 private bits, maps of at most 5 by 5)
+        Agent(generalist: convolutional network, 26,661 parameters, 0 private bits, maps of any size)
         >>> {length: round(p, 2) for length, p in agent.probabilities("example").items()}
         {4: 0.41, 8: 0.59}
     """
@@ -66,9 +65,9 @@ class Agent:
             self.cfg.levels.train = 1
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
-        """The rows and columns of the largest map that the policy can observe."""
+        """The rows and columns of the largest map of the run; only a policy that reads maps can observe larger ones."""
         mdp = compile_levels(self.levels.train[:1], at_least=self.map_size, features=features_of(self.levels.every()))
-        observe = make_observation(self.cfg.policy.observation, mdp)
+        observe = observation(self.cfg, mdp)
         self.shape = observe.shape
         """The shape of one observation."""
         self.policy, _ = networks(self.cfg, observe, 0, with_critic=False, seed=self.cfg.seed)
@@ -86,10 +85,8 @@ class Agent:
         private = f"{count} private {kind}{'' if count == 1 else 's'}"
         parameters = sum(parameter.numel() for parameter in self.policy.parameters())
         rows, columns = self.map_size
-        return (
-            f"Agent({self.name}: {policy.network} network, {parameters:,} parameters, {private}, "
-            f"maps of at most {rows} by {columns})"
-        )
+        maps = "any size" if self.policy.reads_maps else f"at most {rows} by {columns}"
+        return f"Agent({self.name}: {policy.network} network, {parameters:,} parameters, {private}, maps of {maps})"
 
     @classmethod
     def load(cls, path_or_name: str | Path = SHIPPED, *, checkpoint: str = "last", device: str = "cpu") -> Agent:
@@ -153,7 +150,8 @@ class Agent:
 
         Args:
             observation: an array or tensor of shape ``agent.shape`` or [n, *agent.shape], as an environment made with
-                ``observation=agent.observation`` returns it.
+                ``observation=agent.observation`` returns it. An agent that reads maps of any size accepts other rows
+                and columns.
             greedy: whether to take the most likely action instead of sampling.
 
         Returns:
@@ -191,7 +189,7 @@ class Agent:
         array = torch.as_tensor(observation, dtype=torch.float32, device=self.device)
         single = array.ndim == len(self.shape)
         batch = array.unsqueeze(0) if single else array
-        if tuple(batch.shape[1:]) != self.shape:
+        if not self._can_see(tuple(batch.shape[1:])):
             raise ConfigError(
                 f"an observation of shape {tuple(array.shape)}, and the policy sees {self.observation} observations of "
                 f"shape {self.shape}; make the environment with observation={self.observation!r} and maps of "
@@ -199,6 +197,12 @@ class Agent:
             )
         probabilities = self.policy(batch, self._private_bits(len(batch))).softmax(-1)
         return probabilities[0] if single else probabilities
+
+    def _can_see(self, shape: tuple[int, ...]) -> bool:
+        """Return whether the policy can read observations of this shape."""
+        if self.policy.reads_maps:
+            return len(shape) == len(self.shape) and shape[0] == self.shape[0]
+        return shape == self.shape
 
     def _private_bits(self, count: int) -> Tensor | None:
         """Return the private bits of each row [count, bits]; sample them if there are none yet."""
@@ -261,17 +265,18 @@ class Agent:
         levels = [levels] if isinstance(levels, Level) else list(levels)
         rows, columns = self.map_size
         for level in levels:
-            if level.height > rows or level.width > columns:
+            if not self.policy.reads_maps and (level.height > rows or level.width > columns):
                 raise ConfigError(
                     f"{level.place} has {level.height} rows and {level.width} columns and the policy was built for "
-                    f"maps of at most {rows} by {columns}; train one on levels of that size (smaller ones are padded)"
+                    f"maps of at most {rows} by {columns}; train one on levels of that size (smaller ones are padded), "
+                    "or one with policy=convolutional, which reads maps of any size"
                 )
         if self.cfg.policy.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
         level_set = evaluator(
             self.cfg, self.reward, levels, self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
         )
-        if level_set.observe.shape != self.shape:
+        if not self._can_see(level_set.observe.shape):
             raise ConfigError(
                 f"the levels' {self.cfg.policy.observation} observation has shape {level_set.observe.shape} and the "
                 f"policy's {self.shape}; it was trained on levels with other coins and buttons"

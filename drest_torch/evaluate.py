@@ -29,7 +29,9 @@ def main(cfg: EvaluateConfig) -> None:
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
     levels = levels_to_evaluate(agent, cfg.levels)
     stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
-    results = agent.evaluate(levels, greedy=cfg.greedy, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
+    # A run's own levels are evaluated as the run does it.
+    sampled = agent.cfg.sampled if cfg.sampled is None and cfg.levels.name == "own" else cfg.sampled
+    results = agent.evaluate(levels, greedy=cfg.greedy, sampled=sampled, memory_gib=cfg.memory_gib)
     print(_agent_line(agent, shipped=cfg.run is None))
     name = cfg.levels.path or ("its own test levels" if cfg.levels.name == "own" else cfg.levels.name)
     print_table([replace(row, split=name) for row in results.rows()])

@@ -157,6 +157,18 @@ def test_a_larger_map_is_refused_with_both_sizes(on_example: Path) -> None:
         saved.Agent(on_example).evaluate([world("example"), LARGE])
 
 
+def test_a_network_that_reads_maps_reads_maps_of_any_size() -> None:
+    agent = saved.Agent.load(saved.SHIPPED)
+    assert agent.map_size == (5, 5) < (LARGE.height, LARGE.width)
+    large, padded_too = agent.evaluate([LARGE]), agent.evaluate([padded(LARGE, 9, 9)])
+    same(large.record(), padded_too.record())
+    observe = make_observation(agent.observation, compile_levels([LARGE]))
+    seen = observe(torch.tensor([0]), torch.tensor([0]), torch.tensor([4]))
+    assert agent.action_probabilities(seen).shape == (1, 4)
+    with pytest.raises(ConfigError, match=r"an observation of shape \(1, 3, 6, 7\)"):
+        agent.action_probabilities(seen[:, :3])
+
+
 def test_a_vector_sees_its_own_level_and_those_with_as_many_objects(tmp_path: Path) -> None:
     folder = train(tmp_path / "run", "levels=example", "policy.observation=vector", "env_steps=500")
     agent = saved.Agent(folder)

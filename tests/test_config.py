@@ -202,7 +202,7 @@ def test_an_algorithm_and_levels_bring_the_values_that_suit_them(overrides: str,
     assert cfg.reward.episodes_at_start == (16 if "generalist" in overrides else None)
 
 
-def test_every_recipe_is_one_of_an_algorithm_a_kind_of_levels_or_both() -> None:
+def test_every_recipe_is_one_of_an_algorithm_a_kind_of_levels_both_or_an_option_of_levels() -> None:
     """As they are optional, a misspelt one would not be missed."""
     algos = {name for group, name in OPTIONS if group == "algo"}
     kinds = {path.stem for path in (FOLDER / "levels" / "kind").glob("*.yaml")}
@@ -213,6 +213,7 @@ def test_every_recipe_is_one_of_an_algorithm_a_kind_of_levels_or_both() -> None:
         "both": {f"{algo}_on_{kind}" for algo in algos for kind in kinds},
         "network": {f"{algo}_with_{network}" for algo in algos for network in networks},
     }
+    expected |= {key: {name for group, name in OPTIONS if group == "levels"} for key in ("set", "evaluation")}
     recipes = list((FOLDER / "recipe").rglob("*.yaml"))
     assert recipes
     assert all(path.stem in expected[path.parent.name] for path in recipes)

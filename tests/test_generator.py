@@ -11,10 +11,10 @@ import torch
 
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.dynamics.simulator import searched_optima
+from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation import candidates as drafting
 from drest_torch.envs.generation import stream as generator
-from drest_torch.envs.generation.filters import button_distance, properties
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from drest_torch.envs.levels import LevelError, level_to_record, read_levels, write_levels
 from drest_torch.envs.levels.symmetry import canonical_key, transform

@@ -239,6 +239,19 @@ def test_the_start_is_shown_beside_all_that_is_shown_without_it(name):
     assert torch.equal(starts, torch.nn.functional.one_hot(place, added).float())
 
 
+def test_longer_times_are_told_apart_with_more_steps():
+    mdp = compile_levels(random_levels(3))
+    few, many = (make_observation("centred_start", mdp, steps) for steps in (TIME_STEPS, 40))
+    assert many.shape[0] - few.shape[0] == 24
+    spot, taken = mdp.start[[0, 0, 0]], torch.zeros(3, dtype=torch.long)
+    seen = many(spot, taken, torch.tensor([16, 17, 40]))
+    assert seen[:, -41:-1].sum(-1).tolist() == [16, 17, 40]
+    assert seen[:, -1].tolist() == pytest.approx([0.4, 0.425, 1.0])
+    before = few(spot, taken, torch.tensor([16, 17, 40]))
+    assert torch.equal(before[:, -17:-1], torch.ones(3, 16))
+    assert torch.equal(before[:, :-17], seen[:, :-41])
+
+
 def test_vector_observation_is_the_papers():
     env = GridworldEnv([world("example")], 1, observation="vector")
     td = env.reset()

@@ -15,8 +15,8 @@ from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import LevelsConfig
 from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.generation.filters import button_distance, properties
 from drest_torch.envs.generation.splits import assert_disjoint, check_split, make_split, read_split
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from drest_torch.envs.levels import LevelError
@@ -37,7 +37,7 @@ def described(levels):
 
 
 def test_the_presets_are_these():
-    assert PRESETS == ["easy", "followup_like", "generated", "hard", "large", "paper_like", "three_lengths"]
+    assert PRESETS == ["easy", "followup_like", "generated", "hard", "huge", "large", "paper_like", "three_lengths"]
     assert preset("generated") == GeneratorConfig()
     seeds = [compose(f"levels={name}").levels.split_seed for name in PRESETS]
     assert len(set(seeds)) == len(PRESETS)
@@ -46,7 +46,7 @@ def test_the_presets_are_these():
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_generates_levels_that_can_be_solved_and_learned_from(name):
     config = preset(name)
-    levels = generate(config, 200, seed=9)
+    levels = generate(config, 50 if name == "huge" else 200, seed=9)
     found, _, reachable = described(levels)
     assert torch.equal(found.lengths, reachable.lengths)
     assert torch.equal(found.with_coin, found.num_lengths)
@@ -74,6 +74,27 @@ def test_three_lengths_are_three():
 def test_large_levels_are_large():
     levels = generate(preset("large"), 1000, seed=1)
     assert {(level.height, level.width) for level in levels} == {(h, w) for h in (7, 8, 9) for w in (7, 8, 9)}
+
+
+def test_huge_levels_have_up_to_eight_lengths_and_coins_that_need_a_button():
+    levels = generate(preset("huge"), 300, seed=1)
+    found = properties(compile_levels(levels))
+    assert {level.height for level in levels} == {level.width for level in levels} == set(range(10, 17))
+    assert set(found.num_lengths.tolist()) == set(range(2, 9))
+    assert {len(level.buttons) for level in levels} == {1, 2, 3}
+    assert (found.ratio > 1).double().mean() > 0.6
+    assert found.lengths.max() > 50
+
+
+def test_what_suits_large_levels_is_chosen_with_them():
+    cfg = compose("levels=huge", "run_dir=x")
+    longest = cfg.levels.generator
+    assert cfg.policy.time_steps >= longest.shutdown[1] + longest.buttons[1] * longest.delay[1]
+    assert cfg.sampled == compose("levels=huge", name="evaluate").sampled == 256
+    assert compose("levels=huge", "sampled=null", name="evaluate").sampled is None
+    large = compose("levels=large", "run_dir=x")
+    assert (large.policy.time_steps, large.sampled) == (24, None)
+    assert compose("levels=generated", "run_dir=x").policy.time_steps == 16
 
 
 def test_levels_like_the_peers_are_like_the_peers():

@@ -1,6 +1,7 @@
 """Lengths, optima and routes against the simulator's search."""
 
 import random
+from dataclasses import astuple
 
 import pytest
 import torch
@@ -47,6 +48,22 @@ def test_the_order_and_company_of_levels_changes_nothing(monkeypatch):
     assert together[::-1] == list(solved(levels[::-1], 0.9))
     monkeypatch.setattr(solver, "LEVELS_AT_ONCE", 7)
     assert together == list(solved(levels, 0.9))
+
+
+@pytest.mark.parametrize("clock", ["steps", "moves"])
+def test_without_a_discount_the_fast_search_finds_the_same_bit_for_bit(clock, monkeypatch):
+    rng = random.Random(3)
+    levels = [
+        random_level(rng, max_ticks=12, chances=i % 4 == 0, doors=i % 3 == 0, clock=clock, decimals=False)
+        for i in range(200)
+    ]
+    for chosen in (levels, [level for index, level in enumerate(levels) if index % 4]):
+        fast = solve(compile_levels(chosen))
+        with monkeypatch.context() as patch:
+            patch.setattr(solver, "few_combinations", lambda mdp: False)
+            slow = solve(compile_levels(chosen))
+        for one, two in zip(astuple(fast), astuple(slow), strict=True):
+            assert torch.equal(torch.as_tensor(one), torch.as_tensor(two))
 
 
 def test_the_papers_worlds():

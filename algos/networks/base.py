@@ -95,7 +95,8 @@ class Requirements:
     width_multiple: int = 1
     min_depth: int = 0
     reads_maps: bool = False
-    """Whether the network encodes a map once for all of its states, so that evaluating all states costs little more"""
+    """Whether the network encodes a map once for all of its states, so that evaluating all states costs little more.
+    Such a network reads maps of any size."""
 
 
 class Flat(nn.Module):

@@ -16,8 +16,15 @@ from drest_torch.algos.networks.layout import MapLayout
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building import levels as data
 from drest_torch.config.schema import Config
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
-from drest_torch.envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, GridObservation, Observation, rotated_planes
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
+from drest_torch.envs.dynamics.observations import (
+    DELAY_UNIT,
+    TIME_STEPS,
+    GridObservation,
+    Observation,
+    make_observation,
+    rotated_planes,
+)
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
@@ -29,6 +36,16 @@ def reward_of(cfg: Config) -> Reward:
     values: Any = cfg.reward
     stated = [field.name for field in fields(Reward) if not OmegaConf.is_missing(values, field.name)]
     return Reward(**{name: values[name] for name in stated})
+
+
+def time_steps(cfg: Config) -> int:
+    """Return how many steps of the time left the policy can tell apart, which older runs do not say."""
+    return TIME_STEPS if OmegaConf.is_missing(cfg.policy, "time_steps") else cfg.policy.time_steps
+
+
+def observation(cfg: Config, mdp: Mdp) -> Observation:
+    """Make the observation of a run's policy for a level set."""
+    return make_observation(cfg.policy.observation, mdp, time_steps(cfg))
 
 
 def networks(
@@ -67,7 +84,7 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
         return None
     if required == "cells":
         assert isinstance(observe, GridObservation)  # `data.check` has seen to it
-        layout = MapLayout(observe.planes, rotated_planes(observe.planes), TIME_STEPS, DELAY_UNIT)
+        layout = MapLayout(observe.planes, rotated_planes(observe.planes), time_steps(cfg), DELAY_UNIT)
         return Symmetries(rotated_cells(3), rotated_actions(), layout)
     assert observe.rotated is not None  # `data.check` and `map_size` have seen to it
     return Symmetries(observe.rotated.cpu(), rotated_actions())
@@ -92,6 +109,7 @@ def evaluator(
         at_least=size,
         private_kind=cfg.policy.private_kind,
         private_draws=cfg.policy.private_draws,
+        time_steps=time_steps(cfg),
         memory_gib=memory_gib,
         device=device,
     )

@@ -99,6 +99,7 @@ class TestConfig:
 @dataclass
 class PolicyConfig:
     observation: str = limited(choices=OBSERVATIONS)
+    time_steps: int = limited(at_least=1)
     width: int = limited(at_least=1)
     depth: int = limited(at_least=0)
     activation: str = limited(choices=ACTIVATIONS)

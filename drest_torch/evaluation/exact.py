@@ -17,7 +17,7 @@ from torch import Tensor
 
 from drest_torch.algos.networks.policy import Policy, private_settings
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
-from drest_torch.envs.dynamics.observations import Observation, make_observation
+from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation
 from drest_torch.envs.exact.layers import MAX_STATES
 from drest_torch.envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
 from drest_torch.envs.exact.solver import check_searchable, solve
@@ -114,6 +114,7 @@ class LevelSetEvaluator(ABC):
         at_least: tuple[int, int] = (1, 1),
         private_kind: str = "bits",
         private_draws: int = 16,
+        time_steps: int = TIME_STEPS,
         memory_gib: float = math.inf,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -122,7 +123,7 @@ class LevelSetEvaluator(ABC):
         self.sizes = estimate_size(self.mdp)
         self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
         check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
-        self.observe = make_observation(observation, self.mdp)
+        self.observe = make_observation(observation, self.mdp, time_steps)
         self.optima = solve(self.mdp, reward.gamma)
         self.reward, self.private_kind, self.private_draws = reward, private_kind, private_draws
 

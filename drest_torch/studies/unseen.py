@@ -13,9 +13,9 @@ import torch
 from omegaconf import OmegaConf
 
 from drest_torch.building import levels as data
+from drest_torch.building.parts import observation
 from drest_torch.config.schema import Config
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.generation import splits
 from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.levels import PAPER_WORLDS, Level, level_to_record, read_levels, world
@@ -146,15 +146,16 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
 
 
 def can_see(run: Run, levels: Sequence[Level]) -> bool:
-    """Return whether the policy was built for maps of this size, and for what its observation shows of them."""
+    """Return whether the policy can read maps of this size, and was built for what its observation shows of them."""
     rows, columns = run.map_size
-    if any(level.height > rows or level.width > columns for level in levels):
+    any_size = run.learner.policy.reads_maps
+    if not any_size and any(level.height > rows or level.width > columns for level in levels):
         return False
     shapes = [
-        make_observation(run.cfg.policy.observation, compile_levels(some, at_least=run.map_size)).shape
+        observation(run.cfg, compile_levels(some, at_least=run.map_size)).shape
         for some in (list(levels), run.levels.train[:1])
     ]
-    return shapes[0] == shapes[1]
+    return shapes[0][:1] == shapes[1][:1] if any_size else shapes[0] == shapes[1]
 
 
 def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from drest_torch.algos.batch import ExactBatch
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.dynamics.observations import TIME_STEPS, make_observation
 from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
@@ -31,9 +31,10 @@ class ExactLevels:
         at_once: int,
         at_least: tuple[int, int],
         features: Collection[str] = (),
+        time_steps: int = TIME_STEPS,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.source, self.observation, self.reward = source, observation, reward
+        self.source, self.observation, self.time_steps, self.reward = source, observation, time_steps, reward
         self.at_least, self.features, self.device = at_least, features, device
         self.at_once = at_once
         is_whole = not source.changes and at_once >= len(source.levels)
@@ -55,7 +56,7 @@ class ExactLevels:
         gamma = self.reward.gamma
         mdp = compile_levels(levels, self.device, at_least=self.at_least, features=self.features)
         reachable, optima = Reachable(mdp), solve(mdp, gamma)
-        see = make_observation(self.observation, mdp)
+        see = make_observation(self.observation, mdp, self.time_steps)
 
         def explore(policy: Callable[[Tensor], Tensor], min_visit_probability: float) -> tuple[Tensor, Tensor]:
             return reachable.explore(lambda states: policy(observe_states(see, states)), min_visit_probability)

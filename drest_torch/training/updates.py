@@ -17,10 +17,11 @@ from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.tabular import rules_for
 from drest_torch.building import levels as data
+from drest_torch.building.parts import observation, time_steps
 from drest_torch.config.checks import slots_and_group
 from drest_torch.config.schema import Config, in_lockstep, learns_from
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
-from drest_torch.envs.dynamics.observations import Observation, make_observation
+from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import check_at_once
@@ -158,6 +159,7 @@ def updater_of(
             at_once=cfg.algo.levels_at_once,
             at_least=(mdp.height, mdp.width),
             features=mdp.features,
+            time_steps=time_steps(cfg),
             device=mdp.device,
         )
         return ExactUpdater(exact, cfg.algo.counted_steps)
@@ -165,7 +167,7 @@ def updater_of(
     def ready(sample: list[Level]) -> Ready:
         size = mdp.height, mdp.width
         compiled = compile_levels(sample, mdp.device, at_least=size, features=mdp.features)
-        return compiled, solve(compiled, reward.gamma), make_observation(cfg.policy.observation, compiled)
+        return compiled, solve(compiled, reward.gamma), observation(cfg, compiled)
 
     slots, group = slots_and_group(cfg)
     options: dict[str, Any] = {"compiled": partial(compiled, cfg)} if cfg.compile else {}

@@ -19,7 +19,7 @@ from drest_torch.envs.objects import KINDS, Plane
 from drest_torch.envs.objects.button import DELAY_UNIT
 
 TIME_STEPS = 16
-"""Networks can tell apart this many steps of the time left."""
+"""Networks can tell apart this many steps of the time left, unless a run says otherwise (`policy.time_steps`)."""
 _FADING = {plane.name for kind in KINDS if kind.is_taken for plane in kind.planes}
 """The planes of objects that are gone once they have been taken."""
 
@@ -145,14 +145,14 @@ class CentredObservation:
 
     The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are walls, coin
     values as shares of the level's largest coin, and button delays (and the further planes of `GridObservation`); the
-    outside of the map is wall. The time left follows as steps: step j is min(max(time − j, 0), 1). A move in a
-    direction changes the window in the same way everywhere on the map. With the grid observation, an MLP has to learn
-    this for each cell separately.
+    outside of the map is wall. The time left follows as ``time_steps`` steps, of which step j is min(max(time − j, 0),
+    1), and as a share of them. A move in a direction changes the window in the same way everywhere on the map. With the
+    grid observation, an MLP has to learn this for each cell separately.
     """
 
     see_time = True
 
-    def __init__(self, mdp: Mdp, *, shows_start: bool = False) -> None:
+    def __init__(self, mdp: Mdp, *, shows_start: bool = False, time_steps: int = TIME_STEPS) -> None:
         self._cells = mdp.num_cells
         self._window = _window(mdp.height, mdp.width).to(mdp.device)
         per_level = (mdp.num_levels, mdp.num_cells)
@@ -167,10 +167,10 @@ class CentredObservation:
             )
             for plane in planes
         ]
-        self._steps = torch.arange(TIME_STEPS, device=mdp.device)
-        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + TIME_STEPS + 1,)
+        self._steps = torch.arange(time_steps, device=mdp.device)
+        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + time_steps + 1,)
         names = ("wall", *(plane.name for plane in planes))
-        self.rotated = _turned(mdp, 2 * mdp.height - 1, names, TIME_STEPS + 1)
+        self.rotated = _turned(mdp, 2 * mdp.height - 1, names, time_steps + 1)
         self.scale = torch.ones(self.shape, device=mdp.device)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ class CentredObservation:
         time = time_left.unsqueeze(-1)
         planes = [plane.take(cells) * here if fades else plane.take(cells) for fades, plane in self._planes]
         steps = (time - self._steps).clamp(0, 1)
-        return torch.cat((self._wall.take(cells), *planes, steps, time / (2 * DELAY_UNIT)), dim=-1)
+        return torch.cat((self._wall.take(cells), *planes, steps, time / len(self._steps)), dim=-1)
 
 
 def _window(height: int, width: int) -> Tensor:
@@ -222,7 +222,7 @@ def _with_outside(plane: Tensor, value: float) -> Tensor:
     return torch.nn.functional.pad(plane, (0, 1), value=value).reshape(-1)
 
 
-OBSERVATIONS: dict[str, Callable[[Mdp], Observation]] = {
+OBSERVATIONS: dict[str, Callable[..., Observation]] = {
     "vector": VectorObservation,
     "grid": GridObservation,
     "grid_start": partial(GridObservation, shows_start=True),
@@ -231,8 +231,8 @@ OBSERVATIONS: dict[str, Callable[[Mdp], Observation]] = {
 }
 
 
-def make_observation(name: str, mdp: Mdp) -> Observation:
-    """Return the observation of this name for a level set."""
+def make_observation(name: str, mdp: Mdp, time_steps: int = TIME_STEPS) -> Observation:
+    """Return the observation of this name for a level set; those with the time as steps have this many of them."""
     if name not in OBSERVATIONS:
         raise ValueError(f"no observation '{name}'; expected one of {', '.join(OBSERVATIONS)}")
-    return OBSERVATIONS[name](mdp)
+    return OBSERVATIONS[name](mdp, **({"time_steps": time_steps} if name.startswith("centred") else {}))

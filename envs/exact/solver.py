@@ -1,7 +1,8 @@
 """The trajectory-lengths of a level and the best return of each: the paper's k and m(l).
 
 They are computed exactly, by dynamic programming over the reachable states of the whole level set. Of all ways to a
-state only one number matters: the largest discounted total with which the state can be reached.
+state only one number matters: the largest discounted total with which the state can be reached. Without a discount the
+tick does not matter either, and the search of `drest_torch.envs.exact.earliest` finds the same much faster.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
+from drest_torch.envs.exact.earliest import few_combinations, properties
 from drest_torch.envs.exact.layers import MAX_STATES, Ends, Layer, walk
 from drest_torch.envs.exact.state_count import estimate_size, parts
 from drest_torch.envs.levels import LevelError
@@ -45,6 +47,23 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False) -> Optima
     regardless of luck collects the same coins at the same ticks, and luck decides only when its mini-episode ends.
     """
     check_gamma(gamma)
+    if gamma == 1 and mdp.device.type == "cpu" and _whole_numbers(mdp) and few_combinations(mdp):
+        found = properties(mdp)
+        optima = Optima(gamma, found.lengths, found.num_lengths, found.best_return)
+    else:
+        optima = _solve_by_ticks(mdp, gamma)
+    if not allow_barren:
+        _check_coins(mdp, optima)
+    return optima
+
+
+def _whole_numbers(mdp: Mdp) -> bool:
+    """Return whether all coins are whole numbers, so that a total does not depend on the order of its coins."""
+    return bool((mdp.coin == mdp.coin.round()).all())
+
+
+def _solve_by_ticks(mdp: Mdp, gamma: float) -> Optima:
+    """Solve by walking all reachable states, tick by tick."""
     ends: list[tuple[Tensor, int]] = []
     totals: list[Tensor] = []
     for levels in _parts(mdp):
@@ -53,10 +72,7 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False) -> Optima
             # A copy, so that the totals of the layer's states can be freed.
             totals.append(best[layer.next_states :].clone())
     table = Ends(ends, mdp.num_levels)
-    optima = Optima(gamma, table.lengths, table.num_lengths, table.table(torch.cat(totals)))
-    if not allow_barren:
-        _check_coins(mdp, optima)
-    return optima
+    return Optima(gamma, table.lengths, table.num_lengths, table.table(torch.cat(totals)))
 
 
 def check_gamma(gamma: float) -> None:

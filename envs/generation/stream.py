@@ -20,9 +20,9 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.generation.candidates import Drafts, compiled, draw, to_levels, walled_in
 from drest_torch.envs.generation.config import THINNED, GeneratorConfig
-from drest_torch.envs.generation.filters import button_distance, properties
 from drest_torch.envs.levels import Level, LevelError
 from drest_torch.envs.levels.symmetry import canonical_key
 

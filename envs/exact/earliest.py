@@ -1,7 +1,8 @@
-"""Exact, undiscounted properties of levels that filters use: lengths, optima, slack, distance to a button.
+"""Exact, undiscounted properties of levels: lengths, optima, slack, distance to a button.
 
-The solver and the propagator follow every tick, because discounted values and the probabilities of a policy depend on
-the time. These properties do not. An agent that can be somewhere early can be there later, by moving back and forth
+They are what the filters of generated levels and, without a discount, the solver need. Discounted values and the
+probabilities of a policy depend on the time, so the solver and the propagator follow every tick for them. These
+properties do not. An agent that can be somewhere early can be there later, by moving back and forth
 between the last two cells, or by bumping if there is no way back. The earliest arrival at each combination of a cell
 and a set of taken objects is therefore enough, at a fraction of the cost.
 """
@@ -62,6 +63,11 @@ def button_distance(mdp: Mdp) -> Tensor:
         pressed = (reached.reshape(num_levels, -1) & is_button).any(-1)
         distance.masked_fill_(pressed & (distance == 0) & (mdp.shutdown >= tick), tick)
     return distance
+
+
+def few_combinations(mdp: Mdp) -> bool:
+    """Return whether the states of each level fit into the table, so that this search is the fastest."""
+    return (mdp.num_cells * (mdp.max_time + 1 if mdp.any_chance else 1)) << mdp.num_objects <= MAX_TABLE
 
 
 def properties(mdp: Mdp) -> Properties:
