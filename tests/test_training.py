@@ -303,3 +303,29 @@ def test_numbas_threads_leave_torchs_alone():
 def test_an_incentive_that_grows_is_refused_where_meta_episodes_are_played_in_order(tmp_path, overrides):
     with pytest.raises(ConfigError, match=r"^reward\.episodes_at_start"):
         start(configured(tmp_path / "run", *overrides, "reward.episodes_at_start=8"))
+
+
+@pytest.mark.parametrize("network", ["mlp", "convolutional"])
+def test_exact_gradients_count_the_rows_on_which_the_network_ran(tmp_path, network, monkeypatch):
+    """Every row that goes into the network is counted, those of the second pass for the gradient as well."""
+    values = ["levels=example", "algo=exact", "env_steps=12000", "evaluations=1", "test.paper=false", "pictures=0"]
+    small = ["policy.width=8", "policy.depth=1", "policy.private_bits=1", f"policy={network}"]
+    run = start(configured(tmp_path / "run", *values, *small))
+    ran, forward = [], run.learner.policy.forward
+
+    def counted(observation, *rest):
+        ran.append(len(observation))
+        return forward(observation, *rest)
+
+    monkeypatch.setattr(run.learner.policy, "forward", counted)
+    backward = 0
+    for _ in range(2):
+        run.update()
+        backward += ran[-1]  # the last pass of an update is the one for the gradient
+    assert (run.state.forward_rows, run.state.backward_rows) == (sum(ran), backward)
+    monkeypatch.undo()
+    summary = run.train()
+    assert summary["training"] == "3 updates of 1 level"
+    assert (summary["updates"], summary["levels_per_update"]) == (3, 1)
+    assert summary["forward_rows"] > summary["backward_rows"] > 0
+    assert summary["forward_rows"] == read_metrics(tmp_path / "run" / "metrics.jsonl")[-1]["rows/forward"]
