@@ -82,6 +82,7 @@ class Exact(NetworkLearner):
             "optim/states_learned_from": torch.tensor(len(states) / len(uniform)),
         }
 
+    @torch.no_grad()
     def _explore(self, batch: ExactBatch) -> tuple[Tensor, Tensor]:
         """Return the states that the policy reaches [V] and its logits there [V, A].
 

@@ -37,21 +37,29 @@ PLAY = [*TRAIN, "algo.episodes=128"]
 EXACT = [*TRAIN, "env_steps=40000"]
 STUDY = ["study", "quick=true", "workers=1", "progress=false"]
 
+SEES_NO_START = ["policy=mlp", "policy.observation=centred"]
+ADAM = [*SEES_NO_START, "algo.entropy=0.1", "algo.critic_width=null", "algo.muon_lr=null", "reward.group=16"]
+"""What algorithms that play generated levels had by default when the digests were recorded."""
+PPO, A2C = ["algo=ppo", *ADAM], ["algo=a2c", *ADAM, "algo.lr=0.001"]
 WITH_A_BIT = ["policy.private_bits=1", "algo.muon_lr=0.025"]
 """What `algo=generalist` had by default when the digests were recorded; it saw no start."""
 
 RUNS: dict[str, list[str]] = {
-    "reinforce": [*PLAY, "algo=reinforce", *FEW, "policy.private_bits=2"],
-    "a2c": [*PLAY, "algo=a2c", *FEW, "policy.private_bits=1", "reward.episodes_at_start=8"],
-    "a2c_sequential": [*PLAY, "algo=a2c", *FEW, "reward.counting=sequential", "algo.credit=meta", "sampled=50"],
-    "ppo": [*PLAY, "algo=ppo", *FEW, "policy.private_bits=1", "levels.symmetries=true", "test.paper=true"],
+    "reinforce": [*PLAY, "algo=reinforce", *FEW, *SEES_NO_START, "policy.private_bits=2"],
+    "a2c": [*PLAY, *A2C, *FEW, "policy.private_bits=1", "reward.episodes_at_start=8"],
+    "a2c_sequential": [*PLAY, *A2C, *FEW, "reward.counting=sequential", "algo.credit=meta", "sampled=50"],
+    "ppo": [*PLAY, *PPO, *FEW, "policy.private_bits=1", "levels.symmetries=true", "test.paper=true"],
     "ppo_resumed": ["resume", "ppo"],
     "ppo_moves": [*PLAY, "algo=ppo", "levels=paper", "levels.clock=moves", "reward.counting=sequential"],
-    "ppo_agents": [*PLAY, "algo=ppo", *FEW, "agents=2"],
-    "ppo_three_lengths": [*PLAY, "algo=ppo", "levels=three_lengths", *FEW, "policy.private_bits=2"],
+    "ppo_agents": [*PLAY, *PPO, *FEW, "agents=2"],
+    "ppo_three_lengths": [*PLAY, *PPO, "levels=three_lengths", *FEW, "policy.private_bits=2"],
     "ppo_convolutional": [
         *PLAY,
         "algo=ppo",
+        "algo.minibatches=8",
+        "algo.epochs=3",
+        "algo.lr=0.003",
+        *ADAM[2:],
         *FEW,
         "policy=convolutional",
         "policy.depth=2",
@@ -63,10 +71,19 @@ RUNS: dict[str, list[str]] = {
         "algo=reinforce",
         "reward=default",
         *FEW,
+        *SEES_NO_START,
         "policy.private_bits=1",
         "policy.private_kind=uniform",
     ],
-    "symmetric_muon": [*PLAY, "algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "algo.muon_lr=0.02"],
+    "symmetric_muon": [
+        *PLAY,
+        "algo=reinforce",
+        *FEW,
+        "levels.fresh=true",
+        "policy=symmetric",
+        "policy.observation=centred",
+        "algo.muon_lr=0.02",
+    ],
     "exact": [*EXACT, "algo=exact", "levels=paper", "policy.observation=grid", "algo.levels_at_once=4"],
     "exact_chance": [*EXACT, "algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]", "algo.levels_at_once=8"],
     "exact_three_lengths": [*EXACT, "algo=exact", "levels=three_lengths", *FEW, "policy.private_bits=2"],

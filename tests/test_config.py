@@ -92,6 +92,8 @@ FILES = [
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_states_no_value_that_it_has_already(name: str) -> None:
     stated, before = flattened(ours(FOLDER / f"{name}.yaml")), flattened(inherited(name))
+    if name == "policy/mlp":  # it is said again, over a recipe that gives `policy=auto` another network
+        assert stated.pop("network") == before["network"]
     assert {key: value for key, value in stated.items() if before.get(key, "none") == value} == {}
 
 
@@ -178,11 +180,11 @@ SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.private_bit
 @pytest.mark.parametrize(
     ("overrides", "values"),
     [
-        ("", [0.1, 7_000_000, "centred", 0, "averaged"]),
+        ("", [0.03, 18_000_000, "centred_start", 0, "averaged"]),
         ("algo=ppo levels=example", [0.3, 6_000_000, "centred", 0, "averaged"]),
         ("levels=example algo=a2c", [0.3, 6_000_000, "centred", 0, "averaged"]),
         ("algo=reinforce levels=paper policy=symmetric", [0.3, 6_000_000, "centred", 0, "averaged"]),
-        ("algo=a2c levels=hard policy=convolutional", [0.02, 7_000_000, "grid_start", 0, "averaged"]),
+        ("algo=a2c levels=hard policy=convolutional", [0.02, 24_000_000, "grid_start", 0, "averaged"]),
         ("algo=exact levels=lopsided", [0.6, 6_000_000, "centred", 0, "averaged"]),
         ("algo=exact levels=easy reward=default", [0.6, 7_000_000, "centred", 0, "averaged"]),
         ("algo=generalist levels=paper_like policy=convolutional", [0.1, 7_000_000, "grid_start", 0, "averaged"]),
@@ -231,7 +233,7 @@ def test_no_group_takes_a_value_from_another() -> None:
 def test_the_help_fits_on_two_screens_and_names_every_option_in_whole_sentences(command: str) -> None:
     text = help_text(command)
     lines = text.split("\n")
-    assert len(lines) <= 50
+    assert len(lines) <= 52
     assert max(map(len, lines)) <= COLUMNS
     for group, name in OPTIONS:
         if group in COMMANDS[command].groups and (name != "own" or command == "evaluate"):
