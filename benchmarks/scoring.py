@@ -17,9 +17,9 @@ from torch import Tensor
 from benchmarks.measuring import SECONDS, Bench
 from benchmarks.pipelines import setting_of
 from drest_torch.config.compose import compose
+from drest_torch.effort import updates_of
 from drest_torch.envs.levels import read_levels
 from drest_torch.evaluation.exact import LevelSetEvaluator
-from drest_torch.tracking.effort import updates_of
 from drest_torch.training.run import Run, start
 
 TITLE = "Time to a score"

@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from drest_torch.effort import effort, is_exact, rows
 from drest_torch.errors import CheckpointError
-from drest_torch.tracking.effort import effort, is_exact, rows
 from drest_torch.tracking.sinks import read_metrics
 
 RUNS_OF_SWEEP = "runs.txt"

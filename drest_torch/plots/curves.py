@@ -18,9 +18,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 from omegaconf import OmegaConf
 
+from drest_torch.effort import updates_of
 from drest_torch.plots.style import GREY, GRID, TEXT, write_figure
 from drest_torch.statistics.times import moving_average
-from drest_torch.tracking.effort import updates_of
 
 Curve = tuple[list[int], list[float]]
 """Steps and values."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
 
+from drest_torch.effort import NUMBERS, effort, is_exact, million, rows
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import PAPER_GAMMAS
 from drest_torch.jobs.job import Job
@@ -19,7 +20,6 @@ from drest_torch.studies import unseen
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Finished, Quote
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
-from drest_torch.tracking.effort import NUMBERS, effort, is_exact, million, rows
 
 GROUPS = ("algo", "reward", "policy", "levels", "logger")
 """Groups of yaml files, from which arguments may choose."""

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from drest_torch.building import levels as data
 from drest_torch.building.parts import observation
 from drest_torch.config.schema import Config
+from drest_torch.effort import NUMBERS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.generation import splits
 from drest_torch.envs.generation import stream as generator
@@ -24,7 +25,6 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import share_of_best
-from drest_torch.tracking.effort import NUMBERS
 from drest_torch.training.judge import TRAINED_LEVELS_REPORTED
 from drest_torch.training.run import Run
 
@@ -97,7 +97,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     """Train as `drest_torch.jobs.training_job.train` does, then evaluate the policy once on the sets of the spec.
 
     numbers and arrays: those of `evaluate_sets`; ``env_steps``, ``mini_episodes``, ``wall_seconds`` and, of exact
-    gradients, what they took (`drest_torch.tracking.effort.NUMBERS`); and, over training
+    gradients, what they took (`drest_torch.effort.NUMBERS`); and, over training
     at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
     """
     run, result = trained(spec, folder)

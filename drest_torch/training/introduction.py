@@ -11,7 +11,7 @@ from torch import nn
 
 from drest_torch.building.levels import Levels
 from drest_torch.config.schema import Config
-from drest_torch.tracking.effort import Pace
+from drest_torch.effort import Pace
 
 _SPLITS = {"train": "training level", "test": "test level", "paper": "paper world"}
 

@@ -13,13 +13,13 @@ from drest_torch.building import levels as data
 from drest_torch.building.checkpoints import State
 from drest_torch.building.parts import evaluator
 from drest_torch.config.schema import Config
+from drest_torch.effort import Pace, updates_of
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.state_count import estimate_size
 from drest_torch.evaluation.exact import LevelSetEvaluator, check_size
 from drest_torch.evaluation.summary import plot_policies, split_summary
 from drest_torch.files import write_json
 from drest_torch.reward import Reward
-from drest_torch.tracking.effort import Pace, updates_of
 
 TRAINED_LEVELS_REPORTED = 1000
 """The final evaluation uses at most this many training levels, and all test levels."""

@@ -20,6 +20,7 @@ from drest_torch.building import levels as data
 from drest_torch.building.parts import observation, time_steps
 from drest_torch.config.checks import slots_and_group
 from drest_torch.config.schema import Config, in_lockstep, learns_from
+from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import Optima, solve
@@ -29,7 +30,6 @@ from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
 from drest_torch.rollout.lockstep import LockstepCollector
-from drest_torch.tracking.effort import Pace
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import FreshLevels, LevelSampler
 

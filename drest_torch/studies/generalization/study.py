@@ -11,6 +11,7 @@ import pandas as pd
 from omegaconf import MISSING, OmegaConf
 
 from drest_torch.config.schema import Config as RunConfig
+from drest_torch.effort import is_exact
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import run_config, training_jobs
@@ -21,7 +22,6 @@ from drest_torch.studies.generalization.variant import BOTH, METRICS, Runs, Vari
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 from drest_torch.studies.unseen import TEST, TRAIN
-from drest_torch.tracking.effort import is_exact
 
 TITLE = "Gridworlds never seen before"
 QUESTION = (

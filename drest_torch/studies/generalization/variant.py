@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from drest_torch.effort import effort, is_exact, rows, updates_of
 from drest_torch.jobs.job import Job, Result
 from drest_torch.report.tables import select
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import contrast, levels_interval
 from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.unseen import TEST, TRAIN
-from drest_torch.tracking.effort import effort, is_exact, rows, updates_of
 
 BOTH = ("usefulness", "neutrality")
 MEASURES = {
