@@ -5,7 +5,8 @@
     python docs/results.py results
 
 What the pages need of each study is kept in `docs/results/STUDY.json`, so that a test can tell when a page and the
-results, or the results and the code, drift apart. A study that is not in the folder keeps its earlier results.
+results, or the results and the code, drift apart. A study that is not in the folder keeps its earlier results, and so
+does a goal that a study did not pursue this time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ HEADLINES = (
     ("learning", "PPO on example", "train"),
     ("learning", "PPO on paper", "train"),
     ("learning", "default command", "test"),
-    ("goals_unseen", "convolutional on paper_like", "test"),
+    ("goals_unseen", "PPO, convolutional on followup_like", "test"),
 )
 """The README's rows: study, goal, and levels; first the follow-up's protocol, the comparison that is like for like."""
 PROTOCOL = (
@@ -73,6 +74,16 @@ def collect(results: Path) -> dict[str, dict[str, Any]]:
 def kept_results(folder: Path) -> dict[str, dict[str, Any]]:
     """Return what was kept of each study."""
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
+
+def with_earlier(found: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the results of a study, with the earlier ones of goals that it did not pursue this time."""
+    merged = {**earlier, **found}
+    for key in ("goals", "follow_up"):
+        pursued = {score["title"] for score in found.get(key, [])}
+        if scores := [*found.get(key, []), *(each for each in earlier.get(key, []) if each["title"] not in pursued)]:
+            merged[key] = scores
+    return merged
 
 
 # ------------------------------------------------------------------------------------------ tables
@@ -245,8 +256,9 @@ def main(results: Path) -> None:
     _, end, after = rest.partition(END)
     if not (begin and end):
         sys.exit(f"{README}: no lines '{BEGIN}' and '{END}' to write between")
+    earlier = kept_results(KEPT)
     for study, found in new.items():
-        text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+        text = json.dumps(with_earlier(found, earlier.get(study, {})), indent=1, ensure_ascii=False) + "\n"
         (KEPT / f"{study}.json").write_text(text, encoding="utf-8")
     kept = kept_results(KEPT)
     PAGE.write_text(page(kept), encoding="utf-8")

@@ -66,6 +66,19 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
     assert json.loads((folder / "one.json").read_text("utf-8")) == {"quotes": [quote]}
 
 
+def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
+    earlier = {
+        "quotes": [1],
+        "path": "val.jsonl",
+        "goals": [SCORE, {**SCORE, "split": "test"}, {**SCORE, "title": "b"}],
+    }
+    new = {"quotes": [2], "goals": [{**SCORE, "seconds": 9.0}]}
+    merged = results.with_earlier(new, earlier)
+    assert merged == {"quotes": [2], "path": "val.jsonl", "goals": [new["goals"][0], {**SCORE, "title": "b"}]}
+    assert results.with_earlier(new, {}) == new
+    assert results.with_earlier({"quotes": []}, {"follow_up": [SCORE]}) == {"quotes": [], "follow_up": [SCORE]}
+
+
 def test_the_speeds_of_the_readme_are_those_of_the_benchmarks():
     section = results.README.read_text("utf-8").partition("## Speed")[2].partition("\n## ")[0]
     numbers = re.findall(r"\d+,\d{3}|\d\.\d{2,}", section.replace("standard error 0.01", ""))
