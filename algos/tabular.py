@@ -72,6 +72,7 @@ class TablePolicy(nn.Module):
     """
 
     private_bits = 0
+    reads_maps = False
     logits: Tensor
 
     def __init__(self, width: int, height: int, num_objects: int) -> None:

@@ -34,7 +34,7 @@ TINY = (
     *("policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "pictures=0"),
     *("logger=none", "progress=false", "levels=example", "test.paper=false"),
 )
-SAMPLED = (*TINY, "algo.episodes=64")
+SAMPLED = (*TINY, "algo.episodes=64", "reward.group=16")
 FEW_GENERATED = ("levels=generated", "levels.train=5", "levels.selection=2", "levels.test=3")
 
 
@@ -218,7 +218,7 @@ def test_options_of_ones_own_state_what_is_different(call: Call, tmp_path: Path)
     assert (done.code, done.err) == (0, "")
     shown = yaml.safe_load(done.out)
     assert (shown["levels"]["generator"]["height"], shown["levels"]["generator"]["width"]) == (9, 5)
-    assert (shown["policy"]["width"], shown["policy"]["depth"], shown["env_steps"]) == (8, 3, 7_000_000)
+    assert (shown["policy"]["width"], shown["policy"]["depth"], shown["env_steps"]) == (8, 3, 18_000_000)
 
 
 @pytest.mark.slow

@@ -126,7 +126,9 @@ def test_an_option_with_all_its_keys_still_composes(elsewhere: Path, monkeypatch
     (elsewhere / "mine" / "policy" / "old.yaml").write_text(text, encoding="utf-8")
     found: list[Any] = []
     within(lambda cfg: found.append(compose("policy=old")), "evaluate", ["--config-dir", "mine"], monkeypatch)
-    assert plain(found[0].policy) == plain(compose("policy.width=24").policy)
+    assert plain(found[0].policy) == plain(
+        compose("policy=mlp", "policy.width=24", "policy.observation=centred").policy
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,10 @@ def test_an_option_with_all_its_keys_still_composes(elsewhere: Path, monkeypatch
         ("optimiser=adam", "optimiser: no such key; --cfg job prints all keys"),
         # The options there are, without bases and schemas.
         ("algo=dqn", "algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular"),
-        ("policy=mpl", r"policy=mpl; expected one of convolutional, mlp, residual, symmetric \(did you mean mlp\?\)"),
+        (
+            "policy=mpl",
+            r"policy=mpl; expected one of auto, convolutional, mlp, residual, symmetric \(did you mean mlp\?\)",
+        ),
         ("levels/kind=other", "levels/kind=other; expected one of generated, worlds"),
         # The type.
         ("algo.lr=fast", "algo.lr=fast; expected a number"),

@@ -316,7 +316,9 @@ ALL = ("levels.generator.doors=[1,2]", "policy.observation=grid", *FEW, *SMALLES
 
 @pytest.mark.parametrize("network", ["mlp", "convolutional"])
 def test_a_run_on_levels_with_doors_can_be_evaluated(tmp_path, network):
-    folder = train(tmp_path / "run", *ALL, f"policy={network}", "policy.width=8", "policy.observation=grid")
+    folder = train(
+        tmp_path / "run", *ALL, f"policy={network}", "policy.width=8", "reward.group=16", "policy.observation=grid"
+    )
     agent = saved.Agent(folder)
     assert agent.shape[0] == 9
     levels = agent.levels.reported["test"]

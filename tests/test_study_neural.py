@@ -150,8 +150,8 @@ def test_what_counts_is_when_both_are_good_for_good(
     measures = [np.array(each, float)[:, None] for each in (useful, neutral, [0.0, 0.2, 0.0, 0.2])]
     history = History(np.arange(4) * 10, *measures)
     assert history.arrival(0.95) == arrives
-    assert history.reaches("p_longer", 0.2) == 10  # for the first time, though not for good
-    assert history.reaches("p_longer", 0.3) == math.inf
+    assert history.notices(0.2) == 10  # for the first time, though not for good
+    assert history.notices(0.3) == math.inf
 
 
 # ------------------------------------------------------------------------------------------ results

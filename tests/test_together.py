@@ -14,7 +14,7 @@ from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import FEW, configured, same_run, stop_after, weights
 
-AGENTS = [*FEW, "agents=3", "seed=5", "algo.episodes=64", "env_steps=3000", "evaluations=2"]
+AGENTS = [*FEW, "agents=3", "seed=5", "algo.muon_lr=null", "algo.episodes=64", "env_steps=3000", "evaluations=2"]
 
 
 def alone(folder, seed, *further):
@@ -103,8 +103,8 @@ def _ready(run):
         (["compile=true"], "lockstep=true"),
         (["cuda_graphs=true"], "compile=true"),
         (["agents=2", "levels.clock=moves"], "levels.clock=steps"),
-        (["agents=2", *FEW, "levels.fresh=true"], "levels.fresh=false"),
-        (["agents=2", *FEW, "levels.symmetries=true"], "levels.symmetries=false"),
+        (["agents=2", *FEW, "algo.muon_lr=null", "levels.fresh=true"], "levels.fresh=false"),
+        (["agents=2", *FEW, "algo.muon_lr=null", "levels.symmetries=true"], "levels.symmetries=false"),
         (["agents=2", "algo.muon_lr=0.1"], "algo.muon_lr=null"),
         (["agents=0"], "agents=0"),
     ],
