@@ -57,7 +57,7 @@ class Setting:
 
 def setting_of(algo: str, *, envs: int = 0, steps: int = 0, **changes: Any) -> Setting:
     """Our defaults, with these changes to the algorithm's values."""
-    cfg = compose(f"algo={algo}")
+    cfg = compose(f"algo={algo}", "policy=mlp", "algo.muon_lr=null", "algo.critic_width=null")
     values: Any = OmegaConf.to_container(cfg.algo, resolve=True)
     policy = cfg.policy
     return Setting(

@@ -155,7 +155,9 @@ def stable_baselines(bench: Bench, folder: Path) -> dict[str, Watch]:
 
     run = new_run(bench, "algo=ppo", 0, folder)
     setting = setting_of("ppo", envs=bench.size(256, 8), steps=bench.size(128, 8))
-    vector = GridworldVectorEnv(run.levels.train, setting.envs, observation="centred", reward=in_order(setting.reward))
+    vector = GridworldVectorEnv(
+        run.levels.train, setting.envs, observation=run.cfg.policy.observation, reward=in_order(setting.reward)
+    )
     trainer, watched = StableBaselines(TensorVecEnv(vector), setting), watches(bench, run)
     seconds, steps, limit = 0.0, 0, 0.1 if bench.quick else SB3_SECONDS
     while seconds < limit:
