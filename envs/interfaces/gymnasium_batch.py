@@ -1,0 +1,242 @@
+"""Copies of any Gymnasium environment as one batched TorchRL environment.
+
+TorchRL's own ``GymEnv(num_envs=B)`` resets a copy within the step that ends its episode and hides the last
+observation. Here a copy is reset only when it is asked for, through the usual ``"_reset"`` mask. This module needs
+``gymnasium`` (the extra ``envs``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
+from torchrl.envs import EnvBase
+
+from drest_torch.errors import UserError
+
+try:
+    import gymnasium
+except ModuleNotFoundError as error:
+    raise UserError("Gymnasium environments need gymnasium; pip install 'drest_torch[envs]'") from error
+
+from drest_torch.envs.interfaces.gymnasium_copies import Copies, Plan, Workers
+from drest_torch.envs.interfaces.gymnasium_spaces import Array, Entry, action_rule, observation_entries
+
+PROVIDERS = {"MiniGrid": "minigrid", "BabyAI": "minigrid"}
+"""Families of ids, and the package that registers them when it is imported."""
+IN_THE_EXTRA = {"minigrid", "mujoco"}
+
+
+class GymnasiumBatch(EnvBase):
+    """A batch of copies of a Gymnasium environment.
+
+    Observations: a Box is float32, or uint8 if it is uint8; a Discrete or MultiDiscrete space is one-hot float32; a
+    MultiBinary space is float32. A single one is called ``observation``; those of a Dict have its keys, nested ones
+    joined by "_". Entries that are not numbers, such as texts, are left out. Actions: a Discrete space is Categorical
+    [B], a Box Bounded [B, d].
+
+    A copy whose episode has ended and that was not reset is left alone: it repeats its last observation and is paid 0.
+    If the tensordict of a reset has ``level_seed`` [B, 1], the copies with a value of at least 0 are reset with that
+    seed, so that they play the same level again.
+
+    Args:
+        make: the id of a registered environment, or a function that makes one.
+        copies: B, the number of copies.
+        workers: the number of processes that share the copies; 0 steps them in this process. The results are the same.
+        options: what `gymnasium.make` is given besides an id.
+
+    Raises:
+        UserError: if the environment cannot be made or has spaces that are not supported, and later, if a copy fails,
+            a worker dies or a reward is not finite.
+    """
+
+    batch_locked = True
+
+    def __init__(
+        self,
+        make: str | Callable[[], gymnasium.Env[Any, Any]],
+        copies: int,
+        *,
+        workers: int = 0,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        if copies < 1:
+            raise UserError(f"{copies} copies of an environment; expected at least 1")
+        if workers < 0 or (workers and copies % workers):
+            raise UserError(f"{copies} copies for {workers} workers; expected a multiple of the workers")
+        make_copy = _by_id(make, options or {}) if isinstance(make, str) else _by_function(make, options)
+        first = _first(make_copy, make)
+        spec = getattr(first, "spec", None)
+        self.name: str = make if isinstance(make, str) else spec.id if spec else type(first.unwrapped).__name__
+        try:
+            action = action_rule(first.action_space, self.name)
+            entries = observation_entries(first.observation_space, self.name)
+        finally:
+            first.close()
+        super().__init__(device=torch.device("cpu"), batch_size=torch.Size([copies]))
+        plan = Plan(make_copy, self.name, action, entries, copies)
+        self._copies = Workers(plan, workers) if workers else Copies(plan)
+        self._rows = self._copies.rows
+        self._observers = [(entry.name, _observer(entry)) for entry in entries]
+        self._make_specs(plan)
+        self._set_seed(None)
+
+    def _make_specs(self, plan: Plan) -> None:
+        copies, action = plan.count, plan.action
+
+        def flag() -> Binary:
+            return Binary(shape=(copies, 1), dtype=torch.bool)
+
+        self.observation_spec = Composite(
+            {
+                name: Unbounded(observe(array).shape, dtype=observe(array).dtype)
+                for (name, observe), array in zip(self._observers, self._rows.observations, strict=True)
+            },
+            shape=(copies,),
+        )
+        if action.categories:
+            self.action_spec = Categorical(action.categories, shape=(copies,), dtype=torch.int64)
+        else:
+            low, high = (torch.from_numpy(bound).expand(copies, -1).clone() for bound in (action.low, action.high))
+            self.action_spec = Bounded(low, high, shape=low.shape, dtype=torch.float32)
+        self.reward_spec = Unbounded((copies, 1))
+        self.full_done_spec = Composite(done=flag(), terminated=flag(), truncated=flag(), shape=(copies,))
+
+    def render(self, i: int = 0) -> Array | None:
+        """Return a picture of copy i, or None if the environment was not made with render_mode="rgb_array"."""
+        return self._copies.render(i)
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close all copies and end the workers."""
+        super().close(raise_if_closed=raise_if_closed)
+        if "_copies" in self.__dict__:
+            self._copies.close()
+
+    # ------------------------------------------------------------------------------ TorchRL's contract
+
+    def _set_seed(self, seed: int | None) -> None:
+        """Let copy i be reset, next time, with a seed derived from (seed, i); after that its own stream goes on."""
+        copies = self.batch_size[0]
+        if seed is None:
+            self._streams = [np.random.default_rng() for _ in range(copies)]
+            self._next_seed = np.full(copies, -1)
+        else:
+            self._streams = [np.random.default_rng((seed, i)) for i in range(copies)]
+            self._next_seed = np.array([_draw(stream) for stream in self._streams])
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        levels = None if tensordict is None else tensordict.get("level_seed", None)
+        rows = self._rows
+        rows.chosen[:] = True if mask is None else mask.reshape(-1).numpy()
+        rows.seed[:] = self._next_seed
+        if levels is not None:
+            level = levels.reshape(-1).numpy()
+            np.copyto(rows.seed, level, where=level >= 0)
+        self._copies.reset()
+        self._next_seed[rows.chosen] = -1
+        if levels is not None:
+            # The stream of a copy that was set to a level would go on as that of every other copy on this level.
+            for i in np.flatnonzero(rows.chosen & (level >= 0)).tolist():
+                self._next_seed[i] = _draw(self._streams[i])
+        return TensorDict(self._state(), batch_size=self.batch_size, device=self.device)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        rows, chosen = self._rows, tensordict.get("_step", None)
+        rows.chosen[:] = True if chosen is None else chosen.reshape(-1).numpy()
+        rows.action[:] = tensordict.get("action").numpy()
+        self._copies.step()
+        reward = torch.from_numpy(rows.reward).unsqueeze(-1).clone()
+        if not np.isfinite(rows.reward).all():
+            copy = int(np.flatnonzero(~np.isfinite(rows.reward))[0])
+            raise UserError(
+                f"{self.name}: the reward of copy {copy} is {rows.reward[copy]}; expected a finite number: correct "
+                "the environment, or wrap it in gymnasium.wrappers.TransformReward"
+            )
+        return TensorDict(self._state() | {"reward": reward}, batch_size=self.batch_size, device=self.device)
+
+    def _state(self) -> dict[str, Tensor]:
+        rows = self._rows
+        state = {
+            name: observe(array) for (name, observe), array in zip(self._observers, rows.observations, strict=True)
+        }
+        terminated = torch.from_numpy(rows.terminated).unsqueeze(-1).clone()
+        truncated = torch.from_numpy(rows.truncated).unsqueeze(-1).clone()
+        return state | {"done": terminated | truncated, "terminated": terminated, "truncated": truncated}
+
+
+def _draw(stream: np.random.Generator) -> int:
+    return int(stream.integers(2**31))
+
+
+def _observer(entry: Entry) -> Callable[[Array], Tensor]:
+    """Return the function that turns the rows of an entry into its observation."""
+    if not entry.categories:
+        return lambda array: torch.from_numpy(array).clone()
+    ends = np.cumsum(entry.categories)
+    columns = torch.from_numpy(ends - entry.categories - entry.starts)
+    width = int(ends[-1])
+
+    def one_hot(array: Array) -> Tensor:
+        index = torch.from_numpy(array.reshape(len(array), -1)) + columns
+        return torch.zeros(len(array), width).scatter_(1, index, 1.0)
+
+    return one_hot
+
+
+def _by_function(make: Callable[[], gymnasium.Env[Any, Any]], options: dict[str, Any] | None) -> Callable[[int], Any]:
+    if options:
+        raise UserError(f"options {sorted(options)} are for an id; a function that makes an environment takes none")
+    return lambda copy: make()
+
+
+def _by_id(name: str, options: dict[str, Any]) -> Callable[[int], Any]:
+    """Return a function that makes copy i of a registered environment."""
+    package = name.partition(":")[0] if ":" in name else PROVIDERS.get(name.partition("-")[0])
+    if package:
+        try:
+            importlib.import_module(package)
+        except ModuleNotFoundError as error:
+            raise _missing(name, package) from error
+    try:
+        spec = gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "see gymnasium.pprint_registry()"
+        raise UserError(f"no environment has the id {name!r}; {hint}") from error
+    # The check of what the environment returns takes a quarter of the time of CartPole: one copy is enough.
+    return partial(_make, spec, options)
+
+
+def _make(spec: Any, options: dict[str, Any], copy: int) -> Any:
+    return gymnasium.make(spec, disable_env_checker=copy > 0, **options)
+
+
+def _first(make_copy: Callable[[int], Any], make: Any) -> Any:
+    """Return a copy whose spaces are read."""
+    name = make if isinstance(make, str) else getattr(make, "__name__", "the environment")
+    try:
+        return make_copy(0)
+    except (ModuleNotFoundError, gymnasium.error.DependencyNotInstalled) as error:
+        raise _missing(name, getattr(error, "name", None) or _package_of(str(error))) from error
+    except Exception as error:
+        raise UserError(f"{name} cannot be made: {' '.join(str(error).split())} ({type(error).__name__})") from error
+
+
+def _package_of(text: str) -> str:
+    """Return which package of the extra a message of Gymnasium is about, or the message."""
+    return next((package for package in IN_THE_EXTRA if package in text.lower()), text)
+
+
+def _missing(name: str, package: str) -> UserError:
+    if package in IN_THE_EXTRA:
+        return UserError(f"{name} needs {package}; pip install 'drest_torch[envs]'")
+    return UserError(f"{name} needs a package that is not installed: {package}; pip install it")

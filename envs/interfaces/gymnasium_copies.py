@@ -1,0 +1,315 @@
+"""Copies of a Gymnasium environment that are stepped one after the other, here or in worker processes.
+
+All numbers lie in arrays with one row for each copy. In worker processes the arrays are shared memory, and a pipe to
+each worker says only what to do next: both ways run the same code on the same seeds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import traceback
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from time import monotonic
+from typing import Any, NamedTuple
+
+import cloudpickle
+import gymnasium
+import numpy as np
+
+from drest_torch.envs.interfaces.gymnasium_spaces import ActionRule, Array, Entry
+from drest_torch.errors import UserError
+
+STEP, RESET, RENDER = b"step", b"reset", b"render "
+SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_TO_END = 5.0
+
+
+class Rows(NamedTuple):
+    """What the copies read and write, one row for each copy."""
+
+    action: Array
+    chosen: Array
+    """The copies that the next step or reset concerns."""
+    seed: Array
+    """The seed of the next reset; -1 for none."""
+    reward: Array
+    terminated: Array
+    truncated: Array
+    observations: tuple[Array, ...]
+
+    def part(self, first: int, last: int) -> Rows:
+        """Return the rows of some copies; they share the memory."""
+        return Rows.of([array[first:last] for array in (*self[:6], *self.observations)])
+
+    @classmethod
+    def of(cls, arrays: Sequence[Array]) -> Rows:
+        """Return the rows of arrays in this order."""
+        action, chosen, seed, reward, terminated, truncated, *observations = arrays
+        return cls(action, chosen, seed, reward, terminated, truncated, tuple(observations))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is copied, and how often."""
+
+    make: Callable[[int], gymnasium.Env[Any, Any]]
+    """Make copy i."""
+    name: str
+    """The name of the environment, for messages."""
+    action: ActionRule
+    entries: tuple[Entry, ...]
+    """The observations."""
+    count: int
+
+    def buffers(self, shared: bool) -> list[Any]:
+        """Return memory for the rows; workers can see it if it is shared."""
+        sizes = [self.count * prod(shape) * np.dtype(dtype).itemsize for shape, dtype in self._layout()]
+        if not shared:
+            return [bytearray(size) for size in sizes]
+        return [multiprocessing.get_context("spawn").RawArray(ctypes.c_byte, size) for size in sizes]
+
+    def rows(self, buffers: Sequence[Any]) -> Rows:
+        """Return the rows that lie in the memory of `buffers`."""
+        arrays = [
+            np.frombuffer(buffer, dtype).reshape(self.count, *shape)
+            for (shape, dtype), buffer in zip(self._layout(), buffers, strict=True)
+        ]
+        return Rows.of(arrays)
+
+    def _layout(self) -> list[tuple[tuple[int, ...], str]]:
+        """Return the shape and the type of each array for one copy, in the order of `Rows`."""
+        fixed = [(self.action.row, self.action.dtype), ((), "bool"), ((), "int64")]
+        fixed += [((), "float32"), ((), "bool"), ((), "bool")]
+        return fixed + [(entry.shape, entry.dtype) for entry in self.entries]
+
+
+class Copies:
+    """Copies that are stepped in this process.
+
+    Args:
+        plan: what is copied.
+        rows: the rows to read and write, if these are not all copies of the plan; a worker has its own part.
+        first: the number of the first copy.
+    """
+
+    def __init__(self, plan: Plan, rows: Rows | None = None, first: int = 0) -> None:
+        self.rows = plan.rows(plan.buffers(shared=False)) if rows is None else rows
+        self._plan, self._first = plan, first
+        self._paths = [entry.path for entry in plan.entries]
+        self._ended = [False] * len(self.rows.action)
+        self._envs: list[gymnasium.Env[Any, Any]] = []
+        for i in range(len(self._ended)):
+            try:
+                self._envs.append(plan.make(first + i))
+            except Exception as error:
+                self.close()
+                raise self._failure(i, error) from error
+
+    def step(self) -> None:
+        """Step the chosen copies; one whose episode has ended is left alone and is paid nothing."""
+        rows, ended = self.rows, self._ended
+        actions, chosen = self._plan.action.split(rows.action), rows.chosen.tolist()
+        rewards = [0.0] * len(actions)
+        for i, env in enumerate(self._envs):
+            if ended[i] or not chosen[i]:
+                continue
+            try:
+                observation, reward, terminated, truncated, _ = env.step(actions[i])
+                rewards[i] = float(reward)
+                if terminated or truncated:
+                    ended[i] = True
+                    rows.terminated[i], rows.truncated[i] = terminated, truncated
+                self._write(i, observation)
+            except Exception as error:
+                raise self._failure(i, error) from error
+        rows.reward[:] = rewards
+
+    def reset(self) -> None:
+        """Reset the chosen copies."""
+        rows = self.rows
+        for i in np.flatnonzero(rows.chosen).tolist():
+            seed = int(rows.seed[i])
+            try:
+                observation, _ = self._envs[i].reset(seed=None if seed < 0 else seed)
+                self._write(i, observation)
+            except Exception as error:
+                raise self._failure(i, error) from error
+            self._ended[i] = rows.terminated[i] = rows.truncated[i] = False
+
+    def render(self, copy: int) -> Array | None:
+        """Return a picture of a copy, or None if the environment renders none."""
+        if self._envs[copy].render_mode != "rgb_array":
+            return None
+        try:
+            picture = self._envs[copy].render()
+        except Exception as error:
+            raise self._failure(copy, error) from error
+        return np.asarray(picture)
+
+    def close(self) -> None:
+        """Close all copies."""
+        for env in self._envs:
+            with contextlib.suppress(Exception):
+                env.close()
+
+    def _write(self, i: int, observation: Any) -> None:
+        for array, path in zip(self.rows.observations, self._paths, strict=True):
+            part = observation
+            for key in path:
+                part = part[key]
+            array[i] = part
+
+    def _failure(self, i: int, error: Exception) -> UserError:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{os.path.basename(frame.filename)}, line {frame.lineno}"
+        text = " ".join(str(error).split())
+        return UserError(
+            f"{self._plan.name}: copy {self._first + i} failed with {type(error).__name__}: {text} ({place})"
+        )
+
+
+class Workers:
+    """The same copies in worker processes, each with as many of them.
+
+    A worker that fails or dies ends all of them, and the reason is raised as one `UserError`.
+    """
+
+    def __init__(self, plan: Plan, workers: int) -> None:
+        self._name, self._share = plan.name, plan.count // workers
+        buffers = plan.buffers(shared=True)
+        self.rows = plan.rows(buffers)
+        try:
+            program = cloudpickle.dumps(plan)
+        except Exception as error:
+            raise UserError(f"{self._name} cannot be sent to a worker ({error}); use workers=0") from error
+        self._workers: list[tuple[SpawnProcess, Connection]] = []
+        self._finalizer = weakref.finalize(self, _end, self._workers)
+        context = multiprocessing.get_context("spawn")
+        try:
+            for worker in range(workers):
+                connection, worker_end = context.Pipe()
+                part = (worker * self._share, (worker + 1) * self._share)
+                process = context.Process(target=_work, args=(worker_end, program, buffers, part), daemon=True)
+                process.start()
+                worker_end.close()
+                self._workers.append((process, connection))
+            self._replies()
+        except BaseException:
+            self.close()
+            raise
+
+    def step(self) -> None:
+        """Step the chosen copies."""
+        self._all(STEP)
+
+    def reset(self) -> None:
+        """Reset the chosen copies."""
+        self._all(RESET)
+
+    def render(self, copy: int) -> Array | None:
+        """Return a picture of a copy, or None if the environment renders none."""
+        worker, copy = divmod(copy, self._share)
+        try:
+            self._send(worker, RENDER + str(copy).encode())
+            return self._reply(worker)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all processes, by force if they do not end by themselves."""
+        self._finalizer()
+
+    def _all(self, command: bytes) -> None:
+        try:
+            for worker in range(len(self._workers)):
+                self._send(worker, command)
+            self._replies()
+        except BaseException:  # also Ctrl-C: a reply that nobody reads would be taken for that of the next command
+            self.close()
+            raise
+
+    def _send(self, worker: int, command: bytes) -> None:
+        if not self._finalizer.alive:
+            raise UserError(f"{self._name}: its workers have ended; make the environment again")
+        with contextlib.suppress(OSError):  # it is dead, which the reply will show
+            self._workers[worker][1].send_bytes(command)
+
+    def _replies(self) -> None:
+        for worker in range(len(self._workers)):
+            self._reply(worker)
+
+    def _reply(self, worker: int) -> Array | None:
+        process, connection = self._workers[worker]
+        try:
+            # If an environment leaves children behind, the pipe stays open after the death of its worker.
+            while not connection.poll(SECONDS_BETWEEN_LOOKS):
+                if not process.is_alive() and not connection.poll():
+                    raise EOFError
+            failure, picture = connection.recv()
+        except (EOFError, OSError):
+            process.join(SECONDS_TO_END)
+            reason = _cause(process.exitcode)
+            raise UserError(f"{self._name}: worker {worker} {reason}; its own messages tell more") from None
+        if failure:
+            raise UserError(f"{failure}, in worker {worker}")
+        result: Array | None = picture
+        return result
+
+
+def _cause(exitcode: int | None) -> str:
+    if exitcode is None:
+        return "does not answer"
+    if exitcode >= 0:
+        return f"ended with exit status {exitcode}"
+    try:
+        return f"was killed by {signal.Signals(-exitcode).name}"
+    except ValueError:
+        return f"was killed by signal {-exitcode}"
+
+
+def _end(workers: list[tuple[SpawnProcess, Connection]]) -> None:
+    for _, connection in workers:
+        connection.close()  # the worker then ends by itself
+    deadline = monotonic() + SECONDS_TO_END
+    for process, _ in workers:
+        process.join(max(0.0, deadline - monotonic()))
+        process.kill()
+        process.join()
+    workers.clear()
+
+
+def _work(connection: Connection, program: bytes, buffers: list[Any], part: tuple[int, int]) -> None:
+    """Step the copies of a worker until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends the workers
+    copies = None
+    try:
+        plan: Plan = cloudpickle.loads(program)
+        copies = Copies(plan, plan.rows(buffers).part(*part), part[0])
+        connection.send((None, None))
+        while True:
+            command, picture = connection.recv_bytes(), None
+            if command == STEP:
+                copies.step()
+            elif command == RESET:
+                copies.reset()
+            else:
+                picture = copies.render(int(command.removeprefix(RENDER)))
+            connection.send((None, picture))
+    except UserError as error:
+        with contextlib.suppress(OSError):
+            connection.send((str(error), None))
+    except (EOFError, OSError):  # the driver has closed the pipe, or died
+        pass
+    finally:
+        if copies:
+            copies.close()
