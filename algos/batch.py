@@ -52,6 +52,8 @@ class Batch:
     """[N] whether the step was taken at all; None: all were"""
     agents: int = 1
     """A; the slots of the first agent come first, then those of the second, and so on, equally many for each"""
+    advance: Tensor | None = None
+    """[N] paid with the step, of the reward of its mini-episode; the rest is settled at the end. None: nothing is"""
 
     def __len__(self) -> int:
         return len(self.action)
@@ -74,8 +76,11 @@ class Batch:
         return self.episode % self.slots // self.group_size
 
     def step_reward(self) -> Tensor:
-        """Return the reward of each step [N]: that of its mini-episode at the last step, else 0."""
-        return self.reward[self.episode] * self.ended
+        """Return the reward of each step [N]: its advance, and at the last step the rest of its mini-episode's."""
+        if self.advance is None:
+            return self.reward[self.episode] * self.ended
+        paid = torch.zeros_like(self.reward).index_add_(0, self.episode, self.advance)
+        return self.advance + (self.reward - paid)[self.episode] * self.ended
 
     def whole(self) -> Part:
         """Return all steps as one part."""
@@ -116,6 +121,31 @@ class Batch:
 
     def _context(self, steps: Tensor | slice) -> Tensor | None:
         return None if self.context.shape[1] == 0 else self.context[self.episode[steps]]
+
+
+@dataclass(frozen=True)
+class StepBatch(Batch):
+    """A batch in which every step has its own observation; minibatches are steps drawn from all mini-episodes."""
+
+    def parts(self, count: int, rng: Generators) -> Iterator[Part]:
+        order = rng.order(len(self))[0]
+        for index in range(count):
+            steps = order[-(-index * len(self) // count) : -(-(index + 1) * len(self) // count)]
+            if len(steps):
+                yield self._at(steps)
+
+    def whole(self) -> Part:
+        return self._at(torch.arange(len(self), device=self.action.device))
+
+    def _at(self, steps: Tensor) -> Part:
+        return Part(
+            steps=steps,
+            observation=self.observation[steps],
+            private_bits=None if self.private_bits is None else self.private_bits[steps],
+            seen=None,
+            action=self.action[steps],
+            context=self._context(steps),
+        )
 
 
 @dataclass(frozen=True)
@@ -168,7 +198,11 @@ class Part:
 
     def evaluate(self, policy: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
         """Return the log-probability of each step's action and the entropy of the policy at the step, both [n]."""
-        log_probs = policy(self.observation, self.private_bits).log_softmax(-1)
+        outputs = policy(self.observation, self.private_bits)
+        if (distribution := getattr(policy, "distribution", None)) is not None:
+            outputs = outputs if self.seen is None else outputs[self.seen]
+            return distribution.log_prob(outputs, self.action), distribution.entropy(outputs)
+        log_probs = outputs.log_softmax(-1)
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         if self.seen is None:
             return log_probs.gather(-1, self.action.unsqueeze(-1)).squeeze(-1), entropy

@@ -20,7 +20,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
-from drest_torch.reward import MetaEpisodes, Reward
+from drest_torch.reward import Paymaster, Reward
 from drest_torch.rollout.collector import Collector
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
@@ -32,7 +32,7 @@ BATCHES = 8
 AT_ONCE = 20_000
 
 
-class Recorded(MetaEpisodes):
+class Recorded(Paymaster):
     """Meta-episodes that remember the lengths and the discounts of the last round."""
 
     def pay(self, coins: Tensor, column: Tensor, *others: Any) -> tuple[Tensor, Tensor]:

@@ -10,13 +10,13 @@ from drest_torch._version import __version__
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
     from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
-    from drest_torch.transform import DReSTReward
+    from drest_torch.transforms import DReSTReward
 
 __all__ = ["Agent", "DReSTReward", "__version__", "neutrality", "neutrality_normalised", "usefulness"]
 
 _WHERE = {
     "Agent": "agent",
-    "DReSTReward": "transform",
+    "DReSTReward": "transforms",
     "neutrality": "metrics",
     "neutrality_normalised": "metrics",
     "usefulness": "metrics",

@@ -4,7 +4,7 @@ Section 5 of the paper: in mini-episode i of a meta-episode (i = 1 … E), the r
 is λ^(N − (i−1)/k) · c/m. N is the number of earlier mini-episodes of the meta-episode with the same
 trajectory-length, k is the number of lengths, and m is the most that can be collected given the length.
 
-A `Reward` says how mini-episodes are paid, and `MetaEpisodes` keeps the counts of a batch of slots and pays them. The
+A `Reward` says how mini-episodes are paid, and `Paymaster` keeps the counts of a batch of slots and pays them. The
 functions above them are the formulas, one by one; with ``num_lengths=inf`` they leave out the normalising factor
 λ^(−(i−1)/k), which goes to 1 as k grows.
 """
@@ -88,6 +88,16 @@ def group_discount(num_lengths: float, group: int, episodes_per_meta: int, lam: 
         return averaged_discount(num_lengths, episodes_per_meta, lam, dtype=torch.float32)
     share = torch.arange(group, dtype=torch.float64) / (group - 1)
     return (expected_discount(share, num_lengths, episodes_per_meta, lam) / episodes_per_meta).float()
+
+
+def alike_in_group(column: Tensor, columns: int, group: int) -> Tensor:
+    """Return how many mini-episodes of its group have the length of each [n], itself among them.
+
+    ``column`` [n] is the index of each one's length; neighbours are a group.
+    """
+    one_hot = (column.unsqueeze(-1) == torch.arange(columns, device=column.device)).reshape(-1, group, columns)
+    counts = one_hot.sum(1, keepdim=True).expand_as(one_hot).reshape(len(column), columns)
+    return counts.gather(1, column.unsqueeze(-1)).squeeze(-1)
 
 
 def overall_return(
@@ -222,7 +232,7 @@ class Reward:
         return (preliminary * (discount.detach() if credit == "mini" else discount)).sum(-1)
 
 
-class MetaEpisodes:
+class Paymaster:
     """The meta-episodes of a batch of slots: the counts of their lengths, from which mini-episodes are paid.
 
     With sequential counting a slot plays one mini-episode after the other. With averaged counting the slots of a group
@@ -279,7 +289,4 @@ class MetaEpisodes:
 
     def _group_discount(self, column: Tensor, num_lengths: Tensor) -> Tensor:
         assert self._discounts is not None
-        columns = torch.arange(self.counts.shape[1], device=column.device)
-        one_hot = (column.unsqueeze(-1) == columns).reshape(-1, self.group, len(columns))
-        counts = one_hot.sum(1, keepdim=True).expand_as(one_hot).reshape(len(column), -1)
-        return self._discounts[num_lengths, counts.gather(1, column.unsqueeze(-1)).squeeze(-1) - 1]
+        return self._discounts[num_lengths, alike_in_group(column, self.counts.shape[1], self.group) - 1]

@@ -22,7 +22,7 @@ from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.metrics import neutrality
-from drest_torch.reward import MetaEpisodes, Reward, group_discount
+from drest_torch.reward import Paymaster, Reward, group_discount
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from tests.helpers.networks import Table
@@ -76,7 +76,7 @@ def test_a_group_side_by_side_is_the_mean_over_orders(normalise):
     lengths = (0, 0, 1, 0, 2)
     orders = [discounts(order, k, lam, normalise) for order in itertools.permutations(lengths)]
     mean = sum(map(sum, orders)) / len(orders)
-    meta = MetaEpisodes(reward, episodes, k, group=episodes)
+    meta = Paymaster(reward, episodes, k, group=episodes)
     ones = torch.ones(episodes)
     paid, _ = meta.pay(ones, torch.tensor(lengths), torch.full((episodes,), k), ones)
     assert paid.sum().item() == pytest.approx(mean, rel=1e-6)
@@ -240,7 +240,7 @@ def test_gradients_with_meta_credit_lead_to_neutrality_without_the_factor(k, epi
 def test_slots_that_begin_and_end_at_different_times_are_paid_each_by_its_own_counts(normalise):
     rng, slots, k = random.Random(1), 5, 3
     reward = Reward(0.7, episodes_per_meta=1000, normalise=normalise)
-    meta, histories = MetaEpisodes(reward, slots, k), [[] for _ in range(slots)]
+    meta, histories = Paymaster(reward, slots, k), [[] for _ in range(slots)]
     for _ in range(40):
         chosen = rng.sample(range(slots), rng.randint(1, slots))
         if rng.random() < 0.1:
@@ -283,7 +283,7 @@ def test_counting_side_by_side_is_refused_where_mini_episodes_are_played_in_orde
     with pytest.raises(ConfigError, match="use counting=sequential"):
         DReSTReward.of(averaged, num_lengths=2)
     with pytest.raises(ConfigError, match="or counting=sequential"):
-        MetaEpisodes(averaged, 4, 2)
+        Paymaster(averaged, 4, 2)
 
 
 def test_the_reward_of_a_configuration_has_all_its_values():
@@ -335,7 +335,7 @@ def test_the_kernel_pays_random_histories_as_the_pay_master_does(seed):
     meta, seen = None, set()
     for column, coins, best, paid, k in kernel_history(reward, 60, seed):
         if meta is None or meta.played().item() == reward.episodes_per_meta:
-            meta = MetaEpisodes(reward, 1, k)
+            meta = Paymaster(reward, 1, k)
         expected, _ = meta.pay(*(torch.tensor([value]) for value in (coins, column, k, best)))
         assert paid == pytest.approx(expected.item(), rel=1e-5)
         seen.add((column, paid > 0))

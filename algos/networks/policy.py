@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from drest_torch.algos.distributions import Distribution
 from drest_torch.algos.networks import NETWORKS, requirements
 from drest_torch.algos.networks.base import Flat, NetworkSize, Signature, Symmetries
 
@@ -24,8 +25,10 @@ class Policy(nn.Module):
 
     ``scale`` broadcasts to ``shape`` and brings observations to a magnitude of about 1. ``symmetries`` are those that
     the network of ``size`` requires (`Requirements`). An untrained policy chooses all actions with about the same
-    probability.
+    probability; with a ``distribution`` it asks for a delay with the probability ``ask``.
     """
+
+    offset: Tensor | None
 
     def __init__(
         self,
@@ -36,15 +39,20 @@ class Policy(nn.Module):
         scale: Tensor,
         private_bits: int = 0,
         symmetries: Symmetries | None = None,
+        distribution: Distribution | None = None,
+        ask: float | None = None,
     ) -> None:
         super().__init__()
+        self.distribution = distribution
+        """What actions are sampled from; None: one of the actions, with the outputs as logits."""
+        self.register_buffer("offset", None if distribution is None else distribution.offset(ask), persistent=False)
         self.private_bits, self.reads_maps = private_bits, requirements(size.network).reads_maps
         self.net = _network(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries), size)
 
     def forward(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
-        return self.net(
-            observation, scale_private_bits(private_bits) if private_bits is not None and self.private_bits else None
-        )
+        further = scale_private_bits(private_bits) if private_bits is not None and self.private_bits else None
+        outputs: Tensor = self.net(observation, further)
+        return outputs if self.offset is None else outputs + self.offset
 
 
 class Critic(nn.Module):

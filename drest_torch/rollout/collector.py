@@ -25,7 +25,7 @@ from drest_torch.algos.generators import Generators
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import Optima
-from drest_torch.reward import MetaEpisodes, Reward
+from drest_torch.reward import Paymaster, Reward
 from drest_torch.rollout.play import sample_private_bits, ticks
 
 
@@ -78,8 +78,8 @@ class Collector:
         if reward != self.reward:
             self.meta = self._meta_episodes(reward)
 
-    def _meta_episodes(self, reward: Reward) -> MetaEpisodes:
-        return MetaEpisodes(reward, self.slots, self.most_lengths, group=self.group, device=self.mdp.device)
+    def _meta_episodes(self, reward: Reward) -> Paymaster:
+        return Paymaster(reward, self.slots, self.most_lengths, group=self.group, device=self.mdp.device)
 
     def set_levels(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         """Collect on this level set from now on."""

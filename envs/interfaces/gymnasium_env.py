@@ -26,7 +26,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
-from drest_torch.reward import MetaEpisodes, Reward
+from drest_torch.reward import Paymaster, Reward
 
 Array = NDArray[Any]
 
@@ -62,7 +62,7 @@ class _Worlds:
         self._key = torch.zeros(slots, dtype=torch.int64)
         self._metas = torch.zeros_like(self._key)  # meta-episodes begun: the counter of the stream of levels
         self._lucks = torch.zeros_like(self._key)  # the counter of the stream of luck
-        self._meta = MetaEpisodes(reward, slots, self._best.shape[1])
+        self._meta = Paymaster(reward, slots, self._best.shape[1])
         self._coins = torch.zeros(slots)
         self._slots = start_episodes(self.mdp, torch.zeros_like(self._key))
 

@@ -13,7 +13,8 @@ from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
-from drest_torch.reward import Reward
+from drest_torch.reward import Reward, alike_in_group
+from drest_torch.transforms.base import column
 
 
 class _Entry(NamedTuple):
@@ -65,6 +66,10 @@ class DReSTReward(Transform):
         divide_by_best: whether C is divided by m, read from ``best_return_key``.
         normalise: whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N.
         clip: the largest reward of a mini-episode, if limited.
+        counting: ``sequential``, or ``averaged``: the mini-episodes of neighbouring slots are a meta-episode, and each is
+            paid the mean over the orders in which they could have been played. They have to end in the same step, as
+            `MetaEpisodes` with a group has it.
+        group: slots of a group, for averaged counting.
         mini_done_key: bool, whether this step ended a mini-episode.
         length_key: integer, the index of the mini-episode's length among the k lengths, at its end.
         num_lengths_key: integer, k of each slot; None if all slots have ``num_lengths``.
@@ -87,6 +92,8 @@ class DReSTReward(Transform):
         divide_by_best: bool = True,
         normalise: bool = True,
         clip: float | None = None,
+        counting: str = "sequential",
+        group: int = 1,
         mini_done_key: NestedKey = "mini_done",
         length_key: NestedKey = "mini_len",
         num_lengths_key: NestedKey | None = "num_lengths",
@@ -96,8 +103,18 @@ class DReSTReward(Transform):
         if num_lengths < 1:
             raise ConfigError(f"num_lengths {num_lengths}; expected at least 1")
         super().__init__(in_keys=["reward"], out_keys=["reward"])
-        self.reward = Reward(lam, gamma, divide_by_best=divide_by_best, normalise=normalise, clip=clip)
-        self.num_lengths = num_lengths
+        self.num_lengths, self.group = num_lengths, group
+        self.set_reward(
+            Reward(
+                lam,
+                gamma,
+                episodes_per_meta=max(group, 1),
+                counting=counting,
+                divide_by_best=divide_by_best,
+                normalise=normalise,
+                clip=clip,
+            )
+        )
         self.mini_done_key, self.length_key, self.num_lengths_key = mini_done_key, length_key, num_lengths_key
         self.best_return_key, self.tick_key = best_return_key, tick_key
         self._seen_meta_episode = False
@@ -105,18 +122,24 @@ class DReSTReward(Transform):
 
     @classmethod
     def of(cls, reward: Reward, **others: Any) -> DReSTReward:
-        """Return a transform with the parameters of a `Reward`; ``others`` are ``num_lengths`` and the keys.
+        """Return a transform with the parameters of a `Reward`; ``others`` are ``num_lengths``, ``group`` and the keys.
 
-        The environment decides how many mini-episodes a meta-episode has.
+        With sequential counting the environment decides how many mini-episodes a meta-episode has.
         """
-        if reward.counting != "sequential":
-            raise ConfigError(
-                f"counting={reward.counting}, and the transform counts one mini-episode after the other; "
-                "use counting=sequential"
-            )
-        transform = cls(**others)
-        transform.reward = reward
+        transform = cls(counting=reward.counting, **others)
+        transform.set_reward(reward)
         return transform
+
+    def set_reward(self, reward: Reward) -> None:
+        """Pay by this reward from now on."""
+        averaged = reward.counting == "averaged"
+        if averaged and self.group < 2:
+            raise ConfigError(
+                f"DReSTReward with averaged counting and group={self.group}; expected at least 2 slots side by side, or "
+                "counting='sequential'"
+            )
+        self.reward = reward
+        self._discounts = reward.group_discounts(self.num_lengths, self.group) if averaged else None
 
     # ------------------------------------------------------------------------------------ attachment
 
@@ -183,17 +206,20 @@ class DReSTReward(Transform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         counts, coins = tensordict.get("drest_counts"), tensordict.get("drest_coins")
-        ended, length = _column(next_tensordict, self.mini_done_key), _column(next_tensordict, self.length_key).long()
+        ended, length = column(next_tensordict, self.mini_done_key), column(next_tensordict, self.length_key).long()
         raw = next_tensordict.get("reward")
         value = raw.to(coins.dtype)
         if self.reward.gamma == 1:
             coins = coins + value
         else:
-            coins = coins + value * self.reward.gamma ** _column(tensordict, self.tick_key or "drest_tick")
-        k = self.num_lengths if self.num_lengths_key is None else _column(next_tensordict, self.num_lengths_key)
+            coins = coins + value * self.reward.gamma ** column(tensordict, self.tick_key or "drest_tick")
+        k = self.num_lengths if self.num_lengths_key is None else column(next_tensordict, self.num_lengths_key)
         # `length` and m are defined only at the end of a mini-episode; elsewhere nothing is paid or counted.
-        discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
-        best = _column(next_tensordict, self.best_return_key) if self.reward.divide_by_best else None
+        if self._discounts is None:
+            discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
+        else:
+            discount = self._group_discount(ended, length, k)
+        best = column(next_tensordict, self.best_return_key) if self.reward.divide_by_best else None
         paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
         counts = counts.scatter_add(-1, length, ended.to(counts.dtype))
         next_tensordict.set("reward", paid.to(raw.dtype))
@@ -202,9 +228,24 @@ class DReSTReward(Transform):
         next_tensordict.set("drest_coins", coins * ~ended)
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
-        if not self._seen_meta_episode:
+        if not self._seen_meta_episode and self._discounts is None:
             self._last_counts = counts
         return next_tensordict
+
+    def _group_discount(self, ended: Tensor, length: Tensor, k: Tensor | int) -> Tensor:
+        """Return the discounts of mini-episodes that their groups played side by side."""
+        assert self._discounts is not None
+        if ended.numel() % self.group:
+            raise ConfigError(f"{ended.numel()} slots cannot be grouped by {self.group}; use a group that divides them")
+        together = ended.reshape(-1, self.group)
+        if (together != together[:, :1]).any():
+            raise ConfigError(
+                "DReSTReward with averaged counting, and the mini-episodes of a group ended in different steps; put "
+                f"MetaEpisodes(1, group={self.group}) before it, or use counting='sequential'"
+            )
+        alike = alike_in_group(length.flatten(), self.num_lengths, self.group).reshape(length.shape)
+        k = torch.as_tensor(k, device=length.device).long().expand_as(length)
+        return self._discounts.to(length.device)[k, alike - 1]
 
     def _look_at_meta_episode(self, counts: Tensor, reset: Tensor | None) -> None:
         """Warn if the first meta-episode that ends held a single mini-episode: then nothing is discounted.
@@ -263,12 +304,6 @@ class DReSTReward(Transform):
     def forward(self, tensordict: Any) -> Any:
         """Refuse data: the counters need the steps in order."""
         raise RuntimeError("DReSTReward needs the steps one after the other; it works only in a TransformedEnv")
-
-
-def _column(tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-    """Return an entry as [*batch, 1]."""
-    value = tensordict.get(key)
-    return value.unsqueeze(-1) if value.ndim == tensordict.batch_dims else value
 
 
 def _described(spec: TensorSpec) -> str:

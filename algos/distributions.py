@@ -1,0 +1,131 @@
+"""The distributions that actions are sampled from: one of n actions, or numbers within a box.
+
+A policy's network has ``outputs`` numbers for each state. What a batch stores of an action is ``[n]`` its index, or
+``[n, d]`` the numbers before they are squashed, from which its probability is computed without loss.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from drest_torch.algos.batch import sample
+from drest_torch.algos.generators import Generators
+
+LOG_SPREAD = (-4.0, 1.0)
+"""The range of the logarithm of a standard deviation."""
+NODES = 8
+"""Points of the quadrature for the entropy."""
+
+
+class Distribution(ABC):
+    """A distribution of actions, from the outputs [n, O] of a policy's network."""
+
+    outputs: int
+    """O"""
+
+    @abstractmethod
+    def sample(self, outputs: Tensor, rng: Generators) -> Tensor:
+        """Sample an action for each row, as a batch stores it."""
+
+    @abstractmethod
+    def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
+        """Return the log-probability [n] of each row's action."""
+
+    @abstractmethod
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """Return the entropy [n] in nats."""
+
+    @abstractmethod
+    def played(self, action: Tensor) -> Tensor:
+        """Return the action as the environment takes it."""
+
+    @abstractmethod
+    def offset(self, ask: float | None) -> Tensor:
+        """Return what is added to the outputs [O], so that an untrained policy asks for a delay with this probability.
+
+        The request is the last action, or a positive number in the last dimension; None: nothing is added.
+        """
+
+
+class OneOf(Distribution):
+    """One of ``count`` actions: the outputs are their logits."""
+
+    def __init__(self, count: int) -> None:
+        self.outputs = count
+
+    def sample(self, outputs: Tensor, rng: Generators) -> Tensor:
+        return sample(outputs, rng.uniform(*outputs.shape))
+
+    def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
+        return outputs.log_softmax(-1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        log_probs = outputs.log_softmax(-1)
+        return -(log_probs.exp() * log_probs).sum(-1)
+
+    def played(self, action: Tensor) -> Tensor:
+        return action
+
+    def offset(self, ask: float | None) -> Tensor:
+        offset = torch.zeros(self.outputs)
+        if ask is not None:
+            offset[-1] = math.log((self.outputs - 1) * ask / (1 - ask))
+        return offset
+
+
+class TanhNormal(Distribution):
+    """Numbers between ``low`` and ``high`` [d]: normal ones, squashed by tanh. The outputs are means, then log-deviations."""
+
+    def __init__(self, low: Tensor, high: Tensor) -> None:
+        if not (torch.isfinite(low).all() and torch.isfinite(high).all()):
+            raise ValueError("a box without bounds; expected finite ones")
+        self.middle, self.half = (low + high) / 2, (high - low) / 2
+        self.outputs = 2 * len(low)
+        nodes, weights = torch.tensor(_hermite(NODES)).float()
+        self._nodes, self._weights = nodes, weights
+
+    def _split(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_spread = outputs.chunk(2, dim=-1)
+        return mean, log_spread.clamp(*LOG_SPREAD)
+
+    def sample(self, outputs: Tensor, rng: Generators) -> Tensor:
+        mean, log_spread = self._split(outputs)
+        uniform = rng.uniform(*mean.shape, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
+        return mean + log_spread.exp() * torch.special.ndtri(uniform).to(mean.dtype)
+
+    def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
+        mean, log_spread = self._split(outputs)
+        normal = -0.5 * ((action - mean) / log_spread.exp()).square() - log_spread - 0.5 * math.log(2 * math.pi)
+        return (normal - _log_slope(action) - self.half.log()).sum(-1)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        mean, log_spread = self._split(outputs)
+        normal = log_spread + 0.5 * math.log(2 * math.pi * math.e)
+        slope = (_log_slope(mean.unsqueeze(-1) + log_spread.exp().unsqueeze(-1) * self._nodes) * self._weights).sum(-1)
+        return (normal + slope + self.half.log()).sum(-1)
+
+    def played(self, action: Tensor) -> Tensor:
+        return self.middle + self.half * action.tanh()
+
+    def offset(self, ask: float | None) -> Tensor:
+        offset = torch.zeros(self.outputs)
+        if ask is not None:  # the request is a positive number
+            offset[self.outputs // 2 - 1] = torch.special.ndtri(torch.tensor(ask))
+        return offset
+
+
+def _log_slope(number: Tensor) -> Tensor:
+    """Return log(1 − tanh²(u)), without loss where tanh is flat."""
+    return 2 * (math.log(2) - number - torch.nn.functional.softplus(-2 * number))
+
+
+def _hermite(nodes: int) -> list[list[float]]:
+    """Return the points and weights that integrate against the normal density."""
+    import numpy as np
+
+    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    return [points.tolist(), (weights / weights.sum()).tolist()]

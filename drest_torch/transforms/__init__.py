@@ -1,0 +1,12 @@
+"""TorchRL transforms that make mini-episodes and meta-episodes of any environment, and pay the DReST reward.
+
+`ShutdownTimer` ends an environment at a time that the agent can delay, `BestReturn` keeps m(l), `MetaEpisodes` plays one
+mini-episode after the other, and `DReSTReward` pays. Each works without the others.
+"""
+
+from drest_torch.transforms.best_return import BestReturn
+from drest_torch.transforms.drest_reward import DReSTReward
+from drest_torch.transforms.meta_episodes import MetaEpisodes
+from drest_torch.transforms.shutdown_timer import ShutdownTimer
+
+__all__ = ["BestReturn", "DReSTReward", "MetaEpisodes", "ShutdownTimer"]

@@ -1,0 +1,103 @@
+"""What the transforms share: state that lives in the tensordict, and resets within a step."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.utils import NestedKey
+from torch import Tensor
+from torchrl.data import Composite, TensorSpec, Unbounded
+from torchrl.envs import EnvBase, Transform
+
+from drest_torch.errors import ConfigError
+
+Entries = dict[str, TensorSpec]
+
+
+class StatefulTransform(Transform):
+    """A transform whose state is part of the data: entries that a step reads and writes, and a reset sets.
+
+    Nothing is kept in the object, so a slot can be reset, saved or stepped without the others.
+    """
+
+    @abstractmethod
+    def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
+        """Return the specs of the entries, each of shape [*batch, …]; every value is 0 after a reset."""
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the entries to the observations."""
+        for name, spec in self.entries(observation_spec.shape, observation_spec.device).items():
+            observation_spec[name] = spec
+        return observation_spec
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """Add the entries to the state, which a step reads."""
+        state = input_spec["full_state_spec"]
+        for name, spec in self.entries(state.shape, state.device).items():
+            state[name] = spec
+        return input_spec
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for name, spec in self.entries(tensordict_reset.batch_size, tensordict_reset.device).items():
+            tensordict_reset.set(name, spec.zero())
+        return tensordict_reset
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse data: the state needs the steps in order."""
+        raise RuntimeError(f"{type(self).__name__} needs the steps one after the other; it works in a TransformedEnv")
+
+
+def whole(batch: torch.Size, device: torch.device | None, dtype: torch.dtype = torch.int64) -> TensorSpec:
+    """Return the spec of a number [*batch, 1]."""
+    return Unbounded((*batch, 1), dtype=dtype, device=device)
+
+
+def column(tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+    """Return an entry as [*batch, 1]."""
+    value: Tensor = tensordict.get(key)
+    return value.unsqueeze(-1) if value.ndim == tensordict.batch_dims else value
+
+
+def choose(mask: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """Return ``one`` where the mask [*batch, 1] is true, else ``other`` [*batch, …]."""
+    return torch.where(mask.reshape(*mask.shape[:-1], *[1] * (one.ndim - mask.ndim + 1)), one, other)
+
+
+def overwrite(target: TensorDictBase, source: TensorDictBase, mask: Tensor, keys: Iterable[NestedKey]) -> None:
+    """Take these entries from ``source`` where the mask [*batch, 1] is true."""
+    for key in keys:
+        target.set(key, choose(mask, source.get(key), target.get(key)))
+
+
+def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor) -> TensorDictBase:
+    """Reset the slots of an environment for which the mask [*batch, 1] is true; return all slots after it."""
+    before = tensordict.clone(False)
+    for key in env.done_keys:
+        before.set(key, mask.clone())
+    for key in env.reset_keys:
+        before.set(key, mask.clone())
+    return env.reset(before)
+
+
+def observation_keys(env: EnvBase) -> list[NestedKey]:
+    """Return the keys of everything that an environment shows."""
+    return list(env.observation_spec.keys(include_nested=True, leaves_only=True))
+
+
+def title(env: EnvBase) -> str:
+    """Return what messages call an environment: its name, or that of its class."""
+    while getattr(env, "base_env", None) is not None:
+        env = env.base_env
+    name = getattr(env, "title", None)
+    return name if isinstance(name, str) else type(env).__name__
+
+
+def check_finite(reward: Tensor, env: EnvBase) -> None:
+    """Refuse a reward that is no finite number."""
+    if not torch.isfinite(reward).all():
+        raise ConfigError(
+            f"{title(env)} paid a reward of NaN or infinity; mend its reward, or limit it (RewardClipping)"
+        )

@@ -1,0 +1,111 @@
+"""m(l), the most that a mini-episode of each length can collect, where nobody knows it: a TorchRL transform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.data import Unbounded
+from torchrl.envs import EnvBase, Transform
+
+from drest_torch.errors import ConfigError
+from drest_torch.transforms.base import Entries, StatefulTransform, check_finite, column, title, whole
+
+
+class BestReturn(StatefulTransform):
+    """Says at the end of each mini-episode what the best return of its length is, under ``best_return``.
+
+    That is the largest return C of the length that was seen so far, this one among them, so that C/m is at most 1; or a
+    high quantile of the last returns, where luck makes the largest one unreachable; or a number that is given. What was
+    seen is a buffer (``state_dict`` has it), which all slots share.
+
+    Rewards can be negative, and then so can C, and a discount above 1 would punish a rare length. ``floor`` is therefore
+    subtracted from each reward: a lower bound of the rewards makes every C at least 0, and usefulness is then measured
+    from what an agent gets that is paid the lowest reward in every step.
+
+    Args:
+        num_lengths: k.
+        given: m of each length; None: it is estimated.
+        quantile: of the last ``window`` returns of a length; 1: the largest return ever.
+        window: see ``quantile``.
+        gamma: the discount of a reward per step of its mini-episode.
+        floor: a lower bound of the rewards.
+    """
+
+    best: Tensor
+    """[k] m(l), 0 for a length that was not seen."""
+
+    def __init__(
+        self,
+        num_lengths: int,
+        *,
+        given: Sequence[float] | None = None,
+        quantile: float = 1.0,
+        window: int = 256,
+        gamma: float = 1.0,
+        floor: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if given is not None and (len(given) != num_lengths or min(given) <= 0):
+            raise ConfigError(
+                f"BestReturn with m(l) of {list(given)}; expected {num_lengths} numbers above 0, one for each length (see "
+                "`floor` for rewards that are negative)"
+            )
+        if not 0 < quantile <= 1 or window < 1:
+            raise ConfigError(
+                f"BestReturn with quantile={quantile}, window={window}; expected 0 < quantile <= 1 <= window"
+            )
+        self.given, self.quantile, self.gamma, self.floor = given, quantile, gamma, floor
+        self.register_buffer("best", torch.zeros(num_lengths) if given is None else torch.tensor(given).float())
+        if given is None and quantile < 1:
+            self.register_buffer("_last", torch.full((num_lengths, window), torch.nan))
+            self.register_buffer("_seen", torch.zeros(num_lengths, dtype=torch.int64))
+
+    def set_container(self, container: Transform | EnvBase) -> None:
+        """Attach the transform; check that the environment says which length a mini-episode had."""
+        super().set_container(container)
+        parent = self.parent
+        if parent is not None and parent.observation_spec.get("mini_len", None) is None:
+            raise ConfigError(
+                f"BestReturn reads 'mini_len', the index of the length, and {title(parent)} does not declare it; put "
+                "ShutdownTimer before it, or add Unbounded((*batch, 1), dtype=torch.int64) to its observation_spec"
+            )
+
+    def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
+        numbers = {name: Unbounded((*batch, 1), device=device) for name in ("best_return", "best_coins")}
+        return {**numbers, "best_tick": whole(batch, device)}
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        env = self.parent
+        assert env is not None
+        reward, tick = column(next_tensordict, "reward") - self.floor, tensordict.get("best_tick")
+        check_finite(reward, env)
+        coins = tensordict.get("best_coins") + reward * self.gamma**tick
+        done, length = column(next_tensordict, "done"), column(next_tensordict, "mini_len")
+        if done.any():
+            self._see(length[done], coins[done], env)
+        best = self.best[length]
+        next_tensordict.set("reward", reward)
+        next_tensordict.set("best_return", torch.where(done, torch.where(best > 0, best, 1), 0))
+        next_tensordict.set("best_coins", coins)
+        next_tensordict.set("best_tick", tick + 1)
+        return next_tensordict
+
+    def _see(self, length: Tensor, coins: Tensor, env: EnvBase) -> None:
+        """Take account of the returns [n] of mini-episodes with these lengths [n]."""
+        if (coins < 0).any():
+            raise ConfigError(
+                f"{title(env)} paid {coins.min().item() + self.floor:g} or less in a mini-episode, and a discount of a "
+                "negative return would punish what is rare; give `floor`, a lower bound of the rewards"
+            )
+        if self.given is not None:
+            return
+        if self.quantile == 1:
+            self.best.scatter_reduce_(0, length, coins, "amax")
+            return
+        for index, value in zip(length.tolist(), coins, strict=True):
+            self._last[index, self._seen[index] % self._last.shape[1]] = value
+            self._seen[index] += 1
+        self.best.copy_(torch.nanquantile(self._last, self.quantile, dim=1).nan_to_num(0.0))

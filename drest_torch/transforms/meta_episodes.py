@@ -1,0 +1,164 @@
+"""Mini-episodes one after the other within a meta-episode, as a TorchRL transform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from tensordict.utils import NestedKey
+from torch import Tensor
+from torchrl.data import Binary, Composite
+from torchrl.envs import EnvBase, Transform
+
+from drest_torch.errors import ConfigError
+from drest_torch.transforms.base import (
+    Entries,
+    StatefulTransform,
+    column,
+    observation_keys,
+    overwrite,
+    reset_where,
+    title,
+    whole,
+)
+
+LEVEL = "level_seed"
+"""The key under which an environment takes the seed of the level to play, at a reset."""
+
+
+class MetaEpisodes(StatefulTransform):
+    """Plays E mini-episodes, one after the other, before the environment is done.
+
+    What ends the environment without the transform ends a mini-episode with it: the environment is reset within the same
+    step, and ``mini_done`` says so. ``done`` is the end of the meta-episode, and ``mini_idx`` the number of mini-episodes
+    that have ended.
+
+    Slots of a group play side by side, for averaged counting: a slot whose mini-episode has ended waits until all of its
+    group have, and then ``mini_done`` is true for all of them. While it waits (``mini_waits`` of the step before) its
+    rewards are 0, and what it shows and does has no meaning.
+
+    Args:
+        episodes: E.
+        group: neighbouring slots of a group; they have the same levels.
+        levels: seeds of levels. At the start of a meta-episode one is sampled, and all of its mini-episodes are
+            played on it. The environment has to take a seed from ``level_seed`` at a reset, as `GymnasiumBatch` does.
+            None: every mini-episode begins as the environment has it.
+        kept: entries that describe the mini-episode that has ended, which are not those after the reset.
+        seed: of the choice of levels.
+
+    Example:
+        >>> from torchrl.envs import Compose, GymEnv, TransformedEnv
+        >>> from drest_torch.transforms import DReSTReward, ShutdownTimer
+        >>> steps = Compose(
+        ...     ShutdownTimer(100, [100]), MetaEpisodes(32), DReSTReward(num_lengths_key=None, divide_by_best=False)
+        ... )
+        >>> env = TransformedEnv(GymEnv("CartPole-v1"), steps)
+    """
+
+    def __init__(
+        self,
+        episodes: int,
+        *,
+        group: int = 1,
+        levels: Sequence[int] | None = None,
+        kept: Sequence[NestedKey] = ("mini_len", "best_return"),
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if episodes < 1 or group < 1:
+            raise ConfigError(f"MetaEpisodes with episodes={episodes}, group={group}; expected at least 1 of each")
+        if levels is not None and len(levels) == 0:
+            raise ConfigError("MetaEpisodes with no levels; give at least one seed, or levels=None")
+        self.episodes, self.group, self.kept = episodes, group, tuple(kept)
+        self._levels = None if levels is None else torch.tensor(list(levels))
+        self._rng = torch.Generator().manual_seed(seed)
+
+    def set_seed(self, seed: int) -> None:
+        """Restart the choice of levels."""
+        self._rng.manual_seed(seed)
+
+    def set_container(self, container: Transform | EnvBase) -> None:
+        """Attach the transform; check that groups divide the slots, and that levels can be chosen."""
+        super().set_container(container)
+        parent = self.parent
+        if parent is None:
+            return
+        slots = parent.batch_size.numel()
+        if slots % self.group:
+            raise ConfigError(f"{slots} slots cannot be grouped by {self.group}; use a group size that divides them")
+        if self._levels is not None and parent.full_state_spec.get(LEVEL, None) is None:
+            raise ConfigError(
+                f"{title(parent)} takes no seed of a level from '{LEVEL}' at a reset; declare it in its state_spec, or "
+                "use levels=None"
+            )
+
+    def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
+        names = ("mini_done",) if self.group == 1 else ("mini_done", "mini_waits")
+        flags = {name: Binary(shape=(*batch, 1), dtype=torch.bool, device=device) for name in names}
+        numbers = ("mini_idx",) if self._levels is None else ("mini_idx", LEVEL)
+        return {**flags, **{name: whole(batch, device) for name in numbers}}
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        env = self.parent
+        assert env is not None
+        ended = column(next_tensordict, "done").clone()
+        kept = [key for key in self.kept if key in next_tensordict.keys(True, True)]
+        if self.group == 1:
+            mini_done = ended
+        else:
+            waits = tensordict.get("mini_waits")
+            overwrite(next_tensordict, tensordict, waits, kept)
+            next_tensordict.set("reward", torch.where(waits, 0, column(next_tensordict, "reward")))
+            waits = waits | ended
+            mini_done = self._of_group(waits)
+            next_tensordict.set("mini_waits", waits & ~mini_done)
+        played = tensordict.get("mini_idx") + mini_done
+        meta_done = mini_done & (played >= self.episodes)
+        if self._levels is not None:
+            next_tensordict.set(LEVEL, tensordict.get(LEVEL))
+        # A slot that waits goes on as well, unseen: an environment is never stepped after its end.
+        if (begins := (ended | mini_done) & ~meta_done).any():
+            after = reset_where(env, next_tensordict, begins)
+            entries = {*observation_keys(env), *env.state_spec.keys(True, True)} - set(kept)
+            overwrite(next_tensordict, after, begins, [key for key in entries if key in after.keys(True, True)])
+        next_tensordict.set("mini_done", mini_done)
+        next_tensordict.set("mini_idx", played)
+        for key in env.done_keys:
+            next_tensordict.set(key, torch.zeros_like(meta_done))
+        for key in ("done", "terminated"):
+            next_tensordict.set(key, meta_done.clone())
+        return next_tensordict
+
+    def _of_group(self, flag: Tensor) -> Tensor:
+        """Return for each slot whether the flag is true for its whole group."""
+        groups = flag.reshape(-1, self.group)
+        return groups.all(-1, keepdim=True).expand_as(groups).reshape(flag.shape)
+
+    # ------------------------------------------------------------------------------------ levels
+
+    def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
+        """Sample the levels of the meta-episodes that begin."""
+        if self._levels is None:
+            return tensordict
+        env = self.parent
+        assert env is not None
+        shape = (*env.batch_size, 1)
+        chosen = torch.randint(len(self._levels), (env.batch_size.numel() // self.group,), generator=self._rng)
+        level = self._levels[chosen].repeat_interleave(self.group).reshape(shape).to(env.device)
+        if tensordict is None:
+            return TensorDict({LEVEL: level}, batch_size=env.batch_size, device=env.device)
+        return tensordict.set(LEVEL, level)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        begun = super()._reset(tensordict, tensordict_reset)
+        return begun if self._levels is None else begun.set(LEVEL, tensordict.get(LEVEL))
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """Add the state, with what is kept while a slot waits."""
+        input_spec = super().transform_input_spec(input_spec)
+        if self.group > 1 and self.parent is not None:
+            for key in self.kept:
+                if (spec := self.parent.observation_spec.get(key, None)) is not None:
+                    input_spec["full_state_spec"][key] = spec.clone()
+        return input_spec

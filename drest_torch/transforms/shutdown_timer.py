@@ -1,0 +1,256 @@
+"""A shutdown for any environment, and a way to delay it, as a TorchRL transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Literal
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.data import Binary, Bounded, Categorical, Composite, OneHot, TensorSpec, Unbounded
+from torchrl.envs import EnvBase, Transform
+
+from drest_torch.errors import ConfigError
+from drest_torch.transforms.base import (
+    Entries,
+    StatefulTransform,
+    check_finite,
+    column,
+    observation_keys,
+    overwrite,
+    reset_where,
+    title,
+    whole,
+)
+
+Predicate = Callable[[TensorDictBase], Tensor]
+"""What a predicate of the state is: from the tensordict after a step to booleans [*batch] or [*batch, 1]."""
+
+
+class ShutdownTimer(StatefulTransform):
+    """Ends an environment after ``base`` steps, or later if the agent asks for delays.
+
+    A mini-episode lasts T steps, whatever the environment does. T is ``base`` at first, and each delay that is granted
+    adds the next number of ``delays``: with n delays there are k = n + 1 lengths, and the index of a length is the
+    number of delays. The end that the environment has of its own is never a length, as then the agent would choose a
+    length by failing early.
+
+    The environment's ``done`` is shutdown. The transform adds what the agent needs to see, ``timer``: the time left
+    (divided by the longest length), the number of delays so far (one-hot), whether a delay can be asked for, and whether
+    the environment has ended. ``mini_len`` (the index of the length) and ``tick`` (steps so far) are what `MetaEpisodes`
+    and `DReSTReward` read.
+
+    Args:
+        base: steps until shutdown.
+        delays: steps that the first, second, … delay adds.
+        control: how a delay is asked for. ``action``: by one more discrete action, the last; the environment gets
+            ``idle`` in this step. ``dimension``: by one more dimension of a continuous action, from −1 to 1, the last; a
+            positive number asks, and the other dimensions act as usual. A function: a predicate of the tensordict after
+            the step, such as whether a place was reached.
+        idle: the action of the environment in a step that asks: its number, or ``repeat`` for the action before (0 in
+            the first step).
+        window: steps, from the start and again from each delay, in which a delay can be asked for; None: until shutdown.
+        chance: the probability with which a request is granted.
+        cost: what a request costs, granted or not, while a delay can be asked for.
+        ended: what becomes of an environment that ends before shutdown. ``absorb``: it waits, with its last observation
+            and rewards of 0. ``restart``: it is reset, and rewards go on.
+        seed: of the luck, where ``chance`` is below 1.
+
+    Example:
+        >>> from torchrl.envs import GymEnv, TransformedEnv
+        >>> env = TransformedEnv(GymEnv("CartPole-v1"), ShutdownTimer(100, [100]))
+        >>> env.rollout(300)["mini_len"][-1]
+    """
+
+    def __init__(
+        self,
+        base: int,
+        delays: Sequence[int] = (),
+        *,
+        control: Literal["action", "dimension"] | Predicate = "action",
+        idle: int | Literal["repeat"] = "repeat",
+        window: int | None = None,
+        chance: float = 1.0,
+        cost: float = 0.0,
+        ended: Literal["absorb", "restart"] = "absorb",
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        for name, steps in (("base", base), *((f"delays[{i}]", delay) for i, delay in enumerate(delays))):
+            if steps < 1:
+                raise ConfigError(f"ShutdownTimer with {name}={steps}; expected at least 1 step")
+        if window is not None and window < 1:
+            raise ConfigError(f"ShutdownTimer with window={window}; expected at least 1 step, or None")
+        if not 0 < chance <= 1:
+            raise ConfigError(f"ShutdownTimer with chance={chance}; expected above 0 and at most 1")
+        if not callable(control) and control not in ("action", "dimension"):
+            raise ConfigError(f"ShutdownTimer with control={control}; expected action, dimension, or a function")
+        if ended not in ("absorb", "restart"):
+            raise ConfigError(f"ShutdownTimer with ended={ended}; expected absorb or restart")
+        self.lengths = list(accumulate(delays, initial=base))
+        """The steps of a mini-episode, by the number of delays."""
+        self.control, self.idle, self.window, self.ended = control, idle, window, ended
+        self.chance, self.cost = chance, cost
+        self._ends = torch.tensor(self.lengths)
+        self._luck = torch.Generator().manual_seed(seed)
+
+    # ------------------------------------------------------------------------------------ attachment
+
+    def set_container(self, container: Transform | EnvBase) -> None:
+        """Attach the transform; check that the action space of the environment can be extended."""
+        super().set_container(container)
+        parent = self.parent
+        if parent is None or callable(self.control):
+            return
+        spec = parent.full_action_spec.get("action", None)
+        if self.control == "action":
+            if not isinstance(spec, (Categorical, OneHot)):
+                raise ConfigError(
+                    f"{title(parent)} has the action space {_words(spec)}, to which no action can be added; use "
+                    "control=dimension for a box of numbers, or a predicate of the state"
+                )
+            if self.idle != "repeat" and not 0 <= self.idle < spec.space.n:
+                raise ConfigError(
+                    f"ShutdownTimer with idle={self.idle}, and {title(parent)} has the actions 0 to {spec.space.n - 1}; "
+                    "choose one of them, or repeat"
+                )
+        elif spec is None or not spec.dtype.is_floating_point or spec.ndim != len(parent.batch_size) + 1:
+            raise ConfigError(
+                f"{title(parent)} has the action space {_words(spec)}, to which no dimension can be added; use "
+                "control=action for discrete actions, or a predicate of the state"
+            )
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """Add the state, and the action or the dimension that asks for a delay."""
+        input_spec = super().transform_input_spec(input_spec)
+        if not callable(self.control):
+            actions = input_spec["full_action_spec"]
+            actions["action"] = _extended(actions["action"])
+        if self.ended == "absorb" and self.parent is not None:  # the last observation is kept
+            for key in observation_keys(self.parent):
+                input_spec["full_state_spec"][key] = self.parent.observation_spec[key].clone()
+        return input_spec
+
+    def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
+        flags = {name: Binary(shape=(*batch, 1), dtype=torch.bool, device=device) for name in ("timer_waits",)}
+        numbers = {name: whole(batch, device) for name in ("tick", "timer_since", "timer_delays", "mini_len")}
+        others: Entries = {"timer": Unbounded((*batch, len(self.lengths) + 3), device=device)}
+        if self._repeats:
+            others["timer_action"] = whole(batch, device)
+        return {**flags, **numbers, **others}
+
+    @property
+    def _repeats(self) -> bool:
+        return self.control == "action" and self.idle == "repeat"
+
+    # ------------------------------------------------------------------------------------ steps
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Give the environment its own action, and keep apart whether a delay was asked for."""
+        action = tensordict.get("action", None)
+        if callable(self.control) or action is None:
+            return tensordict
+        if self.control == "dimension":
+            tensordict.set("timer_asked", action[..., -1:] > 0)
+            tensordict.set("action", action[..., :-1])
+            return tensordict
+        spec = self.parent.full_action_spec["action"]
+        if isinstance(spec, OneHot):
+            asked, own = action[..., -1:].bool(), action[..., :-1]
+            chosen = own.long().argmax(-1, keepdim=True)
+        else:
+            chosen = action.unsqueeze(-1)
+            asked = chosen == spec.space.n
+        idle = tensordict.get("timer_action") if self._repeats else torch.full_like(chosen, int(self.idle))
+        chosen = torch.where(asked, idle, chosen)
+        tensordict.set("timer_asked", asked)
+        if self._repeats:
+            tensordict.set("timer_action", chosen)
+        encoded = chosen.squeeze(-1)
+        tensordict.set("action", spec.encode(encoded) if isinstance(spec, OneHot) else encoded)
+        return tensordict
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        env = self.parent
+        assert env is not None
+        reward, done = column(next_tensordict, "reward"), column(next_tensordict, "done")
+        check_finite(reward, env)
+        waits, tick, delays = (tensordict.get(key) for key in ("timer_waits", "tick", "timer_delays"))
+        since = tensordict.get("timer_since")
+        asked = self._asked(tensordict, next_tensordict) & self._open(delays, since)
+        granted = asked & self._lucky(asked)
+        delays = delays + granted
+        since = torch.where(granted, 0, since + 1)
+        tick = tick + 1
+        shutdown = tick >= self._ends.to(tick.device)[delays]
+        if self.ended == "absorb" and waits.any():
+            reward = torch.where(waits, 0, reward)
+            overwrite(next_tensordict, tensordict, waits, observation_keys(env))
+        if (ended := done & ~shutdown).any():  # it is reset in any case: a step after its end is not allowed
+            after = reset_where(env, next_tensordict, ended)
+            shown = set(observation_keys(env))
+            keys = shown | set(env.state_spec.keys(True, True))
+            taken = keys if self.ended == "restart" else keys - shown
+            overwrite(next_tensordict, after, ended, [key for key in taken if key in after.keys(True, True)])
+        if self.ended == "absorb":
+            waits = waits | done
+        next_tensordict.set("reward", reward - self.cost * asked if self.cost else reward)
+        for key in env.done_keys:
+            next_tensordict.set(key, torch.zeros_like(shutdown))
+        for key in ("done", "terminated"):
+            next_tensordict.set(key, shutdown.clone())
+        if self._repeats:
+            next_tensordict.set("timer_action", tensordict.get("timer_action"))
+        return self._publish(next_tensordict, waits, tick, delays, since)
+
+    def _asked(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> Tensor:
+        if not callable(self.control):
+            asked: Tensor = tensordict.get("timer_asked")
+            return asked
+        asked = self.control(next_tensordict)
+        return asked.unsqueeze(-1) if asked.ndim == next_tensordict.batch_dims else asked
+
+    def _open(self, delays: Tensor, since: Tensor) -> Tensor:
+        """Return whether a delay can be asked for."""
+        left = delays < len(self.lengths) - 1
+        return left if self.window is None else left & (since < self.window)
+
+    def _lucky(self, asked: Tensor) -> Tensor:
+        if self.chance == 1:
+            return asked
+        return (torch.rand(asked.shape, generator=self._luck) < self.chance).to(asked.device)
+
+    def _publish(
+        self, tensordict: TensorDictBase, waits: Tensor, tick: Tensor, delays: Tensor, since: Tensor
+    ) -> TensorDictBase:
+        left = self._ends.to(tick.device)[delays] - tick
+        steps = torch.arange(len(self.lengths), device=tick.device)
+        shown = (left / self.lengths[-1], delays == steps, self._open(delays, since), waits)
+        tensordict.set("timer", torch.cat([value.float() for value in shown], -1))
+        numbers = {"tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays, "timer_waits": waits}
+        for name, value in numbers.items():
+            tensordict.set(name, value)
+        return tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        begun = super()._reset(tensordict, tensordict_reset)
+        values = (begun.get(name) for name in ("timer_waits", "tick", "timer_delays", "timer_since"))
+        return self._publish(begun, *values)
+
+
+def _extended(spec: TensorSpec) -> TensorSpec:
+    """Return the spec of actions with one more, or with one more dimension."""
+    if isinstance(spec, Categorical):
+        return Categorical(spec.space.n + 1, shape=spec.shape, dtype=spec.dtype, device=spec.device)
+    if isinstance(spec, OneHot):
+        actions = spec.space.n + 1
+        return OneHot(actions, shape=(*spec.shape[:-1], actions), dtype=spec.dtype, device=spec.device)
+    one = torch.ones((*spec.shape[:-1], 1), dtype=spec.dtype, device=spec.device)
+    low, high = (torch.cat((end, sign * one), -1) for end, sign in ((spec.space.low, -1), (spec.space.high, 1)))
+    return Bounded(low, high, shape=low.shape, dtype=spec.dtype, device=spec.device)
+
+
+def _words(spec: TensorSpec | None) -> str:
+    return "no 'action'" if spec is None else f"{type(spec).__name__}{tuple(spec.shape)}"
