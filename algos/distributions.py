@@ -52,10 +52,10 @@ class Distribution(ABC):
 
 
 class OneOf(Distribution):
-    """One of ``count`` actions: the outputs are their logits."""
+    """One of ``count`` actions: the outputs are their logits. An environment may take it as a one-hot vector."""
 
-    def __init__(self, count: int) -> None:
-        self.outputs = count
+    def __init__(self, count: int, *, one_hot: bool = False) -> None:
+        self.outputs, self.one_hot = count, one_hot
 
     def sample(self, outputs: Tensor, rng: Generators) -> Tensor:
         return sample(outputs, rng.uniform(*outputs.shape))
@@ -68,7 +68,7 @@ class OneOf(Distribution):
         return -(log_probs.exp() * log_probs).sum(-1)
 
     def played(self, action: Tensor) -> Tensor:
-        return action
+        return torch.nn.functional.one_hot(action, self.outputs).bool() if self.one_hot else action
 
     def offset(self, ask: float | None) -> Tensor:
         offset = torch.zeros(self.outputs)
@@ -78,7 +78,7 @@ class OneOf(Distribution):
 
 
 class TanhNormal(Distribution):
-    """Numbers between ``low`` and ``high`` [d]: normal ones, squashed by tanh. The outputs are means, then log-deviations."""
+    """Normal numbers, squashed by tanh into a box [d]: the outputs are the means, then the log-deviations."""
 
     def __init__(self, low: Tensor, high: Tensor) -> None:
         if not (torch.isfinite(low).all() and torch.isfinite(high).all()):

@@ -108,10 +108,10 @@ def new_run(bench: Bench, overrides: str, seed: int, folder: Path) -> Run:
 
 
 def watches(bench: Bench, run: Run) -> dict[str, Watch]:
-    assert run.judge.selection is not None
-    found = {"own selection levels": Watch(run.judge.selection)}
+    assert run.gridworlds.judge.selection is not None
+    found = {"own selection levels": Watch(run.gridworlds.judge.selection)}
     if bench.followup is not None:
-        found[VALIDATION] = Watch(run.judge.evaluator(read_levels(bench.followup)))
+        found[VALIDATION] = Watch(run.gridworlds.judge.evaluator(read_levels(bench.followup)))
     return found
 
 
@@ -156,7 +156,10 @@ def stable_baselines(bench: Bench, folder: Path) -> dict[str, Watch]:
     run = new_run(bench, "algo=ppo", 0, folder)
     setting = setting_of("ppo", envs=bench.size(256, 8), steps=bench.size(128, 8))
     vector = GridworldVectorEnv(
-        run.levels.train, setting.envs, observation=run.cfg.policy.observation, reward=in_order(setting.reward)
+        run.gridworlds.levels.train,
+        setting.envs,
+        observation=run.cfg.policy.observation,
+        reward=in_order(setting.reward),
     )
     trainer, watched = StableBaselines(TensorVecEnv(vector), setting), watches(bench, run)
     seconds, steps, limit = 0.0, 0, 0.1 if bench.quick else SB3_SECONDS

@@ -46,7 +46,7 @@ COMMANDS = {
         "Train an agent, and evaluate exactly what it learned.",
         "python -m drest_torch.train algo=ppo levels=paper algo.lr=0.0005 seed=1",
         "config",
-        ("algo", "reward", "levels", "policy", "logger"),
+        ("algo", "reward", "levels", "env", "policy", "logger"),
         "docs/howto/running.md",
     ),
     "evaluate": Command(

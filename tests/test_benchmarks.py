@@ -238,7 +238,7 @@ def test_the_levels_of_a_score_are_selection_levels_and_exact_gradients_take_no_
     run.update()
     found = scoring.watches(Bench(quick=True), run)
     assert [level.name for level in found["own selection levels"].evaluator.levels] == [
-        level.name for level in run.levels.selection
+        level.name for level in run.gridworlds.levels.selection
     ]
     took = scoring.effort(run)
     assert took["updates of 4 levels"] == 1

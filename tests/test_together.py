@@ -79,7 +79,7 @@ def test_an_agent_goes_on_alone(tmp_path):
     run.updater.take(_ready(run), run.reward)
     run.state.steps = 100
     for agent in run.agents:
-        agent.begin(run.levels, 0)
+        agent.begin(run.task, 0)
     run.save()
     single = resume(tmp_path / "run" / "agents" / "6")
     assert single.state.steps == 100

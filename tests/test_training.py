@@ -110,7 +110,7 @@ def test_a_batch_may_be_without_the_chances_that_the_levels_have(tmp_path, algo)
     some = ["levels.generator.chance=[0.99,1.0]", "levels.symmetries=true", "test.paper=false"]
     name, batch = algo
     run = start(configured(tmp_path / "run", f"algo={name}", batch, *FEW, *some, "env_steps=40000"))
-    chances = [level.buttons[0].chance for level in run.levels.train]
+    chances = [level.buttons[0].chance for level in run.gridworlds.levels.train]
     assert min(chances) < 1 == max(chances)
     for _ in range(9):
         run.update()
@@ -197,9 +197,9 @@ def test_a_finished_run_is_not_written_over_and_resuming_it_changes_nothing(tmp_
 def test_the_best_checkpoint_is_chosen_on_the_selection_levels_alone(tmp_path):
     overrides = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.test=10"]
     run = start(configured(tmp_path / "run", *overrides))
-    assert "selection" not in run.levels.reported
-    names = {name: {level.name for level in levels} for name, levels in run.levels.reported.items()}
-    chosen = {level.name for level in run.levels.selection}
+    assert "selection" not in run.gridworlds.levels.reported
+    names = {name: {level.name for level in levels} for name, levels in run.gridworlds.levels.reported.items()}
+    chosen = {level.name for level in run.gridworlds.levels.selection}
     assert len(chosen) == 10
     assert not any(chosen & each for each in names.values())
     assert not names["train"] & names["test"]
@@ -253,7 +253,7 @@ def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, mo
     sizes += ["levels.generator.height=[3,5]", "levels.generator.walls=[0,5]"]
     cfg = configured(tmp_path / "run", "levels=generated", *sizes)
     run = start(cfg)
-    assert run.map_size == (5, 5)  # of the ranges, whichever levels come out
+    assert run.gridworlds.map_size == (5, 5)  # of the ranges, whichever levels come out
     path = tmp_path / "run" / "split.json"
     record = json.loads(path.read_text("utf-8"))
     assert record["levels"] == {"train": 20, "selection": 4, "test": 4}

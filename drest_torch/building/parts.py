@@ -77,6 +77,29 @@ def networks(
     return policy, critic
 
 
+def environment_networks(
+    cfg: Config, environment: Any, context: int, *, with_critic: bool
+) -> tuple[Policy, Critic | None]:
+    """Build the networks for an environment that is no gridworld (`drest_torch.building.environments.Environment`)."""
+    size = NetworkSize(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network)
+    flatten, bits = environment.flatten, cfg.policy.private_bits
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(cfg.seed)
+        policy = Policy(
+            flatten.shape,
+            environment.distribution.outputs,
+            size,
+            scale=flatten.scale,
+            private_bits=bits,
+            distribution=environment.distribution,
+            ask=environment.ask,
+        )
+        if not with_critic:
+            return policy, None
+        size = replace(size, width=cfg.algo.critic_width or size.width)
+        return policy, Critic(flatten.shape, size, scale=flatten.scale, private_bits=bits, context=context)
+
+
 def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
     """Return the symmetries that the network requires, if any."""
     required = requirements(cfg.policy.network).symmetries

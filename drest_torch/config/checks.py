@@ -13,7 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS, requirements
 from drest_torch.config.logger import SINKS
-from drest_torch.config.schema import Config, in_lockstep, learns_from
+from drest_torch.config.schema import Config, in_gridworld, in_lockstep, learns_from
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError
@@ -60,6 +60,9 @@ def check_run(cfg: Config) -> None:
         SINKS.check(name)
     check_limits(cfg)
     _device_number(cfg.device)  # whether there is such a device is known where the run is done
+    if not in_gridworld(cfg):
+        _check_environment(cfg)
+        return
     if cfg.levels.path is None and cfg.levels.name == "own":
         raise ConfigError("levels=own are the test levels of a run that is evaluated; choose other levels to train on")
     _check_private_bits(cfg)
@@ -69,6 +72,34 @@ def check_run(cfg: Config) -> None:
         _check_table(cfg)
     _check_policy(cfg)
     _check_lockstep(cfg)
+
+
+def _check_environment(cfg: Config) -> None:
+    """Refuse what is for gridworlds alone."""
+    name = f"env={cfg.env.name}"
+    if learns_from(cfg) != "mini-episodes":
+        raise ConfigError(f"algo={cfg.algo.name} knows the model of a gridworld, and {name} has none; use algo=ppo")
+    for key, needed in {"device": "cpu", "agents": 1, "compile": False}.items():
+        if (value := OmegaConf.select(cast(Any, cfg), key)) != needed:
+            raise ConfigError(f"{key}={value}, which {name} does not offer; use {key}={str(needed).lower()}")
+    if requirements(cfg.policy.network).observations or requirements(cfg.policy.network).symmetries:
+        raise ConfigError(
+            f"policy.network={cfg.policy.network} reads the maps of gridworlds; use policy=mlp with {name}"
+        )
+    _check_private_bits(cfg)
+    copies, episodes, reward = cfg.env.copies, cfg.algo.episodes, cfg.reward
+    slots_and_group(cfg)
+    if reward.counting == "sequential" and episodes != copies * reward.episodes_per_meta:
+        raise ConfigError(
+            f"algo.episodes={episodes} with env.copies={copies}: every copy plays a meta-episode for a batch; use "
+            f"algo.episodes={copies * reward.episodes_per_meta}"
+        )
+    if episodes % copies:
+        raise ConfigError(f"env.copies={copies} does not divide algo.episodes={episodes}; use a multiple of the copies")
+    if reward.counting == "averaged" and copies % reward.group:
+        raise ConfigError(
+            f"reward.group={reward.group} does not divide env.copies={copies}; use a divisor of the copies"
+        )
 
 
 def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from omegaconf import MISSING
+from omegaconf import MISSING, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.base import ACTIVATIONS
@@ -20,6 +20,7 @@ from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
+ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
 PRIVATE_KINDS = ("bits", "uniform")
 LARGEST_SEED = 2**62 - 1
 if TYPE_CHECKING:
@@ -90,6 +91,33 @@ class LevelsConfig:
 
 
 @dataclass
+class EnvConfig:
+    """``Any`` of `idle` is a number or ``repeat``."""
+
+    name: str = limited(choices=ENVIRONMENTS)
+    title: str = MISSING
+    id: str | None = MISSING
+    options: dict[str, Any] = MISSING
+    factory: str | None = MISSING
+    copies: int = limited(at_least=1)
+    workers: int = limited(at_least=0)
+    base: int | None = limited(at_least=1)
+    delays: list[int] = MISSING
+    control: str = MISSING
+    idle: Any = MISSING
+    window: int | None = limited(at_least=1)
+    chance: float = limited(above=0, at_most=1)
+    cost: float = MISSING
+    ended: str = limited(choices=("absorb", "restart"))
+    levels: int | None = limited(at_least=1)
+    best: list[float] | None = MISSING
+    quantile: float = limited(above=0, at_most=1)
+    floor: float = MISSING
+    observed: list[str] | None = MISSING
+    standardise: bool = MISSING
+
+
+@dataclass
 class TestConfig:
     path: str | None = MISSING
     selection_path: str | None = MISSING
@@ -118,6 +146,7 @@ class Config:
     """`algos.<name>.Config`"""
     reward: RewardConfig = field(default_factory=RewardConfig)
     levels: LevelsConfig = field(default_factory=LevelsConfig)
+    env: EnvConfig = field(default_factory=EnvConfig)
     test: TestConfig = field(default_factory=TestConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
@@ -166,6 +195,11 @@ def learns_from(cfg: Config) -> str:
     """Return what the run's algorithm learns from (`drest_torch.algos.base.Learner.learns_from`)."""
     kind: str = algorithm(cfg.algo.name).Algorithm.learns_from
     return kind
+
+
+def in_gridworld(cfg: Config) -> bool:
+    """Return whether a run plays the gridworlds of its levels; older runs do not say, and do."""
+    return OmegaConf.is_missing(cfg.env, "name") or cfg.env.name == "gridworld"
 
 
 def in_lockstep(cfg: Config) -> bool:

@@ -96,6 +96,30 @@ class Evaluation:
         ]
 
 
+def evaluation_of(
+    names: list[str],
+    lengths: Tensor,
+    num_lengths: Tensor,
+    best_return: Tensor,
+    reward: Reward,
+    outcome: Lengths,
+    own: Tensor | None = None,
+) -> Evaluation:
+    """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`."""
+    preliminary = outcome.probability * reward.preliminary(outcome.coins, best_return)
+    return Evaluation(
+        names=names,
+        lengths=lengths,
+        num_lengths=num_lengths,
+        found=outcome,
+        usefulness=usefulness(outcome.probability, outcome.coins, best_return),
+        neutrality=neutrality(outcome.probability),
+        neutrality_normalised=neutrality_normalised(outcome.probability, num_lengths),
+        neutrality_own=neutrality(outcome.probability) if own is None else own,
+        expected_drest=reward.expected_return(outcome.probability, preliminary, num_lengths),
+    )
+
+
 class LevelSetEvaluator(ABC):
     """A compiled level set on which policies are evaluated, with the observations that they see in training.
 
@@ -190,20 +214,9 @@ class LevelSetEvaluator(ABC):
 
     def metrics(self, outcome: Lengths, own: Tensor | None = None) -> Evaluation:
         """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`."""
-        best = self.optima.best_return
-        k = self.optima.num_lengths
-        preliminary = outcome.probability * self.reward.preliminary(outcome.coins, best)
-        return Evaluation(
-            names=[level.name for level in self.levels],
-            lengths=self.optima.lengths,
-            num_lengths=k,
-            found=outcome,
-            usefulness=usefulness(outcome.probability, outcome.coins, best),
-            neutrality=neutrality(outcome.probability),
-            neutrality_normalised=neutrality_normalised(outcome.probability, k),
-            neutrality_own=neutrality(outcome.probability) if own is None else own,
-            expected_drest=self.reward.expected_return(outcome.probability, preliminary, k),
-        )
+        names = [level.name for level in self.levels]
+        optima = self.optima
+        return evaluation_of(names, optima.lengths, optima.num_lengths, optima.best_return, self.reward, outcome, own)
 
     @torch.no_grad()
     def _probabilities(self, policy: Policy, reachable: Reachable, private_bits: Tensor | None, greedy: bool) -> Tensor:

@@ -19,8 +19,9 @@ from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.levels import Level
-from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
+from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator, evaluation_of
 from drest_torch.metrics import share_of_best
+from drest_torch.reward import Reward
 from drest_torch.rollout.play import PATIENCE, Act, sample_private_bits, ticks
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 
@@ -139,7 +140,9 @@ class SamplingEvaluator(LevelSetEvaluator):
             sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
         sums = sums.reshape(3, levels, settings, columns)
         own = self._own_neutrality(sums[0]) if self.private_kind == "bits" or private_bits == 0 else None
-        return self._estimates(*sums.sum(2).unbind(), own=own)
+        names, optima = [level.name for level in self.levels], self.optima
+        sets = (names, optima.lengths, optima.num_lengths, optima.best_return, self.reward)
+        return estimates(*sets, self.mini_episodes, *sums.sum(2).unbind(), own=own)
 
     def _own_neutrality(self, count: Tensor) -> Tensor:
         """Return the neutrality given the private bits from the counts of lengths [B, settings, K]."""
@@ -164,31 +167,46 @@ class SamplingEvaluator(LevelSetEvaluator):
             setting = (private.long() << torch.arange(private_bits, device=level.device)).sum(-1)
         return length, coins, setting
 
-    def _estimates(self, count: Tensor, share: Tensor, squares: Tensor, *, own: Tensor | None) -> SampledEvaluation:
-        """Estimate from the counts of the lengths, the sums of the shares of m(l), and the sums of their squares."""
-        best, k = self.optima.best_return, self.optima.num_lengths
-        played = torch.full_like(count[:, 0], self.mini_episodes)
-        probability, coins = count / self.mini_episodes, best * share / count.clamp_min(1)
-        bits, spread = entropy(count), entropy_spread(count, k)
-        low, high = entropy_interval(count, k)
-        low_share, high_share = bounded_mean(count, share, squares)
-        # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
-        ended = count.sum(-1) / self.mini_episodes
-        exact = super().metrics(Lengths(probability, coins))
-        most = k.double().log2()
-        return SampledEvaluation(
-            **{field.name: getattr(exact, field.name) for field in fields(exact)}
-            | {
-                "neutrality": ended * bits,
-                "neutrality_normalised": torch.where(most > 0, ended * bits / most.clamp_min(1), 0),
-                "neutrality_own": torch.full_like(bits, torch.nan) if own is None else own,
-            },
-            mini_episodes=self.mini_episodes,
-            usefulness_range=bounded_mean(played, share.sum(-1), squares.sum(-1)),
-            neutrality_range=(ended * torch.minimum(low, bits - spread), ended * torch.maximum(high, bits + spread)),
-            probability_range=bounded_mean(played.unsqueeze(-1).expand_as(count), count, count),
-            coins_range=(best * low_share, best * high_share),
-        )
+
+def estimates(
+    names: list[str],
+    lengths: Tensor,
+    num_lengths: Tensor,
+    best_return: Tensor,
+    reward: Reward,
+    mini_episodes: int,
+    count: Tensor,
+    share: Tensor,
+    squares: Tensor,
+    *,
+    own: Tensor | None,
+) -> SampledEvaluation:
+    """Estimate from the counts [B, K] of the lengths, the sums of the shares of m(l), and the sums of their squares.
+
+    On each level ``mini_episodes`` were played.
+    """
+    played = torch.full_like(count[:, 0], mini_episodes)
+    probability, coins = count / mini_episodes, best_return * share / count.clamp_min(1)
+    bits, spread = entropy(count), entropy_spread(count, num_lengths)
+    low, high = entropy_interval(count, num_lengths)
+    low_share, high_share = bounded_mean(count, share, squares)
+    # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
+    ended = count.sum(-1) / mini_episodes
+    exact = evaluation_of(names, lengths, num_lengths, best_return, reward, Lengths(probability, coins))
+    most = num_lengths.double().log2()
+    return SampledEvaluation(
+        **{field.name: getattr(exact, field.name) for field in fields(exact)}
+        | {
+            "neutrality": ended * bits,
+            "neutrality_normalised": torch.where(most > 0, ended * bits / most.clamp_min(1), 0),
+            "neutrality_own": torch.full_like(bits, torch.nan) if own is None else own,
+        },
+        mini_episodes=mini_episodes,
+        usefulness_range=bounded_mean(played, share.sum(-1), squares.sum(-1)),
+        neutrality_range=(ended * torch.minimum(low, bits - spread), ended * torch.maximum(high, bits + spread)),
+        probability_range=bounded_mean(played.unsqueeze(-1).expand_as(count), count, count),
+        coins_range=(best_return * low_share, best_return * high_share),
+    )
 
 
 def greedily(policy: Policy) -> Act:

@@ -83,7 +83,8 @@ def trained(spec: dict[str, Any], folder: Path) -> tuple[Run, Result]:
         for name in ("usefulness", "neutrality"):
             arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
         if len(levels) == 1:
-            arrays |= {f"{split}/{name}": value for name, value in _one_level(run, run.judge.watched[split]).items()}
+            of_level = _one_level(run, run.gridworlds.judge.watched[split])
+            arrays |= {f"{split}/{name}": value for name, value in of_level.items()}
     return run, Result(numbers, arrays)
 
 

@@ -20,7 +20,7 @@ from drest_torch.algos.batch import StepBatch
 from drest_torch.algos.distributions import Distribution
 from drest_torch.algos.generators import Generators
 from drest_torch.rollout.play import sample_private_bits
-from drest_torch.transforms.base import column
+from drest_torch.transforms.base import column, set_seed
 
 LARGEST = 10.0
 """What standardised observations are limited to."""
@@ -42,8 +42,8 @@ class Entry:
 class Flattener:
     """Makes one row of numbers of the entries of an observation, and standardises them.
 
-    ``centre`` and ``spread`` [F] are measured once, with random actions (`measure`); images keep their values, divided by
-    255 if they are bytes.
+    ``centre`` and ``spread`` [F] are measured once, with random actions (`measure`); images keep their values, divided
+    by 255 if they are bytes.
     """
 
     def __init__(self, env: EnvBase, keys: Sequence[str]) -> None:
@@ -114,7 +114,7 @@ def steps(
 ) -> Iterator[Step]:
     """Play every slot from a new start to the end of one meta-episode. The seed is drawn from ``rng``."""
     slots = env.batch_size.numel()
-    env.set_seed(int(rng.uniform(1, dtype=torch.float64).item() * 2**31))
+    set_seed(env, int(rng.uniform(1, dtype=torch.float64).item() * 2**31))
     tensordict = env.reset()
     private = sample_private_bits(rng, slots, private_bits, are_bits)
     playing = torch.ones(slots, dtype=torch.bool)

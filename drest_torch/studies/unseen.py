@@ -119,12 +119,13 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
     ``worst/<rank>`` [Z, N, 4] in the reachable states of the worst levels, under the settings of private bits that
     ``private_bits`` names in the numbers (see `LevelSetEvaluator.policies_by_private_bits`).
     """
-    known = frozenset(canonical_key(level) for level in (*run.levels.train, *run.levels.selection))
-    numbers: dict[str, Any] = {"map_size": list(run.map_size), "sets": {}}
+    own = run.gridworlds.levels
+    known = frozenset(canonical_key(level) for level in (*own.train, *own.selection))
+    numbers: dict[str, Any] = {"map_size": list(run.gridworlds.map_size), "sets": {}}
     arrays: dict[str, np.ndarray] = {}
-    whole = sets_of_levels(sets, run.levels.split)
+    whole = sets_of_levels(sets, run.gridworlds.levels.split)
     kept = {name: without(levels, known) for name, levels in whole.items()}
-    whole[TRAIN] = kept[TRAIN] = run.levels.train[:TRAINED_LEVELS_REPORTED]
+    whole[TRAIN] = kept[TRAIN] = run.gridworlds.levels.train[:TRAINED_LEVELS_REPORTED]
     for name, levels in kept.items():
         seen = bool(levels) and can_see(run, levels)
         numbers["sets"][name] = {
@@ -138,7 +139,7 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
     worst = _worst(arrays, shown) if shown else np.empty(0, int)
     numbers["worst"] = [{"index": int(i), "level": level_to_record(kept[TEST][i])} for i in worst]
     for rank, index in enumerate(worst):
-        ready = run.judge.evaluator([kept[TEST][index]])
+        ready = run.gridworlds.judge.evaluator([kept[TEST][index]])
         policies = ready.policies_by_private_bits(run.learner.policy)
         numbers["private_bits"] = list(policies)
         arrays[f"worst/{rank}"] = torch.stack([*policies.values()]).cpu().numpy().astype(np.float32)
@@ -147,13 +148,13 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
 
 def can_see(run: Run, levels: Sequence[Level]) -> bool:
     """Return whether the policy can read maps of this size, and was built for what its observation shows of them."""
-    rows, columns = run.map_size
+    rows, columns = run.gridworlds.map_size
     any_size = run.learner.policy.reads_maps
     if not any_size and any(level.height > rows or level.width > columns for level in levels):
         return False
     shapes = [
-        observation(run.cfg, compile_levels(some, at_least=run.map_size)).shape
-        for some in (list(levels), run.levels.train[:1])
+        observation(run.cfg, compile_levels(some, at_least=run.gridworlds.map_size)).shape
+        for some in (list(levels), run.gridworlds.levels.train[:1])
     ]
     return shapes[0][:1] == shapes[1][:1] if any_size else shapes[0] == shapes[1]
 
@@ -163,7 +164,7 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     ``neutrality_own_normalised`` (given the private bits), ``usefulness_at_<γ>`` for the γ of the paper, the ``design``
     that the level is a symmetry of, by its number, the number of lengths ``k``, ``coins`` E[C], and ``most``,
     the largest m(l) [n]; for each length ``p_length`` and ``share_of_best`` [n, K], 0 where there is none."""
-    ready = run.judge.evaluator(list(levels))
+    ready = run.gridworlds.judge.evaluator(list(levels))
     evaluation = ready.evaluate(run.learner.policy)
     lengths, best = evaluation.found, ready.optima.best_return
     keys = [canonical_key(level) for level in levels]

@@ -55,6 +55,20 @@ def introduction(
     )
 
 
+def environment_introduction(cfg: Config, environment: Any, learner: Any, pace: Pace, folder: Path) -> str:
+    """Return the lines that describe a run in an environment that is no gridworld."""
+    env, lengths = cfg.env, ", ".join(map(str, environment.lengths))
+    workers = f" in {_count(env.workers, 'process')}" if env.workers else ""
+    return (
+        f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, seed {cfg.seed}\n"
+        f"trained in: {env.title} ({env.name}), {env.copies} copies{workers}; lengths {lengths}\n"
+        f"evaluated by: {_count(cfg.sampled or 1024, 'mini-episode')}\n"
+        f"policy: {_networks(cfg, learner)}\n"
+        f"device: {_device(torch.device('cpu'))}\n"
+        f"folder: {folder}"
+    )
+
+
 def _networks(cfg: Config, learner: Any) -> str:
     policy = _size(learner.policy, cfg.agents)
     if policy == "0":

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from drest_torch.algos.base import Learner
 from drest_torch.algos.networks.stacked import Stacked
-from drest_torch.building import levels as data
 from drest_torch.building.checkpoints import module_tensors, optimizer_tensors
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import write_config
@@ -35,11 +34,11 @@ class SeedRun:
         self.cfg.agents, self.cfg.seed, self.cfg.lockstep = 1, self.seed, True
         self.cfg.run_dir = str(self.folder)
 
-    def begin(self, levels: data.Levels, steps: int) -> None:
+    def begin(self, task: Any, steps: int) -> None:
         """Write the folder of the agent and log its metrics from this step on."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_config(self.cfg, self.folder)
-        data.write_split(levels, self.cfg, self.folder)
+        task.begin(self.cfg, self.folder)
         self._lines = JsonLines(self.folder / "metrics.jsonl", steps)
 
     def log(self, steps: int, metrics: Mapping[str, float]) -> None:

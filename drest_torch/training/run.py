@@ -14,7 +14,6 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.algos.generators import Generators
-from drest_torch.building import levels as data
 from drest_torch.building.checkpoints import (
     State,
     learner_tensors,
@@ -25,8 +24,8 @@ from drest_torch.building.checkpoints import (
     step_checkpoints,
     step_path,
 )
-from drest_torch.building.parts import map_size, reward_of
-from drest_torch.config.checks import check_levels, check_run, device_of
+from drest_torch.building.parts import reward_of
+from drest_torch.config.checks import check_run, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.errors import ConfigError
@@ -38,10 +37,9 @@ from drest_torch.tracking.sinks import Loggers
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, resume_command
 from drest_torch.training.interruption import interruptible
-from drest_torch.training.introduction import introduction, levels_to_make
-from drest_torch.training.judge import Judge, run_summary
-from drest_torch.training.learner import learner_of
+from drest_torch.training.judge import run_summary
 from drest_torch.training.multi_seed import SeedRun, mean
+from drest_torch.training.tasks import Gridworlds, task_of
 
 
 class Run:
@@ -51,20 +49,22 @@ class Run:
         self.cfg, self.folder = cfg, folder
         self.state = State()
         check_run(cfg)
-        stage(levels_to_make(cfg), shown=cfg.progress)
-        self.levels = data.load(cfg)
-        check_levels(cfg, self.levels.train, self.levels.evaluated())
         self.device = device_of(cfg.device)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
         self.seeds = range(cfg.seed, cfg.seed + cfg.agents)
         self.rng = Generators([torch.Generator(self.device).manual_seed(seed) for seed in self.seeds])
-        self.map_size = map_size(cfg, self.levels)
         self.reward = reward_of(cfg)
         self.agents = [SeedRun(folder, cfg, index) for index in range(cfg.agents)] if cfg.agents > 1 else []
         """The agents of a run with several, each with its own folder; a single agent uses the folder of the run."""
-        self.judge = Judge(cfg, self.reward, self.levels, self.map_size, self.device)
-        self.learner, self.updater = learner_of(cfg, self.reward, self.levels, self.map_size, self.rng)
+        self.task = task_of(cfg, self.reward, self.rng, self.device)
+        self.judge, self.learner, self.updater = self.task.judge, self.task.learner, self.task.updater
+
+    @property
+    def gridworlds(self) -> Gridworlds:
+        """The levels of a run that plays gridworlds."""
+        assert isinstance(self.task, Gridworlds)
+        return self.task
 
     def train(self) -> dict[str, Any] | None:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
@@ -73,10 +73,7 @@ class Run:
         session = provenance(self.device, state.steps)
         for folder in (self.folder, *(agent.folder for agent in self.agents)):
             append_provenance(folder, session)
-        stage(
-            introduction(cfg, self.levels, self.judge.reported, self.learner, pace, self.device, self.folder),
-            shown=cfg.progress,
-        )
+        stage(self.task.introduction(self.folder), shown=cfg.progress)
         began = time.monotonic() - state.wall_seconds
         with (
             Loggers(
@@ -87,7 +84,7 @@ class Run:
         ):
             state.wandb_id = loggers.run_id
             for agent in self.agents:
-                agent.begin(self.levels, state.steps)
+                agent.begin(self.task, state.steps)
             if state.steps == 0:
                 progress.stage("evaluating before training …")
                 loggers.log(0, self._watch())
@@ -242,13 +239,13 @@ def start(cfg: Config) -> Run:
     run = Run(cfg, folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_config(cfg, folder)
-    data.write_split(run.levels, cfg, folder)
+    run.task.begin(cfg, folder)
     return run
 
 
 def resume(folder: Path) -> Run:
     """Load a run from its folder and restore its last checkpoint."""
     run = Run(load_config(folder), folder)
-    data.check_split(run.levels, folder)
+    run.task.resume(folder)
     run.restore()
     return run

@@ -1,7 +1,7 @@
 """TorchRL transforms that make mini-episodes and meta-episodes of any environment, and pay the DReST reward.
 
-`ShutdownTimer` ends an environment at a time that the agent can delay, `BestReturn` keeps m(l), `MetaEpisodes` plays one
-mini-episode after the other, and `DReSTReward` pays. Each works without the others.
+`ShutdownTimer` ends an environment at a time that the agent can delay, `BestReturn` keeps m(l), `MetaEpisodes` plays
+one mini-episode after the other, and `DReSTReward` pays. Each works without the others.
 """
 
 from drest_torch.transforms.best_return import BestReturn

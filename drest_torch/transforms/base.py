@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.data import Composite, TensorSpec, Unbounded
-from torchrl.envs import EnvBase, Transform
+from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from drest_torch.errors import ConfigError
 
@@ -82,6 +82,14 @@ def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor) -> Tenso
     return env.reset(before)
 
 
+def set_seed(env: TransformedEnv, seed: int) -> None:
+    """Seed an environment and its transforms."""
+    env.set_seed(seed)
+    for transform in env.transform if isinstance(env.transform, Compose) else [env.transform]:
+        if (restart := getattr(transform, "set_seed", None)) is not None:
+            restart(seed)
+
+
 def observation_keys(env: EnvBase) -> list[NestedKey]:
     """Return the keys of everything that an environment shows."""
     return list(env.observation_spec.keys(include_nested=True, leaves_only=True))
@@ -91,7 +99,7 @@ def title(env: EnvBase) -> str:
     """Return what messages call an environment: its name, or that of its class."""
     while getattr(env, "base_env", None) is not None:
         env = env.base_env
-    name = getattr(env, "title", None)
+    name = getattr(env, "name", None)
     return name if isinstance(name, str) else type(env).__name__
 
 

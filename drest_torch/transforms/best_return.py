@@ -21,9 +21,9 @@ class BestReturn(StatefulTransform):
     high quantile of the last returns, where luck makes the largest one unreachable; or a number that is given. What was
     seen is a buffer (``state_dict`` has it), which all slots share.
 
-    Rewards can be negative, and then so can C, and a discount above 1 would punish a rare length. ``floor`` is therefore
-    subtracted from each reward: a lower bound of the rewards makes every C at least 0, and usefulness is then measured
-    from what an agent gets that is paid the lowest reward in every step.
+    Rewards can be negative, and then so can C, and a discount above 1 would punish a rare length. ``floor`` is
+    therefore subtracted from each reward: a lower bound of the rewards makes every C at least 0, and usefulness is then
+    measured from what an agent gets that is paid the lowest reward in every step.
 
     Args:
         num_lengths: k.
@@ -50,8 +50,8 @@ class BestReturn(StatefulTransform):
         super().__init__()
         if given is not None and (len(given) != num_lengths or min(given) <= 0):
             raise ConfigError(
-                f"BestReturn with m(l) of {list(given)}; expected {num_lengths} numbers above 0, one for each length (see "
-                "`floor` for rewards that are negative)"
+                f"BestReturn with m(l) of {list(given)}; expected {num_lengths} numbers above 0, one for each length "
+                "(see `floor` for rewards that are negative)"
             )
         if not 0 < quantile <= 1 or window < 1:
             raise ConfigError(

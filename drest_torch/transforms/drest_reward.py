@@ -66,8 +66,8 @@ class DReSTReward(Transform):
         divide_by_best: whether C is divided by m, read from ``best_return_key``.
         normalise: whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N.
         clip: the largest reward of a mini-episode, if limited.
-        counting: ``sequential``, or ``averaged``: the mini-episodes of neighbouring slots are a meta-episode, and each is
-            paid the mean over the orders in which they could have been played. They have to end in the same step, as
+        counting: ``sequential``, or ``averaged``: the mini-episodes of neighbouring slots are a meta-episode, and each
+            is paid the mean over the orders in which they could have been played. They have to end in the same step, as
             `MetaEpisodes` with a group has it.
         group: slots of a group, for averaged counting.
         mini_done_key: bool, whether this step ended a mini-episode.
@@ -135,8 +135,8 @@ class DReSTReward(Transform):
         averaged = reward.counting == "averaged"
         if averaged and self.group < 2:
             raise ConfigError(
-                f"DReSTReward with averaged counting and group={self.group}; expected at least 2 slots side by side, or "
-                "counting='sequential'"
+                f"DReSTReward with averaged counting and group={self.group}; expected at least 2 slots side by side, "
+                "or counting='sequential'"
             )
         self.reward = reward
         self._discounts = reward.group_discounts(self.num_lengths, self.group) if averaged else None

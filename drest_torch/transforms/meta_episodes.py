@@ -30,13 +30,13 @@ LEVEL = "level_seed"
 class MetaEpisodes(StatefulTransform):
     """Plays E mini-episodes, one after the other, before the environment is done.
 
-    What ends the environment without the transform ends a mini-episode with it: the environment is reset within the same
-    step, and ``mini_done`` says so. ``done`` is the end of the meta-episode, and ``mini_idx`` the number of mini-episodes
-    that have ended.
+    What ends the environment without the transform ends a mini-episode with it: the environment is reset within the
+    same step, and ``mini_done`` says so. ``done`` is the end of the meta-episode, and ``mini_idx`` the number of
+    mini-episodes that have ended.
 
-    Slots of a group play side by side, for averaged counting: a slot whose mini-episode has ended waits until all of its
-    group have, and then ``mini_done`` is true for all of them. While it waits (``mini_waits`` of the step before) its
-    rewards are 0, and what it shows and does has no meaning.
+    Slots of a group play side by side, for averaged counting: a slot whose mini-episode has ended waits until all of
+    its group have, and then ``mini_done`` is true for all of them. While it waits (``mini_waits`` of the step before)
+    its rewards are 0, and what it shows and does has no meaning.
 
     Args:
         episodes: E.

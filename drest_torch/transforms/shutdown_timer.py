@@ -38,20 +38,21 @@ class ShutdownTimer(StatefulTransform):
     length by failing early.
 
     The environment's ``done`` is shutdown. The transform adds what the agent needs to see, ``timer``: the time left
-    (divided by the longest length), the number of delays so far (one-hot), whether a delay can be asked for, and whether
-    the environment has ended. ``mini_len`` (the index of the length) and ``tick`` (steps so far) are what `MetaEpisodes`
-    and `DReSTReward` read.
+    (divided by the longest length), the number of delays so far (one-hot), whether a delay can be asked for, and
+    whether the environment has ended. ``mini_len`` (the index of the length) and ``tick`` (steps so far) are what
+    `MetaEpisodes` and `DReSTReward` read.
 
     Args:
         base: steps until shutdown.
         delays: steps that the first, second, … delay adds.
         control: how a delay is asked for. ``action``: by one more discrete action, the last; the environment gets
-            ``idle`` in this step. ``dimension``: by one more dimension of a continuous action, from −1 to 1, the last; a
-            positive number asks, and the other dimensions act as usual. A function: a predicate of the tensordict after
-            the step, such as whether a place was reached.
+            ``idle`` in this step. ``dimension``: by one more dimension of a continuous action, from −1 to 1, the last;
+            a positive number asks, and the other dimensions act as usual. A function: a predicate of the tensordict
+            after the step, such as whether a place was reached.
         idle: the action of the environment in a step that asks: its number, or ``repeat`` for the action before (0 in
             the first step).
-        window: steps, from the start and again from each delay, in which a delay can be asked for; None: until shutdown.
+        window: steps, from the start and again from each delay, in which a delay can be asked for; None: until
+        shutdown.
         chance: the probability with which a request is granted.
         cost: what a request costs, granted or not, while a delay can be asked for.
         ended: what becomes of an environment that ends before shutdown. ``absorb``: it waits, with its last observation
@@ -96,6 +97,10 @@ class ShutdownTimer(StatefulTransform):
         self._ends = torch.tensor(self.lengths)
         self._luck = torch.Generator().manual_seed(seed)
 
+    def set_seed(self, seed: int) -> None:
+        """Restart the luck of requests."""
+        self._luck.manual_seed(seed)
+
     # ------------------------------------------------------------------------------------ attachment
 
     def set_container(self, container: Transform | EnvBase) -> None:
@@ -113,8 +118,8 @@ class ShutdownTimer(StatefulTransform):
                 )
             if self.idle != "repeat" and not 0 <= self.idle < spec.space.n:
                 raise ConfigError(
-                    f"ShutdownTimer with idle={self.idle}, and {title(parent)} has the actions 0 to {spec.space.n - 1}; "
-                    "choose one of them, or repeat"
+                    f"ShutdownTimer with idle={self.idle}, and {title(parent)} has the actions 0 to "
+                    f"{spec.space.n - 1}; choose one of them, or repeat"
                 )
         elif spec is None or not spec.dtype.is_floating_point or spec.ndim != len(parent.batch_size) + 1:
             raise ConfigError(

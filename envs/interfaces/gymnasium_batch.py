@@ -108,6 +108,7 @@ class GymnasiumBatch(EnvBase):
             low, high = (torch.from_numpy(bound).expand(copies, -1).clone() for bound in (action.low, action.high))
             self.action_spec = Bounded(low, high, shape=low.shape, dtype=torch.float32)
         self.reward_spec = Unbounded((copies, 1))
+        self.state_spec = Composite(level_seed=Unbounded((copies, 1), dtype=torch.int64), shape=(copies,))
         self.full_done_spec = Composite(done=flag(), terminated=flag(), truncated=flag(), shape=(copies,))
 
     def render(self, i: int = 0) -> Array | None:

@@ -39,8 +39,9 @@ WARM_UPS = 1
 def transfer(spec: dict[str, Any], folder: Path) -> Result:
     """Train as the spec says, then evaluate the policy on the maps of every size, see `by_size`."""
     run, result = trained(spec, folder)
-    known = frozenset(canonical_key(level) for level in (*run.levels.train, *run.levels.selection))
-    arrays = by_size(run.cfg, run.reward, run.learner.policy, run.map_size, known, spec["sizes"])
+    levels = run.gridworlds.levels
+    known = frozenset(canonical_key(level) for level in (*levels.train, *levels.selection))
+    arrays = by_size(run.cfg, run.reward, run.learner.policy, run.gridworlds.map_size, known, spec["sizes"])
     return Result({"wall_seconds": result.numbers["wall_seconds"]}, arrays)
 
 

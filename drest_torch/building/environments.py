@@ -1,0 +1,183 @@
+"""Build the environment of a run that does not play gridworlds, with the transforms that the configuration asks for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torchrl.data import Bounded, Categorical, OneHot
+from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, Transform, TransformedEnv
+
+from drest_torch.algos.distributions import Distribution, OneOf, TanhNormal
+from drest_torch.config.schema import Config, EnvConfig
+from drest_torch.errors import ConfigError
+from drest_torch.reward import Reward
+from drest_torch.rollout.torchrl import Flattener
+from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
+from drest_torch.transforms.base import title
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment with its transforms, and how a policy sees it and acts in it."""
+
+    env: EnvBase
+    flatten: Flattener
+    distribution: Distribution
+    num_lengths: int
+    lengths: list[int]
+    """Their names in tables: steps with a timer, else their indices."""
+    best: BestReturn | None
+    """None: the environment says m(l) itself."""
+    drest: DReSTReward | None
+    ask: float | None
+    """The probability per step with which an untrained policy asks for a delay."""
+
+
+def training_environment(cfg: Config, reward: Reward) -> Environment:
+    """Return the environment that a run trains in: each of its slots plays one meta-episode for a batch."""
+    rounds = cfg.algo.episodes // cfg.env.copies
+    averaged = reward.counting == "averaged"
+    return _environment(cfg, reward, cfg.env.copies, rounds, group=cfg.reward.group if averaged else 1, pays=True)
+
+
+def evaluation_environment(cfg: Config, reward: Reward, mini_episodes: int) -> Environment:
+    """Return an environment in which the slots together play at least so many mini-episodes, without a discount."""
+    copies = min(cfg.env.copies, mini_episodes)
+    return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, pays=False)
+
+
+def _environment(cfg: Config, reward: Reward, copies: int, rounds: int, *, group: int, pays: bool) -> Environment:
+    chosen = cfg.env
+    base = _base(chosen, copies)
+    transforms: list[Transform] = []
+    timer = _timer(chosen, base)
+    if timer is not None:
+        transforms.append(timer)
+    shown = base.observation_spec
+    count = len(timer.lengths) if timer is not None else _lengths_of(base)
+    best = None
+    if shown.get("best_return", None) is None:
+        given = None if chosen.best is None else list(chosen.best)
+        best = BestReturn(count, given=given, quantile=chosen.quantile, gamma=reward.gamma, floor=chosen.floor)
+        transforms.append(best)
+    if shown.get("mini_done", None) is None:
+        levels = None if chosen.levels is None else range(chosen.levels)
+        transforms.append(MetaEpisodes(rounds, group=group, levels=levels))
+    drest = None
+    if pays:
+        drest = DReSTReward.of(reward, num_lengths=count, num_lengths_key=None, group=group)
+        transforms.append(drest)
+    env = TransformedEnv(base, Compose(*transforms))
+    observed = chosen.observed or _observed(base)
+    for key in observed:
+        if shown.get(key, None) is None:
+            known = ", ".join(str(name) for name in shown.keys(True, True))
+            raise ConfigError(f"env.observed with '{key}', and {title(base)} shows {known}; choose some of these")
+    flatten = Flattener(env, [*observed, *(["timer"] if timer is not None else [])])
+    ask = None
+    if timer is not None and len(timer.lengths) > 1 and not callable(timer.control):
+        ask = 1 - 0.5 ** (1 / (timer.window or timer.lengths[0]))
+    return Environment(
+        env,
+        flatten,
+        _distribution(env),
+        count,
+        list(timer.lengths) if timer is not None else list(range(count)),
+        best,
+        drest,
+        ask,
+    )
+
+
+def _base(chosen: EnvConfig, copies: int) -> EnvBase:
+    """Return so many copies of the environment itself, as one of batch size [copies]."""
+    if chosen.name == "gymnasium":
+        from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
+
+        if chosen.id is None:
+            raise ConfigError("env=gymnasium without env.id; give the id of an environment, such as CartPole-v1")
+        workers = chosen.workers if chosen.workers and copies % chosen.workers == 0 else 0
+        options = {str(key): value for key, value in chosen.options.items()}
+        return GymnasiumBatch(chosen.id, copies, workers=workers, options=options)
+    if chosen.factory is None:
+        raise ConfigError("env=torchrl without env.factory; give a function that makes it, as package.module:function")
+    make = function(chosen.factory, "env.factory")
+    first = make()
+    if not isinstance(first, EnvBase):
+        raise ConfigError(f"env.factory={chosen.factory} returns a {type(first).__name__}; expected a TorchRL EnvBase")
+    if len(first.batch_size) == 1 and first.batch_size.numel() == copies:
+        return first
+    if len(first.batch_size) == 1:
+        raise ConfigError(
+            f"env.factory={chosen.factory} makes {first.batch_size.numel()} slots, and {copies} are wanted; set "
+            f"env.copies={first.batch_size.numel()}, or let it make one without a batch size"
+        )
+    first.close()
+    return ParallelEnv(copies, make) if chosen.workers else SerialEnv(copies, make)
+
+
+def function(path: str, key: str) -> Callable[..., Any]:
+    """Return the function at ``package.module:function``."""
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise ConfigError(f"{key}={path}; expected package.module:function")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{key}={path} cannot be imported: {error}; check the path, and PYTHONPATH") from None
+    return cast(Callable[..., Any], found)
+
+
+def _timer(chosen: EnvConfig, base: EnvBase) -> ShutdownTimer | None:
+    if chosen.base is None:
+        return None
+    control: Any = chosen.control
+    if control == "auto":
+        discrete = isinstance(base.full_action_spec.get("action", None), Categorical | OneHot)
+        control = "action" if discrete else "dimension"
+    elif control not in ("action", "dimension"):
+        control = function(control, "env.control")
+    return ShutdownTimer(
+        chosen.base,
+        list(chosen.delays),
+        control=control,
+        idle=chosen.idle,
+        window=chosen.window,
+        chance=chosen.chance,
+        cost=chosen.cost,
+        ended=cast(Any, chosen.ended),
+    )
+
+
+def _lengths_of(base: EnvBase) -> int:
+    """Return k of an environment that has lengths of its own."""
+    spec = base.observation_spec.get("mini_len", None)
+    if not isinstance(spec, Categorical):
+        raise ConfigError(
+            f"env.base=null, and {title(base)} does not say what length a mini-episode had; declare "
+            "mini_len=Categorical(k, shape=(*batch, 1)) in its observation_spec, or set env.base and env.delays"
+        )
+    return int(spec.space.n)
+
+
+def _observed(base: EnvBase) -> list[str]:
+    names = [str(key) for key in base.observation_spec.keys(True, True)]
+    return ["observation"] if "observation" in names and "mini_len" in names else names
+
+
+def _distribution(env: EnvBase) -> Distribution:
+    spec = env.full_action_spec["action"]
+    if isinstance(spec, OneHot | Categorical):
+        return OneOf(spec.space.n, one_hot=isinstance(spec, OneHot))
+    if isinstance(spec, Bounded) and spec.ndim == len(env.batch_size) + 1:
+        low, high = (end.reshape(-1, spec.shape[-1])[0].float() for end in (spec.space.low, spec.space.high))
+        if torch.isfinite(low).all() and torch.isfinite(high).all():
+            return TanhNormal(low, high)
+    raise ConfigError(
+        f"{title(env)} has the action space {type(spec).__name__}{tuple(spec.shape)}; expected one of n actions, or a "
+        "vector of numbers with finite bounds"
+    )
