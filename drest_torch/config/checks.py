@@ -80,7 +80,7 @@ def _check_environment(cfg: Config) -> None:
     if learns_from(cfg) != "mini-episodes":
         raise ConfigError(f"algo={cfg.algo.name} knows the model of a gridworld, and {name} has none; use algo=ppo")
     for key, needed in {"device": "cpu", "agents": 1, "compile": False}.items():
-        if (value := OmegaConf.select(cast(Any, cfg), key)) != needed:
+        if (value := getattr(cfg, key)) != needed:
             raise ConfigError(f"{key}={value}, which {name} does not offer; use {key}={str(needed).lower()}")
     if requirements(cfg.policy.network).observations or requirements(cfg.policy.network).symmetries:
         raise ConfigError(

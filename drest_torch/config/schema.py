@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.base import ACTIVATIONS
@@ -94,7 +94,8 @@ class LevelsConfig:
 class EnvConfig:
     """``Any`` of `idle` is a number or ``repeat``."""
 
-    name: str = limited(choices=ENVIRONMENTS)
+    name: str = limited(choices=ENVIRONMENTS, default="gridworld")
+    """The default is that of older runs, which do not say it."""
     title: str = MISSING
     id: str | None = MISSING
     options: dict[str, Any] = MISSING
@@ -198,8 +199,8 @@ def learns_from(cfg: Config) -> str:
 
 
 def in_gridworld(cfg: Config) -> bool:
-    """Return whether a run plays the gridworlds of its levels; older runs do not say, and do."""
-    return OmegaConf.is_missing(cfg.env, "name") or cfg.env.name == "gridworld"
+    """Return whether a run plays the gridworlds of its levels."""
+    return cfg.env.name == "gridworld"
 
 
 def in_lockstep(cfg: Config) -> bool:

@@ -95,10 +95,16 @@ def observation_keys(env: EnvBase) -> list[NestedKey]:
     return list(env.observation_spec.keys(include_nested=True, leaves_only=True))
 
 
-def title(env: EnvBase) -> str:
-    """Return what messages call an environment: its name, or that of its class."""
+def innermost(env: EnvBase) -> EnvBase:
+    """Return an environment without its transforms."""
     while getattr(env, "base_env", None) is not None:
         env = env.base_env
+    return env
+
+
+def title(env: EnvBase) -> str:
+    """Return what messages call an environment: its name, or that of its class."""
+    env = innermost(env)
     name = getattr(env, "name", None)
     return name if isinstance(name, str) else type(env).__name__
 

@@ -18,6 +18,7 @@ from drest_torch.transforms.base import (
     StatefulTransform,
     check_finite,
     column,
+    innermost,
     observation_keys,
     overwrite,
     reset_where,
@@ -193,7 +194,9 @@ class ShutdownTimer(StatefulTransform):
         if self.ended == "absorb" and waits.any():
             reward = torch.where(waits, 0, reward)
             overwrite(next_tensordict, tensordict, waits, observation_keys(env))
-        if (ended := done & ~shutdown).any():  # it is reset in any case: a step after its end is not allowed
+        # It is reset in any case, as a step after its end is not allowed, unless the environment says that it is.
+        alone = self.ended == "absorb" and getattr(innermost(env), "stays_ended", False)
+        if not alone and (ended := done & ~shutdown).any():
             after = reset_where(env, next_tensordict, ended)
             shown = set(observation_keys(env))
             keys = shown | set(env.state_spec.keys(True, True))

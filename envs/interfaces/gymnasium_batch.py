@@ -59,6 +59,8 @@ class GymnasiumBatch(EnvBase):
     """
 
     batch_locked = True
+    stays_ended = True
+    """What `ShutdownTimer` asks: a copy that has ended is left alone, and need not be reset."""
 
     def __init__(
         self,
