@@ -265,6 +265,7 @@ def with_spaces(**changes):
         ("CartPole-v1", 1, {"options": {"gravitas": 1}}, "CartPole-v1 cannot be made: .*gravitas"),
         (Counter, 1, {"options": {"length": 1}}, r"options \['length'\] are for an id; a function .* takes none"),
         (stop, 1, {}, r"stop cannot be made: the motor is hot \(RuntimeError\)"),
+        (dict, 1, {}, "dict makes a dict; expected a gymnasium.Env"),
         (
             partial(with_spaces, action_space=spaces.MultiDiscrete([2, 2])),
             1,

@@ -32,7 +32,7 @@ from drest_torch.envs.interfaces.gymnasium_spaces import Array, Entry, action_ru
 
 PROVIDERS = {"MiniGrid": "minigrid", "BabyAI": "minigrid"}
 """Families of ids, and the package that registers them when it is imported."""
-IN_THE_EXTRA = {"minigrid", "mujoco"}
+IN_THE_EXTRA = ("imageio", "minigrid", "mujoco")
 
 
 class GymnasiumBatch(EnvBase):
@@ -221,16 +221,19 @@ def _first(make_copy: Callable[[int], Any], make: Any) -> Any:
     """Return a copy whose spaces are read."""
     name = make if isinstance(make, str) else getattr(make, "__name__", "the environment")
     try:
-        return make_copy(0)
-    except (ModuleNotFoundError, gymnasium.error.DependencyNotInstalled) as error:
-        raise _missing(name, getattr(error, "name", None) or _package_of(str(error))) from error
+        first = make_copy(0)
+    except ModuleNotFoundError as error:
+        raise _missing(name, (error.name or "").partition(".")[0]) from error
     except Exception as error:
-        raise UserError(f"{name} cannot be made: {' '.join(str(error).split())} ({type(error).__name__})") from error
-
-
-def _package_of(text: str) -> str:
-    """Return which package of the extra a message of Gymnasium is about, or the message."""
-    return next((package for package in IN_THE_EXTRA if package in text.lower()), text)
+        text = " ".join(str(error).split())
+        if isinstance(error, gymnasium.error.DependencyNotInstalled):
+            for package in IN_THE_EXTRA:
+                if package in text.lower():
+                    raise _missing(name, package) from error
+        raise UserError(f"{name} cannot be made: {text} ({type(error).__name__})") from error
+    if not isinstance(first, gymnasium.Env):
+        raise UserError(f"{name} makes a {type(first).__name__}; expected a gymnasium.Env")
+    return first
 
 
 def _missing(name: str, package: str) -> UserError:
