@@ -122,6 +122,24 @@ class GymnasiumBatch(EnvBase):
 
     # ------------------------------------------------------------------------------ TorchRL's contract
 
+    def step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Step as `EnvBase.step` does, without its repairs of incomplete results, which take as long as the copies."""
+        if "next" in tensordict or "_step" in tensordict:
+            return super().step(tensordict)
+        self._assert_tensordict_shape(tensordict)
+        return tensordict.set("next", self._step(tensordict))
+
+    def reset(
+        self, tensordict: TensorDictBase | None = None, *, select_reset_only: bool = False, **kwargs: Any
+    ) -> TensorDictBase:
+        """Reset as `EnvBase.reset` does, but without a merge: what `_reset` returns is right for every copy."""
+        if tensordict is None:
+            return self._reset(None, **kwargs)
+        self._assert_tensordict_shape(tensordict)
+        asked = tensordict.select("_reset", strict=False) if select_reset_only else tensordict
+        state = self._reset(asked, **kwargs)
+        return tensordict.exclude("_reset", "level_seed").update(state)
+
     def _set_seed(self, seed: int | None) -> None:
         """Let copy i be reset, next time, with a seed derived from (seed, i); after that its own stream goes on."""
         copies = self.batch_size[0]
@@ -155,7 +173,7 @@ class GymnasiumBatch(EnvBase):
         rows.action[:] = tensordict.get("action").numpy()
         self._copies.step()
         reward = torch.from_numpy(rows.reward).float()
-        if not reward.isfinite().all():
+        if not np.isfinite(reward.numpy()).all():
             copy = int((~reward.isfinite()).nonzero()[0])
             raise UserError(
                 f"{self.name}: the reward of copy {copy} is {reward[copy].item()}; expected a finite number: correct "
