@@ -27,12 +27,12 @@ try:
 except ModuleNotFoundError as error:
     raise UserError("Gymnasium environments need gymnasium; pip install 'drest_torch[envs]'") from error
 
-from drest_torch.envs.interfaces.gymnasium_copies import Copies, Plan, Workers
+from drest_torch.envs.interfaces.gymnasium_copies import Copies, Plan, Workers, make_registered, make_with
 from drest_torch.envs.interfaces.gymnasium_spaces import Array, Entry, action_rule, observation_entries
 
 PROVIDERS = {"MiniGrid": "minigrid", "BabyAI": "minigrid"}
 """Families of ids, and the package that registers them when it is imported."""
-IN_THE_EXTRA = {"minigrid", "mujoco"}
+IN_THE_EXTRA = ("imageio", "minigrid", "mujoco")
 
 
 class GymnasiumBatch(EnvBase):
@@ -85,11 +85,11 @@ class GymnasiumBatch(EnvBase):
             first.close()
         super().__init__(device=torch.device("cpu"), batch_size=torch.Size([copies]))
         plan = Plan(make_copy, self.name, action, entries, copies)
+        self._make_specs(plan)
+        self._set_seed(None)
         self._copies = Workers(plan, workers) if workers else Copies(plan)
         self._rows = self._copies.rows
         self._observers = [(entry.name, _observer(entry)) for entry in entries]
-        self._make_specs(plan)
-        self._set_seed(None)
 
     def _make_specs(self, plan: Plan) -> None:
         copies, action = plan.count, plan.action
@@ -99,8 +99,8 @@ class GymnasiumBatch(EnvBase):
 
         self.observation_spec = Composite(
             {
-                name: Unbounded(observe(array).shape, dtype=observe(array).dtype)
-                for (name, observe), array in zip(self._observers, self._rows.observations, strict=True)
+                entry.name: Unbounded((copies, *entry.observed), dtype=getattr(torch, entry.observed_dtype))
+                for entry in plan.entries
             },
             shape=(copies,),
         )
@@ -124,6 +124,24 @@ class GymnasiumBatch(EnvBase):
             self._copies.close()
 
     # ------------------------------------------------------------------------------ TorchRL's contract
+
+    def step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Step as `EnvBase.step` does, without its repairs of incomplete results, which take as long as the copies."""
+        if "next" in tensordict or "_step" in tensordict:
+            return super().step(tensordict)
+        self._assert_tensordict_shape(tensordict)
+        return tensordict.set("next", self._step(tensordict))
+
+    def reset(
+        self, tensordict: TensorDictBase | None = None, *, select_reset_only: bool = False, **kwargs: Any
+    ) -> TensorDictBase:
+        """Reset as `EnvBase.reset` does, but without a merge: what `_reset` returns is right for every copy."""
+        if tensordict is None:
+            return self._reset(None, **kwargs)
+        self._assert_tensordict_shape(tensordict)
+        asked = tensordict.select("_reset", strict=False) if select_reset_only else tensordict
+        state = self._reset(asked, **kwargs)
+        return tensordict.exclude("_reset", "level_seed").update(state)
 
     def _set_seed(self, seed: int | None) -> None:
         """Let copy i be reset, next time, with a seed derived from (seed, i); after that its own stream goes on."""
@@ -157,23 +175,25 @@ class GymnasiumBatch(EnvBase):
         rows.chosen[:] = True if chosen is None else chosen.reshape(-1).numpy()
         rows.action[:] = tensordict.get("action").numpy()
         self._copies.step()
-        reward = torch.from_numpy(rows.reward).unsqueeze(-1).clone()
-        if not np.isfinite(rows.reward).all():
-            copy = int(np.flatnonzero(~np.isfinite(rows.reward))[0])
+        reward = torch.from_numpy(rows.reward).float()
+        if not np.isfinite(reward.numpy()).all():
+            copy = int((~reward.isfinite()).nonzero()[0])
             raise UserError(
-                f"{self.name}: the reward of copy {copy} is {rows.reward[copy]}; expected a finite number: correct "
+                f"{self.name}: the reward of copy {copy} is {reward[copy].item()}; expected a finite number: correct "
                 "the environment, or wrap it in gymnasium.wrappers.TransformReward"
             )
-        return TensorDict(self._state() | {"reward": reward}, batch_size=self.batch_size, device=self.device)
+        return TensorDict(
+            self._state() | {"reward": reward.unsqueeze(-1)}, batch_size=self.batch_size, device=self.device
+        )
 
     def _state(self) -> dict[str, Tensor]:
         rows = self._rows
         state = {
             name: observe(array) for (name, observe), array in zip(self._observers, rows.observations, strict=True)
         }
-        terminated = torch.from_numpy(rows.terminated).unsqueeze(-1).clone()
-        truncated = torch.from_numpy(rows.truncated).unsqueeze(-1).clone()
-        return state | {"done": terminated | truncated, "terminated": terminated, "truncated": truncated}
+        ends = torch.from_numpy(np.stack((rows.terminated | rows.truncated, rows.terminated, rows.truncated)))
+        done, terminated, truncated = ends.unsqueeze(-1).unbind()
+        return state | {"done": done, "terminated": terminated, "truncated": truncated}
 
 
 def _draw(stream: np.random.Generator) -> int:
@@ -183,7 +203,7 @@ def _draw(stream: np.random.Generator) -> int:
 def _observer(entry: Entry) -> Callable[[Array], Tensor]:
     """Return the function that turns the rows of an entry into its observation."""
     if not entry.categories:
-        return lambda array: torch.from_numpy(array).clone()
+        return lambda array: torch.from_numpy(array.copy())
     ends = np.cumsum(entry.categories)
     columns = torch.from_numpy(ends - entry.categories - entry.starts)
     width = int(ends[-1])
@@ -198,7 +218,7 @@ def _observer(entry: Entry) -> Callable[[Array], Tensor]:
 def _by_function(make: Callable[[], gymnasium.Env[Any, Any]], options: dict[str, Any] | None) -> Callable[[int], Any]:
     if options:
         raise UserError(f"options {sorted(options)} are for an id; a function that makes an environment takes none")
-    return lambda copy: make()
+    return partial(make_with, make)
 
 
 def _by_id(name: str, options: dict[str, Any]) -> Callable[[int], Any]:
@@ -215,28 +235,26 @@ def _by_id(name: str, options: dict[str, Any]) -> Callable[[int], Any]:
         near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see gymnasium.pprint_registry()"
         raise UserError(f"no environment has the id {name!r}; {hint}") from error
-    # The check of what the environment returns takes a quarter of the time of CartPole: one copy is enough.
-    return partial(_make, spec, options)
-
-
-def _make(spec: Any, options: dict[str, Any], copy: int) -> Any:
-    return gymnasium.make(spec, disable_env_checker=copy > 0, **options)
+    return partial(make_registered, spec, options)
 
 
 def _first(make_copy: Callable[[int], Any], make: Any) -> Any:
     """Return a copy whose spaces are read."""
     name = make if isinstance(make, str) else getattr(make, "__name__", "the environment")
     try:
-        return make_copy(0)
-    except (ModuleNotFoundError, gymnasium.error.DependencyNotInstalled) as error:
-        raise _missing(name, getattr(error, "name", None) or _package_of(str(error))) from error
+        first = make_copy(0)
+    except ModuleNotFoundError as error:
+        raise _missing(name, (error.name or "").partition(".")[0]) from error
     except Exception as error:
-        raise UserError(f"{name} cannot be made: {' '.join(str(error).split())} ({type(error).__name__})") from error
-
-
-def _package_of(text: str) -> str:
-    """Return which package of the extra a message of Gymnasium is about, or the message."""
-    return next((package for package in IN_THE_EXTRA if package in text.lower()), text)
+        text = " ".join(str(error).split())
+        if isinstance(error, gymnasium.error.DependencyNotInstalled):
+            for package in IN_THE_EXTRA:
+                if package in text.lower():
+                    raise _missing(name, package) from error
+        raise UserError(f"{name} cannot be made: {text} ({type(error).__name__})") from error
+    if not isinstance(first, gymnasium.Env):
+        raise UserError(f"{name} makes a {type(first).__name__}; expected a gymnasium.Env")
+    return first
 
 
 def _missing(name: str, package: str) -> UserError:

@@ -33,6 +33,16 @@ class Entry:
     """The numbers of categories of a Discrete or MultiDiscrete space, which are observed as one-hot vectors."""
     starts: tuple[int, ...] = ()
 
+    @property
+    def observed(self) -> tuple[int, ...]:
+        """Return the shape of the observation of one copy."""
+        return (sum(self.categories),) if self.categories else self.shape
+
+    @property
+    def observed_dtype(self) -> str:
+        """Return the type of the observation."""
+        return "float32" if self.categories else self.dtype
+
 
 @dataclass(frozen=True)
 class ActionRule:

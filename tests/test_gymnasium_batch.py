@@ -1,0 +1,344 @@
+"""Copies of Gymnasium environments as one batched TorchRL environment: the same episodes as single ones, and resets."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.envs import StepCounter, TransformedEnv
+from torchrl.envs.utils import check_env_specs
+
+from drest_torch.errors import UserError
+
+gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `envs`)")
+
+from gymnasium import spaces  # noqa: E402
+
+from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch  # noqa: E402
+from tests.helpers.counter import Counter, die, leave, stop  # noqa: E402
+
+
+def play(env, steps, seed=1):
+    """Return everything that happens when ended copies are reset at once; the actions depend on the seed alone."""
+    env.set_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    td, frames = env.reset(), []
+    frames.append(td)
+    for _ in range(steps):
+        if env.action_spec.dtype == torch.int64:
+            action = torch.randint(env.action_spec.n, env.batch_size, generator=generator)
+        else:
+            action = torch.rand(env.action_spec.shape, generator=generator) * 2 - 1
+        td = env.step(td.set("action", action))["next"].clone()
+        frames.append(td)
+        if td["done"].any():
+            td = env.reset(td.exclude("reward").set("_reset", td["done"]))
+            frames.append(td)
+    return frames
+
+
+def same(frames, others):
+    return len(frames) == len(others) and all((a == b).all() for a, b in zip(frames, others, strict=True))
+
+
+def test_torchrls_own_check():
+    pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
+    for make in ("CartPole-v1", "Pendulum-v1", "Blackjack-v1", "MiniGrid-DoorKey-5x5-v0", Counter):
+        check_env_specs(GymnasiumBatch(make, 3))
+
+
+def test_every_kind_of_space_is_observed_as_numbers():
+    env = GymnasiumBatch(Counter, 2)
+    td = env.reset()
+    td = env.step(td.set("action", torch.zeros(2, 4)))["next"]
+    kinds = {name: (tuple(each.shape[1:]), each.dtype) for name, each in td.items() if name in env.observation_spec}
+    assert kinds == {
+        "body_place": ((2, 2), torch.float32),
+        "body_gear": ((3,), torch.float32),
+        "image": ((2, 2, 3), torch.uint8),
+        "dice": ((5,), torch.float32),
+        "bits": ((3,), torch.float32),
+        "pair_0": ((2,), torch.float32),
+        "pair_1": ((), torch.float32),
+    }
+    assert td["body_gear"][0].tolist() == [0, 1, 0]
+    assert td["dice"][0].tolist() == [0, 1, 0, 1, 0]
+    assert td["bits"][0].tolist() == [1, 0, 1]
+    assert env.action_spec.shape == (2, 4)
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "MiniGrid-Empty-Random-5x5-v0"])
+def test_a_batch_equals_single_environments(name):
+    if name.startswith("MiniGrid"):
+        pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
+    options = {"max_episode_steps": 30}
+    batch = GymnasiumBatch(name, 3, options=options)
+    singles = [gymnasium.make(name, **options) for _ in range(3)]
+    td = batch.reset(TensorDict({"level_seed": torch.tensor([[4], [5], [6]])}, [3]))
+    key = "image" if name.startswith("MiniGrid") else "observation"
+
+    def seen(observation):
+        return torch.as_tensor(observation["image"] if key == "image" else observation)
+
+    for i, env in enumerate(singles):
+        assert torch.equal(td[key][i], seen(env.reset(seed=4 + i)[0]))
+    for step in range(100):
+        action = batch.action_spec.rand()
+        td = batch.step(td.set("action", action))["next"]
+        for i, env in enumerate(singles):
+            observation, reward, terminated, truncated, _ = env.step(action[i].numpy())
+            assert torch.equal(td[key][i], seen(observation))
+            assert td["reward"][i].item() == pytest.approx(reward, rel=1e-6)
+            assert (td["terminated"][i].item(), td["truncated"][i].item()) == (terminated, truncated)
+            assert td["done"][i].item() == (terminated or truncated)
+        if td["done"].any():
+            again = 100 * step + torch.arange(3).unsqueeze(-1)
+            before = td.clone()
+            td = batch.reset(td.exclude("reward").update({"_reset": td["done"], "level_seed": again}))
+            for i, env in enumerate(singles):
+                first = seen(env.reset(seed=100 * step + i)[0]) if before["done"][i] else before[key][i]
+                assert torch.equal(td[key][i], first)
+    assert step == 99
+
+
+def test_an_ended_copy_waits_for_its_reset():
+    env = GymnasiumBatch(partial(Counter, length=2), 2)
+    td = env.reset()
+    for _ in range(2):
+        td = env.step(td.set("action", torch.zeros(2, 4)))["next"]
+    assert td["truncated"].all()
+    assert not td["terminated"].any()
+    td = env.reset(td.exclude("reward").set("_reset", torch.tensor([[True], [False]])))
+    assert td["done"].squeeze(-1).tolist() == [False, True]
+    td = env.step(td.set("action", torch.zeros(2, 4)))["next"]
+    assert td["body_place"][:, 0, 0].tolist() == [1, 2]
+    assert td["reward"].squeeze(-1).tolist() == [1, 0]
+    assert td["done"].squeeze(-1).tolist() == [False, True]
+
+
+def test_a_mask_alone_leaves_the_observations_of_the_others():
+    env = GymnasiumBatch("CartPole-v1", 2)
+    td = env.reset()
+    seen = env.step(env.rand_action(td))["next", "observation"]
+    after = env.reset(TensorDict({"_reset": torch.tensor([[True], [False]])}, [2]))
+    assert torch.equal(after["observation"][1], seen[1])
+    assert not torch.equal(after["observation"][0], seen[0])
+    assert "_reset" not in after
+
+
+def test_a_transform_sees_the_same_episodes():
+    frames = []
+    for env in (GymnasiumBatch("CartPole-v1", 3), TransformedEnv(GymnasiumBatch("CartPole-v1", 3), StepCounter())):
+        env.set_seed(0)
+        torch.manual_seed(0)
+        frames.append(env.rollout(60, break_when_any_done=False))
+    assert frames[0]["next", "done"].any()
+    for key in ("action", "observation", "done", ("next", "observation"), ("next", "reward"), ("next", "done")):
+        assert torch.equal(frames[0][key], frames[1][key])
+    starts = torch.cat((torch.ones(3, 1, 1, dtype=torch.bool), frames[1]["next", "done"][:, :-1]), 1)
+    assert torch.equal(frames[1]["step_count"] == 0, starts)
+
+
+def test_what_was_returned_does_not_change_later():
+    env = GymnasiumBatch("CartPole-v1", 2)
+    first = env.reset()
+    kept = first.clone()
+    env.step(env.rand_action(first.clone()))
+    assert (first == kept).all()
+
+
+def test_a_seed_decides_everything():
+    env = GymnasiumBatch(Counter, 3)
+    frames = play(env, 12)
+    assert same(frames, play(env, 12))
+    assert not same(frames, play(env, 12, seed=2))
+    assert same(frames, play(GymnasiumBatch(Counter, 3), 12))
+    levels = torch.stack([each["image"][:, 0, 0, 0] for each in frames])
+    assert len(levels[0].unique()) == 3  # each copy has its own stream, which goes on
+    assert len(levels[:, 0].unique()) > 2
+
+
+def test_a_level_is_played_again_and_leaves_the_streams_of_the_copies_apart():
+    env = GymnasiumBatch(Counter, 3)
+    env.set_seed(0)
+    level = torch.tensor([[7], [7], [-1]])
+    one, two = (env.reset(TensorDict({"level_seed": level}, [3]))["image"][:, 0, 0, 0] for _ in range(2))
+    assert one[0] == one[1] == two[0] == two[1]
+    assert two[2] != one[2]
+    later = env.reset()["image"][:, 0, 0, 0]
+    assert later[0] != later[1]
+
+
+@pytest.mark.parametrize("make", ["CartPole-v1", Counter], ids=str)
+def test_workers_change_nothing(make):
+    env = GymnasiumBatch(make, 4, workers=2)
+    processes = [process for process, _ in env._copies._workers]
+    try:
+        assert same(play(env, 60), play(GymnasiumBatch(make, 4), 60))
+    finally:
+        env.close()
+    assert not any(process.is_alive() for process in processes)
+    with pytest.raises(UserError, match="its workers have ended; make the environment again"):
+        env.reset()
+
+
+@pytest.mark.parametrize(
+    ("fail", "reason"),
+    [
+        (
+            stop,
+            r"Counter: copy 0 failed with RuntimeError: the motor is hot \(counter.py, line \d+\), in w",
+        ),
+        (die, "Counter: worker 0 was killed by SIGKILL"),
+        (leave, "Counter: worker 0 ended with exit status 3"),
+    ],
+)
+def test_the_death_of_a_worker_ends_all(fail, reason):
+    env = GymnasiumBatch(partial(Counter, fail=fail), 2, workers=2)
+    processes = [process for process, _ in env._copies._workers]
+    td = env.step(env.rand_action(env.reset()))["next"]
+    with pytest.raises(UserError, match=reason):
+        env.step(env.rand_action(td))
+    assert not any(process.is_alive() for process in processes)
+    env.close()
+
+
+def test_a_worker_that_is_killed_between_two_steps():
+    env = GymnasiumBatch(Counter, 2, workers=2)
+    td = env.reset()
+    env._copies._workers[1][0].kill()
+    began = time.monotonic()
+    with pytest.raises(UserError, match="Counter: worker 1 was killed by SIGKILL"):
+        env.step(env.rand_action(td))
+    assert time.monotonic() - began < 4
+
+
+@pytest.mark.slow
+def test_the_workers_end_with_a_driver_that_is_killed():
+    program = (
+        "import os, signal\n"
+        "from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch\n"
+        "if __name__ == '__main__':\n"
+        "    env = GymnasiumBatch('CartPole-v1', 2, workers=2)\n"
+        "    print(*[process.pid for process, _ in env._copies._workers], flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    for pid in map(int, done.stdout.split()):
+        while time.monotonic() < deadline:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail(f"worker {pid} is still alive")
+
+
+def test_an_environment_that_fails_in_this_process():
+    env = GymnasiumBatch(partial(Counter, fail=stop), 2)
+    td = env.step(env.rand_action(env.reset()))["next"]
+    with pytest.raises(UserError, match="Counter: copy 0 failed with RuntimeError: the motor is hot"):
+        env.step(env.rand_action(td))
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1e300])
+def test_a_reward_that_is_not_finite(reward):
+    env = GymnasiumBatch(partial(Counter, reward=reward), 2)
+    with pytest.raises(
+        UserError, match=r"Counter: the reward of copy 0 is (nan|inf); expected a finite number: correct"
+    ):
+        env.step(env.rand_action(env.reset()))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_picture_of_a_copy(workers):
+    env = GymnasiumBatch(partial(Counter, render_mode="rgb_array"), 2, workers=workers)
+    levels = env.reset()["image"][:, 0, 0, 0]
+    assert [env.render(i)[0, 0, 0] for i in range(2)] == levels.tolist()
+    env.close()
+    env = GymnasiumBatch(Counter, 2, workers=workers)
+    env.reset()
+    assert env.render() is None
+    env.close()
+
+
+def with_spaces(**changes):
+    env = Counter()
+    for name, space in changes.items():
+        setattr(env, name, space)
+    return env
+
+
+@pytest.mark.parametrize(
+    ("make", "copies", "more", "message"),
+    [
+        ("CartPol-v1", 1, {}, "no environment has the id 'CartPol-v1'; did you mean CartPole-v1 or"),
+        ("zzzzzzzzzzzz", 1, {}, "no environment has the id 'zzzzzzzzzzzz'; see gymnasium.pprint_registry()"),
+        ("nowhere_to_find:Some-v0", 1, {}, "needs a package that is not installed: nowhere_to_find; pip install it"),
+        ("CartPole-v1", 0, {}, "0 copies of an environment; expected at least 1"),
+        ("CartPole-v1", 4, {"workers": 3}, "4 copies for 3 workers; expected a multiple of the workers"),
+        ("CartPole-v1", 4, {"workers": -1}, "4 copies for -1 workers; expected a multiple of the workers"),
+        ("CartPole-v1", 1, {"options": {"gravitas": 1}}, "CartPole-v1 cannot be made: .*gravitas"),
+        (Counter, 1, {"options": {"length": 1}}, r"options \['length'\] are for an id; a function .* takes none"),
+        (stop, 1, {}, r"stop cannot be made: the motor is hot \(RuntimeError\)"),
+        (dict, 1, {}, "dict makes a dict; expected a gymnasium.Env"),
+        (
+            partial(with_spaces, action_space=spaces.MultiDiscrete([2, 2])),
+            1,
+            {},
+            r"Counter has the action space MultiDiscrete\(\[2 2\]\); expected a Discrete space or a Box of floating",
+        ),
+        (
+            partial(with_spaces, observation_space=spaces.Text(3)),
+            1,
+            {},
+            r"Counter has the observation space Text\(.*\); expected a Box",
+        ),
+        (
+            partial(with_spaces, observation_space=spaces.Dict(reward=spaces.Discrete(2))),
+            1,
+            {},
+            "Counter has an observation named 'reward', which is taken; rename it with a wrapper",
+        ),
+    ],
+)
+def test_a_mistake_is_answered_with_one_sentence(make, copies, more, message):
+    with pytest.raises(UserError, match=message) as caught:
+        GymnasiumBatch(make, copies, **more)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "package"), [("MiniGrid-Empty-5x5-v0", "minigrid"), ("Ant-v5", "mujoco")])
+def test_a_package_that_is_not_installed_is_named_with_its_extra(monkeypatch, name, package):
+    for module in list(sys.modules):
+        if module.startswith(("gymnasium.envs.mujoco", package)):
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"{name} needs {package}; pip install 'drest_torch\[envs\]'"):
+        GymnasiumBatch(name, 1)
+
+
+def test_minigrid_is_one_hot_and_its_mission_is_dropped():
+    pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
+    from drest_torch.envs.interfaces.minigrid import make_minigrid
+
+    name = "MiniGrid-DoorKey-5x5-v0"
+    env = GymnasiumBatch(partial(make_minigrid, name), 2)
+    assert env.name == name
+    check_env_specs(env)
+    td = env.reset(TensorDict({"level_seed": torch.tensor([[3], [3]])}, [2]))
+    assert set(env.observation_spec.keys()) == {"image", "direction"}
+    assert td["direction"].shape == (2, 4)
+    codes = torch.from_numpy(gymnasium.make(name).reset(seed=3)[0]["image"])
+    assert td["image"].shape == (2, 7, 7, 20)
+    parts = td["image"][0].split([11, 6, 3], -1)
+    assert all((part.sum(-1) == 1).all() for part in parts)
+    assert torch.equal(torch.stack([part.argmax(-1) for part in parts], -1), codes.long())
