@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -62,7 +63,14 @@ def _environment(cfg: Config, reward: Reward, copies: int, rounds: int, *, group
     best = None
     if shown.get("best_return", None) is None:
         given = None if chosen.best is None else list(chosen.best)
-        best = BestReturn(count, given=given, quantile=chosen.quantile, gamma=reward.gamma, floor=chosen.floor)
+        best = BestReturn(
+            count,
+            given=given,
+            quantile=chosen.quantile,
+            gamma=reward.gamma,
+            floor=chosen.floor,
+            levels=chosen.levels or 1,
+        )
         transforms.append(best)
     if shown.get("mini_done", None) is None:
         levels = None if chosen.levels is None else range(chosen.levels)
@@ -102,6 +110,10 @@ def _base(chosen: EnvConfig, copies: int) -> EnvBase:
             raise ConfigError("env=gymnasium without env.id; give the id of an environment, such as CartPole-v1")
         workers = chosen.workers if chosen.workers and copies % chosen.workers == 0 else 0
         options = {str(key): value for key, value in chosen.options.items()}
+        if chosen.id.startswith(("MiniGrid-", "BabyAI-")):
+            from drest_torch.envs.interfaces.minigrid import make_minigrid
+
+            return GymnasiumBatch(partial(make_minigrid, chosen.id, **options), copies, workers=workers)
         return GymnasiumBatch(chosen.id, copies, workers=workers, options=options)
     if chosen.factory is None:
         raise ConfigError("env=torchrl without env.factory; give a function that makes it, as package.module:function")

@@ -15,21 +15,20 @@ from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 from drest_torch.rollout.torchrl import steps
 from drest_torch.statistics.counts import entropy
+from drest_torch.transforms.base import LEVEL
 
 Act = Callable[[Tensor, Tensor | None], Tensor]
 
 
 class EnvironmentEvaluator:
-    """Plays so many mini-episodes with a policy, always from the same seeds, and estimates its metrics.
+    """Plays the mini-episodes of an environment with a policy, always from the same seeds, and estimates its metrics.
 
-    ``best`` [k] is m(l), which is that of training: what is collected here does not raise it, and counts at most as m.
+    ``best`` [levels, k] is m(l), as training knows it: what is collected here does not raise it, and counts at most as
+    m.
     """
 
-    def __init__(
-        self, environment: Environment, *, name: str, mini_episodes: int, reward: Reward, floor: float, seed: int
-    ) -> None:
-        self.environment, self.name, self.mini_episodes = environment, name, mini_episodes
-        self.reward, self.floor, self.seed = reward, floor, seed
+    def __init__(self, environment: Environment, *, name: str, reward: Reward, seed: int) -> None:
+        self.environment, self.name, self.reward, self.seed = environment, name, reward, seed
 
     def evaluate(self, policy: Policy, best: Tensor) -> SampledEvaluation:
         """Return the metrics of a policy."""
@@ -42,44 +41,43 @@ class EnvironmentEvaluator:
 
     @torch.no_grad()
     def _estimate(self, act: Act, best: Tensor, private_bits: int) -> SampledEvaluation:
-        length, coins, setting = self._play(act, private_bits)
-        k, settings = self.environment.num_lengths, 1 << private_bits
-        share = share_of_best(coins, best[length].double()).clamp_max(1)
-        sums = torch.zeros(3, settings * k, dtype=torch.float64)
-        sums.index_add_(1, setting * k + length, torch.stack((torch.ones_like(share), share, share.square())))
-        count, total, squares = sums.reshape(3, 1, settings, k).unbind()
-        own = (count.sum(-1) / len(length) * entropy(count.squeeze(0)).unsqueeze(0)).sum(-1)
+        level, length, setting, coins = self._play(act, private_bits)
+        (levels, k), settings = best.shape, 1 << private_bits
+        share = share_of_best(coins, best[level, length].double()).clamp_max(1)
+        sums = torch.zeros(3, levels * settings * k, dtype=torch.float64)
+        place = (level * settings + setting) * k + length
+        sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
+        count, total, squares = sums.reshape(3, levels, settings, k).unbind()
+        played = count.sum((1, 2))
+        given = torch.stack([entropy(of_level) for of_level in count])
         return estimates(
-            [self.name],
-            torch.tensor([self.environment.lengths]),
-            torch.tensor([k]),
-            best.double().unsqueeze(0),
+            [self.name] if levels == 1 else [f"{self.name}, level {index}" for index in range(levels)],
+            torch.tensor([self.environment.lengths]).expand(levels, -1),
+            torch.full((levels,), k),
+            best.double(),
             self.reward,
-            len(length),
+            played,
             *(sums.sum(1) for sums in (count, total, squares)),
-            own=own,
+            own=(count.sum(-1) / played.clamp_min(1).unsqueeze(-1) * given).sum(-1),
         )
 
-    def _play(self, act: Act, private_bits: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the index of the length, the return, and the setting of the private bits of each mini-episode."""
+    def _play(self, act: Act, private_bits: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the level, the index of the length, the setting of the bits and the return of each mini-episode."""
         env, rng = self.environment.env, Generators.of(torch.Generator().manual_seed(self.seed))
         slots = env.batch_size.numel()
-        coins, played = torch.zeros(slots, dtype=torch.float64), []
-        places = 1 << torch.arange(private_bits)
-        tick = torch.zeros(slots, dtype=torch.int64)
-        playing = steps(
-            env, self.environment.flatten, act, self.environment.distribution, rng, private_bits=private_bits
-        )
-        for step in playing:
-            coins += (step.after.get("reward").reshape(-1).double()) * self.reward.gamma**tick
+        coins, tick = torch.zeros(slots, dtype=torch.float64), torch.zeros(slots, dtype=torch.int64)
+        zero, places = torch.zeros_like(tick), 1 << torch.arange(private_bits)
+        numbers, returns = [], []
+        flatten, distribution = self.environment.flatten, self.environment.distribution
+        for step in steps(env, flatten, act, distribution, rng, private_bits=private_bits):
+            coins += step.after.get("reward").reshape(-1).double() * self.reward.gamma**tick
             tick += 1
             if (ended := step.flag("mini_done") & step.playing).any():
-                setting = torch.zeros_like(tick)
-                if step.private_bits is not None:
-                    setting = (step.private_bits.long() * places).sum(-1)
+                level = zero if (seed := step.before.get(LEVEL, None)) is None else seed.reshape(-1)
+                setting = zero if step.private_bits is None else (step.private_bits.long() * places).sum(-1)
                 length = step.after.get("mini_len").reshape(-1)
-                played.append(torch.stack((length[ended], setting[ended])).double())
-                played[-1] = torch.cat((played[-1], coins[ended].unsqueeze(0)))
+                numbers.append(torch.stack((level, length, setting))[:, ended])
+                returns.append(coins[ended])
                 coins[ended], tick[ended] = 0, 0
-        length, setting, total = torch.cat(played, 1)[:, : self.mini_episodes].unbind()
-        return length.long(), total, setting.long()
+        level, length, setting = torch.cat(numbers, 1)
+        return level, length, setting, torch.cat(returns)

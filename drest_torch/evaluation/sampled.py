@@ -174,7 +174,7 @@ def estimates(
     num_lengths: Tensor,
     best_return: Tensor,
     reward: Reward,
-    mini_episodes: int,
+    mini_episodes: int | Tensor,
     count: Tensor,
     share: Tensor,
     squares: Tensor,
@@ -183,15 +183,16 @@ def estimates(
 ) -> SampledEvaluation:
     """Estimate from the counts [B, K] of the lengths, the sums of the shares of m(l), and the sums of their squares.
 
-    On each level ``mini_episodes`` were played.
+    On each level ``mini_episodes`` were played, or [B] so many on each.
     """
-    played = torch.full_like(count[:, 0], mini_episodes)
-    probability, coins = count / mini_episodes, best_return * share / count.clamp_min(1)
+    played = torch.as_tensor(mini_episodes, device=count.device).expand(len(count)).to(count.dtype)
+    each = played.clamp_min(1).unsqueeze(-1)
+    probability, coins = count / each, best_return * share / count.clamp_min(1)
     bits, spread = entropy(count), entropy_spread(count, num_lengths)
     low, high = entropy_interval(count, num_lengths)
     low_share, high_share = bounded_mean(count, share, squares)
     # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
-    ended = count.sum(-1) / mini_episodes
+    ended = count.sum(-1) / each.squeeze(-1)
     exact = evaluation_of(names, lengths, num_lengths, best_return, reward, Lengths(probability, coins))
     most = num_lengths.double().log2()
     return SampledEvaluation(
@@ -201,7 +202,7 @@ def estimates(
             "neutrality_normalised": torch.where(most > 0, ended * bits / most.clamp_min(1), 0),
             "neutrality_own": torch.full_like(bits, torch.nan) if own is None else own,
         },
-        mini_episodes=mini_episodes,
+        mini_episodes=int(played.min()),
         usefulness_range=bounded_mean(played, share.sum(-1), squares.sum(-1)),
         neutrality_range=(ended * torch.minimum(low, bits - spread), ended * torch.maximum(high, bits + spread)),
         probability_range=bounded_mean(played.unsqueeze(-1).expand_as(count), count, count),

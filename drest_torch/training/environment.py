@@ -51,7 +51,7 @@ class EnvironmentUpdater(Updater):
     def _best(self) -> dict[str, float]:
         if self.environment.best is None:
             return {}
-        best = self.environment.best.best.tolist()
+        best = self.environment.best.best.mean(0).tolist()
         return {f"train/best/{name}": value for name, value in zip(self.environment.lengths, best, strict=True)}
 
     def tensors(self) -> dict[str, Tensor]:
@@ -74,15 +74,12 @@ class EnvironmentJudge:
     def _evaluator(self, reward: Reward, mini_episodes: int, seed: int) -> EnvironmentEvaluator:
         environment = evaluation_environment(self.cfg, reward, mini_episodes)
         environment = replace(environment, flatten=self.training.flatten)
-        name, floor = self.cfg.env.title, self.cfg.env.floor
-        return EnvironmentEvaluator(
-            environment, name=name, mini_episodes=mini_episodes, reward=reward, floor=floor, seed=seed
-        )
+        return EnvironmentEvaluator(environment, name=self.cfg.env.title, reward=reward, seed=seed)
 
     def best(self) -> Tensor:
-        """Return m(l) [k]."""
+        """Return m(l) [levels, k]."""
         if self.training.best is None:
-            return torch.ones(self.training.num_lengths)
+            return torch.ones(1, self.training.num_lengths)
         best = self.training.best.best
         return torch.where(best > 0, best, 1)
 
@@ -100,19 +97,19 @@ class EnvironmentJudge:
         for policy, folder in zip(policies, folders, strict=True):
             evaluation = self.last.evaluate(policy, best)
             write_json(folder / "levels_test.json", self.records(evaluation))
-            numbers = split_summary(evaluation, uniform, 1) | {"file": "levels_test.json"}
+            numbers = split_summary(evaluation, uniform, len(best)) | {"file": "levels_test.json"}
             verdicts.append(Verdict({"test": numbers}, {}))
         return verdicts
 
     def records(self, evaluation: SampledEvaluation) -> list[dict[str, Any]]:
         """Return what was found, with the return given each length and m(l)."""
         names, found = self.training.lengths, evaluation.found
-        columns = {"return_given_length": found.coins[0], "best_return": self.best()}
-        further = {
-            key: {str(name): value for name, value in zip(names, values.tolist(), strict=True)}
-            for key, values in columns.items()
-        }
-        return [record | further for record in evaluation.records()]
+        columns = {"return_given_length": found.coins, "best_return": self.best()}
+        return [
+            record
+            | {key: dict(zip(map(str, names), values[i].tolist(), strict=True)) for key, values in columns.items()}
+            for i, record in enumerate(evaluation.records())
+        ]
 
     def close(self) -> None:
         for evaluator in (self.last, self.watched):

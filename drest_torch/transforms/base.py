@@ -15,6 +15,8 @@ from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 from drest_torch.errors import ConfigError
 
 Entries = dict[str, TensorSpec]
+LEVEL = "level_seed"
+"""The key under which an environment takes the seed of the level to play, at a reset."""
 
 
 class StatefulTransform(Transform):

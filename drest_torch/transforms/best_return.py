@@ -11,7 +11,7 @@ from torchrl.data import Unbounded
 from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
-from drest_torch.transforms.base import Entries, StatefulTransform, check_finite, column, title, whole
+from drest_torch.transforms.base import LEVEL, Entries, StatefulTransform, check_finite, column, title, whole
 
 
 class BestReturn(StatefulTransform):
@@ -32,10 +32,11 @@ class BestReturn(StatefulTransform):
         window: see ``quantile``.
         gamma: the discount of a reward per step of its mini-episode.
         floor: a lower bound of the rewards.
+        levels: levels that have an m of their own, by ``level_seed`` (see `MetaEpisodes`), from 0.
     """
 
     best: Tensor
-    """[k] m(l), 0 for a length that was not seen."""
+    """[levels, k] m(l), 0 for a length that was not seen."""
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class BestReturn(StatefulTransform):
         window: int = 256,
         gamma: float = 1.0,
         floor: float = 0.0,
+        levels: int = 1,
     ) -> None:
         super().__init__()
         if given is not None and (len(given) != num_lengths or min(given) <= 0):
@@ -58,10 +60,11 @@ class BestReturn(StatefulTransform):
                 f"BestReturn with quantile={quantile}, window={window}; expected 0 < quantile <= 1 <= window"
             )
         self.given, self.quantile, self.gamma, self.floor = given, quantile, gamma, floor
-        self.register_buffer("best", torch.zeros(num_lengths) if given is None else torch.tensor(given).float())
+        known = torch.zeros(num_lengths) if given is None else torch.tensor(given).float()
+        self.register_buffer("best", known.repeat(levels, 1))
         if given is None and quantile < 1:
-            self.register_buffer("_last", torch.full((num_lengths, window), torch.nan))
-            self.register_buffer("_seen", torch.zeros(num_lengths, dtype=torch.int64))
+            self.register_buffer("_last", torch.full((levels * num_lengths, window), torch.nan))
+            self.register_buffer("_seen", torch.zeros(levels * num_lengths, dtype=torch.int64))
 
     def set_container(self, container: Transform | EnvBase) -> None:
         """Attach the transform; check that the environment says which length a mini-episode had."""
@@ -84,9 +87,11 @@ class BestReturn(StatefulTransform):
         check_finite(reward, env)
         coins = tensordict.get("best_coins") + reward * self.gamma**tick
         done, length = column(next_tensordict, "done"), column(next_tensordict, "mini_len")
+        if len(self.best) > 1:
+            length = length + self.best.shape[1] * tensordict.get(LEVEL)
         if done.any():
             self._see(length[done], coins[done], env)
-        best = self.best[length]
+        best = self.best.flatten()[length]
         next_tensordict.set("reward", reward)
         next_tensordict.set("best_return", torch.where(done, torch.where(best > 0, best, 1), 0))
         next_tensordict.set("best_coins", coins)
@@ -94,7 +99,7 @@ class BestReturn(StatefulTransform):
         return next_tensordict
 
     def _see(self, length: Tensor, coins: Tensor, env: EnvBase) -> None:
-        """Take account of the returns [n] of mini-episodes with these lengths [n]."""
+        """Take account of the returns [n] of mini-episodes with these lengths [n], which are places in `best`."""
         if (coins < 0).any():
             raise ConfigError(
                 f"{title(env)} paid {coins.min().item() + self.floor:g} or less in a mini-episode, and a discount of a "
@@ -103,9 +108,9 @@ class BestReturn(StatefulTransform):
         if self.given is not None:
             return
         if self.quantile == 1:
-            self.best.scatter_reduce_(0, length, coins, "amax")
+            self.best.view(-1).scatter_reduce_(0, length, coins, "amax")
             return
         for index, value in zip(length.tolist(), coins, strict=True):
             self._last[index, self._seen[index] % self._last.shape[1]] = value
             self._seen[index] += 1
-        self.best.copy_(torch.nanquantile(self._last, self.quantile, dim=1).nan_to_num(0.0))
+        self.best.copy_(torch.nanquantile(self._last, self.quantile, dim=1).nan_to_num(0.0).view_as(self.best))

@@ -13,6 +13,7 @@ from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
 from drest_torch.transforms.base import (
+    LEVEL,
     Entries,
     StatefulTransform,
     column,
@@ -22,9 +23,6 @@ from drest_torch.transforms.base import (
     title,
     whole,
 )
-
-LEVEL = "level_seed"
-"""The key under which an environment takes the seed of the level to play, at a reset."""
 
 
 class MetaEpisodes(StatefulTransform):
