@@ -17,6 +17,8 @@ from drest_torch.algos.generators import Generators
 
 LOG_SPREAD = (-4.0, 1.0)
 """The range of the logarithm of a standard deviation."""
+FIRST_LOG_SPREAD = -0.5
+"""The same of an untrained policy: wider, most numbers would be at the ends of the box."""
 NODES = 8
 """Points of the quadrature for the entropy."""
 
@@ -113,8 +115,9 @@ class TanhNormal(Distribution):
 
     def offset(self, ask: float | None) -> Tensor:
         offset = torch.zeros(self.outputs)
+        offset[self.outputs // 2 :] = FIRST_LOG_SPREAD
         if ask is not None:  # the request is a positive number
-            offset[self.outputs // 2 - 1] = torch.special.ndtri(torch.tensor(ask))
+            offset[self.outputs // 2 - 1] = math.exp(FIRST_LOG_SPREAD) * torch.special.ndtri(torch.tensor(ask))
         return offset
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from drest_torch.reward import Reward
 from drest_torch.rollout.torchrl import Flattener
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import title
+
+RENDERED = 50
+"""Mini-episodes that are played, at most, until each length was rendered once."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,14 @@ def evaluation_environment(cfg: Config, reward: Reward, mini_episodes: int) -> E
     """Return an environment in which the slots together play at least so many mini-episodes, without a discount."""
     copies = min(cfg.env.copies, mini_episodes)
     return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, pays=False)
+
+
+def rendering_environment(cfg: Config, reward: Reward) -> Environment:
+    """Return an environment of one slot that renders images, if it can."""
+    cfg = copy.deepcopy(cfg)
+    if cfg.env.name == "gymnasium":
+        cfg.env.options = {**cfg.env.options, "render_mode": "rgb_array"}
+    return _environment(cfg, reward, 1, RENDERED, group=1, pays=False)
 
 
 def _environment(cfg: Config, reward: Reward, copies: int, rounds: int, *, group: int, pays: bool) -> Environment:

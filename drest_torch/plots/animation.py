@@ -49,10 +49,10 @@ def write_animation(level: Level, episodes: Sequence[Episode], path: Path, *, ag
             frames.append(_frame(level, episodes, tick - 1 + part, title))
             durations.append(BETWEEN if part < 1 else TICK)
     durations[0], durations[-1] = FIRST, LAST
-    write_whole(path, _gif(frames, durations))
+    write_whole(path, gif(frames, durations))
 
 
-def _gif(frames: Sequence[np.ndarray], durations: Sequence[int]) -> bytes:
+def gif(frames: Sequence[np.ndarray], durations: Sequence[int]) -> bytes:
     """Return frames as a GIF; all have the colours of one palette, so that nothing flickers."""
     images = [Image.fromarray(frame) for frame in frames]
     samples = np.concatenate([frames[0], frames[len(frames) // 2], frames[-1]])

@@ -32,6 +32,9 @@ _MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?:usefulness|neutrality)")
 
 
+_CHANCE = re.compile(r"eval/(?P<split>.+)/p_length/(?P<length>.+)")
+
+
 _OPTIMISER = ("train/", "policy/", "loss/", "critic/", "optim/")
 
 
@@ -69,7 +72,8 @@ def learning_curves(metrics_file: Path, picture: Path) -> None:
     curves = _read_curves(metrics_file, run.steps_per_tick)
     shown = [name for name in sorted(curves) if not _is_straight(*curves[name])]
     below = [name for prefix in _OPTIMISER for name in shown if name.startswith(prefix)]
-    rows = math.ceil(len(below) / _COLUMNS)
+    chances = _chances(curves)
+    rows = math.ceil((len(below) + len(chances)) / _COLUMNS)
     figure = Figure(figsize=(11, 3.6 + 1.75 * rows), facecolor="white")
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     grid = figure.add_gridspec(1 + rows, 2 * _COLUMNS, height_ratios=[2.2] + [1] * rows)
@@ -78,10 +82,13 @@ def learning_curves(metrics_file: Path, picture: Path) -> None:
         ax = figure.add_subplot(grid[0, index * _COLUMNS : (index + 1) * _COLUMNS])
         _plot_splits(ax, curves, measure, run.splits)
         _tidy(ax, last_step, title=_MEASURES[measure], size=11)
-    for index, name in enumerate(below):
+    for index, name in enumerate([*chances, *below]):
         row, column = divmod(index, _COLUMNS)
         ax = figure.add_subplot(grid[1 + row, 2 * column : 2 * column + 2])
-        _plot_noisy(ax, curves[name], "#4d4d4d")
+        if name in chances:
+            _plot_chances(ax, chances[name])
+        else:
+            _plot_noisy(ax, curves[name], "#4d4d4d")
         ax.yaxis.set_major_locator(MaxNLocator(3))
         _tidy(ax, last_step, title=name, size=9)
     figure.supxlabel(run.steps, fontsize=9, color=GREY)
@@ -108,8 +115,10 @@ def _read_run(folder: Path) -> _Run:
     if not all(file.is_file() for file in files):
         return _Run()
     cfg, summary = OmegaConf.load(files[0]), json.loads(files[1].read_text(encoding="utf-8"))
-    levels = cfg.levels.name if cfg.levels.path is None else cfg.levels.path
-    title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} levels={levels}"
+    levels = f"levels={cfg.levels.name if cfg.levels.path is None else cfg.levels.path}"
+    env = OmegaConf.select(cfg, "env.name")  # older runs do not say it
+    where = levels if env in (None, "gridworld") else f"env={cfg.env.title}"
+    title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} {where}"
     if "levels_per_update" not in summary:
         return _Run(title, splits=summary["splits"])
     axis = updates_of(summary["levels_per_update"])
@@ -156,6 +165,24 @@ def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str, numbers: M
     if len(ax.lines) > max(len(optima), 1):
         style: dict[str, Any] = {"fontsize": 8.5, "frameon": False, "labelcolor": TEXT, "borderaxespad": 0}
         ax.legend(loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2, **style)
+
+
+def _chances(curves: Mapping[str, Curve]) -> dict[str, dict[str, Curve]]:
+    """Return by title the curves of P(length), by length, of every split that has them."""
+    chances: dict[str, dict[str, Curve]] = {}
+    for name, curve in curves.items():
+        if match := _CHANCE.fullmatch(name):
+            chances.setdefault(f"P(length), {match['split']}", {})[match["length"]] = curve
+    return chances
+
+
+def _plot_chances(ax: Axes, by_length: Mapping[str, Curve]) -> None:
+    """Plot the probability of each length, which is written at its curve's end."""
+    for index, length in enumerate(sorted(by_length, key=float)):
+        steps, values = by_length[length]
+        ax.plot(steps, values, color=_COLOURS[index % len(_COLOURS)], linewidth=1.6, label=length, **_marks(steps))
+    ax.set_ylim(-0.03, 1.03)
+    ax.legend(fontsize=7, frameon=False, labelcolor=TEXT, ncols=len(by_length), loc="upper right")
 
 
 def _plot_noisy(ax: Axes, curve: Curve, colour: str) -> None:

@@ -88,7 +88,7 @@ class Step(NamedTuple):
     playing: Tensor
     """[slots] whether the slot is still in its meta-episode"""
     live: Tensor
-    """[slots] whether its step counts: it is playing, and does not wait for its group"""
+    """[slots] whether its step counts: it is playing, does not wait for its group, and something can still happen"""
     observation: Tensor
     private_bits: Tensor | None
     outputs: Tensor
@@ -126,8 +126,10 @@ def steps(
         tensordict.set("action", taken.reshape(*env.batch_size, *taken.shape[1:]))
         stepped, following = env.step_and_maybe_reset(tensordict)
         after = stepped.get("next")
-        waits = tensordict.get("mini_waits", None)
-        live = playing if waits is None else playing & ~waits.reshape(slots)
+        live = playing
+        for idle in ("mini_waits", "timer_settled"):  # nothing that the policy does matters
+            if (waits := tensordict.get(idle, None)) is not None:
+                live = live & ~waits.reshape(slots)
         yield Step(playing, live, observation, private, outputs, action, tensordict, after)
         playing = playing & ~after.get("done").reshape(slots)
         if private is not None:
@@ -191,7 +193,7 @@ class EnvironmentCollector:
                 action=step.action,
                 log_prob=self.distribution.log_prob(step.outputs, step.action),
                 episode=episode,
-                ended=mini_done | step.flag("mini_waits"),
+                ended=mini_done | step.flag("mini_waits") | step.flag("timer_settled"),
                 advance=None if weight is None else column(step.after, "reward_raw").reshape(-1) * weight,
             )
         return self._batch(record, rewards, contexts)

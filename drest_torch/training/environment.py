@@ -13,15 +13,22 @@ from torch import Tensor
 
 from drest_torch.algos.base import Learner
 from drest_torch.algos.generators import Generators
-from drest_torch.building.environments import Environment, evaluation_environment, training_environment
+from drest_torch.building.environments import (
+    Environment,
+    evaluation_environment,
+    rendering_environment,
+    training_environment,
+)
 from drest_torch.building.parts import environment_networks
 from drest_torch.config.schema import Config, algorithm
+from drest_torch.errors import UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.evaluation.summary import split_summary
 from drest_torch.files import write_json
 from drest_torch.reward import Reward
 from drest_torch.rollout.torchrl import EnvironmentCollector, steps
+from drest_torch.tracking.stages import stage
 from drest_torch.training.introduction import environment_introduction
 from drest_torch.training.judge import Verdict
 from drest_torch.training.tasks import Task
@@ -66,7 +73,7 @@ class EnvironmentJudge:
     selection = None
 
     def __init__(self, cfg: Config, reward: Reward, training: Environment) -> None:
-        self.cfg, self.training = cfg, training
+        self.cfg, self.reward, self.training = cfg, reward, training
         most = cfg.sampled or 1024
         self.last = self._evaluator(reward, most, cfg.seed)
         self.watched = self._evaluator(reward, max(1, most // WATCHED_SHARE), cfg.seed + 1)
@@ -98,8 +105,25 @@ class EnvironmentJudge:
             evaluation = self.last.evaluate(policy, best)
             write_json(folder / "levels_test.json", self.records(evaluation))
             numbers = split_summary(evaluation, uniform, len(best)) | {"file": "levels_test.json"}
-            verdicts.append(Verdict({"test": numbers}, {}))
+            pictures = {} if self.cfg.pictures == 0 else self._animation(policy, folder / "pictures" / "lengths.gif")
+            verdicts.append(Verdict({"test": numbers}, pictures))
         return verdicts
+
+    def _animation(self, policy: Any, path: Path) -> dict[str, Path]:
+        """Animate one mini-episode of each length, if the environment can be rendered here."""
+        from drest_torch.plots.environment import mini_episodes, write_animation  # matplotlib takes time
+
+        try:
+            environment = rendering_environment(self.cfg, self.reward)
+            frames = mini_episodes(replace(environment, flatten=self.training.flatten), policy, self.cfg.seed)
+            environment.env.close()
+        except UserError as error:  # there may be no library or screen for it
+            stage(f"no animation: {error}", shown=self.cfg.progress)
+            return {}
+        if not frames:
+            return {}
+        write_animation(frames, self.training.lengths, path)
+        return {"test/lengths": path}
 
     def records(self, evaluation: SampledEvaluation) -> list[dict[str, Any]]:
         """Return what was found, with the return given each length and m(l)."""

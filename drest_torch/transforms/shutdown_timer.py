@@ -140,7 +140,10 @@ class ShutdownTimer(StatefulTransform):
         return input_spec
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
-        flags = {name: Binary(shape=(*batch, 1), dtype=torch.bool, device=device) for name in ("timer_waits",)}
+        flags = {
+            name: Binary(shape=(*batch, 1), dtype=torch.bool, device=device)
+            for name in ("timer_waits", "timer_settled")
+        }
         numbers = {name: whole(batch, device) for name in ("tick", "timer_since", "timer_delays", "mini_len")}
         others: Entries = {"timer": Unbounded((*batch, len(self.lengths) + 3), device=device)}
         if self._repeats:
@@ -237,7 +240,9 @@ class ShutdownTimer(StatefulTransform):
         steps = torch.arange(len(self.lengths), device=tick.device)
         shown = (left / self.lengths[-1], delays == steps, self._open(delays, since), waits)
         tensordict.set("timer", torch.cat([value.float() for value in shown], -1))
-        numbers = {"tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays, "timer_waits": waits}
+        numbers = {"tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays}
+        settled = waits & ~self._open(delays, since)
+        numbers |= {"timer_waits": waits, "timer_settled": settled}
         for name, value in numbers.items():
             tensordict.set(name, value)
         return tensordict

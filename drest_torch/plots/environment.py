@@ -1,0 +1,83 @@
+"""Animate mini-episodes of an environment that can render itself, one for each length side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+
+from drest_torch.algos.generators import Generators
+from drest_torch.building.environments import Environment
+from drest_torch.files import write_whole
+from drest_torch.plots.animation import gif
+from drest_torch.plots.style import TEXT
+from drest_torch.rollout.torchrl import steps
+from drest_torch.transforms.base import innermost
+
+WIDTH = 300
+"""Of one mini-episode, in pixels."""
+FRAMES = 80
+"""The most frames of an animation."""
+HEAD = 22
+LAST = 2000
+"""How long the last frame is shown, in milliseconds; the others share `SECONDS`."""
+SECONDS = 8
+
+Frames = list[np.ndarray]
+
+
+@torch.no_grad()
+def mini_episodes(environment: Environment, policy: Any, seed: int) -> dict[int, Frames]:
+    """Play with one slot until every length was seen, or no more mini-episodes are left; return the frames by index.
+
+    The environment has to have a method ``render`` that returns an image; without one there are none.
+    """
+    rng, seen, frames = Generators.of(torch.Generator().manual_seed(seed)), dict[int, Frames](), Frames()
+    flatten, distribution = environment.flatten, environment.distribution
+    render = getattr(innermost(environment.env), "render", None)
+    if render is None:
+        return {}
+    playing = steps(environment.env, flatten, policy, distribution, rng, private_bits=policy.private_bits)
+    for step in playing:
+        if step.flag("mini_done").item():  # what is rendered now is the start of the next
+            seen.setdefault(int(step.after.get("mini_len").item()), frames)
+            frames = []
+            if len(seen) == environment.num_lengths:
+                break
+        elif (frame := render()) is None:
+            return {}
+        else:
+            frames.append(np.asarray(frame)[..., :3])
+    return seen
+
+
+def write_animation(frames: Mapping[int, Frames], lengths: Sequence[int], path: Path) -> None:
+    """Write mini-episodes as a GIF that repeats, each below its length; one that has ended keeps its last frame."""
+    longest = max(map(len, frames.values()))
+    shown = sorted({round(place) for place in np.linspace(0, longest - 1, min(FRAMES, longest))})
+    images = [
+        np.concatenate(
+            [_titled(some[min(tick, len(some) - 1)], lengths[i], tick, len(some)) for i, some in pairs], axis=1
+        )
+        for tick in shown
+        for pairs in [sorted(frames.items())]
+    ]
+    each = max(30, 1000 * SECONDS // len(images))
+    write_whole(path, gif(images, [each] * (len(images) - 1) + [LAST]))
+
+
+def _titled(frame: np.ndarray, length: int, tick: int, frames: int) -> np.ndarray:
+    """Return a frame, scaled, below the length of its mini-episode; it is grey after the shutdown."""
+    image = Image.fromarray(frame)
+    image = image.resize((WIDTH, max(1, round(WIDTH * image.height / image.width))))
+    if tick >= frames:
+        image = image.convert("L").convert("RGB")
+    canvas = Image.new("RGB", (WIDTH, image.height + HEAD), "white")
+    canvas.paste(image, (0, HEAD))
+    words = f"length {length}: " + (f"step {tick + 1}" if tick < frames else "shut down")
+    ImageDraw.Draw(canvas).text((6, 5), words, fill=TEXT)
+    return np.asarray(canvas)
