@@ -13,10 +13,17 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.building import levels as data
-from drest_torch.building.checkpoints import load_checkpoint, load_module, save_checkpoint, step_checkpoints, step_path
+from drest_torch.building.checkpoints import (
+    checkpoint_path,
+    load_checkpoint,
+    load_module,
+    save_checkpoint,
+    step_checkpoints,
+    step_path,
+)
 from drest_torch.building.parts import evaluator, map_size, networks, observation, reward_of
 from drest_torch.config.checks import device_of
-from drest_torch.config.schema import Config, LevelsConfig
+from drest_torch.config.schema import Config, LevelsConfig, in_gridworld
 from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import Level, features_of, find_levels
@@ -54,6 +61,11 @@ class Agent:
         self.name = folder.resolve().name
         """The name of the folder, or of the repository on the Hub."""
         self.cfg = load_config(folder)
+        if not in_gridworld(self.cfg):
+            raise CheckpointError(
+                f"{folder}: a run in {self.cfg.env.title}, and an Agent acts in gridworlds; evaluate it with "
+                f"python -m drest_torch.evaluate run={folder}"
+            )
         for group, key, path in _level_files(self.cfg):
             if (folder / path).is_file():
                 setattr(getattr(self.cfg, group), key, str(folder / path))
@@ -71,7 +83,7 @@ class Agent:
         self.shape = observe.shape
         """The shape of one observation."""
         self.policy, _ = networks(self.cfg, observe, 0, with_critic=False, seed=self.cfg.seed)
-        self.checkpoint = self._checkpoint_path(checkpoint)
+        self.checkpoint = checkpoint_path(self.folder, checkpoint)
         """The file of the weights."""
         tensors, _ = load_checkpoint(self.checkpoint)
         load_module("policy", self.policy, tensors, self.checkpoint)
@@ -108,19 +120,6 @@ class Agent:
             names = ", ".join(sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir()))
             raise CheckpointError(f"{path_or_name}: no such folder of a run, and no agent of that name ({names})")
         return cls(folder, checkpoint=checkpoint, device=device)
-
-    def _checkpoint_path(self, checkpoint: str) -> Path:
-        folder = self.folder / "checkpoints"
-        if checkpoint == "best":
-            best = folder / "best.safetensors"
-            if not best.is_file():
-                raise CheckpointError(f"{best}: no such checkpoint; only a run with selection levels keeps its best")
-            return best
-        if checkpoint != "last":
-            return Path(checkpoint)
-        if not (saved := step_checkpoints(folder)):
-            raise CheckpointError(f"{folder}: no checkpoint in it yet; the run has to train a little longer")
-        return saved[-1]
 
     def seed(self, seed: int) -> None:
         """Restart the generator of actions and private bits from a seed, so that they can be sampled again.

@@ -10,7 +10,7 @@ from drest_torch.cli import command
 
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
-    from drest_torch.config.schema import EvaluateConfig
+    from drest_torch.config.schema import Config, EvaluateConfig
 
 
 @command("evaluate")
@@ -18,6 +18,8 @@ def main(cfg: EvaluateConfig) -> None:
     """Evaluate a run on the levels that were chosen, and print and write the results."""
     from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
     from drest_torch.config.checks import check_limits
+    from drest_torch.config.schema import in_gridworld
+    from drest_torch.config.stored import load_config
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage
 
@@ -26,6 +28,8 @@ def main(cfg: EvaluateConfig) -> None:
         from drest_torch.plots.animation import check_ending  # with matplotlib, which takes time
 
         check_ending(Path(cfg.animation))
+    if cfg.run is not None and not in_gridworld(trained := load_config(Path(cfg.run))):
+        return _evaluate_environment(cfg, trained)
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
     levels = levels_to_evaluate(agent, cfg.levels)
     stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
@@ -43,6 +47,35 @@ def main(cfg: EvaluateConfig) -> None:
     if cfg.animation is not None:
         results.animate(cfg.animation)
         print(f"Mini-episodes on the level {levels[0].name}, one for each length, are in {cfg.animation}")
+
+
+def _evaluate_environment(cfg: EvaluateConfig, trained: Config) -> None:
+    """Evaluate a run in an environment that is no gridworld, by sampling."""
+    from drest_torch.errors import ConfigError
+    from drest_torch.evaluation.environment import TrainedInEnvironment
+    from drest_torch.evaluation.summary import split_scores
+    from drest_torch.files import write_json
+    from drest_torch.plots.environment import animate
+    from drest_torch.tracking.console import print_table
+    from drest_torch.tracking.stages import stage
+
+    for key in ("pictures", "greedy"):
+        if getattr(cfg, key):
+            raise ConfigError(f"{key} is for gridworlds, and {cfg.run} is a run in {trained.env.title}; leave it out")
+    if cfg.levels.name != "own":
+        raise ConfigError(f"levels={cfg.levels.name}, and {cfg.run} is a run in {trained.env.title}; leave levels out")
+    run = TrainedInEnvironment(Path(str(cfg.run)), trained, cfg.checkpoint)
+    mini_episodes = cfg.sampled or trained.sampled or 1024
+    stage(f"playing {mini_episodes:,} mini-episodes of {trained.env.title} …")
+    numbers, records = run.evaluate(mini_episodes)
+    how = f"{trained.algo.name} with the reward {trained.reward.name} in {trained.env.title}, seed {trained.seed}"
+    print(f"Agent: {run.folder} ({how}; {run.checkpoint.stem})")
+    print_table(split_scores({"splits": {trained.env.title: numbers}}, trained.reward.gamma))
+    if cfg.out is not None:
+        write_json(Path(cfg.out), {"mean": numbers, "levels": records})
+        print(f"The results are in {cfg.out}")
+    if cfg.animation is not None and animate(trained, run.flatten, run.policy, Path(cfg.animation)):
+        print(f"Mini-episodes, one for each length, are in {cfg.animation}")
 
 
 def _drawn(count: int, levels: int, cfg: EvaluateConfig) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @command("train")
 def main(cfg: Config) -> None:
     """Start or resume a run, and print what it learned."""
+    from drest_torch.config.schema import in_gridworld
     from drest_torch.effort import effort, is_exact, rows
     from drest_torch.evaluation.summary import split_scores
     from drest_torch.sweep import join_sweep
@@ -33,7 +34,7 @@ def main(cfg: Config) -> None:
     took = f"; {rows(summary)}" if is_exact(summary) else ""
     print(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}")
     if sweep is None:
-        print(next_commands(run.folder))
+        print(next_commands(run.folder, in_gridworld=in_gridworld(run.cfg)))
 
 
 if __name__ == "__main__":

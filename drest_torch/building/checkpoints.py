@@ -57,6 +57,21 @@ def step_checkpoints(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*.safetensors") if re.fullmatch(r"step-\d+", path.stem))
 
 
+def checkpoint_path(run: Path, which: str) -> Path:
+    """Return a checkpoint of a run: ``last``, ``best`` (on its selection levels), or that of the path ``which``."""
+    folder = run / "checkpoints"
+    if which == "best":
+        best = folder / "best.safetensors"
+        if not best.is_file():
+            raise CheckpointError(f"{best}: no such checkpoint; only a run with selection levels keeps its best")
+        return best
+    if which != "last":
+        return Path(which)
+    if not (saved := step_checkpoints(folder)):
+        raise CheckpointError(f"{folder}: no checkpoint in it yet; the run has to train a little longer")
+    return saved[-1]
+
+
 def step_path(folder: Path, step: int) -> Path:
     """Return the path of the checkpoint after this many environment steps."""
     return folder / f"step-{step:012d}.safetensors"

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.building.environments import Environment
+from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, load_module
+from drest_torch.building.environments import Environment, evaluation_environment
+from drest_torch.building.parts import environment_networks, reward_of
+from drest_torch.config.schema import Config
 from drest_torch.evaluation.sampled import SampledEvaluation, estimates
+from drest_torch.evaluation.summary import split_summary
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 from drest_torch.rollout.torchrl import steps
@@ -41,9 +48,10 @@ class EnvironmentEvaluator:
 
     @torch.no_grad()
     def _estimate(self, act: Act, best: Tensor, private_bits: int) -> SampledEvaluation:
-        level, length, setting, coins = self._play(act, private_bits)
+        level, length, setting, coins, own_best = self._play(act, private_bits)
         (levels, k), settings = best.shape, 1 << private_bits
-        share = share_of_best(coins, best[level, length].double()).clamp_max(1)
+        most = best[level, length].double() if self.environment.best is not None else own_best
+        share = share_of_best(coins, most).clamp_max(1)
         sums = torch.zeros(3, levels * settings * k, dtype=torch.float64)
         place = (level * settings + setting) * k + length
         sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
@@ -61,13 +69,16 @@ class EnvironmentEvaluator:
             own=(count.sum(-1) / played.clamp_min(1).unsqueeze(-1) * given).sum(-1),
         )
 
-    def _play(self, act: Act, private_bits: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the level, the index of the length, the setting of the bits and the return of each mini-episode."""
+    def _play(self, act: Act, private_bits: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Return the level, the index of the length, the setting of the bits, the return, and m(l) as the environment
+        says it, of each mini-episode."""
         env, rng = self.environment.env, Generators.of(torch.Generator().manual_seed(self.seed))
         slots = env.batch_size.numel()
         coins, tick = torch.zeros(slots, dtype=torch.float64), torch.zeros(slots, dtype=torch.int64)
         zero, places = torch.zeros_like(tick), 1 << torch.arange(private_bits)
-        numbers, returns = [], []
+        numbers: list[Tensor] = []
+        returns: list[Tensor] = []
+        bests: list[Tensor] = []
         flatten, distribution = self.environment.flatten, self.environment.distribution
         for step in steps(env, flatten, act, distribution, rng, private_bits=private_bits):
             coins += step.after.get("reward").reshape(-1).double() * self.reward.gamma**tick
@@ -78,6 +89,51 @@ class EnvironmentEvaluator:
                 length = step.after.get("mini_len").reshape(-1)
                 numbers.append(torch.stack((level, length, setting))[:, ended])
                 returns.append(coins[ended])
+                bests.append(step.after.get("best_return").reshape(-1)[ended].double())
                 coins[ended], tick[ended] = 0, 0
         level, length, setting = torch.cat(numbers, 1)
-        return level, length, setting, torch.cat(returns)
+        return level, length, setting, torch.cat(returns), torch.cat(bests)
+
+
+def known(best: Tensor) -> Tensor:
+    """Return m(l), with 1 for lengths that were not seen: their returns are 0."""
+    return torch.where(best > 0, best, 1)
+
+
+def records(evaluation: SampledEvaluation, best: Tensor) -> list[dict[str, Any]]:
+    """Return one JSON object for each level, with the return given each length and m(l) [levels, k]."""
+    columns = {"return_given_length": evaluation.found.coins, "best_return": best}
+    return [
+        record
+        | {
+            key: dict(zip(map(str, evaluation.lengths[i].tolist()), values[i].tolist(), strict=True))
+            for key, values in columns.items()
+        }
+        for i, record in enumerate(evaluation.records())
+    ]
+
+
+class TrainedInEnvironment:
+    """The policy of a run in an environment that is no gridworld, from a checkpoint."""
+
+    def __init__(self, folder: Path, cfg: Config, which: str) -> None:
+        self.folder, self.cfg, self.checkpoint = folder, cfg, checkpoint_path(folder, which)
+        self.reward = reward_of(cfg)
+        tensors, _ = load_checkpoint(self.checkpoint)
+        environment = evaluation_environment(cfg, self.reward, 1)
+        environment.env.close()
+        self.flatten = environment.flatten
+        self.flatten.centre, self.flatten.spread = tensors["updater.centre"], tensors["updater.spread"]
+        ones = torch.ones(1, environment.num_lengths)
+        self.best = known(tensors["updater.best"]) if environment.best is not None else ones
+        self.policy, _ = environment_networks(cfg, environment, 0, with_critic=False)
+        load_module("policy", self.policy, tensors, self.checkpoint)
+
+    def evaluate(self, mini_episodes: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Play so many mini-episodes; return the numbers of a summary, and the records of each level."""
+        environment = replace(evaluation_environment(self.cfg, self.reward, mini_episodes), flatten=self.flatten)
+        evaluator = EnvironmentEvaluator(environment, name=self.cfg.env.title, reward=self.reward, seed=self.cfg.seed)
+        evaluation = evaluator.evaluate(self.policy, self.best)
+        numbers = split_summary(evaluation, evaluator.evaluate_uniform(self.best), len(self.best))
+        environment.env.close()
+        return numbers, records(evaluation, self.best)

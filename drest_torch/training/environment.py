@@ -16,19 +16,15 @@ from drest_torch.algos.generators import Generators
 from drest_torch.building.environments import (
     Environment,
     evaluation_environment,
-    rendering_environment,
     training_environment,
 )
 from drest_torch.building.parts import environment_networks
 from drest_torch.config.schema import Config, algorithm
-from drest_torch.errors import UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator
-from drest_torch.evaluation.sampled import SampledEvaluation
+from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
 from drest_torch.evaluation.summary import split_summary
 from drest_torch.files import write_json
 from drest_torch.reward import Reward
 from drest_torch.rollout.torchrl import EnvironmentCollector, steps
-from drest_torch.tracking.stages import stage
 from drest_torch.training.introduction import environment_introduction
 from drest_torch.training.judge import Verdict
 from drest_torch.training.tasks import Task
@@ -87,8 +83,7 @@ class EnvironmentJudge:
         """Return m(l) [levels, k]."""
         if self.training.best is None:
             return torch.ones(1, self.training.num_lengths)
-        best = self.training.best.best
-        return torch.where(best > 0, best, 1)
+        return known(self.training.best.best)
 
     def watch(self, policy: Any) -> dict[str, float]:
         """Return the metrics of a policy during training."""
@@ -98,42 +93,20 @@ class EnvironmentJudge:
 
     def judge(self, policies: Sequence[Any], folders: Sequence[Path]) -> list[Verdict]:
         """Evaluate every policy at the end, and write what was found to its folder."""
+        from drest_torch.plots.environment import animate  # matplotlib takes time
+
         best = self.best()
         uniform = self.last.evaluate_uniform(best)
         verdicts = []
         for policy, folder in zip(policies, folders, strict=True):
             evaluation = self.last.evaluate(policy, best)
-            write_json(folder / "levels_test.json", self.records(evaluation))
+            write_json(folder / "levels_test.json", records(evaluation, best))
             numbers = split_summary(evaluation, uniform, len(best)) | {"file": "levels_test.json"}
-            pictures = {} if self.cfg.pictures == 0 else self._animation(policy, folder / "pictures" / "lengths.gif")
+            pictures, gif = {}, folder / "pictures" / "lengths.gif"
+            if self.cfg.pictures and animate(self.cfg, self.training.flatten, policy, gif):
+                pictures["test/lengths"] = gif
             verdicts.append(Verdict({"test": numbers}, pictures))
         return verdicts
-
-    def _animation(self, policy: Any, path: Path) -> dict[str, Path]:
-        """Animate one mini-episode of each length, if the environment can be rendered here."""
-        from drest_torch.plots.environment import mini_episodes, write_animation  # matplotlib takes time
-
-        try:
-            environment = rendering_environment(self.cfg, self.reward)
-            frames = mini_episodes(replace(environment, flatten=self.training.flatten), policy, self.cfg.seed)
-            environment.env.close()
-        except UserError as error:  # there may be no library or screen for it
-            stage(f"no animation: {error}", shown=self.cfg.progress)
-            return {}
-        if not frames:
-            return {}
-        write_animation(frames, self.training.lengths, path)
-        return {"test/lengths": path}
-
-    def records(self, evaluation: SampledEvaluation) -> list[dict[str, Any]]:
-        """Return what was found, with the return given each length and m(l)."""
-        names, found = self.training.lengths, evaluation.found
-        columns = {"return_given_length": found.coins, "best_return": self.best()}
-        return [
-            record
-            | {key: dict(zip(map(str, names), values[i].tolist(), strict=True)) for key, values in columns.items()}
-            for i, record in enumerate(evaluation.records())
-        ]
 
     def close(self) -> None:
         for evaluator in (self.last, self.watched):

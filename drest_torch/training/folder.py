@@ -15,8 +15,12 @@ def resume_command(folder: Path) -> str:
     return command_line("train", f"resume={folder}")
 
 
-def next_commands(folder: Path) -> str:
+def next_commands(folder: Path, *, in_gridworld: bool = True) -> str:
     """Return what a user may want to do with a finished run, a line for each."""
+    if not in_gridworld:
+        evaluate = command_line("evaluate", f"run={folder}", "sampled=5000", "animation=lengths.gif")
+        compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
+        return f"Evaluate it with more mini-episodes:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
     evaluate = command_line("evaluate", f"run={folder}", "levels=paper", f"pictures={folder / 'evaluated'}")
     compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
     return f"Evaluate it on other levels, with pictures:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
