@@ -146,6 +146,9 @@ class EnvironmentCollector:
     An advance on that is paid with each reward, the reward divided by this mean: it is settled at the end, so that the
     return of the mini-episode is the same, and the return from any step on differs by a number that the past has
     determined alone. Policy gradients have the same mean, and less noise.
+
+    With ``scaled`` the rewards themselves are divided by this mean, for rewards that are not divided by m(l): the same
+    number for all lengths, which prefers none, and keeps what networks learn at a magnitude of 1.
     """
 
     def __init__(
@@ -158,12 +161,12 @@ class EnvironmentCollector:
         num_lengths: int,
         mean_best: Callable[[], float] | None,
         log_discounts: Callable[[Tensor], Tensor] | None,
-        group: int = 1,
+        scaled: bool = False,
         are_bits: bool = True,
     ) -> None:
         self.env, self.flatten, self.distribution, self.rng = env, flatten, distribution, rng
         self.num_lengths, self.mean_best, self.log_discounts = num_lengths, mean_best, log_discounts
-        self.slots, self.group, self.are_bits = env.batch_size.numel(), group, are_bits
+        self.slots, self.scaled, self.are_bits = env.batch_size.numel(), scaled, are_bits
         self.context_size = 0 if log_discounts is None else num_lengths
 
     @torch.no_grad()
@@ -184,7 +187,8 @@ class EnvironmentCollector:
                 counts = step.before.get("drest_counts").reshape(self.slots, -1)
                 contexts.append((episode[begins], self.log_discounts(counts[begins])))
             if (ends := mini_done & step.playing).any():
-                rewards.append((episode[ends], column(step.after, "reward").reshape(-1)[ends]))
+                reward = column(step.after, "reward").reshape(-1)[ends]
+                rewards.append((episode[ends], reward * weight if weight is not None and self.scaled else reward))
             started = mini_done
             record.add(
                 step.live,

@@ -124,7 +124,7 @@ class EnvironmentTask(Task):
         best = self.environment.best
 
         def mean_best() -> float:
-            if best is None or not reward.divide_by_best:
+            if best is None:
                 return 1.0
             seen = best.best[best.best > 0]
             return seen.mean().item() if len(seen) else 1.0
@@ -142,6 +142,7 @@ class EnvironmentTask(Task):
             num_lengths=k,
             mean_best=mean_best,
             log_discounts=log_discounts if reward.counting == "sequential" else None,
+            scaled=not reward.divide_by_best,
             are_bits=cfg.policy.private_kind == "bits",
         )
         self.updater: EnvironmentUpdater = EnvironmentUpdater(self.environment, collector)

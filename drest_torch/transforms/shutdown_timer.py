@@ -14,6 +14,7 @@ from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
 from drest_torch.transforms.base import (
+    LEVEL,
     Entries,
     StatefulTransform,
     check_finite,
@@ -185,6 +186,8 @@ class ShutdownTimer(StatefulTransform):
         env = self.parent
         assert env is not None
         reward, done = column(next_tensordict, "reward"), column(next_tensordict, "done")
+        if (level := tensordict.get(LEVEL, None)) is not None:  # a restart is on the same level
+            next_tensordict.set(LEVEL, level)
         check_finite(reward, env)
         waits, tick, delays = (tensordict.get(key) for key in ("timer_waits", "tick", "timer_delays"))
         since = tensordict.get("timer_since")
