@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +13,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.effort import NUMBERS, is_exact
 from drest_torch.evaluation.exact import LevelSetEvaluator
 from drest_torch.files import write_whole
@@ -62,7 +63,8 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     arrays: what was found during training, at ``steps`` [T], as ``eval/<split>/<metric>`` [T] (the names of
     `metrics.jsonl`); and at its end, for each level, ``<split>/usefulness`` and ``<split>/neutrality`` [n]. Of a
     split with one level also, for each length, ``<split>/lengths``, ``<split>/p_length`` and
-    ``<split>/share_of_best`` [K], and the action probabilities ``<split>/policy`` [N, 4] in the reachable states.
+    ``<split>/share_of_best`` [K], and the action probabilities ``<split>/policy`` [N, 4] in the reachable states. Of an
+    environment that is no gridworld, ``p_length``, ``return_given_length`` and ``best_return`` are [n, K].
     """
     return trained(spec, folder)[1]
 
@@ -82,10 +84,28 @@ def trained(spec: dict[str, Any], folder: Path) -> tuple[Run, Result]:
         levels = json.loads((folder / found["file"]).read_text(encoding="utf-8"))
         for name in ("usefulness", "neutrality"):
             arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
-        if len(levels) == 1:
+        if not in_gridworld(run.cfg):
+            arrays |= {f"{split}/{name}": value for name, value in _in_environment(levels).items()}
+        elif len(levels) == 1:
             of_level = _one_level(run, run.gridworlds.judge.watched[split])
             arrays |= {f"{split}/{name}": value for name, value in of_level.items()}
     return run, Result(numbers, arrays)
+
+
+def _in_environment(levels: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """What becomes of each level [n, K], length by length, and the neutrality ÷ log2 k [n]."""
+    lengths = list(levels[0]["length_probabilities"])
+    most = max(math.log2(len(lengths)), 1.0)
+    columns = {"p_length": "length_probabilities", "return_given_length": "", "best_return": ""}
+    return {
+        "lengths": np.array(lengths, dtype=float),
+        "neutrality_normalised": np.array([level["neutrality_normalised"] for level in levels]),
+        "neutrality_own_normalised": np.array([level["neutrality_own"] / most for level in levels]),
+        **{
+            name: np.array([[level[key or name][length] for length in lengths] for level in levels])
+            for name, key in columns.items()
+        },
+    }
 
 
 def _curves(metrics: Path) -> dict[str, np.ndarray]:

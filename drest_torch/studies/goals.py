@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from omegaconf import OmegaConf
+from omegaconf import MISSING, OmegaConf
 
 from drest_torch.effort import NUMBERS, effort, is_exact, million, rows
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import PAPER_GAMMAS
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
+from drest_torch.limits import limited
 from drest_torch.report.tables import select, values
 from drest_torch.studies import unseen
 from drest_torch.studies.results import Results
-from drest_torch.studies.study import Finished, Quote
+from drest_torch.studies.study import Finished, Quote, StudyConfig
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
 
-GROUPS = ("algo", "reward", "policy", "levels", "logger")
+GROUPS = ("algo", "reward", "policy", "levels", "env", "logger")
 """Groups of yaml files, from which arguments may choose."""
 GOAL_KEYS = ("arguments", "wanted", "published")
 METRICS = {
@@ -43,11 +44,21 @@ MARKS: dict[str, tuple[str, str, Callable[[np.ndarray, float], np.ndarray]]] = {
 SETS = {TEST: "its own test levels", TRAIN: "its training levels", PAPER: "the paper's nine"}
 
 
+@dataclass
+class GoalsConfig(StudyConfig):
+    """The values of every study that pursues goals."""
+
+    seeds: int = limited(at_least=1)
+    chosen: list[str] | None = MISSING
+    overrides: list[str] = MISSING
+    goals: dict[str, dict[str, Any]] = MISSING
+
+
 # -------------------------------------------------------------------------------------------- runs
 
 
 def jobs_of_goals(
-    cfg: Any, goals: Mapping[str, Any], path: str | None = None, values: Any = None
+    cfg: GoalsConfig, goals: Mapping[str, Any], path: str | None = None, values: Any = None
 ) -> dict[str, list[Job]]:
     """Return the training runs of each goal, which end with an evaluation on all sets of levels.
 
@@ -59,9 +70,11 @@ def jobs_of_goals(
         _check(title, goal)
         options, own = parse([*goal["arguments"].split(), *cfg.overrides])
         plain = training_jobs(title, range(cfg.seeds), OmegaConf.merge(own, values or {}), **options)
-        planned[title] = [
-            replace(job, runner=unseen.RUNNER, spec=job.spec | {"sets": sets, "shown": 0}) for job in plain
-        ]
+        planned[title] = (
+            plain
+            if "env" in options
+            else [replace(job, runner=unseen.RUNNER, spec=job.spec | {"sets": sets, "shown": 0}) for job in plain]
+        )
     return planned
 
 
@@ -79,13 +92,13 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], Any]:
     return chosen, OmegaConf.from_dotlist(values)
 
 
-def chosen_goals(cfg: Any) -> dict[str, Any]:
-    """Return the goals that the configuration chooses."""
-    titles = list(cfg.goals) if cfg.chosen is None else list(cfg.chosen)
-    for title in titles:
-        if title not in cfg.goals:
-            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(cfg.goals)}")
-    return {title: cfg.goals[title] for title in titles}
+def chosen_goals(cfg: GoalsConfig, agents: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the goals that the configuration chooses, or the ``agents`` by title, which can be chosen as well."""
+    among, known = cfg.goals if agents is None else agents, [*cfg.goals, *(agents or {})]
+    for title in cfg.chosen or ():
+        if title not in known:
+            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(dict.fromkeys(known))}")
+    return {title: among[title] for title in among if cfg.chosen is None or title in cfg.chosen}
 
 
 def _check(title: str, goal: Mapping[str, Any]) -> None:

@@ -87,9 +87,10 @@ class EnvironmentJudge:
 
     def watch(self, policy: Any) -> dict[str, float]:
         """Return the metrics of a policy during training."""
-        return {
-            f"eval/test/{name}": value for name, value in self.watched.evaluate(policy, self.best()).means().items()
-        }
+        evaluation = self.watched.evaluate(policy, self.best())
+        chances = zip(self.training.lengths, evaluation.found.probability.mean(0).tolist(), strict=True)
+        metrics = evaluation.means() | {f"p_length/{length}": chance for length, chance in chances}
+        return {f"eval/test/{name}": value for name, value in metrics.items()}
 
     def judge(self, policies: Sequence[Any], folders: Sequence[Path]) -> list[Verdict]:
         """Evaluate every policy at the end, and write what was found to its folder."""

@@ -11,14 +11,13 @@ import pandas as pd
 from omegaconf import MISSING
 
 from drest_torch.jobs.job import Job
-from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import MISSING as EMPTY
 from drest_torch.studies import goals, unseen
 from drest_torch.studies.goals import Score
 from drest_torch.studies.goals_report import goals_table, set_name
-from drest_torch.studies.study import Analysis, Finished, StudyConfig
+from drest_torch.studies.study import Analysis, Finished
 from drest_torch.studies.unseen import FILE, TRAIN
 
 TITLE = "Goals in gridworlds never seen before"
@@ -26,14 +25,10 @@ QUESTION = "How useful and neutral can one agent be in gridworlds that it has ne
 
 
 @dataclass
-class Config(StudyConfig):
+class Config(goals.GoalsConfig):
     """The values of `configs/study/goals_unseen.yaml`."""
 
-    seeds: int = limited(at_least=1)
-    chosen: list[str] | None = MISSING
-    overrides: list[str] = MISSING
     path: str | None = MISSING
-    goals: dict[str, dict[str, Any]] = MISSING
     train_path: str | None = MISSING
     follow_up: dict[str, dict[str, Any]] = MISSING
 

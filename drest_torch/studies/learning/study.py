@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
-
-from omegaconf import MISSING
 
 from drest_torch.jobs.job import Job
-from drest_torch.limits import limited
 from drest_torch.studies import goals
 from drest_torch.studies.goals_report import goals_table
-from drest_torch.studies.study import Analysis, Finished, StudyConfig
+from drest_torch.studies.study import Analysis, Finished
 
 TITLE = "What training reaches"
 QUESTION = (
@@ -21,13 +17,8 @@ QUESTION = (
 
 
 @dataclass
-class Config(StudyConfig):
+class Config(goals.GoalsConfig):
     """The values of `configs/study/learning.yaml`."""
-
-    seeds: int = limited(at_least=1)
-    chosen: list[str] | None = MISSING
-    overrides: list[str] = MISSING
-    goals: dict[str, dict[str, Any]] = MISSING
 
 
 def jobs(cfg: Config) -> list[Job]:

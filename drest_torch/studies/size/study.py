@@ -12,7 +12,6 @@ from omegaconf import MISSING, OmegaConf
 
 from drest_torch.agent import PRETRAINED
 from drest_torch.building.checkpoints import step_checkpoints
-from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import IN_A_STUDY, run_config, training_jobs
 from drest_torch.limits import limited
@@ -24,7 +23,7 @@ from drest_torch.studies import goals, unseen
 from drest_torch.studies.goals_report import goals_table, median_range
 from drest_torch.studies.results import Results
 from drest_torch.studies.size import runs
-from drest_torch.studies.study import Analysis, Finished, StudyConfig
+from drest_torch.studies.study import Analysis, Finished
 
 TITLE = "Larger worlds"
 QUESTION = (
@@ -41,13 +40,9 @@ LEVEL_COSTS = {
 
 
 @dataclass
-class Config(StudyConfig):
+class Config(goals.GoalsConfig):
     """The values of `configs/study/size.yaml`."""
 
-    seeds: int = limited(at_least=1)
-    chosen: list[str] | None = MISSING
-    overrides: list[str] = MISSING
-    goals: dict[str, dict[str, Any]] = MISSING
     transfer: dict[str, str] = MISSING
     pretrained: list[str] = MISSING
     sides: list[int] = MISSING
@@ -70,16 +65,12 @@ def jobs(cfg: Config) -> list[Job]:
 
 
 def _goal_jobs(cfg: Config) -> dict[str, list[Job]]:
-    return goals.jobs_of_goals(cfg, _chosen(cfg, cfg.goals))
+    return goals.jobs_of_goals(cfg, goals.chosen_goals(cfg))
 
 
-def _chosen(cfg: Config, agents: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the goals, or the agents of small maps, that the configuration chooses."""
-    known = (*cfg.goals, *cfg.transfer)
-    for title in cfg.chosen or ():
-        if title not in known:
-            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(known)}")
-    return {title: agents[title] for title in agents if cfg.chosen is None or title in cfg.chosen}
+def _transfer(cfg: Config) -> dict[str, str]:
+    """Return the agents of small maps that the configuration chooses."""
+    return goals.chosen_goals(cfg, cfg.transfer)
 
 
 def at_side(side: int) -> dict[str, Any]:
@@ -104,7 +95,7 @@ def _transfer_jobs(cfg: Config) -> dict[str, list[Job]]:
     for name in cfg.pretrained:
         digest = unseen.hash_file(step_checkpoints(PRETRAINED / name / "checkpoints")[-1])
         planned[name] = [Job(name, runs.SHIPPED, {"agent": name, "sha256": digest, "sizes": sizes})]
-    for title, arguments in _chosen(cfg, cfg.transfer).items():
+    for title, arguments in _transfer(cfg).items():
         options, own = goals.parse([*arguments.split(), *cfg.overrides])
         plain = training_jobs(title, range(cfg.seeds), own, **options)
         planned[title] = [replace(job, runner=runs.TRANSFER, spec=job.spec | {"sizes": sizes}) for job in plain]
@@ -143,7 +134,7 @@ def _cost_jobs(cfg: Config) -> dict[int, Job]:
 
 def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what every seed reaches of what is wanted, the agents by size, and the costs."""
-    wanted = _chosen(cfg, cfg.goals)
+    wanted = goals.chosen_goals(cfg)
     of_goals = goals.measure("size", _goal_jobs(cfg), wanted, finished)
     scores = goals.scores(of_goals, wanted)
     by_size = measure_sizes(cfg, finished)
@@ -158,7 +149,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "sizes": size_means(by_size),
         "cost": {str(side): numbers for side, numbers in costs.items()},
     }
-    names = {**goals.summarise(scores), "commands_of": _commands(wanted, _chosen(cfg, cfg.transfer))}
+    names = {**goals.summarise(scores), "commands_of": _commands(wanted, _transfer(cfg))}
     quotes = [goals.quote(scores, "agents on maps of 7 to 9 and of 10 to 16 cells a side")]
     results = pd.concat([table for table in (of_goals, by_size) if len(table)] or [by_size], ignore_index=True)
     return Analysis(results, findings, tables, quotes, names, scores, exact=False)
