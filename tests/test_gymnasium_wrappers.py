@@ -37,7 +37,7 @@ class Counting(gymnasium.Env):
     def _observation(self):
         seen = np.array([self.count, self.luck], np.float32)
         if isinstance(self.observation_space, spaces.Dict):
-            return {key: seen for key in self.observation_space.spaces}
+            return dict.fromkeys(self.observation_space.spaces, seen)
         return self.count if isinstance(self.observation_space, spaces.Discrete) else seen
 
     def reset(self, *, seed=None, options=None):
@@ -371,6 +371,8 @@ def test_the_largest_c_so_far_stands_for_m():
 def test_floor_lifts_negative_rewards():
     env = paying(TWO, (1000, None, VECTOR, -1.0), floor=-2)
     assert pays(env, [0, 0, 0])[1]["coins"] == 3
+    env = paying(TWO, (1000, None, VECTOR, np.float32(-0.1)), floor=-0.1)
+    assert pays(env, [0, 0, 0])[1]["coins"] == 0
     env = paying(TWO, (1000, None, VECTOR, -1.0))
     env.reset(seed=0)
     env.step(0)
@@ -430,9 +432,10 @@ def test_a_reward_that_cannot_be_paid_is_refused_in_a_sentence(options, message)
 def test_a_length_that_is_not_known_is_refused_in_a_sentence(options, message):
     env = paying(**options)
     env.reset(seed=0)
+    for action in LONG[:-1]:
+        env.step(action)
     with pytest.raises(ConfigError, match=re.escape(message)):
-        for action in LONG:
-            env.step(action)
+        env.step(LONG[-1])
 
 
 # ------------------------------------------------------------------------------------- as Gymnasium and SB3 use them
@@ -523,5 +526,5 @@ def test_stable_baselines3_learns_cartpole_to_both_lengths_as_the_page_says():
         torch.set_num_threads(threads)
     shares = names["shares"]
     assert set(shares) == {50, 100}
-    assert min(len(each) for each in shares.values()) > 0.2 * sum(len(each) for each in shares.values())
+    assert min(len(each) for each in shares.values()) > 0.25 * sum(len(each) for each in shares.values())
     assert all(np.mean(each) > 0.7 for each in shares.values())

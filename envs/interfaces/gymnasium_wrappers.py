@@ -31,6 +31,8 @@ Asks = Callable[[Any, dict[str, Any]], bool]
 
 CONTROLS = ("action", "dimension")
 ENDS = ("absorb", "restart")
+_ROUNDING = 1e-6
+"""How far below ``floor`` the reward of a step may be, such as -0.1 in single precision."""
 
 
 def _name(env: Environment) -> str:
@@ -337,11 +339,12 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
                 f"{_name(self.env)}: info holds {entry} at the end of an episode; expected a whole number from 0 to "
                 f"{self._lengths - 1}, which ShutdownTimerWrapper says, or another length_key or number of lengths"
             )
-        if self._coins < 0:
+        if self._coins < -_ROUNDING * self._ticks:
             raise ConfigError(
                 f"{_name(self.env)}: the rewards of a mini-episode add up to {self._coins:g}, and DReST needs a sum of "
                 "at least 0; set floor to the smallest reward of a step"
             )
+        self._coins = max(self._coins, 0.0)
         coins, column = torch.tensor([self._coins], dtype=torch.float64), torch.tensor([int(index)])
         if self._largest:
             self._most[column] = self._most[column].maximum(coins)
