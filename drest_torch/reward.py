@@ -265,6 +265,10 @@ class Paymaster:
         """Return i − 1 [n], the number of mini-episodes so far."""
         return self.counts[self._all_slots if slot is None else slot].sum(-1)
 
+    def complete(self, slot: Tensor | None = None) -> Tensor:
+        """Return whether [n] all E mini-episodes of the meta-episode have been played."""
+        return self.played(slot) >= self.reward.episodes_per_meta
+
     def context(self, num_lengths: Tensor) -> Tensor:
         """Return the log of the discount [S, K] that each length would get next, or [S, 0] if counts are unknown."""
         if not self.in_order:

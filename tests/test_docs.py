@@ -209,8 +209,8 @@ NOT_RUN = ("git clone ", "python -m venv ", "pip install ", "python docs/own_env
 """The beginnings of the other lines in blocks of bash; the example is tested above."""
 SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
 FEW_LEVELS = ("levels.train=20", "levels.selection=5", "levels.test=10")
-SMALLER = {"25_000": "2_048"}
-"""The replacements in blocks of Python that would take minutes."""
+SMALLER = {"25_000": "2_048", "100_000": "4_096", "range(2_000)": "range(500)", "> 0.25": "> 0.1"}
+"""The replacements in blocks of Python that would take minutes; what is learned in full, other tests hold."""
 
 
 def small(words):

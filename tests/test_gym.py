@@ -252,7 +252,9 @@ def test_the_worlds_do_not_need_gymnasium():
 def test_stable_baselines3_learns_to_vary_the_length_as_the_page_says():
     pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra `gym`)")
     page = (Path(__file__).parents[1] / "docs" / "howto" / "gymnasium.md").read_text("utf-8")
-    (block,) = re.findall(r"^```python\n([^`]*stable_baselines3[^`]*)^```$", page, re.DOTALL | re.MULTILINE)
+    (block,) = re.findall(
+        r"^```python\n([^`]*stable_baselines3[^`]*GridworldGymEnv[^`]*)^```$", page, re.DOTALL | re.MULTILINE
+    )
     threads, names = torch.get_num_threads(), {}
     torch.set_num_threads(1)  # with more, small networks are slower on a busy machine
     try:

@@ -2,7 +2,7 @@
 
 One Gymnasium episode is one mini-episode; ``terminated`` marks its end. E mini-episodes make a meta-episode, which
 stays on one level; a new meta-episode samples a new level. This module needs ``gymnasium`` (the extra ``gym``), and
-nothing else in the project imports it.
+nothing else in the project imports it. For environments of others see `gymnasium_wrappers`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Worlds:
 
         If levels are given, begin a new meta-episode on them.
         """
-        new = (self._metas[slot] == 0) | (self._meta.played(slot) == self.reward.episodes_per_meta)
+        new = (self._metas[slot] == 0) | self._meta.complete(slot)
         if level is None:
             key = streams.mix(self._key[slot], torch.zeros_like(slot))
             sampled = streams.integer(key, self._metas[slot], len(self))

@@ -1,0 +1,361 @@
+"""Gymnasium wrappers for any environment: a shutdown timer, and the DReST reward.
+
+`ShutdownTimerWrapper` gives an environment mini-episodes of a few lengths, between which the agent chooses.
+`DReSTWrapper` pays the DReST reward for them. This module needs ``gymnasium`` (the extra ``gym``), and nothing else in
+the project imports it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from gymnasium.utils import RecordConstructorArgs
+
+from drest_torch.errors import ConfigError
+from drest_torch.limits import Limits
+from drest_torch.metrics import share_of_best
+from drest_torch.reward import MetaEpisodes, Reward
+
+Environment = gymnasium.Env[Any, Any]
+Asks = Callable[[Any, dict[str, Any]], bool]
+"""Returns whether a delay is asked for, from the observation and the ``info`` after a step."""
+
+CONTROLS = ("action", "dimension")
+ENDS = ("absorb", "restart")
+_ROUNDING = 1e-6
+"""How far below ``floor`` the reward of a step may be, such as -0.1 in single precision."""
+
+
+def _name(env: Environment) -> str:
+    return env.unwrapped.spec.id if env.unwrapped.spec else type(env.unwrapped).__name__
+
+
+def _check(env: Environment, name: str, value: Any, limits: Limits, *, whole: bool = False) -> None:
+    number = isinstance(value, Integral if whole else (int, float, np.number))
+    if not number or not limits.allow(value):
+        expected = str(limits).replace("a number", "a whole number") if whole else limits
+        raise ConfigError(f"{_name(env)}: {name}={value!r}; expected {expected}")
+
+
+def _finite(env: Environment, reward: Any) -> float:
+    if not math.isfinite(reward):
+        raise ConfigError(f"{_name(env)}: a step was rewarded with {reward}; let the environment return finite rewards")
+    return float(reward)
+
+
+class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """An environment that is shut down after T steps, where the agent can delay its shutdown.
+
+    T is ``base`` at first. Each delay that is granted adds the next number of ``delays``, so n delays give n + 1
+    lengths: ``base``, ``base + delays[0]`` and so on. Only shutdown ends the episode (``terminated``).
+
+    The observation is the base environment's with the timer: the time left as a share of the longest length, the
+    number of delays used (one-hot, n + 1), and 1 if the base environment has ended and waits for shutdown. At shutdown
+    ``info`` holds the ``length``, its ``length_index`` and the number of ``delays`` used.
+
+    Args:
+        env: any Gymnasium environment.
+        base: the number of steps until shutdown without a delay.
+        delays: the steps that each delay adds.
+        control: how a delay is asked for. ``action``: one more action, the last, for a `Discrete` space. ``dimension``:
+            one more dimension in [-1, 1], the last, for a `Box` with one axis; a positive value asks. Or a function of
+            the base environment's observation and ``info`` after a step, which returns whether to ask.
+        idle: the action that the base environment gets in a step that asks with an ``action``; ``repeat``: the previous
+            one, and in the first step the first action of the space.
+        window: the number of steps, after the start and after each granted delay, in which a delay can be asked for;
+            None: until shutdown.
+        chance: the probability that a request is granted.
+        cost: what a request costs, granted or not, while a delay is left and the window is open. Other requests cost
+            nothing and do nothing.
+        ended: what happens when the base environment ends before shutdown. ``absorb``: it waits, with its last
+            observation and reward 0; delays can still be asked for. ``restart``: it is reset and goes on.
+        flat: whether the timer is appended to the observation, instead of a `Dict` that holds it under ``timer``; None:
+            where the base observation is a `Box` with one axis.
+
+    In a `Dict` the base observation is under ``observation``; if it is a `Dict` itself, its keys are kept.
+    ``reset(seed=...)`` also seeds the chance of requests, which has its own random stream.
+
+    Example:
+        >>> env = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), base=50, delays=[50])
+        >>> env.action_space, env.observation_space.shape
+        (Discrete(3), (8,))
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        base: int,
+        delays: Sequence[int],
+        *,
+        control: str | Asks = "action",
+        idle: int | str = "repeat",
+        window: int | None = None,
+        chance: float = 1.0,
+        cost: float = 0.0,
+        ended: str = "absorb",
+        flat: bool | None = None,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self,
+            base=base,
+            delays=delays,
+            control=control,
+            idle=idle,
+            window=window,
+            chance=chance,
+            cost=cost,
+            ended=ended,
+            flat=flat,
+        )
+        gymnasium.Wrapper.__init__(self, env)
+        _check(env, "base", base, Limits(at_least=1), whole=True)
+        if isinstance(delays, str) or not isinstance(delays, Sequence | np.ndarray):
+            raise ConfigError(f"{_name(env)}: delays={delays!r}; expected a list of whole numbers, such as [{base}]")
+        for i, delay in enumerate(delays):
+            _check(env, f"delays[{i}]", delay, Limits(at_least=1), whole=True)
+        if window is not None:
+            _check(env, "window", window, Limits(at_least=1), whole=True)
+        _check(env, "chance", chance, Limits(above=0, at_most=1))
+        _check(env, "cost", cost, Limits(at_least=0))
+        if ended not in ENDS:
+            raise ConfigError(f"{_name(env)}: ended={ended!r}; expected one of {', '.join(ENDS)}")
+        self._base, self._delays = int(base), [int(delay) for delay in delays]
+        self._longest = self._base + sum(self._delays)
+        self._control, self._idle = control, idle
+        self._window = self._longest if window is None else window
+        self._chance, self._cost, self._ended = chance, cost, ended
+        self.action_space = self._extended_actions()
+        self._flat = _is_vector(env.observation_space) if flat is None else flat
+        self.observation_space = self._extended_observations()
+        self._generator = np.random.default_rng()
+        self._steps = self._shutdown = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a mini-episode; return its first observation and ``info``."""
+        self._observation, self._info = self.env.reset(seed=seed, options=options)
+        if seed is not None:  # not the stream of the base environment, which has the same seed
+            self._generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+        self._options = options
+        self._steps, self._shutdown, self._used, self._opened = 0, self._base, 0, 0
+        self._waiting, self._previous = False, getattr(self.env.action_space, "start", None)
+        return self._observe(), self._info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take one action; return the observation, the reward, whether it was the last step, False, and ``info``."""
+        if self._steps == self._shutdown:
+            raise ResetNeeded(f"{_name(self.env)}: the mini-episode is over or has not begun; call reset() first")
+        action, asks = self._read(action)
+        reward, info = (0.0, {}) if self._waiting else self._step_base(action)
+        if callable(self._control):
+            asks = bool(self._control(self._judged, self._info))
+        if asks and self._used < len(self._delays) and self._steps - self._opened < self._window:
+            reward -= self._cost
+            if self._chance == 1 or self._generator.random() < self._chance:
+                self._shutdown += self._delays[self._used]
+                self._used += 1
+                self._opened = self._steps + 1
+        self._steps += 1
+        shutdown = self._steps == self._shutdown
+        if shutdown:
+            info = {**info, "length": self._steps, "length_index": self._used, "delays": self._used}
+        return self._observe(), reward, shutdown, False, info
+
+    def _step_base(self, action: Any) -> tuple[float, dict[str, Any]]:
+        self._previous = action
+        self._observation, reward, terminated, truncated, self._info = self.env.step(action)
+        self._judged = self._observation
+        reward = _finite(self.env, reward)
+        if terminated or truncated:
+            if self._ended == "restart":
+                self._observation, _ = self.env.reset(options=self._options)
+            else:
+                self._waiting = True
+        return reward, self._info
+
+    def _read(self, action: Any) -> tuple[Any, bool]:
+        """Return the action of the base environment, and whether this action asks for a delay."""
+        if self._control == "dimension":
+            return np.asarray(action)[:-1], bool(action[-1] > 0)
+        if self._control == "action" and action == self._asking:
+            return (self._previous if self._idle == "repeat" else self._idle), True
+        return action, False
+
+    def _extended_actions(self) -> spaces.Space[Any]:
+        space, name = self.env.action_space, _name(self.env)
+        if callable(self._control):
+            return space
+        if self._control not in CONTROLS:
+            raise ConfigError(f"{name}: control={self._control!r}; expected action, dimension or a function")
+        if self._control == "dimension":
+            if not _is_vector(space) or not np.issubdtype(space.dtype, np.floating):
+                remedy = 'control="action"' if isinstance(space, spaces.Discrete) else "a function as control"
+                raise ConfigError(f"{name}: no dimension can be added to the actions {space}; use {remedy}")
+            return _appended(space, -1, 1, 1, space.dtype)
+        if not isinstance(space, spaces.Discrete):
+            remedy = 'control="dimension"' if _is_vector(space) else "a function as control"
+            raise ConfigError(f"{name}: no action can be added to the actions {space}; use {remedy}")
+        if self._idle != "repeat" and self._idle not in space:
+            raise ConfigError(f"{name}: idle={self._idle!r}; expected repeat or an action of {space}")
+        self._asking = int(space.start + space.n)
+        return spaces.Discrete(int(space.n) + 1, start=int(space.start))
+
+    def _extended_observations(self) -> spaces.Space[Any]:
+        space, size = self.env.observation_space, len(self._delays) + 3
+        if self._flat:
+            if not _is_vector(space):
+                raise ConfigError(
+                    f"{_name(self.env)}: no timer can be appended to observations {space}; use flat=False"
+                )
+            return _appended(space, 0, 1, size, np.result_type(space.dtype, np.float32))
+        timer = spaces.Box(0, 1, (size,), np.float32)
+        if not isinstance(space, spaces.Dict):
+            return spaces.Dict({"observation": space, "timer": timer})
+        if "timer" in space.spaces:
+            raise ConfigError(f"{_name(self.env)}: its observations have a key timer already; rename it with a wrapper")
+        return spaces.Dict({**space.spaces, "timer": timer})
+
+    def _observe(self) -> Any:
+        timer = np.zeros(len(self._delays) + 3, np.float32)
+        timer[0] = (self._shutdown - self._steps) / self._longest
+        timer[1 + self._used] = 1
+        timer[-1] = self._waiting
+        if self._flat:
+            return np.concatenate((self._observation, timer), dtype=self.observation_space.dtype)
+        seen = copy.deepcopy(self._observation) if self._waiting else self._observation
+        if isinstance(self.env.observation_space, spaces.Dict):
+            return {**seen, "timer": timer}
+        return {"observation": seen, "timer": timer}
+
+
+def _is_vector(space: spaces.Space[Any]) -> bool:
+    return isinstance(space, spaces.Box) and len(space.shape) == 1
+
+
+def _appended(space: Any, low: float, high: float, size: int, dtype: Any) -> spaces.Box:
+    """Return a box with so many more dimensions within these limits."""
+    lows, highs = np.append(space.low, [low] * size), np.append(space.high, [high] * size)
+    return spaces.Box(lows.astype(dtype), highs.astype(dtype), dtype=dtype)
+
+
+class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """An environment that pays the DReST reward, λ^(N − (i−1)/k) · C/m, with the last step of each episode.
+
+    One Gymnasium episode is one mini-episode. C is the γ-discounted sum of its rewards. The environment says at the end
+    of an episode, in ``info``, which of the k lengths it had, as `ShutdownTimerWrapper` does. Lengths are counted over
+    ``reward.episodes_per_meta`` mini-episodes; then a new meta-episode begins. An episode that is abandoned before its
+    end is not counted. ``reset(seed=...)`` begins a meta-episode anew and forgets the largest C so far.
+
+    ``terminated`` marks the end, also where the environment says ``truncated``: nothing more is paid after it. At the
+    end ``info`` holds ``coins`` (C), the ``discount``, the ``length`` in steps, the ``length_index``, ``share`` (C/m,
+    if ``best`` is given) and ``meta_done``, whether it was the last mini-episode of its meta-episode.
+
+    Args:
+        env: an environment with lengths.
+        reward: the parameters of the reward, with sequential counting.
+        lengths: k, the number of lengths.
+        best: m, the largest C of each length, in their order. ``largest``: the largest C so far of the length, the
+            present one included. None: C is paid without a division by m.
+        floor: a lower bound of the reward of a step. It is subtracted from each reward, so that C is never negative: a
+            discounted negative C would pay for repeating a length.
+        length_key: the key in ``info`` of the index of the length, 0 … k − 1.
+
+    Example:
+        >>> env = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), base=50, delays=[50], window=1)
+        >>> env = DReSTWrapper(env, Reward(lam=0.9, episodes_per_meta=32), lengths=2, best=[50, 100])
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        reward: Reward,
+        *,
+        lengths: int,
+        best: Sequence[float] | str | None = None,
+        floor: float = 0.0,
+        length_key: str = "length_index",
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, reward=reward, lengths=lengths, best=best, floor=floor, length_key=length_key
+        )
+        gymnasium.Wrapper.__init__(self, env)
+        _check(env, "lengths", lengths, Limits(at_least=1), whole=True)
+        _check(env, "floor", floor, Limits())
+        if isinstance(best, str):
+            if best != "largest":
+                raise ConfigError(f"{_name(env)}: best={best!r}; expected largest, None or m of each length")
+        elif best is not None:
+            if len(best) != lengths:
+                raise ConfigError(f"{_name(env)}: best has {len(best)} values for {lengths} lengths; expected one each")
+            for i, value in enumerate(best):
+                _check(env, f"best[{i}]", value, Limits(above=0))
+        self._reward, self._lengths, self._floor, self._length_key = reward, lengths, floor, length_key
+        self._meta = MetaEpisodes(reward, 1, lengths)
+        self._largest, self._divided = best == "largest", best is not None
+        if best is None or isinstance(best, str):
+            best = [0.0 if self._largest else 1.0] * lengths
+        self._best = [float(value) for value in best]
+        self._restart()
+        self._coins, self._ticks = 0.0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a mini-episode, and a new meta-episode where the current one is complete."""
+        if seed is not None:
+            self._restart()
+        elif self._meta.complete():
+            self._meta.begin()
+        self._coins, self._ticks = 0.0, 0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take one action; the reward is 0 until the last step, which pays for the mini-episode."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._coins += (_finite(self.env, reward) - self._floor) * self._reward.gamma**self._ticks
+        self._ticks += 1
+        if not (terminated or truncated):
+            return observation, 0.0, False, False, info
+        paid, summary = self._end(info)
+        return observation, paid, True, False, {**info, **summary}
+
+    def _restart(self) -> None:
+        """Begin a meta-episode, and forget the largest C."""
+        self._most = torch.tensor(self._best, dtype=torch.float64)
+        self._meta.begin()
+
+    def _end(self, info: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+        """Pay for the mini-episode; return its reward and the entries of ``info``."""
+        index = info.get(self._length_key)
+        if index is None or not 0 <= index < self._lengths:
+            entry = f"no {self._length_key}" if index is None else f"{self._length_key}={index}"
+            raise ConfigError(
+                f"{_name(self.env)}: info holds {entry} at the end of an episode; expected a whole number from 0 to "
+                f"{self._lengths - 1}, which ShutdownTimerWrapper says, or another length_key or number of lengths"
+            )
+        if self._coins < -_ROUNDING * self._ticks:
+            raise ConfigError(
+                f"{_name(self.env)}: the rewards of a mini-episode add up to {self._coins:g}, and DReST needs a sum of "
+                "at least 0; set floor to the smallest reward of a step"
+            )
+        self._coins = max(self._coins, 0.0)
+        coins, column = torch.tensor([self._coins], dtype=torch.float64), torch.tensor([int(index)])
+        if self._largest:
+            self._most[column] = self._most[column].maximum(coins)
+        best = self._most[column]
+        paid, discount = self._meta.pay(coins, column, torch.tensor([self._lengths]), best)
+        share = {"share": float(share_of_best(coins, best))} if self._divided else {}
+        return float(paid), {
+            "coins": self._coins,
+            "discount": float(discount),
+            **share,
+            "length": info.get("length", self._ticks),
+            "length_index": int(index),
+            "meta_done": bool(self._meta.complete()),
+        }

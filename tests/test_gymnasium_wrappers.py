@@ -1,0 +1,530 @@
+"""The Gymnasium wrappers, checked step by step on an environment that counts, and with Gymnasium's own checks."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from drest_torch.envs.levels import parse_level
+from drest_torch.errors import ConfigError
+from drest_torch.reward import MetaEpisodes, Reward
+
+gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
+
+from gymnasium import spaces  # noqa: E402
+from gymnasium.error import ResetNeeded  # noqa: E402
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv  # noqa: E402
+from drest_torch.envs.interfaces.gymnasium_wrappers import DReSTWrapper, ShutdownTimerWrapper  # noqa: E402
+
+VECTOR = spaces.Box(0, 1000, (2,), np.float32)
+ASK = 3
+
+
+class Counting(gymnasium.Env):
+    """Counts its steps and shows a random number of its episode; the reward is the action, or its sum."""
+
+    def __init__(self, life=1000, actions=None, observations=VECTOR, rewards=None, truncates=False):
+        self.life, self.rewards, self.truncates = life, rewards, truncates
+        self.action_space = actions or spaces.Discrete(3)
+        self.observation_space = observations
+        self.options = []
+
+    def _observation(self):
+        seen = np.array([self.count, self.luck], np.float32)
+        if isinstance(self.observation_space, spaces.Dict):
+            return dict.fromkeys(self.observation_space.spaces, seen)
+        return self.count if isinstance(self.observation_space, spaces.Discrete) else seen
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.options.append(options)
+        self.count, self.luck = 0, int(self.np_random.integers(1000))
+        return self._observation(), {}
+
+    def step(self, action):
+        self.count += 1
+        reward = float(np.sum(action)) if self.rewards is None else self.rewards
+        over = self.count >= self.life
+        info = {"count": self.count}
+        return self._observation(), reward, over and not self.truncates, over and self.truncates, info
+
+
+def timer(*arguments, base=3, delays=(2,), **options):
+    return ShutdownTimerWrapper(Counting(*arguments), base, delays, **options)
+
+
+def play(env, actions, seed=0):
+    """Return the rewards and the counts of a mini-episode with these actions, which must end with the last."""
+    env.reset(seed=seed)
+    rewards, counts = [], []
+    for i, action in enumerate(actions):
+        observation, reward, terminated, truncated, info = env.step(action)
+        rewards.append(reward)
+        counts.append(observation[0])
+        assert (terminated, truncated) == (i == len(actions) - 1, False)
+    return rewards, counts, info
+
+
+def lengths_of(env, action, episodes):
+    """Return the lengths of mini-episodes that take one action only."""
+    lengths = []
+    while len(lengths) < episodes:
+        env.reset()
+        terminated = False
+        while not terminated:
+            _, _, terminated, _, info = env.step(action)
+        lengths.append(info["length"])
+    return lengths
+
+
+# ------------------------------------------------------------------------------------------- the shutdown timer
+
+
+def test_a_mini_episode_lasts_as_long_as_the_timer_says():
+    env = timer(base=3, delays=(2, 4))
+    assert env.action_space == spaces.Discrete(4)
+    assert play(env, [1, 2, 0])[0] == [1, 2, 0]
+    assert play(env, [1, 2, ASK, 0, 1])[2] == {"count": 5, "length": 5, "length_index": 1, "delays": 1}
+    assert play(env, [ASK, 1, 2, 0, ASK, 1, 1, 1, 2])[2] == {"count": 9, "length": 9, "length_index": 2, "delays": 2}
+    assert play(env, [ASK, ASK, ASK, *[0] * 6])[2]["length"] == 9  # the third asks in vain
+
+
+def test_a_request_costs_a_step_with_the_idle_action():
+    assert play(timer(), [ASK, 2, ASK, 1, ASK])[0] == [0, 2, 2, 1, 1]
+    assert play(timer(idle=1), [ASK, 2, ASK, 1, ASK])[0] == [1, 2, 1, 1, 1]
+
+
+def test_the_first_action_of_a_space_may_have_another_number():
+    env = timer(1000, spaces.Discrete(2, start=5))
+    assert env.action_space == spaces.Discrete(3, start=5)
+    assert play(env, [7, 6, 7, 5, 5])[0] == [5, 6, 6, 5, 5]
+
+
+def test_the_timer_is_appended_to_what_is_seen():
+    env = timer(2, base=2, delays=(2, 4))
+    assert env.observation_space.shape == (7,)
+    first, _ = env.reset(seed=0)
+    assert first.dtype == np.float32
+    seen = [first, *[env.step(action)[0] for action in (0, ASK, ASK, 0)]]
+    assert all(each in env.observation_space for each in seen)
+    expected = [
+        [0, 2 / 8, 1, 0, 0, 0],
+        [1, 1 / 8, 1, 0, 0, 0],
+        [2, 2 / 8, 0, 1, 0, 1],
+        [2, 5 / 8, 0, 0, 1, 1],
+        [2, 4 / 8, 0, 0, 1, 1],
+    ]
+    assert np.delete(np.stack(seen), 1, axis=1) == pytest.approx(np.array(expected))
+
+
+def test_other_observations_stand_beside_the_timer():
+    clock = spaces.Box(0, 1, (4,), np.float32)
+    env = timer(1000, None, spaces.Discrete(100))
+    assert env.observation_space == spaces.Dict({"observation": spaces.Discrete(100), "timer": clock})
+    assert env.reset(seed=0)[0] in env.observation_space
+    env = timer(1000, None, spaces.Dict({"a": VECTOR, "b": VECTOR}))
+    assert env.observation_space == spaces.Dict({"a": VECTOR, "b": VECTOR, "timer": clock})
+    assert env.reset(seed=0)[0] in env.observation_space
+    assert set(timer(flat=False).observation_space) == {"observation", "timer"}
+    whole = spaces.Box(0, 255, (2,), np.uint8)
+    assert timer(1000, None, whole).observation_space.dtype == np.float32
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_an_environment_that_has_ended_waits(truncates):
+    env = timer(2, None, VECTOR, None, truncates, base=4, delays=(2,))
+    rewards, counts, info = play(env, [1, 2, 1, ASK, 2, 1])
+    assert (rewards, counts) == ([1, 2, 0, 0, 0, 0], [1, 2, 2, 2, 2, 2])
+    assert info == {"length": 6, "length_index": 1, "delays": 1}
+    assert play(env, [1, 1, 1, 1])[1] == [1, 2, 2, 2]  # it begins anew
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_an_environment_that_has_ended_is_restarted_with_its_own_stream(truncates):
+    env = timer(2, None, VECTOR, None, truncates, base=5, delays=(2,), ended="restart")
+    base = Counting()
+    lucks = [base.reset(seed=4)[0][1], base.reset()[0][1], base.reset()[0][1]]
+    seen = [env.reset(seed=4, options={"a": 1})[0], *[env.step(2)[0] for _ in range(5)]]
+    assert [each[0] for each in seen] == [0, 1, 0, 1, 0, 1]
+    assert [each[1] for each in seen] == [lucks[i] for i in (0, 0, 1, 1, 2, 2)]
+    assert not any(each[-1] for each in seen)
+    assert env.unwrapped.options == [{"a": 1}] * 3
+    assert play(env, [1] * 5)[0] == [1] * 5
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [0, 0, ASK],
+        [ASK, 0, 0, ASK, 0],
+        [0, ASK, 0, 0, ASK],
+        [0, ASK, 0, ASK, 0, 0, 0, 0, 0],
+        [ASK, ASK, 0, 0, 0, 0, 0, 0, 0],
+    ],
+)
+def test_a_window_opens_at_the_start_and_after_a_delay(actions):
+    play(timer(base=3, delays=(2, 4), window=2), actions)
+
+
+def test_requests_are_granted_by_chance_with_the_seed():
+    env = timer(base=1, delays=(1,), chance=0.3)
+    env.reset(seed=5)
+    lengths = lengths_of(env, ASK, 1000)
+    assert 0.25 < lengths.count(2) / 1000 < 0.35
+    env.reset(seed=5)
+    assert lengths_of(env, ASK, 1000) == lengths
+    env.reset(seed=6)
+    assert lengths_of(env, ASK, 1000) != lengths
+    generator = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(1,)))
+    assert lengths[:9] == [1 + (generator.random() < 0.3) for _ in range(9)]
+
+
+def test_chance_leaves_the_random_stream_of_the_environment_alone():
+    lucks = []
+    for chance in (0.3, 1.0):
+        env = timer(base=2, chance=chance)
+        lucks.append([env.reset(seed=1)[0][1], *[(env.step(ASK), env.reset()[0][1])[1] for _ in range(5)]])
+    assert lucks[0] == lucks[1]
+
+
+def test_a_request_costs_its_price_while_it_can_be_granted():
+    assert play(timer(cost=0.5), [ASK, 0, ASK, 1, 0])[0] == [-0.5, 0, 0, 1, 0]
+    assert play(timer(cost=0.5, window=1), [1, ASK, 0])[0] == [1, 1, 0]
+    assert play(timer(1, cost=0.5), [1, ASK, 0, 0, ASK])[0] == [1, -0.5, 0, 0, 0]
+    env = timer(base=2, cost=0.5, chance=1e-9)
+    assert play(env, [ASK, ASK])[0] == [-0.5, -0.5]
+
+
+def test_a_box_gets_one_more_dimension():
+    env = timer(1000, spaces.Box(np.array([-2, 0]), np.array([2, 5]), dtype=np.float64), control="dimension")
+    assert env.action_space == spaces.Box(np.array([-2.0, 0, -1]), np.array([2.0, 5, 1]), dtype=np.float64)
+    rewards, _, info = play(env, np.array([[1, 2, -1], [1, 0, 0], [-1, 1, 0.1], [0, 0, 1], [2, 5, 1]]))
+    assert rewards == [3, 1, 0, 0, 7]
+    assert info["length"] == 5
+
+
+def test_a_function_of_what_is_seen_asks():
+    env = timer(control=lambda observation, info: observation[0] == 2 and info["count"] == 2, cost=1.0)
+    assert env.action_space == spaces.Discrete(3)
+    assert play(env, [1, 1, 1, 1, 1])[0] == [1, 0, 1, 1, 1]
+    # it sees the last observation before a restart, and the same one while the environment waits
+    seen = []
+    env = timer(2, control=lambda observation, info: bool(seen.append(observation[0])), ended="restart")
+    play(env, [0] * 3)
+    assert seen == [1, 2, 1]
+    seen.clear()
+    play(timer(2, control=lambda observation, info: bool(seen.append(observation[0]))), [0] * 3)
+    assert seen == [1, 2, 2]
+
+
+def test_a_mini_episode_has_to_begin():
+    env = timer()
+    with pytest.raises(ResetNeeded, match=r"Counting: .* call reset\(\) first"):
+        env.step(0)
+    play(env, [0, 0, 0])
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((), {"base": 0}, "Counting: base=0; expected a whole number at least 1"),
+        ((), {"base": 2.5}, "base=2.5; expected a whole number"),
+        ((), {"delays": [3, 0]}, "Counting: delays[1]=0; expected a whole number at least 1"),
+        ((), {"delays": 50}, "Counting: delays=50; expected a list of whole numbers, such as [3]"),
+        ((), {"window": 0}, "window=0; expected a whole number at least 1"),
+        ((), {"chance": 0.0}, "chance=0.0; expected a number above 0, at most 1"),
+        ((), {"chance": 1.1}, "chance=1.1"),
+        ((), {"cost": np.inf}, "cost=inf; expected a number at least 0"),
+        ((), {"ended": "stop"}, "ended='stop'; expected one of absorb, restart"),
+        ((), {"control": "button"}, "control='button'; expected action, dimension or a function"),
+        ((), {"idle": 3}, "idle=3; expected repeat or an action of Discrete(3)"),
+        ((), {"control": "dimension"}, 'no dimension can be added to the actions Discrete(3); use control="action"'),
+        ((1, VECTOR), {}, 'use control="dimension"'),
+        ((1, spaces.MultiBinary(2)), {}, "MultiBinary(2); use a function as control"),
+        ((1, spaces.Box(0, 9, (2,), int)), {"control": "dimension"}, "use a function as control"),
+        ((1, None, spaces.Discrete(100)), {"flat": True}, "observations Discrete(100); use flat=False"),
+        ((1, None, spaces.Dict({"timer": VECTOR})), {}, "have a key timer already; rename it"),
+    ],
+)
+def test_what_cannot_be_wrapped_is_refused_in_a_sentence(arguments, options, message):
+    with pytest.raises(ConfigError, match=re.escape(message)) as error:
+        timer(*arguments, **options)
+    assert str(error.value).startswith("Counting: ")
+
+
+@pytest.mark.parametrize("reward", [np.nan, np.inf])
+@pytest.mark.parametrize("wrap", [timer, lambda *arguments: DReSTWrapper(Counting(*arguments), Reward(), lengths=2)])
+def test_a_reward_that_is_no_number_is_refused(reward, wrap):
+    env = wrap(1000, None, VECTOR, reward)
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match=f"Counting: a step was rewarded with {reward}; let the environment return"):
+        env.step(0)
+
+
+# --------------------------------------------------------------------------------------------- the DReST reward
+
+TWO = Reward(0.8, episodes_per_meta=3)
+LONG, SHORT = [ASK, 1, 1, 1, 1], [2, 2, 0]  # C = 4 in 5 steps, and 4 in 3 steps
+
+
+def paying(reward=TWO, arguments=(), options=(), **others):
+    return DReSTWrapper(timer(*arguments, **dict(options)), reward, **{"lengths": 2, **others})
+
+
+def pays(env, actions, seed=None):
+    """Return the reward with the last step and ``info``; every other step must pay 0."""
+    rewards, _, info = play(env, actions, seed)
+    assert not any(rewards[:-1])
+    return rewards[-1], info
+
+
+def test_payments_are_those_of_the_formula():
+    env = paying(best=[5, 8])
+    episodes = [(SHORT, 4 / 5, 0, 0), (SHORT, 4 / 5, 1, 1), (LONG, 4 / 8, 0, 2)]
+    for meta in range(2):
+        for actions, share, before, index in episodes:
+            reward, info = pays(env, actions)
+            discount = 0.8 ** (before - index / 2)
+            assert reward == pytest.approx(discount * share)
+            assert info.pop("count") == info["length"]
+            assert info == {
+                "coins": 4.0,
+                "discount": pytest.approx(discount),
+                "share": pytest.approx(share),
+                "length": len(actions),
+                "length_index": int(actions is LONG),
+                "delays": int(actions is LONG),
+                "meta_done": index == 2,
+            }, meta
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        Reward(0.7, 0.9, 4),
+        Reward(0.7, episodes_per_meta=4, divide_by_best=False),
+        Reward(0.5, episodes_per_meta=4, normalise=False),
+        Reward(0.5, episodes_per_meta=4, clip=0.6),
+    ],
+    ids=str,
+)
+def test_payments_are_those_of_the_reward(reward):
+    env, meta = paying(reward, best=[5, 8]), MetaEpisodes(reward, 1, 2)
+    rewards = {True: [0, 1, 1, 1, 1], False: SHORT}
+    for long in (True, True, False, True):
+        coins = torch.tensor([sum(c * reward.gamma**t for t, c in enumerate(rewards[long]))])
+        best = torch.tensor([8.0 if long else 5.0])
+        expected, discount = meta.pay(coins, torch.tensor([int(long)]), torch.tensor([2]), best)
+        paid, info = pays(env, LONG if long else SHORT)
+        assert paid == pytest.approx(expected.item())
+        assert info["discount"] == pytest.approx(discount.item())
+        assert info["coins"] == pytest.approx(coins.item())
+
+
+def test_a_gridworld_that_pays_coins_pays_what_its_own_reward_does():
+    level, reward = parse_level("shutdown: 2\n. C2 B2\nC1 A .", name="two"), Reward(0.8, 0.9, 5)
+
+    class Indexed(gymnasium.Wrapper):
+        def step(self, action):
+            *rest, info = self.env.step(action)
+            return *rest, info | {"which": (info.get("length", 2) - 2) // 2}
+
+    own = GridworldGymEnv([level], reward=reward)
+    best = own._worlds.optima.best_return[0].tolist()
+    plain = Indexed(GridworldGymEnv([level], reward=reward, plain_coins=True))
+    wrapped = DReSTWrapper(plain, reward, lengths=2, best=best, length_key="which")
+    own.reset(seed=0)
+    wrapped.reset(seed=0)
+    lengths = set()
+    for action in np.random.default_rng(2).integers(4, size=300):
+        ours, theirs = own.step(action), wrapped.step(action)
+        assert theirs[1:3] == (pytest.approx(ours[1]), ours[2])
+        if ours[2]:
+            lengths.add(theirs[4]["length"])
+            assert {key: theirs[4][key] for key in ours[4]} == pytest.approx(ours[4])
+            own.reset()
+            wrapped.reset()
+    assert lengths == {2, 4}
+
+
+def test_without_m_the_coins_are_paid_themselves():
+    reward, info = pays(paying(), SHORT)
+    assert reward == 4
+    assert "share" not in info
+
+
+def test_the_largest_c_so_far_stands_for_m():
+    env = paying(Reward(1.0), best="largest")
+    shares = [pays(env, actions)[1]["share"] for actions in ([0, 0, 0], [0, 2, 0], [1, 0, 0], [2, 2, 0], [2, 0, 0])]
+    assert shares == [0, 1, 0.5, 1, 0.5]
+    assert pays(env, LONG)[0] == 1  # of the other length it is the first
+    assert pays(env, [1, 0, 0], seed=0)[0] == 1  # a seed begins everything anew
+
+
+def test_floor_lifts_negative_rewards():
+    env = paying(TWO, (1000, None, VECTOR, -1.0), floor=-2)
+    assert pays(env, [0, 0, 0])[1]["coins"] == 3
+    env = paying(TWO, (1000, None, VECTOR, np.float32(-0.1)), floor=-0.1)
+    assert pays(env, [0, 0, 0])[1]["coins"] == 0
+    env = paying(TWO, (1000, None, VECTOR, -1.0))
+    env.reset(seed=0)
+    env.step(0)
+    env.step(0)
+    with pytest.raises(
+        ConfigError, match=r"^Counting: the rewards .* add up to -3, .*; set floor to the smallest reward"
+    ):
+        env.step(0)
+
+
+def test_an_episode_that_is_abandoned_does_not_count():
+    env = paying()
+    env.reset(seed=0)
+    env.step(2)
+    assert pays(env, SHORT)[1]["discount"] == 1
+    assert pays(env, SHORT)[1]["discount"] == pytest.approx(0.8**0.5)
+    assert pays(env, SHORT, seed=0)[1]["discount"] == 1
+
+
+def test_an_environment_may_say_its_length_itself_and_truncate():
+    class Own(Counting):
+        def step(self, action):
+            *rest, info = super().step(action)
+            return *rest, info | {"which": 1}
+
+    env = DReSTWrapper(Own(life=2, truncates=True), TWO, lengths=2, length_key="which")
+    reward, info = pays(env, [2, 2])
+    assert (reward, info["length"], info["length_index"]) == (4, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lengths": 0}, "Counting: lengths=0; expected a whole number at least 1"),
+        ({"best": [5]}, "Counting: best has 1 values for 2 lengths; expected one each"),
+        ({"best": [5, 0]}, "Counting: best[1]=0; expected a number above 0"),
+        ({"best": "exact"}, "Counting: best='exact'; expected largest, None or m of each length"),
+        ({"floor": np.nan}, "Counting: floor=nan"),
+        ({"reward": Reward(counting="averaged")}, "or counting=sequential"),
+    ],
+)
+def test_a_reward_that_cannot_be_paid_is_refused_in_a_sentence(options, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        paying(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"length_key": "which"},
+            "Counting: info holds no which at the end of an episode; expected a whole number from",
+        ),
+        ({"lengths": 1}, "info holds length_index=1 at the end of an episode; expected a whole number from 0 to 0"),
+    ],
+)
+def test_a_length_that_is_not_known_is_refused_in_a_sentence(options, message):
+    env = paying(**options)
+    env.reset(seed=0)
+    for action in LONG[:-1]:
+        env.step(action)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        env.step(LONG[-1])
+
+
+# ------------------------------------------------------------------------------------- as Gymnasium and SB3 use them
+
+
+@pytest.mark.parametrize("ended", ["absorb", "restart"])
+@pytest.mark.parametrize(
+    ("arguments", "control"),
+    [
+        ((2,), "action"),
+        ((2, spaces.Box(-1, 1, (2,), np.float32)), "dimension"),
+        ((2, None, spaces.Dict({"a": VECTOR})), lambda observation, info: observation["a"][1] > 500),
+    ],
+)
+def test_gymnasiums_own_check(arguments, control, ended):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*(spec|wrapper applied|symmetric and normalized).*")
+        env = timer(*arguments, base=4, delays=(3, 2), control=control, chance=0.5, ended=ended)
+        check_env(env)
+        floor = {"floor": -2.0} if control == "dimension" else {}
+        check_env(DReSTWrapper(env, TWO, lengths=3, best="largest", **floor))
+
+
+def cartpole():
+    env = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), 6, [3], window=1)
+    return DReSTWrapper(env, TWO, lengths=2, best=[6, 9])
+
+
+def test_a_registered_environment_can_be_made_again_from_its_spec():
+    env = cartpole()
+    again = gymnasium.make(env.spec)
+    actions = [2, 0, 1] * 3
+    assert again.action_space == env.action_space
+    assert pays(again, actions, seed=3) == pays(env, actions, seed=3)
+
+
+@pytest.mark.parametrize("kind", ["SyncVectorEnv", "AsyncVectorEnv"])
+def test_each_copy_of_a_vector_keeps_its_own_counts(kind):
+    vector = getattr(gymnasium.vector, kind)([cartpole] * 3)
+    singles = [cartpole() for _ in range(3)]
+    try:
+        seen, _ = vector.reset(seed=7)
+        assert np.array_equal(seen, [env.reset(seed=7 + i)[0] for i, env in enumerate(singles)])
+        over, discounts = [False] * 3, []
+        for actions in np.random.default_rng(0).integers(3, size=(100, 3)):
+            seen, rewards, terminated, _, infos = vector.step(actions)
+            for i, env in enumerate(singles):
+                if over[i]:
+                    observation, reward, over[i] = env.reset()[0], 0.0, False
+                else:
+                    observation, reward, over[i], _, info = env.step(actions[i])
+                assert np.array_equal(observation, seen[i])
+                assert (reward, over[i]) == (rewards[i], terminated[i])
+                if over[i]:
+                    assert infos["discount"][i] == pytest.approx(info["discount"])
+                    discounts.append(info["discount"])
+        assert len(set(discounts)) > 3
+    finally:
+        vector.close()
+
+
+def test_stable_baselines3_makes_vectors_of_them():
+    env_util = pytest.importorskip("stable_baselines3.common.env_util", reason="stable-baselines3 is not installed")
+    vector = env_util.make_vec_env(cartpole, 2, seed=0)
+    vector.reset()
+    discounts = [[], []]
+    for _ in range(40):
+        _, rewards, ended, infos = vector.step(np.array([0, 2]))
+        for i in ended.nonzero()[0]:
+            assert rewards[i] == pytest.approx(infos[i]["discount"] * infos[i]["share"])
+            assert infos[i]["length"] == (6, 9)[i]
+            discounts[i].append(infos[i]["discount"])
+    for each in discounts:  # each repeats its own length
+        assert each[:3] == pytest.approx([1, 0.8**0.5, 0.8])
+
+
+@pytest.mark.slow
+def test_stable_baselines3_learns_cartpole_to_both_lengths_as_the_page_says():
+    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra `gym`)")
+    page = (Path(__file__).parents[1] / "docs" / "howto" / "gymnasium.md").read_text("utf-8")
+    (block,) = re.findall(r"^```python\n([^`]*CartPole[^`]*)^```$", page, re.DOTALL | re.MULTILINE)
+    threads, names = torch.get_num_threads(), {}
+    torch.set_num_threads(1)  # with more, small networks are slower on a busy machine
+    try:
+        exec(compile(block, "docs/howto/gymnasium.md", "exec"), names)
+    finally:
+        torch.set_num_threads(threads)
+    shares = names["shares"]
+    assert set(shares) == {50, 100}
+    assert min(len(each) for each in shares.values()) > 0.25 * sum(len(each) for each in shares.values())
+    assert all(np.mean(each) > 0.7 for each in shares.values())
