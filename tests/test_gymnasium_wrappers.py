@@ -10,7 +10,7 @@ import torch
 
 from drest_torch.envs.levels import parse_level
 from drest_torch.errors import ConfigError
-from drest_torch.reward import MetaEpisodes, Reward
+from drest_torch.reward import Paymaster, Reward
 
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
 
@@ -107,23 +107,23 @@ def test_the_first_action_of_a_space_may_have_another_number():
 
 def test_the_timer_is_appended_to_what_is_seen():
     env = timer(2, base=2, delays=(2, 4))
-    assert env.observation_space.shape == (7,)
+    assert env.observation_space.shape == (8,)
     first, _ = env.reset(seed=0)
     assert first.dtype == np.float32
     seen = [first, *[env.step(action)[0] for action in (0, ASK, ASK, 0)]]
     assert all(each in env.observation_space for each in seen)
     expected = [
-        [0, 2 / 8, 1, 0, 0, 0],
-        [1, 1 / 8, 1, 0, 0, 0],
-        [2, 2 / 8, 0, 1, 0, 1],
-        [2, 5 / 8, 0, 0, 1, 1],
-        [2, 4 / 8, 0, 0, 1, 1],
+        [0, 2 / 8, 1, 0, 0, 1, 0],
+        [1, 1 / 8, 1, 0, 0, 1, 0],
+        [2, 2 / 8, 0, 1, 0, 1, 1],
+        [2, 5 / 8, 0, 0, 1, 0, 1],
+        [2, 4 / 8, 0, 0, 1, 0, 1],
     ]
     assert np.delete(np.stack(seen), 1, axis=1) == pytest.approx(np.array(expected))
 
 
 def test_other_observations_stand_beside_the_timer():
-    clock = spaces.Box(0, 1, (4,), np.float32)
+    clock = spaces.Box(0, 1, (5,), np.float32)
     env = timer(1000, None, spaces.Discrete(100))
     assert env.observation_space == spaces.Dict({"observation": spaces.Discrete(100), "timer": clock})
     assert env.reset(seed=0)[0] in env.observation_space
@@ -316,7 +316,7 @@ def test_payments_are_those_of_the_formula():
     ids=str,
 )
 def test_payments_are_those_of_the_reward(reward):
-    env, meta = paying(reward, best=[5, 8]), MetaEpisodes(reward, 1, 2)
+    env, meta = paying(reward, best=[5, 8]), Paymaster(reward, 1, 2)
     rewards = {True: [0, 1, 1, 1, 1], False: SHORT}
     for long in (True, True, False, True):
         coins = torch.tensor([sum(c * reward.gamma**t for t, c in enumerate(rewards[long]))])

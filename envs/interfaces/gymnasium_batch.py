@@ -168,7 +168,8 @@ class GymnasiumBatch(EnvBase):
             # The stream of a copy that was set to a level would go on as that of every other copy on this level.
             for i in np.flatnonzero(rows.chosen & (level >= 0)).tolist():
                 self._next_seed[i] = _draw(self._streams[i])
-        return TensorDict(self._state(), batch_size=self.batch_size, device=self.device)
+        levels = torch.full(self.state_spec["level_seed"].shape, -1) if levels is None else levels
+        return TensorDict(self._state() | {"level_seed": levels}, batch_size=self.batch_size, device=self.device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         rows, chosen = self._rows, tensordict.get("_step", None)

@@ -23,7 +23,7 @@ from gymnasium.utils import RecordConstructorArgs
 from drest_torch.errors import ConfigError
 from drest_torch.limits import Limits
 from drest_torch.metrics import share_of_best
-from drest_torch.reward import MetaEpisodes, Reward
+from drest_torch.reward import Paymaster, Reward
 
 Environment = gymnasium.Env[Any, Any]
 Asks = Callable[[Any, dict[str, Any]], bool]
@@ -59,8 +59,9 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
     lengths: ``base``, ``base + delays[0]`` and so on. Only shutdown ends the episode (``terminated``).
 
     The observation is the base environment's with the timer: the time left as a share of the longest length, the
-    number of delays used (one-hot, n + 1), and 1 if the base environment has ended and waits for shutdown. At shutdown
-    ``info`` holds the ``length``, its ``length_index`` and the number of ``delays`` used.
+    number of delays used (one-hot, n + 1), whether a delay can be asked for, and whether the base environment has ended
+    and waits for shutdown. At shutdown ``info`` holds the ``length``, its ``length_index`` and the number of ``delays``
+    used.
 
     Args:
         env: any Gymnasium environment.
@@ -87,7 +88,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
     Example:
         >>> env = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), base=50, delays=[50])
         >>> env.action_space, env.observation_space.shape
-        (Discrete(3), (8,))
+        (Discrete(3), (9,))
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         reward, info = (0.0, {}) if self._waiting else self._step_base(action)
         if callable(self._control):
             asks = bool(self._control(self._judged, self._info))
-        if asks and self._used < len(self._delays) and self._steps - self._opened < self._window:
+        if asks and self._open:
             reward -= self._cost
             if self._chance == 1 or self._generator.random() < self._chance:
                 self._shutdown += self._delays[self._used]
@@ -168,6 +169,11 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         if shutdown:
             info = {**info, "length": self._steps, "length_index": self._used, "delays": self._used}
         return self._observe(), reward, shutdown, False, info
+
+    @property
+    def _open(self) -> bool:
+        """Whether a delay can be asked for."""
+        return self._used < len(self._delays) and self._steps - self._opened < self._window
 
     def _step_base(self, action: Any) -> tuple[float, dict[str, Any]]:
         self._previous = action
@@ -209,7 +215,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         return spaces.Discrete(int(space.n) + 1, start=int(space.start))
 
     def _extended_observations(self) -> spaces.Space[Any]:
-        space, size = self.env.observation_space, len(self._delays) + 3
+        space, size = self.env.observation_space, len(self._delays) + 4
         if self._flat:
             if not _is_vector(space):
                 raise ConfigError(
@@ -224,9 +230,10 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         return spaces.Dict({**space.spaces, "timer": timer})
 
     def _observe(self) -> Any:
-        timer = np.zeros(len(self._delays) + 3, np.float32)
+        timer = np.zeros(len(self._delays) + 4, np.float32)
         timer[0] = (self._shutdown - self._steps) / self._longest
         timer[1 + self._used] = 1
+        timer[-2] = self._open
         timer[-1] = self._waiting
         if self._flat:
             return np.concatenate((self._observation, timer), dtype=self.observation_space.dtype)
@@ -298,7 +305,7 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             for i, value in enumerate(best):
                 _check(env, f"best[{i}]", value, Limits(above=0))
         self._reward, self._lengths, self._floor, self._length_key = reward, lengths, floor, length_key
-        self._meta = MetaEpisodes(reward, 1, lengths)
+        self._meta = Paymaster(reward, 1, lengths)
         self._largest, self._divided = best == "largest", best is not None
         if best is None or isinstance(best, str):
             best = [0.0 if self._largest else 1.0] * lengths
