@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.utils import NestedKey
 from torch import Tensor
-from torchrl.data import Composite, TensorSpec, Unbounded
+from torchrl.data import Categorical, Composite, OneHot, TensorSpec, Unbounded
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from drest_torch.errors import ConfigError
@@ -93,6 +93,13 @@ def set_seed(env: TransformedEnv, seed: int) -> None:
 def observation_keys(env: EnvBase) -> list[NestedKey]:
     """Return the keys of everything that an environment shows."""
     return list(env.observation_spec.keys(include_nested=True, leaves_only=True))
+
+
+def is_choice(spec: TensorSpec | None, batch_dims: int) -> bool:
+    """Return whether actions are one of n; several choices at once are kinds of `Categorical` and `OneHot` as well."""
+    if type(spec) is Categorical:
+        return spec.ndim == batch_dims
+    return type(spec) is OneHot and spec.ndim == batch_dims + 1
 
 
 def title(env: EnvBase) -> str:

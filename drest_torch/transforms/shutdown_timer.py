@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal
@@ -18,6 +19,7 @@ from drest_torch.transforms.base import (
     StatefulTransform,
     check_finite,
     column,
+    is_choice,
     observation_keys,
     overwrite,
     reset_where,
@@ -88,6 +90,8 @@ class ShutdownTimer(StatefulTransform):
             raise ConfigError(f"ShutdownTimer with chance={chance}; expected above 0 and at most 1")
         if not callable(control) and control not in ("action", "dimension"):
             raise ConfigError(f"ShutdownTimer with control={control}; expected action, dimension, or a function")
+        if not math.isfinite(cost):
+            raise ConfigError(f"ShutdownTimer with cost={cost}; expected a finite number")
         if ended not in ("absorb", "restart"):
             raise ConfigError(f"ShutdownTimer with ended={ended}; expected absorb or restart")
         self.lengths = list(accumulate(delays, initial=base))
@@ -111,12 +115,12 @@ class ShutdownTimer(StatefulTransform):
             return
         spec = parent.full_action_spec.get("action", None)
         if self.control == "action":
-            if not isinstance(spec, (Categorical, OneHot)):
+            if not is_choice(spec, len(parent.batch_size)):
                 raise ConfigError(
                     f"{title(parent)} has the action space {_words(spec)}, to which no action can be added; use "
                     "control=dimension for a box of numbers, or a predicate of the state"
                 )
-            if self.idle != "repeat" and not 0 <= self.idle < spec.space.n:
+            if self.idle != "repeat" and self.idle not in range(spec.space.n):
                 raise ConfigError(
                     f"ShutdownTimer with idle={self.idle}, and {title(parent)} has the actions 0 to "
                     f"{spec.space.n - 1}; choose one of them, or repeat"
@@ -184,15 +188,15 @@ class ShutdownTimer(StatefulTransform):
         check_finite(reward, env)
         waits, tick, delays = (tensordict.get(key) for key in ("timer_waits", "tick", "timer_delays"))
         since = tensordict.get("timer_since")
+        if self.ended == "absorb" and waits.any():
+            reward = torch.where(waits, 0, reward)
+            overwrite(next_tensordict, tensordict, waits, observation_keys(env))
         asked = self._asked(tensordict, next_tensordict) & self._open(delays, since)
         granted = asked & self._lucky(asked)
         delays = delays + granted
         since = torch.where(granted, 0, since + 1)
         tick = tick + 1
         shutdown = tick >= self._ends.to(tick.device)[delays]
-        if self.ended == "absorb" and waits.any():
-            reward = torch.where(waits, 0, reward)
-            overwrite(next_tensordict, tensordict, waits, observation_keys(env))
         if (ended := done & ~shutdown).any():  # it is reset in any case: a step after its end is not allowed
             after = reset_where(env, next_tensordict, ended)
             shown = set(observation_keys(env))
