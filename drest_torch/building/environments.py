@@ -17,7 +17,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.rollout.torchrl import Flattener
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
-from drest_torch.transforms.base import title
+from drest_torch.transforms.base import is_choice, title
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _timer(chosen: EnvConfig, base: EnvBase) -> ShutdownTimer | None:
         return None
     control: Any = chosen.control
     if control == "auto":
-        discrete = isinstance(base.full_action_spec.get("action", None), Categorical | OneHot)
+        discrete = is_choice(base.full_action_spec.get("action", None), len(base.batch_size))
         control = "action" if discrete else "dimension"
     elif control not in ("action", "dimension"):
         control = function(control, "env.control")
@@ -171,7 +171,7 @@ def _observed(base: EnvBase) -> list[str]:
 
 def _distribution(env: EnvBase) -> Distribution:
     spec = env.full_action_spec["action"]
-    if isinstance(spec, OneHot | Categorical):
+    if is_choice(spec, len(env.batch_size)):
         return OneOf(spec.space.n, one_hot=isinstance(spec, OneHot))
     if isinstance(spec, Bounded) and spec.ndim == len(env.batch_size) + 1:
         low, high = (end.reshape(-1, spec.shape[-1])[0].float() for end in (spec.space.low, spec.space.high))

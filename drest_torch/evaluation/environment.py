@@ -65,7 +65,7 @@ class EnvironmentEvaluator:
         env, rng = self.environment.env, Generators.of(torch.Generator().manual_seed(self.seed))
         slots = env.batch_size.numel()
         coins, played = torch.zeros(slots, dtype=torch.float64), []
-        places = 1 << torch.arange(private_bits)
+        places, slot = 1 << torch.arange(private_bits), torch.arange(slots)
         tick = torch.zeros(slots, dtype=torch.int64)
         playing = steps(
             env, self.environment.flatten, act, self.environment.distribution, rng, private_bits=private_bits
@@ -73,13 +73,14 @@ class EnvironmentEvaluator:
         for step in playing:
             coins += (step.after.get("reward").reshape(-1).double()) * self.reward.gamma**tick
             tick += 1
+            # Which ones count is known before they are played: the first to end would be the shortest.
+            counts = step.before.get("mini_idx").reshape(-1) * slots + slot < self.mini_episodes
             if (ended := step.flag("mini_done") & step.playing).any():
                 setting = torch.zeros_like(tick)
                 if step.private_bits is not None:
                     setting = (step.private_bits.long() * places).sum(-1)
-                length = step.after.get("mini_len").reshape(-1)
-                played.append(torch.stack((length[ended], setting[ended])).double())
-                played[-1] = torch.cat((played[-1], coins[ended].unsqueeze(0)))
+                length, taken = step.after.get("mini_len").reshape(-1), ended & counts
+                played.append(torch.stack((length[taken].double(), coins[taken], setting[taken].double())))
                 coins[ended], tick[ended] = 0, 0
-        length, setting, total = torch.cat(played, 1)[:, : self.mini_episodes].unbind()
+        length, total, setting = torch.cat(played, 1).unbind()
         return length.long(), total, setting.long()

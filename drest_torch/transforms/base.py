@@ -15,6 +15,8 @@ from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 from drest_torch.errors import ConfigError
 
 Entries = dict[str, TensorSpec]
+LEVEL = "level_seed"
+"""The key under which an environment takes the seed of the level to play, at a reset."""
 
 
 class StatefulTransform(Transform):
@@ -72,14 +74,20 @@ def overwrite(target: TensorDictBase, source: TensorDictBase, mask: Tensor, keys
         target.set(key, choose(mask, source.get(key), target.get(key)))
 
 
-def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor) -> TensorDictBase:
-    """Reset the slots of an environment for which the mask [*batch, 1] is true; return all slots after it."""
+def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor, level: Tensor | None = None) -> TensorDictBase:
+    """Reset the slots of an environment for which the mask [*batch, 1] is true; return all slots after it.
+
+    ``level`` [*batch, 1] are the seeds of the levels that they are on, if these are chosen.
+    """
     before = tensordict.clone(False)
+    if level is not None:
+        before.set(LEVEL, level)
     for key in env.done_keys:
         before.set(key, mask.clone())
     for key in env.reset_keys:
         before.set(key, mask.clone())
-    return env.reset(before)
+    # TorchRL sets what a reset takes, and does not return, to 0.
+    return env.reset(before).exclude(LEVEL)
 
 
 def set_seed(env: TransformedEnv, seed: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -48,10 +49,10 @@ class BestReturn(StatefulTransform):
         floor: float = 0.0,
     ) -> None:
         super().__init__()
-        if given is not None and (len(given) != num_lengths or min(given) <= 0):
+        if given is not None and (len(given) != num_lengths or not all(0 < best < math.inf for best in given)):
             raise ConfigError(
-                f"BestReturn with m(l) of {list(given)}; expected {num_lengths} numbers above 0, one for each length "
-                "(see `floor` for rewards that are negative)"
+                f"BestReturn with m(l) of {list(given)}; expected {num_lengths} finite numbers above 0, one for each "
+                "length (see `floor` for rewards that are negative)"
             )
         if not 0 < quantile <= 1 or window < 1:
             raise ConfigError(
@@ -83,14 +84,16 @@ class BestReturn(StatefulTransform):
         reward, tick = column(next_tensordict, "reward") - self.floor, tensordict.get("best_tick")
         check_finite(reward, env)
         coins = tensordict.get("best_coins") + reward * self.gamma**tick
-        done, length = column(next_tensordict, "done"), column(next_tensordict, "mini_len")
+        own_ends = "mini_done" in next_tensordict.keys()  # of an environment with mini-episodes of its own
+        done = column(next_tensordict, "mini_done" if own_ends else "done")
+        length = column(next_tensordict, "mini_len").long()
         if done.any():
             self._see(length[done], coins[done], env)
         best = self.best[length]
         next_tensordict.set("reward", reward)
         next_tensordict.set("best_return", torch.where(done, torch.where(best > 0, best, 1), 0))
-        next_tensordict.set("best_coins", coins)
-        next_tensordict.set("best_tick", tick + 1)
+        next_tensordict.set("best_coins", coins * ~done)
+        next_tensordict.set("best_tick", (tick + 1) * ~done)
         return next_tensordict
 
     def _see(self, length: Tensor, coins: Tensor, env: EnvBase) -> None:

@@ -15,6 +15,7 @@ from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
 from drest_torch.transforms.base import (
+    LEVEL,
     Entries,
     StatefulTransform,
     check_finite,
@@ -198,7 +199,7 @@ class ShutdownTimer(StatefulTransform):
         tick = tick + 1
         shutdown = tick >= self._ends.to(tick.device)[delays]
         if (ended := done & ~shutdown).any():  # it is reset in any case: a step after its end is not allowed
-            after = reset_where(env, next_tensordict, ended)
+            after = reset_where(env, next_tensordict, ended, tensordict.get(LEVEL, None))
             shown = set(observation_keys(env))
             keys = shown | set(env.state_spec.keys(True, True))
             taken = keys if self.ended == "restart" else keys - shown
