@@ -46,7 +46,9 @@ def training_environment(cfg: Config, reward: Reward) -> Environment:
 
 def evaluation_environment(cfg: Config, reward: Reward, mini_episodes: int) -> Environment:
     """Return an environment in which the slots together play at least so many mini-episodes, without a discount."""
-    copies = min(cfg.env.copies, mini_episodes)
+    copies = cfg.env.copies  # a factory may make so many slots, and no others
+    if cfg.env.name == "gymnasium":
+        copies = min(copies, mini_episodes)
     return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, pays=False)
 
 
@@ -117,7 +119,9 @@ def _base(chosen: EnvConfig, copies: int) -> EnvBase:
             f"env.copies={first.batch_size.numel()}, or let it make one without a batch size"
         )
     first.close()
-    return ParallelEnv(copies, make) if chosen.workers else SerialEnv(copies, make)
+    batch = ParallelEnv(copies, make) if chosen.workers else SerialEnv(copies, make)
+    batch.name = title(first)
+    return batch
 
 
 def function(path: str, key: str) -> Callable[..., Any]:

@@ -112,9 +112,9 @@ def is_choice(spec: TensorSpec | None, batch_dims: int) -> bool:
 
 def title(env: EnvBase) -> str:
     """Return what messages call an environment: its name, or that of its class."""
-    while getattr(env, "base_env", None) is not None:
+    while isinstance(env, TransformedEnv):
         env = env.base_env
-    name = getattr(env, "name", None)
+    name = vars(env).get("name")  # `getattr` would ask the environments within a batched one
     return name if isinstance(name, str) else type(env).__name__
 
 

@@ -61,7 +61,7 @@ class BestReturn(StatefulTransform):
         self.given, self.quantile, self.gamma, self.floor = given, quantile, gamma, floor
         self.register_buffer("best", torch.zeros(num_lengths) if given is None else torch.tensor(given).float())
         if given is None and quantile < 1:
-            self.register_buffer("_last", torch.full((num_lengths, window), torch.nan))
+            self.register_buffer("_last", torch.zeros(num_lengths, window))
             self.register_buffer("_seen", torch.zeros(num_lengths, dtype=torch.int64))
 
     def set_container(self, container: Transform | EnvBase) -> None:
@@ -84,7 +84,7 @@ class BestReturn(StatefulTransform):
         reward, tick = column(next_tensordict, "reward") - self.floor, tensordict.get("best_tick")
         check_finite(reward, env)
         coins = tensordict.get("best_coins") + reward * self.gamma**tick
-        own_ends = "mini_done" in next_tensordict.keys()  # of an environment with mini-episodes of its own
+        own_ends = "mini_done" in next_tensordict  # of an environment with mini-episodes of its own
         done = column(next_tensordict, "mini_done" if own_ends else "done")
         length = column(next_tensordict, "mini_len").long()
         if done.any():
@@ -111,4 +111,5 @@ class BestReturn(StatefulTransform):
         for index, value in zip(length.tolist(), coins, strict=True):
             self._last[index, self._seen[index] % self._last.shape[1]] = value
             self._seen[index] += 1
-        self.best.copy_(torch.nanquantile(self._last, self.quantile, dim=1).nan_to_num(0.0))
+        for index in length.unique().tolist():
+            self.best[index] = self._last[index, : self._seen[index]].quantile(self.quantile)

@@ -7,6 +7,9 @@ from tensordict import TensorDict
 from torchrl.data import Binary, Bounded, Categorical, Composite, OneHot, Unbounded
 from torchrl.envs import EnvBase
 
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import world
+
 ACTIONS = 3
 
 
@@ -107,3 +110,36 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
         if down:
             count = last = tick = used = since = 0
             shutdown, waits, seen = base, False, [0.0, 0.0]
+
+
+# ------------------------------------------------------------------------------------ factories of runs
+
+
+def counting():
+    return Counting()
+
+
+def boxes():
+    """Slots with an end of their own, and actions that are a box."""
+    return Counting((16,), 5, "box")
+
+
+def forty_slots():
+    return Counting((40,))
+
+
+def eight_slots():
+    return Counting((8,))
+
+
+def number():
+    return 5
+
+
+def worlds():
+    """An environment with mini-episodes, lengths and m of its own."""
+    return GridworldEnv([world("example")], 8, episodes_per_meta=4, observation="vector")
+
+
+def last_count_is_two(tensordict):
+    return tensordict["observation"][..., :1] == 2
