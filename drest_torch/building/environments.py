@@ -19,7 +19,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.rollout.torchrl import Flattener
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
-from drest_torch.transforms.base import title
+from drest_torch.transforms.base import is_choice, title
 
 RENDERED = 50
 """Mini-episodes that are played, at most, until each length was rendered once."""
@@ -51,7 +51,9 @@ def training_environment(cfg: Config, reward: Reward) -> Environment:
 
 def evaluation_environment(cfg: Config, reward: Reward, mini_episodes: int) -> Environment:
     """Return an environment in which the slots together play at least so many mini-episodes, without a discount."""
-    copies = min(cfg.env.copies, mini_episodes)
+    copies = cfg.env.copies  # a factory may make so many slots, and no others
+    if cfg.env.name == "gymnasium":
+        copies = min(copies, mini_episodes)
     return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, pays=False)
 
 
@@ -141,7 +143,9 @@ def _base(chosen: EnvConfig, copies: int) -> EnvBase:
             f"env.copies={first.batch_size.numel()}, or let it make one without a batch size"
         )
     first.close()
-    return ParallelEnv(copies, make) if chosen.workers else SerialEnv(copies, make)
+    batch = ParallelEnv(copies, make) if chosen.workers else SerialEnv(copies, make)
+    batch.name = title(first)
+    return batch
 
 
 def function(path: str, key: str) -> Callable[..., Any]:
@@ -161,7 +165,7 @@ def _timer(chosen: EnvConfig, base: EnvBase) -> ShutdownTimer | None:
         return None
     control: Any = chosen.control
     if control == "auto":
-        discrete = isinstance(base.full_action_spec.get("action", None), Categorical | OneHot)
+        discrete = is_choice(base.full_action_spec.get("action", None), len(base.batch_size))
         control = "action" if discrete else "dimension"
     elif control not in ("action", "dimension"):
         control = function(control, "env.control")
@@ -195,7 +199,7 @@ def _observed(base: EnvBase) -> list[str]:
 
 def _distribution(env: EnvBase) -> Distribution:
     spec = env.full_action_spec["action"]
-    if isinstance(spec, OneHot | Categorical):
+    if is_choice(spec, len(env.batch_size)):
         return OneOf(spec.space.n, one_hot=isinstance(spec, OneHot))
     if isinstance(spec, Bounded) and spec.ndim == len(env.batch_size) + 1:
         low, high = (end.reshape(-1, spec.shape[-1])[0].float() for end in (spec.space.low, spec.space.high))

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.utils import NestedKey
 from torch import Tensor
-from torchrl.data import Composite, TensorSpec, Unbounded
+from torchrl.data import Categorical, Composite, OneHot, TensorSpec, Unbounded
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from drest_torch.errors import ConfigError
@@ -74,14 +74,20 @@ def overwrite(target: TensorDictBase, source: TensorDictBase, mask: Tensor, keys
         target.set(key, choose(mask, source.get(key), target.get(key)))
 
 
-def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor) -> TensorDictBase:
-    """Reset the slots of an environment for which the mask [*batch, 1] is true; return all slots after it."""
+def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor, level: Tensor | None = None) -> TensorDictBase:
+    """Reset the slots of an environment for which the mask [*batch, 1] is true; return all slots after it.
+
+    ``level`` [*batch, 1] are the seeds of the levels that they are on, if these are chosen.
+    """
     before = tensordict.clone(False)
+    if level is not None:
+        before.set(LEVEL, level)
     for key in env.done_keys:
         before.set(key, mask.clone())
     for key in env.reset_keys:
         before.set(key, mask.clone())
-    return env.reset(before)
+    # TorchRL sets what a reset takes, and does not return, to 0.
+    return env.reset(before).exclude(LEVEL)
 
 
 def set_seed(env: TransformedEnv, seed: int) -> None:
@@ -97,9 +103,18 @@ def observation_keys(env: EnvBase) -> list[NestedKey]:
     return list(env.observation_spec.keys(include_nested=True, leaves_only=True))
 
 
+def is_choice(spec: TensorSpec | None, batch_dims: int) -> bool:
+    """Return whether actions are one of n; several choices at once are kinds of `Categorical` and `OneHot` as well."""
+    if spec is None:
+        return False
+    if type(spec) is Categorical:
+        return bool(spec.ndim == batch_dims)
+    return type(spec) is OneHot and bool(spec.ndim == batch_dims + 1)
+
+
 def innermost(env: EnvBase) -> EnvBase:
     """Return an environment without its transforms."""
-    while getattr(env, "base_env", None) is not None:
+    while isinstance(env, TransformedEnv):
         env = env.base_env
     return env
 
@@ -107,7 +122,7 @@ def innermost(env: EnvBase) -> EnvBase:
 def title(env: EnvBase) -> str:
     """Return what messages call an environment: its name, or that of its class."""
     env = innermost(env)
-    name = getattr(env, "name", None)
+    name = vars(env).get("name")  # `getattr` would ask the environments within a batched one
     return name if isinstance(name, str) else type(env).__name__
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -50,10 +51,10 @@ class BestReturn(StatefulTransform):
         levels: int = 1,
     ) -> None:
         super().__init__()
-        if given is not None and (len(given) != num_lengths or min(given) <= 0):
+        if given is not None and (len(given) != num_lengths or not all(0 < best < math.inf for best in given)):
             raise ConfigError(
-                f"BestReturn with m(l) of {list(given)}; expected {num_lengths} numbers above 0, one for each length "
-                "(see `floor` for rewards that are negative)"
+                f"BestReturn with m(l) of {list(given)}; expected {num_lengths} finite numbers above 0, one for each "
+                "length (see `floor` for rewards that are negative)"
             )
         if not 0 < quantile <= 1 or window < 1:
             raise ConfigError(
@@ -63,7 +64,7 @@ class BestReturn(StatefulTransform):
         known = torch.zeros(num_lengths) if given is None else torch.tensor(given).float()
         self.register_buffer("best", known.repeat(levels, 1))
         if given is None and quantile < 1:
-            self.register_buffer("_last", torch.full((levels * num_lengths, window), torch.nan))
+            self.register_buffer("_last", torch.zeros(levels * num_lengths, window))
             self.register_buffer("_seen", torch.zeros(levels * num_lengths, dtype=torch.int64))
 
     def set_container(self, container: Transform | EnvBase) -> None:
@@ -86,7 +87,9 @@ class BestReturn(StatefulTransform):
         reward, tick = column(next_tensordict, "reward") - self.floor, tensordict.get("best_tick")
         check_finite(reward, env)
         coins = tensordict.get("best_coins") + reward * self.gamma**tick
-        done, length = column(next_tensordict, "done"), column(next_tensordict, "mini_len")
+        own_ends = "mini_done" in next_tensordict  # of an environment with mini-episodes of its own
+        done = column(next_tensordict, "mini_done" if own_ends else "done")
+        length = column(next_tensordict, "mini_len").long()
         if len(self.best) > 1:
             length = length + self.best.shape[1] * tensordict.get(LEVEL)
         if done.any():
@@ -94,8 +97,8 @@ class BestReturn(StatefulTransform):
         best = self.best.flatten()[length]
         next_tensordict.set("reward", reward)
         next_tensordict.set("best_return", torch.where(done, torch.where(best > 0, best, 1), 0))
-        next_tensordict.set("best_coins", coins)
-        next_tensordict.set("best_tick", tick + 1)
+        next_tensordict.set("best_coins", coins * ~done)
+        next_tensordict.set("best_tick", (tick + 1) * ~done)
         return next_tensordict
 
     def _see(self, length: Tensor, coins: Tensor, env: EnvBase) -> None:
@@ -113,4 +116,5 @@ class BestReturn(StatefulTransform):
         for index, value in zip(length.tolist(), coins, strict=True):
             self._last[index, self._seen[index] % self._last.shape[1]] = value
             self._seen[index] += 1
-        self.best.copy_(torch.nanquantile(self._last, self.quantile, dim=1).nan_to_num(0.0).view_as(self.best))
+        for index in length.unique().tolist():
+            self.best.view(-1)[index] = self._last[index, : self._seen[index]].quantile(self.quantile)

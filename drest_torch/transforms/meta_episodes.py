@@ -113,13 +113,14 @@ class MetaEpisodes(StatefulTransform):
             next_tensordict.set("mini_waits", waits & ~mini_done)
         played = tensordict.get("mini_idx") + mini_done
         meta_done = mini_done & (played >= self.episodes)
-        if self._levels is not None:
-            next_tensordict.set(LEVEL, tensordict.get(LEVEL))
+        level = None if self._levels is None else tensordict.get(LEVEL)
         # A slot that waits goes on as well, unseen: an environment is never stepped after its end.
         if (begins := (ended | mini_done) & ~meta_done).any():
-            after = reset_where(env, next_tensordict, begins)
+            after = reset_where(env, next_tensordict, begins, level)
             entries = {*observation_keys(env), *env.state_spec.keys(True, True)} - set(kept)
             overwrite(next_tensordict, after, begins, [key for key in entries if key in after.keys(True, True)])
+        if level is not None:
+            next_tensordict.set(LEVEL, level)
         next_tensordict.set("mini_done", mini_done)
         next_tensordict.set("mini_idx", played)
         for key in env.done_keys:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal
@@ -20,6 +21,7 @@ from drest_torch.transforms.base import (
     check_finite,
     column,
     innermost,
+    is_choice,
     observation_keys,
     overwrite,
     reset_where,
@@ -90,6 +92,8 @@ class ShutdownTimer(StatefulTransform):
             raise ConfigError(f"ShutdownTimer with chance={chance}; expected above 0 and at most 1")
         if not callable(control) and control not in ("action", "dimension"):
             raise ConfigError(f"ShutdownTimer with control={control}; expected action, dimension, or a function")
+        if not math.isfinite(cost):
+            raise ConfigError(f"ShutdownTimer with cost={cost}; expected a finite number")
         if ended not in ("absorb", "restart"):
             raise ConfigError(f"ShutdownTimer with ended={ended}; expected absorb or restart")
         self.lengths = list(accumulate(delays, initial=base))
@@ -113,12 +117,12 @@ class ShutdownTimer(StatefulTransform):
             return
         spec = parent.full_action_spec.get("action", None)
         if self.control == "action":
-            if not isinstance(spec, (Categorical, OneHot)):
+            if not is_choice(spec, len(parent.batch_size)):
                 raise ConfigError(
                     f"{title(parent)} has the action space {_words(spec)}, to which no action can be added; use "
                     "control=dimension for a box of numbers, or a predicate of the state"
                 )
-            if self.idle != "repeat" and not 0 <= self.idle < spec.space.n:
+            if self.idle != "repeat" and self.idle not in range(spec.space.n):
                 raise ConfigError(
                     f"ShutdownTimer with idle={self.idle}, and {title(parent)} has the actions 0 to "
                     f"{spec.space.n - 1}; choose one of them, or repeat"
@@ -186,24 +190,22 @@ class ShutdownTimer(StatefulTransform):
         env = self.parent
         assert env is not None
         reward, done = column(next_tensordict, "reward"), column(next_tensordict, "done")
-        if (level := tensordict.get(LEVEL, None)) is not None:  # a restart is on the same level
-            next_tensordict.set(LEVEL, level)
         check_finite(reward, env)
         waits, tick, delays = (tensordict.get(key) for key in ("timer_waits", "tick", "timer_delays"))
         since = tensordict.get("timer_since")
+        if self.ended == "absorb" and waits.any():
+            reward = torch.where(waits, 0, reward)
+            overwrite(next_tensordict, tensordict, waits, observation_keys(env))
         asked = self._asked(tensordict, next_tensordict) & self._open(delays, since)
         granted = asked & self._lucky(asked)
         delays = delays + granted
         since = torch.where(granted, 0, since + 1)
         tick = tick + 1
         shutdown = tick >= self._ends.to(tick.device)[delays]
-        if self.ended == "absorb" and waits.any():
-            reward = torch.where(waits, 0, reward)
-            overwrite(next_tensordict, tensordict, waits, observation_keys(env))
         # It is reset in any case, as a step after its end is not allowed, unless the environment says that it is.
-        alone = self.ended == "absorb" and getattr(innermost(env), "stays_ended", False)
+        alone = self.ended == "absorb" and getattr(type(innermost(env)), "stays_ended", False)
         if not alone and (ended := done & ~shutdown).any():
-            after = reset_where(env, next_tensordict, ended)
+            after = reset_where(env, next_tensordict, ended, tensordict.get(LEVEL, None))
             shown = set(observation_keys(env))
             keys = shown | set(env.state_spec.keys(True, True))
             taken = keys if self.ended == "restart" else keys - shown

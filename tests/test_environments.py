@@ -1,0 +1,462 @@
+"""Environments that are no gridworlds: distributions of actions, batches, evaluation, and whole runs."""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
+from torchrl.envs import Compose, TransformedEnv
+
+from drest_torch import DReSTReward
+from drest_torch.algos.advantages import estimate
+from drest_torch.algos.batch import StepBatch
+from drest_torch.algos.distributions import OneOf, TanhNormal
+from drest_torch.algos.generators import Generators
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Policy
+from drest_torch.building.environments import evaluation_environment
+from drest_torch.config.compose import compose
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import parse_level
+from drest_torch.errors import UserError
+from drest_torch.evaluation.environment import EnvironmentEvaluator
+from drest_torch.reward import Paymaster, Reward
+from drest_torch.rollout.collector import Collector
+from drest_torch.rollout.torchrl import EnvironmentCollector, Flattener
+from drest_torch.training.run import resume, start
+from drest_torch.transforms import BestReturn, MetaEpisodes, ShutdownTimer
+from drest_torch.transforms.base import set_seed
+from tests.helpers.collecting import TINY, episodes_of
+from tests.helpers.counting import ACTIONS, Counting
+from tests.helpers.runs import metrics, same_run, stop_after
+
+NEAR = [TINY] + [
+    parse_level(f"shutdown: 2\n{text}", name=text) for text in ("A C1 .\nB3 . C2", "C3 A B1\n. . C1", ". A C2\n. B2 C1")
+]
+"""Levels on which random actions find something."""
+HELPERS = "tests.helpers.counting"
+
+
+def generators(seed=0):
+    return Generators.of(torch.Generator().manual_seed(seed))
+
+
+# ------------------------------------------------------------------------------------ distributions
+
+
+def test_one_of_n_is_torchs_categorical():
+    logits = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)) * 3
+    ours, theirs = OneOf(4), Categorical(logits=logits)
+    action = ours.sample(logits, generators())
+    torch.testing.assert_close(ours.log_prob(logits, action), theirs.log_prob(action))
+    torch.testing.assert_close(ours.entropy(logits), theirs.entropy())
+    assert ours.played(action) is action
+    one_hot = OneOf(4, one_hot=True).played(action)
+    assert one_hot.dtype == torch.bool
+    assert torch.equal(one_hot.long().argmax(-1), action)
+    many = ours.sample(logits[:1].expand(20000, -1), generators())
+    share, expected = many.bincount(minlength=4) / 20000, logits[0].softmax(-1)
+    assert ((share - expected).abs() <= 4 * (expected * (1 - expected) / 20000).sqrt()).all()
+
+
+LOW, HIGH = torch.tensor([-1.0, 0.5, -1.0]), torch.tensor([3.0, 0.75, 1.0])
+
+
+def tanh_normal(rows, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    mean, log_spread = torch.randn(rows, 3, generator=generator), torch.rand(rows, 3, generator=generator) * 2.5 - 2
+    parts = [TanhTransform(cache_size=1), AffineTransform((LOW + HIGH) / 2, (HIGH - LOW) / 2)]
+    return torch.cat((mean, log_spread), -1), TransformedDistribution(Normal(mean, log_spread.exp()), parts)
+
+
+def test_a_squashed_normal_is_torchs():
+    ours, (outputs, theirs) = TanhNormal(LOW, HIGH), tanh_normal(60)
+    mean = outputs[:, :3]
+    action = mean + (torch.rand(60, 3, generator=torch.Generator().manual_seed(1)) - 0.5)
+    played = ours.played(action)
+    torch.testing.assert_close(ours.log_prob(outputs, action), theirs.log_prob(played).sum(-1), atol=1e-3, rtol=1e-3)
+    assert ours.log_prob(outputs, torch.full((60, 3), 40.0)).isfinite().all()  # where tanh is 1
+
+
+def test_the_entropy_of_a_squashed_normal_is_that_of_samples():
+    ours, (outputs, _) = TanhNormal(LOW, HIGH), tanh_normal(6)
+    rows = outputs.repeat_interleave(20000, 0)
+    surprise = -ours.log_prob(rows, ours.sample(rows, generators())).reshape(6, -1)
+    error = surprise.std(-1) / math.sqrt(20000)
+    assert ((ours.entropy(outputs) - surprise.mean(-1)).abs() < 4 * error + 0.02).all()
+
+
+def test_samples_of_a_squashed_normal_are_within_its_bounds():
+    ours = TanhNormal(LOW, HIGH)
+    outputs = torch.cat((torch.full((3,), 9.0), torch.full((3,), 5.0))).expand(4000, -1)
+    outputs = torch.cat((outputs, outputs * torch.tensor([-1.0] * 3 + [1.0] * 3)))
+    played = ours.played(ours.sample(outputs, generators()))
+    assert (played >= LOW).all()
+    assert (played <= HIGH).all()
+    outputs, _ = tanh_normal(1)
+    action = ours.sample(outputs.expand(20000, -1), generators())
+    mean, spread = outputs[0, :3], outputs[0, 3:].exp()
+    assert ((action.mean(0) - mean).abs() < 4 * spread / math.sqrt(20000)).all()
+    torch.testing.assert_close(action.std(0), spread, rtol=0.03, atol=0)
+    with pytest.raises(ValueError, match="a box without bounds"):
+        TanhNormal(LOW, torch.full((3,), math.inf))
+
+
+@pytest.mark.parametrize("ask", [0.007, 0.2, 0.9])
+def test_the_chance_to_ask_is_what_was_asked_for(ask):
+    one, box = OneOf(5), TanhNormal(LOW, HIGH)
+    assert one.offset(ask).softmax(-1)[-1].item() == pytest.approx(ask)
+    assert one.offset(ask)[:-1].tolist() == [0] * 4
+    offset = box.offset(ask).expand(40000, -1)
+    share = (box.played(box.sample(offset, generators()))[:, -1] > 0).float().mean().item()
+    assert abs(share - ask) < 4 * math.sqrt(ask * (1 - ask) / 40000)
+    assert not one.offset(None).any()
+    assert not box.offset(None).any()
+
+
+# ------------------------------------------------------------------------------------ batches
+
+
+def collector_of(env, keys, distribution, reward, *, k=2, seed=0, mean_best=None, scale=3.0):
+    flatten = Flattener(env, keys)
+    in_order = reward.counting == "sequential"
+    collector = EnvironmentCollector(
+        env,
+        flatten,
+        distribution,
+        generators(seed),
+        num_lengths=k,
+        mean_best=mean_best,
+        log_discounts=(lambda counts: reward.exponent(counts, counts.sum(-1, keepdim=True), k) * math.log(reward.lam))
+        if in_order
+        else None,
+    )
+    torch.manual_seed(1)
+    size = NetworkSize(16, 1)
+    policy = Policy(flatten.shape, distribution.outputs, size, scale=flatten.scale, distribution=distribution)
+    for parameter in policy.parameters():
+        parameter.data.mul_(scale)
+    return collector, policy
+
+
+def worlds_of(levels, slots, episodes, reward, observation="grid"):
+    env = GridworldEnv(levels, slots, episodes_per_meta=episodes, gamma=reward.gamma, observation=observation)
+    return TransformedEnv(env, DReSTReward.of(reward, num_lengths=2))
+
+
+@pytest.mark.parametrize("mean_best", [None, lambda: 2.5], ids=["at the end", "in advance"])
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_a_batch_agrees_with_a_replay_by_the_paymaster(gamma, mean_best):
+    slots, episodes = 12, 6
+    reward = Reward(0.7, gamma, episodes, "sequential")
+    env = worlds_of(NEAR, slots, episodes, reward)
+    collector, policy = collector_of(env, ["observation"], OneOf(NUM_ACTIONS), reward, mean_best=mean_best, scale=1.0)
+    collector.collect(policy)
+    seed = int(torch.rand(1, generator=_copy(collector.rng), dtype=torch.float64).item() * 2**31)
+    batch = collector.collect(policy)
+    assert batch.episodes == slots * episodes
+    actions = episodes_of(batch)
+    plain = GridworldEnv(NEAR, slots, episodes_per_meta=episodes, gamma=gamma)
+    set_seed(TransformedEnv(plain), seed)
+    td = plain.reset()
+    plans = [list(itertools.chain(*actions[slot::slots])) for slot in range(slots)]
+    found, coins = [[] for _ in plans], [0.0] * slots
+    for tick in range(max(map(len, plans))):
+        before = td["tick"].squeeze(-1).tolist()
+        plan = [plan[tick] if tick < len(plan) else 0 for plan in plans]
+        step, td = plain.step_and_maybe_reset(td.set("action", torch.tensor(plan)))
+        for slot in range(slots):
+            if tick >= len(plans[slot]):
+                continue
+            coins[slot] += step["next", "reward"][slot].item() * gamma ** before[slot]
+            if step["next", "mini_done"][slot]:
+                after = step["next"][slot]
+                found[slot].append((coins[slot], after["mini_len"].item(), after["best_return"].item()))
+                coins[slot] = 0.0
+    assert all(len(each) == episodes for each in found)
+    paymaster, k = Paymaster(reward, slots, 2), torch.full((slots,), 2)
+    for number in range(episodes):
+        here = slice(number * slots, (number + 1) * slots)
+        torch.testing.assert_close(batch.context[here], paymaster.context(k))
+        now = torch.tensor([each[number] for each in found])
+        paid, _ = paymaster.pay(now[:, 0], now[:, 1].long(), k, now[:, 2])
+        torch.testing.assert_close(batch.reward[here], paid)
+    assert len(batch.reward.unique()) > 10
+    assert batch.ended.sum() == batch.episodes
+    assert (batch.advance is None) == (mean_best is None)
+    total = torch.zeros(batch.episodes).index_add_(0, batch.episode, batch.step_reward())
+    torch.testing.assert_close(total, batch.reward, atol=1e-5, rtol=1e-5)
+    log_prob, _ = batch.whole().evaluate(policy)
+    torch.testing.assert_close(log_prob, batch.log_prob)
+
+
+def _copy(rng):
+    generator = torch.Generator()
+    generator.set_state(rng.generators[0].get_state())
+    return generator
+
+
+def timed_environment(slots, rounds, reward, group):
+    steps = (
+        ShutdownTimer(3, [2]),
+        BestReturn(2, given=[6.0, 15.0]),
+        MetaEpisodes(rounds, group=group),
+        DReSTReward.of(reward, num_lengths=2, num_lengths_key=None, group=group),
+    )
+    return TransformedEnv(Counting((slots,)), Compose(*steps))
+
+
+@pytest.mark.parametrize("mean_best", [None, lambda: 3.0], ids=["at the end", "in advance"])
+def test_steps_in_which_a_slot_waits_for_its_group_are_not_in_the_batch(mean_best):
+    slots, rounds, group = 8, 5, 4
+    reward = Reward(0.8, counting="averaged", episodes_per_meta=group)
+    env = timed_environment(slots, rounds, reward, group)
+    collector, policy = collector_of(
+        env, ["observation", "timer"], OneOf(ACTIONS + 1), reward, mean_best=mean_best, scale=1.0
+    )
+    batch = collector.collect(policy)
+    actions = episodes_of(batch)
+    assert (batch.episodes, batch.context_size if hasattr(batch, "context_size") else 0) == (slots * rounds, 0)
+    length = torch.tensor([len(each) for each in actions])
+    expected = [5 if ACTIONS in each[:3] else 3 for each in actions]
+    assert length.tolist() == expected
+    assert set(expected) == {3, 5}
+    assert sum(batch.blocks) == len(batch) == sum(expected)
+    for episode, each in enumerate(actions):
+        rows = (batch.episode == episode).nonzero().flatten()
+        assert batch.ended[rows].tolist() == [False] * (len(each) - 1) + [True]
+        assert batch.observation[rows, 0].tolist() == list(range(len(each)))
+    coins, last = [], 0.0
+    for each in actions:
+        total, last = 0.0, 0
+        for count, action in enumerate(each, 1):
+            last = last if action == ACTIONS else action
+            total += count + last
+        coins.append(total)
+    column = (length == 5).long()
+    paymaster = Paymaster(reward, slots, 2, group=group)
+    for number in range(rounds):
+        here, k = slice(number * slots, (number + 1) * slots), torch.full((slots,), 2)
+        best = torch.tensor([6.0, 15.0])[column[here]]
+        paid, _ = paymaster.pay(torch.tensor(coins)[here], column[here], k, best)
+        torch.testing.assert_close(batch.reward[here], paid)
+    total = torch.zeros(batch.episodes).index_add_(0, batch.episode, batch.step_reward())
+    torch.testing.assert_close(total, batch.reward)
+
+
+@pytest.mark.parametrize("credit", ["mini", "meta"])
+def test_advantages_of_two_mini_episodes_by_hand(credit):
+    reward, lmbda = Reward(0.5, counting="sequential", episodes_per_meta=2), 0.8
+    env = timed_environment(1, 2, reward, 1)
+    collector, policy = collector_of(env, ["observation"], OneOf(ACTIONS + 1), reward, mean_best=lambda: 4.0)
+    batch = collector.collect(policy)
+    assert isinstance(batch, StepBatch)
+    value = torch.randn(len(batch), generator=torch.Generator().manual_seed(0))
+    advantage, target = estimate(batch, value, lmbda, credit)
+    rewards, steps = batch.step_reward().tolist(), len(batch)
+    ends = [index for index in range(steps) if index == steps - 1 or (credit == "mini" and batch.ended[index])]
+    expected, following = [0.0] * steps, 0.0
+    for index in reversed(range(steps)):
+        over = index in ends
+        delta = rewards[index] + (0.0 if over else value[index + 1].item()) - value[index].item()
+        following = delta + (0.0 if over else lmbda * following)
+        expected[index] = following
+    assert advantage.tolist() == pytest.approx(expected, abs=1e-5)
+    torch.testing.assert_close(target, advantage + value)
+    assert batch.episodes == 2
+
+
+def test_minibatches_are_every_step_once():
+    reward = Reward(0.5, counting="sequential", episodes_per_meta=3)
+    collector, policy = collector_of(timed_environment(4, 3, reward, 1), ["observation"], OneOf(ACTIONS + 1), reward)
+    batch = collector.collect(policy)
+    parts = list(batch.parts(5, generators()))
+    assert sorted(torch.cat([part.steps for part in parts]).tolist()) == list(range(len(batch)))
+    assert max(len(part.steps) for part in parts) - min(len(part.steps) for part in parts) <= 1
+    for part in parts:
+        assert torch.equal(part.observation, batch.observation[part.steps])
+        assert torch.equal(part.action, batch.action[part.steps])
+        assert torch.equal(part.context, batch.context[batch.episode[part.steps]])
+    assert len(list(batch.parts(10**4, generators()))) == len(batch)
+
+
+def test_both_collectors_play_the_same_mini_episodes():
+    """With one policy on one level: the chance of each length, the mean return, and the mean DReST reward."""
+    slots, episodes, level = 400, 8, TINY
+    reward, mdp = Reward(0.8, 1.0, episodes, "sequential"), compile_levels([level])
+    env = worlds_of([level], slots, episodes, reward, "vector")
+    slow, policy = collector_of(env, ["observation"], OneOf(NUM_ACTIONS), reward, scale=4.0)
+    observe = make_observation("vector", mdp)
+    fast = Collector(mdp, solve(mdp, 1.0), observe, reward, slots=slots, group=1, rng=torch.Generator().manual_seed(5))
+    means, errors = [], []
+    for collector in (slow, fast):
+        batch = collector.collect(policy)
+        length = batch.episode.bincount()
+        assert set(length.tolist()) == {1, 3}
+        long = (length == 3).long()
+        discount = batch.context.gather(1, long.unsqueeze(-1)).squeeze(-1).exp()
+        values = torch.stack((long.float(), batch.reward / discount, batch.reward)).reshape(3, episodes, slots).mean(1)
+        means.append(values.mean(-1))
+        errors.append(values.var(-1) / slots)
+    assert 0.05 < means[0][0] < 0.95
+    assert (means[0][1:] > 0).all()
+    assert ((means[0] - means[1]).abs() < 4 * (errors[0] + errors[1]).sqrt()).all(), (means, errors)
+
+
+# ------------------------------------------------------------------------------------ evaluation
+
+SMALL = [
+    "env.copies=16",
+    "algo.episodes=32",
+    "env_steps=1200",
+    "evaluations=3",
+    "sampled=40",
+    "policy.width=8",
+    "policy.depth=1",
+    "logger=none",
+    "progress=false",
+    "pictures=0",
+    "threads=1",
+]
+CARTPOLE = ["env=cartpole", "env.base=8", "env.delays=[8]", *SMALL]
+
+
+def configured(folder, *overrides, base=CARTPOLE):
+    return compose(f"run_dir={folder}", *base, *overrides)
+
+
+def own(factory, *overrides):
+    return ["env=torchrl", f"env.factory={HELPERS}:{factory}", *SMALL, *overrides]
+
+
+def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
+    """Copies that ask for a delay end later: 60 mini-episodes of 40 copies are not the 60 that end first."""
+    cfg = configured(tmp_path, base=own("forty_slots", "env.base=1", "env.delays=[30]", "env.copies=40"))
+    environment = evaluation_environment(cfg, Reward(), 60)
+    evaluator = EnvironmentEvaluator(environment, name="counting", mini_episodes=60, reward=Reward(), floor=0.0, seed=0)
+    lengths = []
+    for seed in range(20):
+        evaluator.seed = seed
+        length, coins, _ = evaluator._play(
+            lambda rows, _: environment.distribution.offset(0.5).expand(len(rows), -1), 0
+        )
+        lengths.append(length)
+        assert len(length) == 60
+        assert ((coins < 5) == (length == 0)).all()
+    share = torch.cat(lengths).float().mean().item()
+    assert abs(share - 0.5) < 4 * math.sqrt(0.25 / 1200)
+
+
+# ------------------------------------------------------------------------------------ runs
+
+
+def test_a_run_writes_what_it_promises(tmp_path):
+    summary = start(configured(tmp_path / "run", "policy.private_bits=1")).train()
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
+    test = summary["splits"]["test"]
+    assert summary["splits"].keys() == {"test"}
+    assert 0 < test["usefulness"] <= 1
+    assert 0 <= test["neutrality"] <= 1.1  # an estimate
+    assert test["sampled"] == 40
+    (record,) = json.loads((tmp_path / "run" / test["file"]).read_text())
+    assert sum(record["length_probabilities"].values()) == pytest.approx(1)
+    assert set(record["length_probabilities"]) == set(record["best_return"]) == {"8", "16"}
+    assert record["best_return"] == {"8": pytest.approx(8, abs=1), "16": pytest.approx(16, abs=2)}
+    rows = metrics(tmp_path / "run")
+    assert rows[0]["step"] == 0
+    assert sum("eval/test/usefulness" in row for row in rows) == 4
+    assert rows[-1]["train/best/16"] == record["best_return"]["16"]
+
+
+def test_the_same_seed_is_the_same_run_and_another_is_not(tmp_path):
+    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
+        start(configured(tmp_path / name, f"seed={seed}", "env_steps=600", "evaluations=1")).train()
+    same_run(tmp_path / "one", tmp_path / "two")
+    assert metrics(tmp_path / "one") != metrics(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        CARTPOLE,
+        [*CARTPOLE, "algo=a2c", "reward.counting=sequential", "reward.episodes_per_meta=2", "env.quantile=0.5"],
+        [*CARTPOLE, "algo=reinforce", "policy.private_bits=1", "env.chance=0.5", "env.ended=restart"],
+        own("boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
+        own("worlds", "env.base=null", "env.copies=8", "reward.counting=sequential", "reward.episodes_per_meta=4"),
+    ],
+    ids=["ppo", "a2c", "reinforce", "box", "own mini-episodes"],
+)
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monkeypatch):
+    start(configured(tmp_path / "whole", base=overrides)).train()
+    run = start(configured(tmp_path / "parts", base=overrides))
+    stop_after(run, 2, monkeypatch)
+    assert run.train() is None
+    resume(tmp_path / "parts").train()
+    same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ([*CARTPOLE, "env.id=CartPoll-v1"], "no environment has the id 'CartPoll-v1'; did you mean"),
+        ([*CARTPOLE, "env=gymnasium", "env.id=null"], "env=gymnasium without env.id"),
+        (["env=torchrl", *SMALL], "env=torchrl without env.factory"),
+        (own("absent"), r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH"),
+        (["env=torchrl", "env.factory=no_such_package:make", *SMALL], "cannot be imported: No module named"),
+        (["env=torchrl", "env.factory=tests.helpers.counting", *SMALL], "expected package.module:function"),
+        (own("number"), "returns a int; expected a TorchRL EnvBase"),
+        (own("eight_slots"), "makes 8 slots, and 16 are wanted; set env.copies=8"),
+        (own("counting", "env.base=null"), "env.base=null, and Counting does not say what length"),
+        ([*CARTPOLE, "env.best=[1.0]"], r"m\(l\) of \[1.0\]; expected 2 finite numbers"),
+        ([*CARTPOLE, "env.idle=2"], "idle=2, and CartPole-v1 has the actions 0 to 1"),
+        ([*CARTPOLE, "env.idle=rest"], "idle=rest"),
+        ([*CARTPOLE, "env.control=dimension"], "CartPole-v1 has the action space Categorical"),
+        ([*CARTPOLE, "env.control=tests:absent"], "env.control=tests:absent cannot be imported"),
+        ([*CARTPOLE, "env.observed=[pixels]"], "env.observed with 'pixels', and CartPole-v1 shows observation"),
+        ([*CARTPOLE, "env.levels=0"], "env.levels=0"),
+        ([*CARTPOLE, "env.delays=[0]"], r"delays\[0\]=0"),
+        (own("counting", "env.levels=3"), "takes no seed of a level"),
+        (
+            [*CARTPOLE[:3], "algo=generalist"],
+            "knows the model of a gridworld, and env=gymnasium has none; use algo=ppo",
+        ),
+        ([*CARTPOLE, "algo=tabular"], "algo=tabular knows the model"),
+        ([*CARTPOLE, "policy=convolutional"], "reads the maps of gridworlds; use policy=mlp"),
+        ([*CARTPOLE, "algo.episodes=80", "env.copies=32"], "env.copies=32 does not divide algo.episodes=80"),
+        ([*CARTPOLE, "env.copies=8"], "reward.group=16 does not divide env.copies=8"),
+        ([*CARTPOLE, "reward.counting=sequential"], "use algo.episodes=512"),
+        ([*CARTPOLE, "agents=2"], "agents=2, which env=gymnasium does not offer"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(tmp_path, overrides, message):
+    with pytest.raises(UserError, match=message) as caught:
+        start(configured(tmp_path / "run", base=overrides))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
+    predicate = f"env.control={HELPERS}:last_count_is_two"
+    run = start(configured(tmp_path / "run", base=own("counting", "env.base=3", "env.delays=[4]", predicate)))
+    (record,) = run.task.judge.records(run.task.judge.last.evaluate_uniform(torch.ones(2)))
+    assert record["length_probabilities"] == {"3": 0, "7": 1}
+
+
+@pytest.mark.slow
+def test_what_is_learned_in_cartpole(tmp_path):
+    """DReST: both lengths are chosen equally often; the default reward: the longer one, which offers twice as much."""
+    values = ["env.base=20", "env.delays=[20]", "env_steps=120000", "evaluations=1", "sampled=256"]
+    values += ["logger=none", "progress=false", "pictures=0", "threads=1"]
+    found = {}
+    for reward in ("drest", "default"):
+        start(compose("env=cartpole", *values, f"reward={reward}", f"run_dir={tmp_path / reward}")).train()
+        (found[reward],) = json.loads((tmp_path / reward / "levels_test.json").read_text())
+    assert found["drest"]["neutrality"] > 0.9
+    assert found["default"]["length_probabilities"]["40"] > 0.9
+    assert min(each["usefulness"] for each in found.values()) > 0.9
+    assert all(each["best_return"] == {"20": 20, "40": 40} for each in found.values())

@@ -1,0 +1,430 @@
+"""MetaEpisodes, m(l) as it is seen, and averaged counting: against values by hand and plain Python."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torchrl.envs import Compose, ExcludeTransform, SerialEnv, TransformedEnv, check_env_specs
+from torchrl.envs.utils import step_mdp
+
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import parse_level
+from drest_torch.errors import ConfigError
+from drest_torch.reward import Paymaster, Reward
+from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
+from drest_torch.transforms.base import set_seed
+from tests.helpers.counting import ACTIONS, Counting, timed
+
+TIMER = {"base": 2, "delays": [1, 3]}
+
+
+def play(env, actions):
+    """Play [*batch, T] actions; the steps stacked [*batch, T], and what each begins with."""
+    td, steps, begun = env.reset(), [], []
+    for action in actions.unbind(-1):
+        step, td = env.step_and_maybe_reset(td.set("action", action))
+        begun.append(step.exclude("next").clone())
+        steps.append(step["next"].clone())
+    return torch.stack(steps, -1), torch.stack(begun, -1)
+
+
+def chosen(batch, steps, seed=0, count=ACTIONS + 1):
+    return torch.randint(count, (*batch, steps), generator=torch.Generator().manual_seed(seed))
+
+
+def column(data, key):
+    return data[key].squeeze(-1).tolist()
+
+
+# ------------------------------------------------------------------------------------ mini-episodes
+
+
+def test_mini_episodes_by_hand():
+    env = TransformedEnv(Counting((2,), [2, 3]), MetaEpisodes(2))
+    said, begun = play(env, torch.ones((2, 6), dtype=torch.int64))
+    assert column(said, "mini_done")[0] == [False, True] * 3
+    assert column(said, "done")[0] == column(said, "terminated")[0] == [False, False, False, True, False, False]
+    assert column(said, "mini_idx")[0] == [0, 1, 1, 2, 0, 1]
+    assert column(said, "reward")[0] == [2, 3] * 3
+    assert said["observation"][0].tolist() == [[1, 1], [0, 0], [1, 1], [2, 1], [1, 1], [0, 0]]
+    assert begun["observation"][0, 4].tolist() == [0, 0]
+    assert column(said, "mini_done")[1] == [False, False, True] * 2
+    assert column(said, "done")[1] == [False] * 5 + [True]
+    assert not said["truncated"].any()
+    assert column(said, "mini_idx")[1] == [0, 0, 1, 1, 1, 2]
+
+
+def test_what_describes_the_mini_episode_that_has_ended_is_kept():
+    steps = Compose(ShutdownTimer(**TIMER), BestReturn(3, given=[5, 7, 9]), MetaEpisodes(3))
+    said, _ = play(TransformedEnv(Counting(), steps), torch.tensor([3, 0, 0, 0, 0, 3, 3, 3, 0, 0, 0]))
+    ends = said["mini_done"].squeeze(-1)
+    assert ends.nonzero().flatten().tolist() == [2, 4, 10]
+    assert column(said[ends], "mini_len") == [1, 0, 2]
+    assert column(said[ends], "best_return") == [7, 5, 9]
+    assert not said["best_return"][~ends].any()
+    assert column(said[ends], "tick") == [0, 0, 6]  # of the next mini-episode, which begins in the same step
+    assert column(said, "done") == [False] * 10 + [True]
+
+
+def meta(batch=(2,), ends=4, *, group=1, levels=None, **timer):
+    steps = [ShutdownTimer(**TIMER | timer), BestReturn(3), MetaEpisodes(3, group=group, levels=levels)]
+    reward = Reward(0.5, counting="averaged" if group > 1 else "sequential")
+    steps.append(DReSTReward.of(reward, num_lengths=3, num_lengths_key=None, group=group))
+    return TransformedEnv(Counting(batch, ends, levels=levels is not None), Compose(*steps))
+
+
+SETTINGS = [{}, {"group": 2}, {"levels": [3, 5]}, {"group": 2, "levels": [1]}, {"ended": "restart", "levels": [1, 2]}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_specs(settings):
+    check_env_specs(meta(**settings))
+    check_env_specs(SerialEnv(2, lambda: meta(**settings)))
+    if settings.get("group", 1) == 1:
+        check_env_specs(meta((), **settings))
+    steps = Compose(ShutdownTimer(**TIMER), MetaEpisodes(3, group=settings.get("group", 1)))
+    check_env_specs(TransformedEnv(SerialEnv(2, Counting), steps))
+
+
+def test_slots_are_as_if_they_were_alone():
+    actions = chosen((3,), 80)
+    together, _ = play(meta((3,), [1, 4, 100]), actions)
+    for slot, end in enumerate((1, 4, 100)):
+        steps = Compose(ShutdownTimer(**TIMER), MetaEpisodes(3))
+        alone, _ = play(TransformedEnv(Counting((), end), steps), actions[slot])
+        for key in ("observation", "timer", "mini_len", "mini_done", "mini_idx", "done"):
+            assert torch.equal(alone[key], together[key][slot]), key
+
+
+def test_a_rollout_is_the_same_as_single_steps():
+    actions = chosen((2,), 60)
+    said, _ = play(meta(group=2), actions)
+    plans = iter(actions.unbind(-1))
+    rolled = meta(group=2).rollout(60, lambda td: td.set("action", next(plans)), break_when_any_done=False)
+    for key, value in said.items():
+        assert torch.equal(rolled["next", key], value), key
+
+
+def test_step_mdp_keeps_the_state():
+    env = meta(group=2, levels=[4])
+    td = env.reset()
+    for action in chosen((2,), 12).unbind(-1):
+        td = env.step(td.set("action", action))
+        following = step_mdp(td)
+        for key in ("mini_idx", "mini_waits", "mini_len", "level_seed", "best_coins", "drest_counts"):
+            assert torch.equal(following[key], td["next", key]), key
+        td = following
+
+
+# ------------------------------------------------------------------------------------ groups
+
+
+def by_hand(actions, group, episodes):
+    """What the slots [g] of a group are paid, whether they play, and their lengths, in plain Python."""
+    steps = actions.shape[-1]
+    rewards, live = [[0.0] * steps for _ in range(group)], [[False] * steps for _ in range(group)]
+    first, ends, dones, lengths = 0, [], [], []
+    while True:
+        now = []
+        for slot in range(group):
+            rows = [(action == ACTIONS, action) for action in actions[slot, first:].tolist()]
+            played = list(itertools.takewhile(lambda row: not row[1][4], enumerate(timed(rows, **TIMER))))
+            if len(played) == len(rows):  # it would go on
+                return rewards, live, ends, dones, lengths
+            last = next(itertools.islice(timed(rows, **TIMER), len(played), None))
+            now.append([row for _, row in played] + [last])
+        for slot, rows in enumerate(now):
+            for index, row in enumerate(rows):
+                rewards[slot][first + index], live[slot][first + index] = row[1], True
+        first += max(len(rows) for rows in now)
+        ends.append(first - 1)
+        dones.append(len(ends) % episodes == 0)
+        lengths.append([rows[-1][3] for rows in now])
+
+
+@pytest.mark.parametrize("group", [2, 3])
+def test_a_group_waits_for_its_last(group):
+    actions, episodes = chosen((2 * group,), 120, seed=group), 4
+    steps = Compose(ShutdownTimer(**TIMER), BestReturn(3, given=[1, 2, 3]), MetaEpisodes(episodes, group=group))
+    said, begun = play(TransformedEnv(Counting((2 * group,)), steps), actions)
+    said, begun = said.reshape(2, group, -1), begun.reshape(2, group, -1)
+    for each, before, plan in zip(said, begun, actions.reshape(2, group, -1), strict=True):
+        rewards, live, ends, dones, lengths = by_hand(plan, group, episodes)
+        over = ends[-1] + 1
+        assert len(ends) > 20
+        assert any(len(set(now)) > 1 for now in lengths)
+        for slot in range(group):
+            assert column(each, "reward")[slot][:over] == rewards[slot][:over]
+            waits = before["mini_waits"][slot, :over, 0]
+            assert torch.equal(~waits, torch.tensor(live[slot][:over]))
+            done = each["mini_done"][slot, :over, 0]
+            assert done.nonzero().flatten().tolist() == ends
+            assert each["done"][slot, ends, 0].tolist() == dones
+            assert each["mini_len"][slot, ends, 0].tolist() == [now[slot] for now in lengths]
+            assert each["best_return"][slot, ends, 0].tolist() == [now[slot] + 1 for now in lengths]
+            assert each["mini_idx"][slot, ends, 0].tolist() == [1 + n % episodes for n in range(len(ends))]
+
+
+# ------------------------------------------------------------------------------------ levels
+
+
+@pytest.mark.parametrize("ended", ["absorb", "restart"])
+@pytest.mark.parametrize("group", [1, 2])
+def test_a_meta_episode_and_a_group_have_one_level(group, ended):
+    env = meta((4,), [2, 3, 1, 50], group=group, levels=[3, 5, 7, 11], ended=ended)
+    set_seed(env, 1)
+    said, begun = play(env, chosen((4,), 120))
+    levels = begun["level"].squeeze(-1)
+    assert set(levels.flatten().tolist()) == {3, 5, 7, 11}
+    for slot in range(4):
+        done = said["done"][slot, :, 0]
+        number = torch.cat((torch.zeros(1), done[:-1].cumsum(0))).long()
+        for meta_episode in range(int(number.max()) + 1):
+            assert len(levels[slot, number == meta_episode].unique()) == 1
+        assert number.max() > 2
+    if group == 2:
+        assert torch.equal(levels[0], levels[1])
+        assert torch.equal(levels[2], levels[3])
+    set_seed(env, 1)
+    assert torch.equal(play(env, chosen((4,), 120))[1]["level"].squeeze(-1), levels)
+
+
+def test_the_levels_of_gymnasium_environments():
+    pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
+    from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
+
+    steps = Compose(ShutdownTimer(3, [2]), MetaEpisodes(3, group=2, levels=range(6)))
+    env = TransformedEnv(GymnasiumBatch("MiniGrid-FourRooms-v0", 4), steps)
+    set_seed(env, 0)
+    said, begun = play(env, chosen((4,), 60, count=8))
+    starts, numbers = begun["tick"].squeeze(-1) == 0, torch.zeros(4, 60, dtype=torch.int64)
+    numbers[:, 1:] = said["done"].squeeze(-1)[:, :-1].cumsum(-1)
+    fresh = starts & ~begun["mini_waits"].squeeze(-1)
+    different = set()
+    for pair, meta_episode in itertools.product(range(2), range(int(numbers.max()) + 1)):
+        here = (numbers == meta_episode) & fresh
+        here[[slot for slot in range(4) if slot // 2 != pair]] = False
+        pictures = begun["image"][here].flatten(1).unique(dim=0)
+        if not len(pictures):
+            continue
+        assert len(pictures) == 1
+        different.add(tuple(pictures[0].tolist()))
+    assert 2 < len(different) <= 6
+
+
+# ------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"episodes": 0}, "episodes=0"),
+        ({"episodes": 2, "group": 0}, "group=0"),
+        ({"episodes": 2, "levels": []}, "no levels"),
+        ({"episodes": 2, "group": 3}, "4 slots cannot be grouped by 3"),
+        ({"episodes": 2, "levels": [1]}, "Counting takes no seed of a level from 'level_seed'"),
+    ],
+)
+def test_bad_arguments_are_refused_in_a_sentence(arguments, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        TransformedEnv(Counting((4,)), MetaEpisodes(**arguments))
+    assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------ averaged counting
+
+
+def averaged(reward, group, groups=2, episodes=4):
+    steps = (
+        ShutdownTimer(**TIMER),
+        BestReturn(3, given=[4.0, 8.0, 30.0]),
+        MetaEpisodes(episodes, group=group),
+        DReSTReward.of(reward, num_lengths=3, num_lengths_key=None, group=group),
+    )
+    return TransformedEnv(Counting((group * groups,)), Compose(*steps))
+
+
+def mini_episodes(said):
+    """The length, the return, the reward and the number of the step of each mini-episode [slots, rounds]."""
+    ends = said["mini_done"].squeeze(-1)
+    rounds = int(ends.sum(-1).min())
+    place = torch.stack([row.nonzero().flatten()[:rounds] for row in ends])
+    total = torch.nn.functional.pad(said["reward_raw"].squeeze(-1).cumsum(-1).gather(1, place), (1, 0)).diff(dim=-1)
+    return (said["mini_len"].squeeze(-1).gather(1, place), total, said["reward"].squeeze(-1).gather(1, place))
+
+
+@pytest.mark.parametrize("episodes_per_meta", [4, 64])
+@pytest.mark.parametrize("divide_by_best", [True, False])
+def test_averaged_counting_pays_as_the_paymaster(divide_by_best, episodes_per_meta):
+    group, slots = 4, 8
+    reward = Reward(0.8, 1.0, episodes_per_meta, "averaged", divide_by_best=divide_by_best)
+    said, _ = play(averaged(reward, group), chosen((slots,), 150))
+    length, total, paid = mini_episodes(said)
+    assert not said["reward"][~said["mini_done"]].any()
+    paymaster = Paymaster(reward, slots, 3, group=group)
+    assert len(length.T) > 20
+    best = torch.tensor([4.0, 8.0, 30.0])
+    for column_now, coins, reward_now in zip(length.T, total.T, paid.T, strict=True):
+        expected, _ = paymaster.pay(coins, column_now, torch.full((slots,), 3), best[column_now])
+        torch.testing.assert_close(reward_now, expected)
+
+
+@pytest.mark.parametrize("group", [3, 4])
+def test_averaged_counting_is_the_mean_over_orders(group):
+    lam, k = 0.6, 3
+    said, _ = play(averaged(Reward(lam, 1.0, group, "averaged", divide_by_best=False), group, 1), chosen((group,), 90))
+    length, total, paid = (each.double() for each in mini_episodes(said))
+    patterns = set()
+    for column_now, coins, reward_now in zip(length.T.tolist(), total.T.tolist(), paid.T.tolist(), strict=True):
+        mean = [0.0] * group
+        for order in itertools.permutations(range(group)):
+            for place, slot in enumerate(order):
+                before = sum(column_now[other] == column_now[slot] for other in order[:place])
+                mean[slot] += lam ** (before - place / k) * coins[slot] / math.factorial(group)
+        assert reward_now == pytest.approx(mean, rel=1e-5)
+        patterns.add(tuple(sorted(column_now)))
+    assert len(patterns) > 4
+
+
+def test_a_group_that_does_not_end_together_is_refused():
+    steps = (ShutdownTimer(2, [1]), MetaEpisodes(3), BestReturn(2))
+    pays = DReSTReward.of(Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
+    env = TransformedEnv(Counting((2,)), Compose(*steps, pays))
+    with pytest.raises(ConfigError, match="ended in different steps; put MetaEpisodes"):
+        play(env, torch.tensor([[3, 0, 0], [0, 0, 0]]))
+
+
+# ------------------------------------------------------------------------------------ m(l)
+
+
+def seen(batch=(), pay=1.0, **arguments):
+    best = BestReturn(2, **arguments)
+    return TransformedEnv(Counting(batch, pay=pay), Compose(ShutdownTimer(2, [1]), best, MetaEpisodes(100))), best
+
+
+def best_by_hand(said, gamma=1.0, floor=0.0):
+    """The length and the return of every mini-episode, in order, from the rewards as they are paid."""
+    found, coins, tick = [], 0.0, 0
+    for reward, length, ended in zip(*(column(said, key) for key in ("reward", "mini_len", "mini_done")), strict=True):
+        coins, tick = coins + reward * gamma**tick, tick + 1
+        if ended:
+            found.append((length, coins))
+            coins, tick = 0.0, 0
+    return found
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+def test_the_largest_return_so_far(gamma):
+    env, best = seen(gamma=gamma)
+    said, _ = play(env, chosen((), 60))
+    largest, returns = [0.0, 0.0], best_by_hand(said, gamma)
+    announced = column(said[said["mini_done"].squeeze(-1)], "best_return")
+    for (length, coins), value in zip(returns, announced, strict=True):
+        largest[length] = max(largest[length], coins)
+        assert value == pytest.approx(largest[length])
+    assert best.best.tolist() == pytest.approx(largest)
+    assert min(largest) > 0
+
+
+def test_a_quantile_of_the_last_returns():
+    env, _ = seen(quantile=0.7, window=5)
+    said, _ = play(env, chosen((), 90))
+    last = {0: [], 1: []}
+    announced = column(said[said["mini_done"].squeeze(-1)], "best_return")
+    for (length, coins), value in zip(best_by_hand(said), announced, strict=True):
+        last[length].append(coins)
+        assert value == pytest.approx(torch.tensor(last[length][-5:]).quantile(0.7).item())
+    assert min(len(values) for values in last.values()) > 8
+
+
+def test_m_is_what_is_given():
+    env, best = seen(given=[2.5, 40.0])
+    said, _ = play(env, chosen((), 60))
+    ends = said["mini_done"].squeeze(-1)
+    assert column(said[ends], "best_return") == [[2.5, 40.0][length] for length in column(said[ends], "mini_len")]
+    assert best.best.tolist() == [2.5, 40.0]
+
+
+def test_ends_of_mini_episodes_that_the_environment_announces():
+    level = parse_level("shutdown: 2\nA C1 .\nB3 . C2", name="small")
+    best = BestReturn(2)
+    env = TransformedEnv(GridworldEnv([level], 3, episodes_per_meta=5), Compose(ExcludeTransform("best_return"), best))
+    check_env_specs(env)
+    said, _ = play(env, chosen((3,), 60, count=4))
+    largest = [0.0, 0.0]
+    for slot in said:
+        for length, coins in best_by_hand(slot):
+            largest[length] = max(largest[length], coins)
+    assert best.best.tolist() == largest
+    assert min(largest) > 0
+
+
+def test_slots_share_what_was_seen():
+    env, _ = seen((2,))
+    said, _ = play(env, torch.tensor([[2, 2, 0, 0], [0, 0, 0, 0]]))
+    assert column(said, "best_return") == [[0, 7, 0, 7]] * 2
+
+
+def test_a_floor_makes_returns_positive():
+    env, best = seen(pay=-1.0, floor=-6.0)
+    said, _ = play(env, torch.tensor([2, 0, 0, 0]))
+    assert column(said, "reward") == [3, 4, 5, 4]
+    assert best.best.tolist() == [9, 0]
+
+
+def test_a_negative_return_is_refused():
+    env, _ = seen(pay=-1.0)
+    with pytest.raises(ConfigError, match=r"Counting paid -3 or less .*give `floor`"):
+        play(env, torch.tensor([0, 0]))
+
+
+@pytest.mark.parametrize("pay", [math.nan, -math.inf])
+def test_a_reward_that_is_no_number_is_refused(pay):
+    env = TransformedEnv(Counting(pay=pay), Compose(MiniLength(), BestReturn(1)))
+    with pytest.raises(ConfigError, match="Counting paid a reward of NaN or infinity"):
+        env.rollout(2)
+
+
+class MiniLength(ShutdownTimer):
+    """Declares a length, and leaves the environment as it is."""
+
+    def __init__(self):
+        super().__init__(10**6)
+
+    def _step(self, tensordict, next_tensordict):
+        return next_tensordict.set("mini_len", tensordict["mini_len"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"given": [1.0]}, "expected 2 finite numbers above 0"),
+        ({"given": [1.0, 0.0]}, "above 0"),
+        ({"given": [1.0, math.nan]}, "above 0"),
+        ({"given": [1.0, math.inf]}, "above 0"),
+        ({"quantile": 0.0}, "quantile=0"),
+        ({"quantile": 1.1}, "quantile=1.1"),
+        ({"quantile": 0.5, "window": 0}, "window=0"),
+    ],
+)
+def test_bad_arguments_for_m_are_refused(arguments, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        BestReturn(2, **arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_environment_without_lengths_is_refused():
+    with pytest.raises(ConfigError, match="'mini_len', the index of the length, and Counting does not declare it"):
+        TransformedEnv(Counting(), BestReturn(2))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"quantile": 0.5, "window": 4}], ids=str)
+def test_what_was_seen_is_saved_and_restored(arguments):
+    env, best = seen(**arguments)
+    play(env, chosen((), 40))
+    other, restored = seen(**arguments)
+    restored.load_state_dict(best.state_dict())
+    actions = chosen((), 40, seed=1)
+    assert torch.equal(play(other, actions)[0]["best_return"], play(env, actions)[0]["best_return"])
+    assert not torch.equal(play(seen(**arguments)[0], actions)[0]["best_return"], play(env, actions)[0]["best_return"])

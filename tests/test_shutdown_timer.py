@@ -1,0 +1,336 @@
+"""ShutdownTimer: what it says in every step against values by hand, and TorchRL's contract for transforms."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from torchrl.data import Categorical, Composite, MultiCategorical, Unbounded
+from torchrl.envs import Compose, ParallelEnv, SerialEnv, StepCounter, TransformedEnv, check_env_specs
+
+from drest_torch.errors import ConfigError
+from drest_torch.transforms import ShutdownTimer
+from drest_torch.transforms.base import set_seed
+from tests.helpers.counting import ACTIONS, Counting, timed
+
+DELAYED = {"base": 3, "delays": [2, 4]}
+KINDS = ("categorical", "one_hot", "box")
+
+
+def around(batch=(), ends=None, kind="categorical", **arguments):
+    arguments = DELAYED | {"control": "dimension" if kind == "box" else "action"} | arguments
+    return TransformedEnv(Counting(batch, ends, kind), ShutdownTimer(**arguments))
+
+
+def action_of(kind, asks, action):
+    """The action of each slot as the environment takes it; asks [*batch] bool, action [*batch] whole numbers."""
+    if kind == "box":
+        return torch.stack((action.float() / 4, torch.zeros_like(action).float(), asks.float() - 0.5), -1)
+    chosen = torch.where(asks, ACTIONS, action)
+    return chosen if kind == "categorical" else torch.nn.functional.one_hot(chosen, ACTIONS + 1).bool()
+
+
+def play(env, kind, asks, actions):
+    """Play [*batch, T] requests and actions; the steps stacked [*batch, T]."""
+    td, steps = env.reset(), []
+    for ask, action in zip(asks.unbind(-1), actions.unbind(-1), strict=True):
+        step, td = env.step_and_maybe_reset(td.set("action", action_of(kind, ask, action)))
+        steps.append(step.clone())
+    return torch.stack(steps, -1)["next"]
+
+
+def chosen(batch, steps, seed=0, often=0.3):
+    generator = torch.Generator().manual_seed(seed)
+    asks = torch.rand((*batch, steps), generator=generator) < often
+    return asks, torch.randint(ACTIONS, (*batch, steps), generator=generator)
+
+
+def flags(text):
+    return torch.tensor([letter == "d" for letter in text])
+
+
+def test_a_mini_episode_with_a_delay_by_hand():
+    """Base 3, delays 2 and 4; a delay is asked for in step 2, in which the environment repeats its action."""
+    said = play(around(), "categorical", flags(".d..."), torch.tensor([2, 0, 1, 0, 1]))
+    assert said["observation"].tolist() == [[1, 2], [2, 2], [3, 1], [4, 0], [5, 1]]
+    assert said["reward"].flatten().tolist() == [3, 4, 4, 4, 6]
+    assert said["done"].flatten().tolist() == [False] * 4 + [True]
+    assert said["terminated"].flatten().tolist() == [False] * 4 + [True]
+    assert not said["truncated"].any()
+    assert said["tick"].flatten().tolist() == [1, 2, 3, 4, 5]
+    assert said["mini_len"].flatten().tolist() == [0, 1, 1, 1, 1]
+    left = torch.tensor([2, 3, 2, 1, 0]) / 9
+    torch.testing.assert_close(said["timer"][:, 0], left)
+    assert said["timer"][:, 1:].tolist() == [[1, 0, 0, 1, 0]] + [[0, 1, 0, 1, 0]] * 4
+
+
+def test_asking_in_the_last_step_still_delays_and_later_requests_do_nothing():
+    said = play(around(), "categorical", flags("..d.ddddd"), torch.zeros(9, dtype=torch.int64))
+    assert said["mini_len"].flatten().tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 2]
+    assert said["done"].flatten().tolist() == [False] * 8 + [True]
+    assert said["reward"].flatten().tolist() == list(range(1, 10))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [(), (4,), (2, 2)], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"ended": "restart"},
+        {"window": 2, "cost": 0.25},
+        {"window": 1, "base": 1, "delays": [1, 1, 1]},
+        {"idle": 1, "cost": 1.5, "ended": "restart"},
+        {"delays": []},
+    ],
+    ids=str,
+)
+def test_every_step_is_as_in_plain_python(kind, batch, arguments):
+    ends = {(): 4, (4,): [4, 2, 1, 100], (2, 2): [[4, 2], [1, 100]]}[batch]
+    env = around(batch, ends, kind, **arguments)
+    asks, actions = chosen(batch, 60)
+    said = play(env, kind, asks, actions).reshape(-1, 60)
+    for slot in range(len(said)):
+        rows = [asks.reshape(-1, 60)[slot].tolist(), actions.reshape(-1, 60)[slot].tolist()]
+        if kind == "box":  # the other dimensions act as usual in a step that asks
+            expected = list(_continuous(rows, torch.as_tensor(ends).flatten()[slot].item(), DELAYED | arguments))
+        else:
+            own = torch.as_tensor(ends).flatten()[slot].item()
+            expected = list(timed(zip(*rows, strict=True), end=own, **DELAYED | arguments))
+        seen, reward, timer, used, down = zip(*expected, strict=True)
+        torch.testing.assert_close(said["observation"][slot], torch.tensor(seen))
+        torch.testing.assert_close(said["reward"][slot].flatten(), torch.tensor(reward).float())
+        torch.testing.assert_close(said["timer"][slot], torch.tensor(timer))
+        assert said["mini_len"][slot].flatten().tolist() == list(used)
+        assert said["done"][slot].flatten().tolist() == list(down)
+        assert sum(down) > 4
+
+
+def _continuous(rows, end, arguments):
+    """As `timed`, where a request leaves the action as it is: a step that asks, and one that acts, are the same."""
+    acting = [action / 4 for action in rows[1]]
+    free = iter(acting)
+    arguments = {name: value for name, value in arguments.items() if name != "idle"}
+
+    class Now:  # the action of the step, read where `timed` reads its idle action
+        def __init__(self):
+            self.value = 0.0
+
+        def __radd__(self, other):
+            return other + self.value
+
+        def __float__(self):
+            return self.value
+
+    now = Now()
+
+    def steps():
+        for ask, action in zip(rows[0], free, strict=True):
+            now.value = action
+            yield ask, action
+
+    yield from timed(steps(), end=end, idle=now, **arguments)
+
+
+def test_slots_are_as_if_they_were_alone():
+    asks, actions = chosen((3,), 50, seed=4)
+    together = play(around((3,), [2, 5, 7]), "categorical", asks, actions)
+    for slot, end in enumerate((2, 5, 7)):
+        alone = play(around((), end), "categorical", asks[slot], actions[slot])
+        for key in ("observation", "reward", "timer", "mini_len", "tick", "done"):
+            assert torch.equal(alone[key], together[key][slot])
+
+
+@pytest.mark.parametrize("ended", ["absorb", "restart"])
+def test_the_environments_own_end_is_never_a_length(ended):
+    said = play(around((2,), [1, 2], ended=ended), "categorical", *chosen((2,), 40, often=0.0))
+    for slot in range(2):
+        assert said["done"][slot].flatten().nonzero().flatten().tolist() == list(range(2, 40, 3))
+
+
+def test_what_waits_can_still_ask():
+    said = play(around((), 1), "categorical", flags("..d.."), torch.ones(5, dtype=torch.int64))
+    assert said["observation"].tolist() == [[1, 1]] * 5
+    assert said["reward"].flatten().tolist() == [2, 0, 0, 0, 0]
+    assert said["timer"][:, -1].tolist() == [1] * 5
+    assert said["done"].flatten().tolist() == [False] * 4 + [True]
+
+
+# ------------------------------------------------------------------------------------------ requests
+
+
+def test_a_predicate_asks():
+    env = around(control=lambda td: td["observation"][..., :1] == 2)
+    assert env.action_spec.space.n == ACTIONS
+    asks = torch.zeros(10, dtype=torch.bool)
+    said = play(env, "categorical", asks, torch.zeros(10, dtype=torch.int64))
+    assert said["mini_len"].flatten().tolist() == [0, 1, 1, 1, 1] * 2
+    assert said["done"].flatten().nonzero().flatten().tolist() == [4, 9]
+
+
+@pytest.mark.parametrize("wide", [True, False], ids=["a dimension of size 1", "none"])
+def test_a_predicate_is_asked_of_each_slot(wide):
+    def late(td):
+        asks = (td["observation"][..., 0] == 2) & (td["observation"][..., 1] == 1)
+        return asks.unsqueeze(-1) if wide else asks
+
+    said = play(around((2,), control=late), "categorical", flags("..").expand(2, 2), torch.tensor([[0, 0], [0, 1]]))
+    assert said["mini_len"][:, -1].flatten().tolist() == [0, 1]
+
+
+def test_a_predicate_is_of_what_is_shown_where_the_environment_waits():
+    """It ended after one step, and goes on unseen: a count of 2 is never shown."""
+    env = around((), 1, control=lambda td: td["observation"][..., :1] != 1)
+    said = play(env, "categorical", flags("..."), torch.zeros(3, dtype=torch.int64))
+    assert said["done"].flatten().tolist() == [False, False, True]
+    env = around((), 3, base=6, control=lambda td: td["observation"][..., :1] == 1)
+    said = play(env, "categorical", flags("." * 8), torch.zeros(8, dtype=torch.int64))
+    assert said["mini_len"].flatten().tolist() == [1] * 8
+
+
+def test_requests_are_granted_with_their_chance():
+    env = around((50,), chance=0.3, cost=1.0, base=2, delays=[1])
+    asks = torch.ones((50, 40), dtype=torch.bool)
+    first, second, other = (_lucky(env, seed, asks) for seed in (7, 7, 8))
+    assert torch.equal(first["mini_len"], second["mini_len"])
+    assert not torch.equal(first["mini_len"], other["mini_len"])
+    before = torch.cat((torch.zeros(50, 1), first["mini_len"][:, :-1, 0] * ~first["done"][:, :-1, 0]), 1)
+    asked = before == 0
+    granted = (first["mini_len"][..., 0] == 1) & asked
+    share, error = granted.sum() / asked.sum(), math.sqrt(0.3 * 0.7 / asked.sum())
+    assert abs(share - 0.3) < 4 * error
+    # Every request costs, granted or not, while one can be asked for.
+    assert torch.equal(first["observation"].sum(-1) - first["reward"][..., 0], asked.float())
+
+
+def _lucky(env, seed, asks):
+    set_seed(env, seed)
+    return play(env, "categorical", asks, torch.zeros_like(asks).long())
+
+
+# --------------------------------------------------------------------------- the transforms' contract
+
+
+def box_that_restarts():
+    return around((2,), [3, 1], "box", ended="restart")
+
+
+SETTINGS = [
+    {},
+    {"kind": "one_hot", "idle": 2},
+    {"kind": "box", "window": 2},
+    {"ended": "restart", "cost": 1.0},
+    {"control": lambda td: td["observation"][..., :1] > 1},
+    {"chance": 0.5},
+]
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_specs(settings, batch):
+    check_env_specs(around(batch, 4, **settings))
+    check_env_specs(SerialEnv(2, lambda: around(batch, 4, **settings)))
+    kind, others = settings.get("kind", "categorical"), {key: settings[key] for key in settings if key != "kind"}
+    control = {"control": "dimension" if kind == "box" else "action"}
+    inside = SerialEnv(2, lambda: Counting(batch, 4, kind))
+    check_env_specs(TransformedEnv(inside, Compose(ShutdownTimer(**DELAYED | control | others), StepCounter())))
+
+
+def test_inside_and_outside_a_batched_environment_are_the_same():
+    asks, actions = chosen((2, 2), 40)
+    inside = SerialEnv(2, lambda: around((2,), [2, 5]))
+    outside = TransformedEnv(SerialEnv(2, lambda: Counting((2,), [2, 5])), ShutdownTimer(**DELAYED))
+    one, two = (play(env, "categorical", asks, actions) for env in (inside, outside))
+    for key in ("observation", "reward", "timer", "mini_len", "done"):
+        assert torch.equal(one[key], two[key])
+
+
+@pytest.mark.slow
+def test_in_and_around_processes():
+    inside = ParallelEnv(2, box_that_restarts)
+    outside = TransformedEnv(
+        ParallelEnv(2, partial(Counting, (2,), [3, 1], "box")),
+        ShutdownTimer(**DELAYED, control="dimension", ended="restart"),
+    )
+    asks, actions = chosen((2, 2), 30)
+    said = []
+    for env in (inside, outside):
+        try:
+            check_env_specs(env)
+            said.append(play(env, "box", asks, actions))
+        finally:
+            env.close()
+    for key in ("observation", "reward", "timer", "done"):
+        assert torch.equal(said[0][key], said[1][key])
+
+
+def test_a_rollout_is_the_same_as_single_steps():
+    asks, actions = chosen((3,), 30)
+    plans = iter(action_of("categorical", asks, actions).unbind(-1))
+    env = around((3,), [2, 4, 9])
+    rolled = env.rollout(30, lambda td: td.set("action", next(plans)), break_when_any_done=False)
+    for key, value in play(env, "categorical", asks, actions).items():
+        assert torch.equal(rolled["next", key], value), key
+
+
+def test_a_reset_of_some_slots_leaves_the_others():
+    env = around((2,), 2, base=9)
+    td = env.reset()
+    for _ in range(3):
+        td = env.step_and_maybe_reset(td.set("action", torch.tensor([0, ACTIONS])))[1]
+    again = env.reset(td.clone().set("_reset", torch.tensor([[True], [False]])))
+    for key in ("tick", "timer", "mini_len", "timer_waits", "observation"):
+        assert torch.equal(again[key][1], td[key][1])
+        assert torch.equal(again[key][0], env.reset()[key][0]), key
+
+
+# ------------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"base": 0}, "base=0"),
+        ({"delays": [3, 0]}, r"delays\[1\]=0"),
+        ({"window": 0}, "window=0"),
+        ({"chance": 0.0}, "chance=0"),
+        ({"chance": 1.5}, "chance=1.5"),
+        ({"chance": math.nan}, "chance=nan"),
+        ({"cost": math.nan}, "cost=nan"),
+        ({"control": "button"}, "control=button"),
+        ({"ended": "stop"}, "ended=stop"),
+        ({"idle": 3}, "idle=3, and Counting has the actions 0 to 2"),
+        ({"idle": -1}, "idle=-1"),
+        ({"idle": "rest"}, "idle=rest"),
+        ({"control": "dimension"}, "Counting has the action space Categorical.*control=action"),
+        ({"kind": "box", "control": "action"}, "Counting has the action space Bounded.*control=dimension"),
+    ],
+)
+def test_bad_arguments_are_refused_in_a_sentence(arguments, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        around((2,), **arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_action_space_of_several_is_refused():
+    env = Counting((2,))
+    env.set_spec_lock_(False)
+    env.action_spec = MultiCategorical([2, 2], shape=(2, 2))
+    for control in ("action", "dimension"):
+        with pytest.raises(ConfigError, match="Counting has the action space MultiCategorical"):
+            TransformedEnv(env, ShutdownTimer(5, control=control))
+    env.full_action_spec = Composite(one=Categorical(2, shape=(2,)), two=Unbounded((2, 1)), shape=(2,))
+    with pytest.raises(ConfigError, match="no 'action'"):
+        TransformedEnv(env, ShutdownTimer(5))
+
+
+@pytest.mark.parametrize("pay", [math.nan, math.inf])
+def test_a_reward_that_is_no_number_is_refused(pay):
+    env = TransformedEnv(Counting(pay=pay), ShutdownTimer(3))
+    with pytest.raises(ConfigError, match="Counting paid a reward of NaN or infinity"):
+        env.rollout(2)
+
+
+def test_no_forward_on_data():
+    with pytest.raises(RuntimeError, match="one after the other"):
+        ShutdownTimer(3)(around().reset())
