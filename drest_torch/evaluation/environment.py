@@ -48,8 +48,9 @@ class EnvironmentEvaluator:
 
     @torch.no_grad()
     def _estimate(self, act: Act, best: Tensor, private_bits: int) -> SampledEvaluation:
-        level, length, setting, coins, own_best = self._play(act, private_bits)
         (levels, k), settings = best.shape, 1 << private_bits
+        level, length, setting, coins, own_best = self._play(act, private_bits)
+        level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
         most = best[level, length].double() if self.environment.best is not None else own_best
         share = share_of_best(coins, most).clamp_max(1)
         sums = torch.zeros(3, levels * settings * k, dtype=torch.float64)
