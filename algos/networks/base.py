@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from drest_torch.algos.networks.layout import MapLayout
 
+Shape = tuple[int, ...]
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
 
 
@@ -74,6 +75,8 @@ class Signature:
     first"""
     symmetries: Symmetries | None = None
     """The symmetries that the network requires, if any"""
+    entries: Sequence[Shape] = ()
+    """The shapes of what an observation consists of, one after the other, if it is said"""
 
     @property
     def inputs(self) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from drest_torch.algos.distributions import Distribution
 from drest_torch.algos.networks import NETWORKS, requirements
-from drest_torch.algos.networks.base import Flat, NetworkSize, Signature, Symmetries
+from drest_torch.algos.networks.base import Flat, NetworkSize, Shape, Signature, Symmetries
 
 PRIVATE_SCALE = 4.0
 """Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
@@ -41,13 +41,14 @@ class Policy(nn.Module):
         symmetries: Symmetries | None = None,
         distribution: Distribution | None = None,
         ask: float | None = None,
+        entries: Sequence[Shape] = (),
     ) -> None:
         super().__init__()
         self.distribution = distribution
         """What actions are sampled from; None: one of the actions, with the outputs as logits."""
         self.register_buffer("offset", None if distribution is None else distribution.offset(ask), persistent=False)
         self.private_bits, self.reads_maps = private_bits, requirements(size.network).reads_maps
-        self.net = _network(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries), size)
+        self.net = _network(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries, entries), size)
 
     def forward(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
         further = scale_private_bits(private_bits) if private_bits is not None and self.private_bits else None
@@ -72,10 +73,11 @@ class Critic(nn.Module):
         context: int = 0,
         symmetries: Symmetries | None = None,
         policy: Policy | None = None,
+        entries: Sequence[Shape] = (),
     ) -> None:
         super().__init__()
         of_a_value = None if symmetries is None else symmetries.of_a_value()
-        signature = Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value)
+        signature = Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value, entries)
         on_top = getattr(NETWORKS[size.network], "build_critic", None)
         self.net = (
             _network(signature, size) if policy is None or on_top is None else on_top(signature, size, policy.net)

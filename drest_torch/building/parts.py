@@ -83,6 +83,7 @@ def environment_networks(
     """Build the networks for an environment that is no gridworld (`drest_torch.building.environments.Environment`)."""
     size = NetworkSize(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network)
     flatten, bits = environment.flatten, cfg.policy.private_bits
+    entries = [entry.shape for entry in flatten.entries]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(cfg.seed)
         policy = Policy(
@@ -93,11 +94,13 @@ def environment_networks(
             private_bits=bits,
             distribution=environment.distribution,
             ask=environment.ask,
+            entries=entries,
         )
         if not with_critic:
             return policy, None
         size = replace(size, width=cfg.algo.critic_width or size.width)
-        return policy, Critic(flatten.shape, size, scale=flatten.scale, private_bits=bits, context=context)
+        scale = flatten.scale
+        return policy, Critic(flatten.shape, size, scale=scale, private_bits=bits, context=context, entries=entries)
 
 
 def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:

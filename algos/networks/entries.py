@@ -1,0 +1,77 @@
+"""A network for observations of several entries: convolutions for images, whose features join the other numbers.
+
+Without an image it is the MLP, weight for weight. An image is an entry with three dimensions, of which the smallest of the
+first and the last is that of the channels: [height, width, channels] or [channels, height, width].
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from drest_torch.algos.networks import mlp
+from drest_torch.algos.networks.base import Flat, NetworkSize, Shape, Signature, linear
+
+CHANNELS = (16, 32)
+LARGE = 24
+"""An image of more rows or columns is read with steps of two."""
+
+
+class Entries(nn.Module):
+    """Images through convolutions, everything else as it is, and an MLP on both."""
+
+    def __init__(self, signature: Signature, size: NetworkSize, shapes: list[Shape]) -> None:
+        super().__init__()
+        self.sizes = [math.prod(shape) for shape in shapes]
+        self.images = nn.ModuleDict({str(i): _Image(shape, size) for i, shape in enumerate(shapes) if is_image(shape)})
+        with torch.no_grad():
+            features = self._features(torch.zeros(1, signature.inputs)).shape[1]
+        layers: list[nn.Module] = []
+        for _ in range(size.depth):
+            layers += [linear(features, size.width, 2**0.5), size.new_activation()]
+            features = size.width
+        self.mlp = nn.Sequential(*layers, linear(features, signature.outputs, signature.last_gain))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the outputs of rows [n, F]: the entries one after the other, then the further numbers."""
+        return self.mlp(self._features(inputs))
+
+    def _features(self, inputs: Tensor) -> Tensor:
+        parts = inputs.split([*self.sizes, inputs.shape[1] - sum(self.sizes)], dim=-1)
+        return torch.cat(
+            [self.images[str(i)](part) if str(i) in self.images else part for i, part in enumerate(parts)], -1
+        )
+
+
+class _Image(nn.Module):
+    """Two layers of 3 × 3 convolutions."""
+
+    def __init__(self, shape: Shape, size: NetworkSize) -> None:
+        super().__init__()
+        self.shape, self.last = shape, shape[2] <= shape[0]
+        channels, *sides = (shape[2], shape[0], shape[1]) if self.last else shape
+        step = 2 if max(sides) > LARGE else 1
+        layers: list[nn.Module] = []
+        for wide in CHANNELS:
+            layers += [nn.Conv2d(channels, wide, 3, stride=step, padding=1), size.new_activation()]
+            channels = wide
+        self.layers = nn.Sequential(*layers, nn.Flatten())
+
+    def forward(self, rows: Tensor) -> Tensor:
+        image = rows.reshape(len(rows), *self.shape)
+        return self.layers(image.permute(0, 3, 1, 2) if self.last else image)
+
+
+def is_image(shape: Shape) -> bool:
+    """Return whether an entry of this shape is an image."""
+    return len(shape) == 3
+
+
+def build(signature: Signature, size: NetworkSize) -> nn.Module:
+    """Build the network."""
+    shapes = list(signature.entries)
+    if not any(is_image(shape) for shape in shapes):
+        return mlp.build(signature, size)
+    return Flat(signature, Entries(signature, size, shapes))
