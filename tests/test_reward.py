@@ -280,7 +280,7 @@ def test_values_that_nothing_can_be_paid_by_are_refused(field, value):
 
 def test_counting_side_by_side_is_refused_where_mini_episodes_are_played_in_order():
     averaged = Reward(counting="averaged")
-    with pytest.raises(ConfigError, match="or counting=.sequential"):
+    with pytest.raises(ConfigError, match=r"or counting=.sequential"):
         DReSTReward.of(averaged, num_lengths=2)
     with pytest.raises(ConfigError, match="or counting=sequential"):
         Paymaster(averaged, 4, 2)

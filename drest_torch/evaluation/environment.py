@@ -64,23 +64,28 @@ class EnvironmentEvaluator:
         """Return the index of the length, the return, and the setting of the private bits of each mini-episode."""
         env, rng = self.environment.env, Generators.of(torch.Generator().manual_seed(self.seed))
         slots = env.batch_size.numel()
-        coins, played = torch.zeros(slots, dtype=torch.float64), []
+        coins, tick = torch.zeros(slots, dtype=torch.float64), torch.zeros(slots, dtype=torch.int64)
         places, slot = 1 << torch.arange(private_bits), torch.arange(slots)
-        tick = torch.zeros(slots, dtype=torch.int64)
-        playing = steps(
-            env, self.environment.flatten, act, self.environment.distribution, rng, private_bits=private_bits
-        )
-        for step in playing:
-            coins += (step.after.get("reward").reshape(-1).double()) * self.reward.gamma**tick
-            tick += 1
-            # Which ones count is known before they are played: the first to end would be the shortest.
-            counts = step.before.get("mini_idx").reshape(-1) * slots + slot < self.mini_episodes
-            if (ended := step.flag("mini_done") & step.playing).any():
-                setting = torch.zeros_like(tick)
-                if step.private_bits is not None:
-                    setting = (step.private_bits.long() * places).sum(-1)
-                length, taken = step.after.get("mini_len").reshape(-1), ended & counts
-                played.append(torch.stack((length[taken].double(), coins[taken], setting[taken].double())))
-                coins[ended], tick[ended] = 0, 0
+        played: list[Tensor] = []
+        before = 0
+        while before < self.mini_episodes:  # once, unless the environment has meta-episodes of its own
+            ends = 0
+            for step in steps(
+                env, self.environment.flatten, act, self.environment.distribution, rng, private_bits=private_bits
+            ):
+                coins += step.after.get("reward").reshape(-1).double() * self.reward.gamma**tick
+                tick += 1
+                if (ended := step.flag("mini_done") & step.playing).any():
+                    # Which ones count is known before they are played: the first to end would be the shortest.
+                    number = before + step.before.get("mini_idx").reshape(-1) * slots + slot
+                    counts = ended & (number < self.mini_episodes)
+                    setting = torch.zeros_like(tick)
+                    if step.private_bits is not None:
+                        setting = (step.private_bits.long() * places).sum(-1)
+                    length = step.after.get("mini_len").reshape(-1)
+                    played.append(torch.stack((length[counts].double(), coins[counts], setting[counts].double())))
+                    coins[ended], tick[ended] = 0, 0
+                    ends += int(ended.sum())
+            before += ends
         length, total, setting = torch.cat(played, 1).unbind()
         return length.long(), total, setting.long()
