@@ -456,6 +456,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monke
         ([*CARTPOLE, "algo.episodes=80", "env.copies=32"], "env.copies=32 does not divide algo.episodes=80"),
         ([*CARTPOLE, "env.copies=8"], "reward.group=16 does not divide env.copies=8"),
         ([*CARTPOLE, "reward.counting=sequential"], "use algo.episodes=512"),
+        (own("worlds", "env.base=null", "env.copies=8", "reward.group=8"), "use reward.counting=sequential"),
         ([*CARTPOLE, "agents=2"], "agents=2, which env=gymnasium does not offer"),
     ],
 )

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.building.environments import Environment
 from drest_torch.evaluation.sampled import SampledEvaluation, estimates
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
-from drest_torch.rollout.torchrl import steps
+from drest_torch.rollout.torchrl import Environment, steps
 from drest_torch.statistics.counts import entropy
 
 Act = Callable[[Tensor, Tensor | None], Tensor]
