@@ -51,11 +51,10 @@ def main(cfg: EvaluateConfig) -> None:
 
 def _evaluate_environment(cfg: EvaluateConfig, trained: Config) -> None:
     """Evaluate a run in an environment that is no gridworld, by sampling."""
+    from drest_torch.building.trained import TrainedInEnvironment, animate
     from drest_torch.errors import ConfigError
-    from drest_torch.evaluation.environment import TrainedInEnvironment
     from drest_torch.evaluation.summary import split_scores
     from drest_torch.files import write_json
-    from drest_torch.plots.environment import animate
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage
 

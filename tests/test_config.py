@@ -214,6 +214,10 @@ def test_every_recipe_is_one_of_an_algorithm_a_kind_of_levels_both_or_an_option_
         "levels": kinds,
         "both": {f"{algo}_on_{kind}" for algo in algos for kind in kinds},
         "network": {f"{algo}_with_{network}" for algo in algos for network in networks},
+        "env": {
+            "_environment",
+            *(f"{algo}_in_{name}" for algo in algos for each, name in OPTIONS if each == "env" for name in [name]),
+        },
     }
     expected |= {key: {name for group, name in OPTIONS if group == "levels"} for key in ("set", "evaluation")}
     recipes = list((FOLDER / "recipe").rglob("*.yaml"))
@@ -223,7 +227,10 @@ def test_every_recipe_is_one_of_an_algorithm_a_kind_of_levels_both_or_an_option_
 
 def test_no_group_takes_a_value_from_another() -> None:
     text = "".join(path.read_text("utf-8") for path in FOLDER.rglob("*.yaml") if path.parent.name != "sweeps")
-    assert set(re.findall(r"\$\{(\w+\.\w+)\}", text)) == {"algo.name", "reward.name", "levels.name"}  # in run_dir
+    assert set(re.findall(r"\$\{(\w+\.\w+)\}", text)) == {
+        *("algo.name", "reward.name", "env.title"),  # in run_dir
+        *("levels.name", "env.id", "env.factory"),  # in env.title
+    }
 
 
 # ---------------------------------------------------------------------------------- help
@@ -233,7 +240,7 @@ def test_no_group_takes_a_value_from_another() -> None:
 def test_the_help_fits_on_two_screens_and_names_every_option_in_whole_sentences(command: str) -> None:
     text = help_text(command)
     lines = text.split("\n")
-    assert len(lines) <= 52
+    assert len(lines) <= 64
     assert max(map(len, lines)) <= COLUMNS
     for group, name in OPTIONS:
         if group in COMMANDS[command].groups and (name != "own" or command == "evaluate"):
@@ -324,10 +331,14 @@ EVERY_LIMIT = limits_by_key(config.Config) | {
 CHOICES = [key for key, (_, limits) in EVERY_LIMIT.items() if limits and limits.choices]
 
 
+FREE = {"env.floor", "env.delays"}
+"""Rewards can be any number; the timer itself checks the delays."""
+
+
 def test_every_number_has_limits() -> None:
     """But for two: only the algorithm's values tell what the group may be, and any coin may have any value."""
     numbers = {key for key, (kind, limits) in EVERY_LIMIT.items() if {int, float} & {kind, *get_args(kind)}}
-    assert {key for key in numbers if EVERY_LIMIT[key][1] is None} == {"reward.group", "levels.x"}
+    assert {key for key in numbers if EVERY_LIMIT[key][1] is None} == {"reward.group", "levels.x", *FREE}
     assert all(get_origin(kind) is not list for kind, limits in EVERY_LIMIT.values() if limits)
 
 

@@ -350,6 +350,32 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
     assert abs(share - 0.5) < 4 * math.sqrt(0.25 / 1200)
 
 
+def test_an_evaluation_plays_so_many_mini_episodes_whatever_the_environment_calls_a_meta_episode(tmp_path):
+    """Eight slots with meta-episodes of four mini-episodes: 32 at a time."""
+    cfg = configured(tmp_path, base=own("worlds", "env.base=null", "env.copies=8"))
+    environment = evaluation_environment(cfg, Reward(), 40)
+    evaluator = EnvironmentEvaluator(environment, name="worlds", mini_episodes=40, reward=Reward(), floor=0.0, seed=0)
+    length, _, _ = evaluator._play(lambda rows, _: torch.zeros(len(rows), NUM_ACTIONS), 0)
+    assert len(length) == 40
+
+
+def test_vectors_are_standardised_and_the_timer_is_not():
+    env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
+    flatten = Flattener(env, ["observation", "timer"])
+    assert flatten.shape == (6,)
+    rows = torch.randn(500, 6, generator=torch.Generator().manual_seed(0)) * 7 + 5
+    rows[:, 1] = 3.0  # it never changes
+    flatten.measure(rows, ["timer"])
+    td = env.reset()
+    td["observation"], timer = rows[:2, :2], td["timer"]
+    seen = flatten(td)
+    torch.testing.assert_close(seen[:, 0], (rows[:2, 0] - rows[:, 0].mean()) / rows[:, 0].std())
+    assert not seen[:, 1].any()
+    assert torch.equal(seen[:, 2:], timer)
+    td["observation"] = torch.full((2, 2), 1e6)
+    assert flatten(td)[:, :2].tolist() == [[10.0, 10.0]] * 2
+
+
 # ------------------------------------------------------------------------------------ runs
 
 
@@ -428,6 +454,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monke
         ([*CARTPOLE, "algo.episodes=80", "env.copies=32"], "env.copies=32 does not divide algo.episodes=80"),
         ([*CARTPOLE, "env.copies=8"], "reward.group=16 does not divide env.copies=8"),
         ([*CARTPOLE, "reward.counting=sequential"], "use algo.episodes=512"),
+        (own("worlds", "env.base=null", "env.copies=8", "reward.group=8"), "use reward.counting=sequential"),
         ([*CARTPOLE, "agents=2"], "agents=2, which env=gymnasium does not offer"),
     ],
 )
@@ -444,6 +471,13 @@ def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
     best = torch.ones(1, 2)
     (record,) = records(run.task.judge.last.evaluate_uniform(best), best)
     assert record["length_probabilities"] == {"3": 0, "7": 1}
+
+
+@pytest.mark.slow
+def test_workers_change_nothing(tmp_path):
+    for workers in (0, 2):
+        start(configured(tmp_path / str(workers), f"env.workers={workers}", "env_steps=600", "evaluations=1")).train()
+    same_run(tmp_path / "0", tmp_path / "2")
 
 
 @pytest.mark.slow

@@ -7,11 +7,11 @@ tell apart, so only the critic sees the counts of the meta-episode.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from drest_torch.algos.distributions import Distribution
 from drest_torch.algos.networks import NETWORKS, requirements
 from drest_torch.algos.networks.base import Flat, NetworkSize, Shape, Signature, Symmetries
 
@@ -39,13 +39,13 @@ class Policy(nn.Module):
         scale: Tensor,
         private_bits: int = 0,
         symmetries: Symmetries | None = None,
-        distribution: Distribution | None = None,
+        distribution: Any = None,
         ask: float | None = None,
         entries: Sequence[Shape] = (),
     ) -> None:
         super().__init__()
         self.distribution = distribution
-        """What actions are sampled from; None: one of the actions, with the outputs as logits."""
+        """The `Distribution` that actions are sampled from; None: one of the actions, with the outputs as logits."""
         self.register_buffer("offset", None if distribution is None else distribution.offset(ask), persistent=False)
         self.private_bits, self.reads_maps = private_bits, requirements(size.network).reads_maps
         self.net = _network(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries, entries), size)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -17,29 +16,12 @@ from drest_torch.algos.distributions import Distribution, OneOf, TanhNormal
 from drest_torch.config.schema import Config, EnvConfig
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
-from drest_torch.rollout.torchrl import Flattener
+from drest_torch.rollout.torchrl import Environment, Flattener
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import is_choice, title
 
 RENDERED = 50
 """Mini-episodes that are played, at most, until each length was rendered once."""
-
-
-@dataclass(frozen=True)
-class Environment:
-    """An environment with its transforms, and how a policy sees it and acts in it."""
-
-    env: EnvBase
-    flatten: Flattener
-    distribution: Distribution
-    num_lengths: int
-    lengths: list[int]
-    """Their names in tables: steps with a timer, else their indices."""
-    best: BestReturn | None
-    """None: the environment says m(l) itself."""
-    drest: DReSTReward | None
-    ask: float | None
-    """The probability per step with which an untrained policy asks for a delay."""
 
 
 def training_environment(cfg: Config, reward: Reward) -> Environment:
@@ -89,6 +71,11 @@ def _environment(cfg: Config, reward: Reward, copies: int, rounds: int, *, group
     if shown.get("mini_done", None) is None:
         levels = None if chosen.levels is None else range(chosen.levels)
         transforms.append(MetaEpisodes(rounds, group=group, levels=levels))
+    elif group > 1:
+        raise ConfigError(
+            f"reward.counting=averaged, and {title(base)} plays mini-episodes of its own, one after the other; use "
+            "reward.counting=sequential"
+        )
     drest = None
     if pays:
         drest = DReSTReward.of(reward, num_lengths=count, num_lengths_key=None, group=group)

@@ -108,7 +108,7 @@ class EnvConfig:
     idle: Any = MISSING
     window: int | None = limited(at_least=1)
     chance: float = limited(above=0, at_most=1)
-    cost: float = MISSING
+    cost: float = limited(at_least=0)
     ended: str = limited(choices=("absorb", "restart"))
     levels: int | None = limited(at_least=1)
     best: list[float] | None = MISSING

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,15 +10,10 @@ from torch import Tensor
 
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, load_module
-from drest_torch.building.environments import Environment, evaluation_environment
-from drest_torch.building.parts import environment_networks, reward_of
-from drest_torch.config.schema import Config
 from drest_torch.evaluation.sampled import SampledEvaluation, estimates
-from drest_torch.evaluation.summary import split_summary
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
-from drest_torch.rollout.torchrl import steps
+from drest_torch.rollout.torchrl import Environment, steps
 from drest_torch.statistics.counts import entropy
 from drest_torch.transforms.base import LEVEL
 
@@ -30,12 +23,16 @@ Act = Callable[[Tensor, Tensor | None], Tensor]
 class EnvironmentEvaluator:
     """Plays the mini-episodes of an environment with a policy, always from the same seeds, and estimates its metrics.
 
+    All that a meta-episode of each slot holds are played, and so again until they are at least ``mini_episodes``.
     ``best`` [levels, k] is m(l), as training knows it: what is collected here does not raise it, and counts at most as
     m.
     """
 
-    def __init__(self, environment: Environment, *, name: str, reward: Reward, seed: int) -> None:
+    def __init__(
+        self, environment: Environment, *, name: str, reward: Reward, seed: int, mini_episodes: int = 1
+    ) -> None:
         self.environment, self.name, self.reward, self.seed = environment, name, reward, seed
+        self.mini_episodes = mini_episodes
 
     def evaluate(self, policy: Policy, best: Tensor) -> SampledEvaluation:
         """Return the metrics of a policy."""
@@ -81,17 +78,18 @@ class EnvironmentEvaluator:
         returns: list[Tensor] = []
         bests: list[Tensor] = []
         flatten, distribution = self.environment.flatten, self.environment.distribution
-        for step in steps(env, flatten, act, distribution, rng, private_bits=private_bits):
-            coins += step.after.get("reward").reshape(-1).double() * self.reward.gamma**tick
-            tick += 1
-            if (ended := step.flag("mini_done") & step.playing).any():
-                level = zero if (seed := step.before.get(LEVEL, None)) is None else seed.reshape(-1)
-                setting = zero if step.private_bits is None else (step.private_bits.long() * places).sum(-1)
-                length = step.after.get("mini_len").reshape(-1)
-                numbers.append(torch.stack((level, length, setting))[:, ended])
-                returns.append(coins[ended])
-                bests.append(step.after.get("best_return").reshape(-1)[ended].double())
-                coins[ended], tick[ended] = 0, 0
+        while sum(map(len, returns)) < self.mini_episodes:
+            for step in steps(env, flatten, act, distribution, rng, private_bits=private_bits):
+                coins += step.after.get("reward").reshape(-1).double() * self.reward.gamma**tick
+                tick += 1
+                if (ended := step.flag("mini_done") & step.playing).any():
+                    level = zero if (seed := step.before.get(LEVEL, None)) is None else seed.reshape(-1)
+                    setting = zero if step.private_bits is None else (step.private_bits.long() * places).sum(-1)
+                    length = step.after.get("mini_len").reshape(-1)
+                    numbers.append(torch.stack((level, length, setting))[:, ended])
+                    returns.append(coins[ended])
+                    bests.append(step.after.get("best_return").reshape(-1)[ended].double())
+                    coins[ended], tick[ended] = 0, 0
         level, length, setting = torch.cat(numbers, 1)
         return level, length, setting, torch.cat(returns), torch.cat(bests)
 
@@ -112,29 +110,3 @@ def records(evaluation: SampledEvaluation, best: Tensor) -> list[dict[str, Any]]
         }
         for i, record in enumerate(evaluation.records())
     ]
-
-
-class TrainedInEnvironment:
-    """The policy of a run in an environment that is no gridworld, from a checkpoint."""
-
-    def __init__(self, folder: Path, cfg: Config, which: str) -> None:
-        self.folder, self.cfg, self.checkpoint = folder, cfg, checkpoint_path(folder, which)
-        self.reward = reward_of(cfg)
-        tensors, _ = load_checkpoint(self.checkpoint)
-        environment = evaluation_environment(cfg, self.reward, 1)
-        environment.env.close()
-        self.flatten = environment.flatten
-        self.flatten.centre, self.flatten.spread = tensors["updater.centre"], tensors["updater.spread"]
-        ones = torch.ones(1, environment.num_lengths)
-        self.best = known(tensors["updater.best"]) if environment.best is not None else ones
-        self.policy, _ = environment_networks(cfg, environment, 0, with_critic=False)
-        load_module("policy", self.policy, tensors, self.checkpoint)
-
-    def evaluate(self, mini_episodes: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Play so many mini-episodes; return the numbers of a summary, and the records of each level."""
-        environment = replace(evaluation_environment(self.cfg, self.reward, mini_episodes), flatten=self.flatten)
-        evaluator = EnvironmentEvaluator(environment, name=self.cfg.env.title, reward=self.reward, seed=self.cfg.seed)
-        evaluation = evaluator.evaluate(self.policy, self.best)
-        numbers = split_summary(evaluation, evaluator.evaluate_uniform(self.best), len(self.best))
-        environment.env.close()
-        return numbers, records(evaluation, self.best)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,10 @@ import torch
 from PIL import Image, ImageDraw
 
 from drest_torch.algos.generators import Generators
-from drest_torch.building.environments import Environment, rendering_environment
-from drest_torch.building.parts import reward_of
-from drest_torch.config.schema import Config
-from drest_torch.errors import UserError
 from drest_torch.files import write_whole
 from drest_torch.plots.animation import gif
 from drest_torch.plots.style import TEXT
-from drest_torch.rollout.torchrl import Flattener, steps
-from drest_torch.tracking.stages import stage
+from drest_torch.rollout.torchrl import Environment, steps
 from drest_torch.transforms.base import innermost
 
 WIDTH = 300
@@ -33,20 +27,6 @@ LAST = 2000
 SECONDS = 8
 
 Frames = list[np.ndarray]
-
-
-def animate(cfg: Config, flatten: Flattener, policy: Any, path: Path) -> bool:
-    """Animate one mini-episode of each length that a policy plays; return whether the environment can be rendered."""
-    try:
-        environment = rendering_environment(cfg, reward_of(cfg))
-        frames = mini_episodes(replace(environment, flatten=flatten), policy, cfg.seed)
-        environment.env.close()
-    except UserError as error:  # there may be no library or screen for it
-        stage(f"no animation: {error}", shown=cfg.progress)
-        return False
-    if frames:
-        write_animation(frames, environment.lengths, path)
-    return bool(frames)
 
 
 @torch.no_grad()

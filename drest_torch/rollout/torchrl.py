@@ -20,6 +20,7 @@ from drest_torch.algos.batch import StepBatch
 from drest_torch.algos.distributions import Distribution
 from drest_torch.algos.generators import Generators
 from drest_torch.rollout.play import sample_private_bits
+from drest_torch.transforms import BestReturn, DReSTReward
 from drest_torch.transforms.base import column, set_seed
 
 LARGEST = 10.0
@@ -80,6 +81,23 @@ class Flattener:
                 here = slice(entry.first, entry.first + entry.numbers)
                 self.centre[here] = mean[here]
                 self.spread[here] = torch.where(spread[here] > 1e-6, spread[here], 1)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment with its transforms, and how a policy sees it and acts in it."""
+
+    env: EnvBase
+    flatten: Flattener
+    distribution: Distribution
+    num_lengths: int
+    lengths: list[int]
+    """Their names in tables: steps with a timer, else their indices."""
+    best: BestReturn | None
+    """None: the environment says m(l) itself."""
+    drest: DReSTReward | None
+    ask: float | None
+    """The probability per step with which an untrained policy asks for a delay."""
 
 
 class Step(NamedTuple):

@@ -19,6 +19,7 @@ from drest_torch.building.environments import (
     training_environment,
 )
 from drest_torch.building.parts import environment_networks
+from drest_torch.building.trained import animate
 from drest_torch.config.schema import Config, algorithm
 from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
 from drest_torch.evaluation.summary import split_summary
@@ -77,7 +78,8 @@ class EnvironmentJudge:
     def _evaluator(self, reward: Reward, mini_episodes: int, seed: int) -> EnvironmentEvaluator:
         environment = evaluation_environment(self.cfg, reward, mini_episodes)
         environment = replace(environment, flatten=self.training.flatten)
-        return EnvironmentEvaluator(environment, name=self.cfg.env.title, reward=reward, seed=seed)
+        name = self.cfg.env.title
+        return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
 
     def best(self) -> Tensor:
         """Return m(l) [levels, k]."""
@@ -94,8 +96,6 @@ class EnvironmentJudge:
 
     def judge(self, policies: Sequence[Any], folders: Sequence[Path]) -> list[Verdict]:
         """Evaluate every policy at the end, and write what was found to its folder."""
-        from drest_torch.plots.environment import animate  # matplotlib takes time
-
         best = self.best()
         uniform = self.last.evaluate_uniform(best)
         verdicts = []

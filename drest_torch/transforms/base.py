@@ -105,11 +105,10 @@ def observation_keys(env: EnvBase) -> list[NestedKey]:
 
 def is_choice(spec: TensorSpec | None, batch_dims: int) -> bool:
     """Return whether actions are one of n; several choices at once are kinds of `Categorical` and `OneHot` as well."""
-    if spec is None:
+    if spec is None or type(spec) not in (Categorical, OneHot):
         return False
-    if type(spec) is Categorical:
-        return bool(spec.ndim == batch_dims)
-    return type(spec) is OneHot and bool(spec.ndim == batch_dims + 1)
+    dimensions: int = spec.ndim - batch_dims
+    return dimensions == (1 if isinstance(spec, OneHot) else 0)
 
 
 def innermost(env: EnvBase) -> EnvBase:

@@ -15,7 +15,7 @@ from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import config_folder
 
 FOLDER = config_folder()
-GROUPS = ("algo", "reward", "levels", "policy", "logger")
+GROUPS = ("algo", "reward", "levels", "env", "policy", "logger")
 OPTIONS = [(group, name) for group in GROUPS for name in options(group)]
 NOT_OURS = {"defaults", "hydra"}
 

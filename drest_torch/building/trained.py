@@ -1,0 +1,70 @@
+"""Load what a run in an environment that is no gridworld has learned, and evaluate it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, load_module
+from drest_torch.building.environments import evaluation_environment, rendering_environment
+from drest_torch.building.parts import environment_networks, reward_of
+from drest_torch.config.schema import Config
+from drest_torch.errors import UserError
+from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
+from drest_torch.evaluation.summary import split_summary
+from drest_torch.rollout.torchrl import Flattener
+
+
+class TrainedInEnvironment:
+    """The policy of a run in an environment that is no gridworld, from a checkpoint."""
+
+    def __init__(self, folder: Path, cfg: Config, which: str) -> None:
+        self.folder, self.cfg, self.checkpoint = folder, cfg, checkpoint_path(folder, which)
+        self.reward = reward_of(cfg)
+        tensors, _ = load_checkpoint(self.checkpoint)
+        environment = evaluation_environment(cfg, self.reward, 1)
+        environment.env.close()
+        self.flatten = environment.flatten
+        self.flatten.centre, self.flatten.spread = tensors["updater.centre"], tensors["updater.spread"]
+        ones = torch.ones(1, environment.num_lengths)
+        self.best = known(tensors["updater.best"]) if environment.best is not None else ones
+        self.policy, _ = environment_networks(cfg, environment, 0, with_critic=False)
+        load_module("policy", self.policy, tensors, self.checkpoint)
+
+    def evaluate(self, mini_episodes: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Play so many mini-episodes; return the numbers of a summary, and the records of each level."""
+        environment = replace(evaluation_environment(self.cfg, self.reward, mini_episodes), flatten=self.flatten)
+        evaluator = EnvironmentEvaluator(
+            environment,
+            name=self.cfg.env.title,
+            reward=self.reward,
+            seed=self.cfg.seed,
+            mini_episodes=mini_episodes,
+        )
+        evaluation = evaluator.evaluate(self.policy, self.best)
+        numbers = split_summary(evaluation, evaluator.evaluate_uniform(self.best), len(self.best))
+        environment.env.close()
+        return numbers, records(evaluation, self.best)
+
+
+def animate(cfg: Config, flatten: Flattener, policy: Any, path: Path) -> bool:
+    """Animate one mini-episode of each length that a policy plays; return whether the environment can be rendered.
+
+    If it cannot, for want of a library or a screen, a line says why.
+    """
+    from drest_torch.plots.environment import mini_episodes, write_animation  # matplotlib takes time
+
+    try:
+        environment = rendering_environment(cfg, reward_of(cfg))
+        frames = mini_episodes(replace(environment, flatten=flatten), policy, cfg.seed)
+        environment.env.close()
+    except UserError as error:
+        print(f"no animation: {error}", file=sys.stderr)
+        return False
+    if frames:
+        write_animation(frames, environment.lengths, path)
+    return bool(frames)
