@@ -34,6 +34,7 @@ BASES = {
     "reward": "reward/_base",
     "levels": "levels/kind/generated",
     "policy": "policy/_base",
+    "env": "env/_base",
     "logger": "logger/_base",
 }
 """The file that holds every key of a group."""
@@ -43,6 +44,7 @@ KNOWN_AS = {
     "reward": {"reward", "self"},  # `Reward` reads its own fields
     "levels": {"levels", "chosen"},
     "policy": {"policy"},
+    "env": {"env", "chosen"},
     "logger": {"logger", "config"},
     "test": {"test"},
     "": {"cfg"},

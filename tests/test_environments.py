@@ -351,12 +351,12 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
 
 
 def test_an_evaluation_plays_so_many_mini_episodes_whatever_the_environment_calls_a_meta_episode(tmp_path):
-    """Eight slots with meta-episodes of four mini-episodes: 32 at a time."""
+    """Eight slots with meta-episodes of four mini-episodes: 32 at a time, twice."""
     cfg = configured(tmp_path, base=own("worlds", "env.base=null", "env.copies=8"))
     environment = evaluation_environment(cfg, Reward(), 40)
-    evaluator = EnvironmentEvaluator(environment, name="worlds", mini_episodes=40, reward=Reward(), floor=0.0, seed=0)
-    length, _, _ = evaluator._play(lambda rows, _: torch.zeros(len(rows), NUM_ACTIONS), 0)
-    assert len(length) == 40
+    evaluator = EnvironmentEvaluator(environment, name="worlds", mini_episodes=40, reward=Reward(), seed=0)
+    _, length, *_ = evaluator._play(lambda rows, _: torch.zeros(len(rows), NUM_ACTIONS), 0)
+    assert len(length) == 64
 
 
 def test_vectors_are_standardised_and_the_timer_is_not():

@@ -226,7 +226,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("batch", [(), (2,)], ids=str)
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=", ".join)
 def test_specs(settings, batch):
     check_env_specs(around(batch, 4, **settings))
     check_env_specs(SerialEnv(2, lambda: around(batch, 4, **settings)))

@@ -94,9 +94,8 @@ class LevelsConfig:
 class EnvConfig:
     """``Any`` of `idle` is a number or ``repeat``."""
 
-    name: str = limited(choices=ENVIRONMENTS, default="gridworld")
-    """The default is that of older runs, which do not say it."""
-    title: str = MISSING
+    name: str = limited(choices=ENVIRONMENTS)
+    title: str | None = MISSING
     id: str | None = MISSING
     options: dict[str, Any] = MISSING
     factory: str | None = MISSING

@@ -33,6 +33,8 @@ def load_config(folder: Path) -> Config:
         for group, keys in FORMER.items():
             for key in keys:
                 loaded[group].pop(key, None)
+        if "env" not in loaded:  # a run of before there were others
+            loaded.env = {"name": "gridworld"}
         schema = OmegaConf.structured(Config)
         schema.algo = OmegaConf.structured(algorithm(loaded.algo.name).Config)
         cfg = cast(Config, OmegaConf.merge(schema, loaded))

@@ -51,6 +51,7 @@ SCHEMAS = {
     "reward": config.RewardConfig,
     "levels": config.LevelsConfig,
     "policy": config.PolicyConfig,
+    "env": config.EnvConfig,
     "logger": config.LoggerConfig,
 }
 
