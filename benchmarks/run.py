@@ -45,8 +45,9 @@ PARTS = (
     "starting",
     "scoring",
     "growing",
+    "environments",
 )
-CPU_ONLY = ("tables", "starting")
+CPU_ONLY = ("tables", "starting", "environments")
 PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba", "gymnasium", "stable-baselines3")
 KEPT, KEPT_QUICK = Path("docs/benchmarks.json"), Path("runs/benchmarks_quick.json")
 

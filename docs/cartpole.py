@@ -1,7 +1,6 @@
 """DReST with TorchRL's own parts, on CartPole: python docs/cartpole.py
 
-The collector, the advantages and the losses are TorchRL's; three transforms of ours give CartPole a shutdown that the
-agent can delay, meta-episodes, and the reward. docs/howto/environments.md explains them.
+The rest is TorchRL's. docs/howto/environments.md explains the transforms.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from torchrl.objectives.value import GAE
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
 
-BASE, DELAY, SLOTS, FRAMES = 20, 20, 32, 1280
+BASE, DELAY, SLOTS, FRAMES = 20, 20, 64, 2560
 
 
 def network(outputs: int) -> nn.Module:
     return nn.Sequential(nn.Linear(9, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs))
 
 
-def main(frames: int = 200_000) -> None:
-    """Train with PPO; print how often each length was chosen in the last tenth."""
+def main(batches: int = 80) -> None:
+    """Train with PPO; print how often each length was chosen in the last tenth, and the share of m that was earned."""
     torch.manual_seed(0)
     env = TransformedEnv(
         GymnasiumBatch("CartPole-v1", SLOTS),
@@ -47,23 +46,17 @@ def main(frames: int = 200_000) -> None:
     with torch.no_grad():
         actor_network[-1].weight *= 0.01
         actor_network[-1].bias.copy_(torch.tensor([0.0, 0.0, math.log(2 * ask / (1 - ask))]))
-    actor = ProbabilisticActor(
-        TensorDictModule(actor_network, ["seen"], ["logits"]),
-        in_keys=["logits"],
-        distribution_class=torch.distributions.Categorical,
-        return_log_prob=True,
-    )
+    module, categorical = TensorDictModule(actor_network, ["seen"], ["logits"]), torch.distributions.Categorical
+    actor = ProbabilisticActor(module, in_keys=["logits"], distribution_class=categorical, return_log_prob=True)
     critic = ValueOperator(critic_network, in_keys=["seen"])
     gae = GAE(gamma=1.0, lmbda=0.97, value_network=critic)
     loss = ClipPPOLoss(actor, critic, entropy_coeff=0.01, normalize_advantage=True)
     for estimator in (gae, loss):  # a mini-episode is what is credited, not the meta-episode
         estimator.set_keys(done="mini_done", terminated="mini_done")
     optimiser = torch.optim.Adam(loss.parameters(), lr=1e-3)
-    collector = Collector(
-        env, actor, frames_per_batch=FRAMES, total_frames=frames, auto_register_policy_transforms=False
-    )
-    chosen, batches = torch.zeros(2), frames // FRAMES
-    for index, batch in enumerate(collector):
+    frames = {"frames_per_batch": FRAMES, "total_frames": batches * FRAMES}
+    chosen, earned = torch.zeros(2), 0.0
+    for index, batch in enumerate(Collector(env, actor, **frames, auto_register_policy_transforms=False)):
         gae(batch)
         played = batch[~batch["mini_waits"].squeeze(-1)]  # a slot that waits for its group does nothing that counts
         for _ in range(4):
@@ -74,11 +67,13 @@ def main(frames: int = 200_000) -> None:
                 nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
                 optimiser.step()
         if index >= 0.9 * batches:
-            lengths = batch["next", "mini_len"][batch["next", "mini_done"]]
-            chosen += torch.bincount(lengths, minlength=2)
+            ends = batch["next", "mini_done"]
+            chosen += torch.bincount(batch["next", "mini_len"][ends], minlength=2)
+            earned += (batch["next", "reward_raw"].sum() / batch["next", "best_return"][ends].sum()).item()
     share = chosen / chosen.sum()
     neutrality = -(share * share.log2()).nansum().item()
     print(f"lengths {BASE} and {BASE + DELAY}: {share[0]:.2f} and {share[1]:.2f}; neutrality {neutrality:.2f}")
+    print(f"share of m: {earned / (batches / 10):.2f}")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ import math
 
 import pytest
 import torch
+from PIL import Image
 from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
 from torchrl.envs import Compose, TransformedEnv
 
 from drest_torch import DReSTReward
+from drest_torch.agent import Agent
 from drest_torch.algos.advantages import estimate
 from drest_torch.algos.batch import StepBatch
 from drest_torch.algos.distributions import OneOf, TanhNormal
@@ -17,7 +19,9 @@ from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.environments import evaluation_environment
+from drest_torch.building.trained import TrainedInEnvironment
 from drest_torch.config.compose import compose
+from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
@@ -493,3 +497,46 @@ def test_what_is_learned_in_cartpole(tmp_path):
     assert found["default"]["length_probabilities"]["40"] > 0.9
     assert min(each["usefulness"] for each in found.values()) > 0.9
     assert all(each["best_return"] == {"20": 20, "40": 40} for each in found.values())
+
+
+# ------------------------------------------------------------------------------------ what a run leaves
+
+
+def test_a_saved_run_is_evaluated_as_it_was_at_its_end(tmp_path):
+    cfg = configured(tmp_path / "run", "policy.private_bits=1")
+    test = start(cfg).train()["splits"]["test"]
+    trained = TrainedInEnvironment(tmp_path / "run", load_config(tmp_path / "run"), "last")
+    numbers, _ = trained.evaluate(cfg.sampled)
+    assert numbers == {key: value for key, value in test.items() if key != "file"}
+    more, (record,) = trained.evaluate(4 * cfg.sampled)
+    assert more["sampled"] >= 4 * cfg.sampled
+    assert record["name"] == "CartPole-v1"
+
+
+def test_an_agent_that_acts_in_gridworlds_is_not_loaded_from_it(tmp_path):
+    start(configured(tmp_path / "run")).train()
+    with pytest.raises(UserError, match="a run in CartPole-v1, and an Agent acts in gridworlds; evaluate it with"):
+        Agent.load(tmp_path / "run")
+
+
+def test_a_mini_episode_of_each_length_is_animated(tmp_path):
+    pytest.importorskip("pygame")
+    start(configured(tmp_path / "run", "pictures=1", "env.base=4", "env.delays=[3]")).train()
+    with Image.open(tmp_path / "run" / "pictures" / "lengths.gif") as animation:
+        assert animation.n_frames == 6  # the longest has 7 steps, and the state after its last is not shown
+        assert animation.size[0] == 600  # two lengths side by side
+
+
+def test_what_cannot_be_rendered_has_no_animation(tmp_path):
+    start(configured(tmp_path / "run", "pictures=1", base=own("counting", "env.base=3", "env.delays=[4]"))).train()
+    assert not (tmp_path / "run" / "pictures" / "lengths.gif").exists()
+
+
+def test_the_curves_have_the_probability_of_each_length(tmp_path):
+    start(configured(tmp_path / "run")).train()
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    chances = [
+        [row[f"eval/test/p_length/{length}"] for length in (8, 16)] for row in rows if "eval/test/usefulness" in row
+    ]
+    assert len(chances) > 1
+    assert all(sum(pair) == pytest.approx(1) for pair in chances)

@@ -27,7 +27,7 @@ class TrainedInEnvironment:
         self.reward = reward_of(cfg)
         tensors, _ = load_checkpoint(self.checkpoint)
         environment = evaluation_environment(cfg, self.reward, 1)
-        environment.env.close()
+        environment.env.close(raise_if_closed=False)
         self.flatten = environment.flatten
         self.flatten.centre, self.flatten.spread = tensors["updater.centre"], tensors["updater.spread"]
         ones = torch.ones(1, environment.num_lengths)
@@ -40,14 +40,14 @@ class TrainedInEnvironment:
         environment = replace(evaluation_environment(self.cfg, self.reward, mini_episodes), flatten=self.flatten)
         evaluator = EnvironmentEvaluator(
             environment,
-            name=self.cfg.env.title,
+            name=str(self.cfg.env.title),
             reward=self.reward,
             seed=self.cfg.seed,
             mini_episodes=mini_episodes,
         )
         evaluation = evaluator.evaluate(self.policy, self.best)
         numbers = split_summary(evaluation, evaluator.evaluate_uniform(self.best), len(self.best))
-        environment.env.close()
+        environment.env.close(raise_if_closed=False)
         return numbers, records(evaluation, self.best)
 
 
@@ -61,7 +61,7 @@ def animate(cfg: Config, flatten: Flattener, policy: Any, path: Path) -> bool:
     try:
         environment = rendering_environment(cfg, reward_of(cfg))
         frames = mini_episodes(replace(environment, flatten=flatten), policy, cfg.seed)
-        environment.env.close()
+        environment.env.close(raise_if_closed=False)
     except UserError as error:
         print(f"no animation: {error}", file=sys.stderr)
         return False

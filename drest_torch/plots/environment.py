@@ -37,9 +37,10 @@ def mini_episodes(environment: Environment, policy: Any, seed: int) -> dict[int,
     """
     rng, seen, frames = Generators.of(torch.Generator().manual_seed(seed)), dict[int, Frames](), Frames()
     flatten, distribution = environment.flatten, environment.distribution
-    render = getattr(innermost(environment.env), "render", None)
-    if render is None:
+    base = innermost(environment.env)
+    if not hasattr(type(base), "render"):  # `hasattr` of a batched one would ask the environments within
         return {}
+    render = base.render
     playing = steps(environment.env, flatten, policy, distribution, rng, private_bits=policy.private_bits)
     for step in playing:
         if step.flag("mini_done").item():  # what is rendered now is the start of the next

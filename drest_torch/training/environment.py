@@ -78,7 +78,7 @@ class EnvironmentJudge:
     def _evaluator(self, reward: Reward, mini_episodes: int, seed: int) -> EnvironmentEvaluator:
         environment = evaluation_environment(self.cfg, reward, mini_episodes)
         environment = replace(environment, flatten=self.training.flatten)
-        name = self.cfg.env.title
+        name = str(self.cfg.env.title)
         return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
 
     def best(self) -> Tensor:
@@ -111,7 +111,7 @@ class EnvironmentJudge:
 
     def close(self) -> None:
         for evaluator in (self.last, self.watched):
-            evaluator.environment.env.close()
+            evaluator.environment.env.close(raise_if_closed=False)
 
 
 class EnvironmentTask(Task):
@@ -159,7 +159,7 @@ class EnvironmentTask(Task):
 
     def close(self) -> None:
         self.judge.close()
-        self.environment.env.close()
+        self.environment.env.close(raise_if_closed=False)
 
 
 @torch.no_grad()
