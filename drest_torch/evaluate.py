@@ -28,7 +28,8 @@ def main(cfg: EvaluateConfig) -> None:
         from drest_torch.plots.animation import check_ending  # with matplotlib, which takes time
 
         check_ending(Path(cfg.animation))
-    if cfg.run is not None and not in_gridworld(trained := load_config(Path(cfg.run))):
+    folder = Path(cfg.run or "")
+    if (folder / "config.yaml").is_file() and not in_gridworld(trained := load_config(folder)):
         return _evaluate_environment(cfg, trained)
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
     levels = levels_to_evaluate(agent, cfg.levels)

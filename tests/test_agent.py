@@ -118,7 +118,7 @@ def test_own_levels_may_come_from_a_file(tmp_path: Path) -> None:
 def test_generated_training_levels_are_not_made_again(on_generated: Path) -> None:
     agent = saved.Agent(on_generated)
     assert len(agent.levels.train) == 1
-    assert agent.map_size == resume(on_generated).map_size
+    assert agent.map_size == resume(on_generated).gridworlds.map_size
 
 
 def test_the_papers_worlds(on_example: Path) -> None:

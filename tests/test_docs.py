@@ -49,6 +49,18 @@ def test_the_pictures_of_the_readme_are_small(name, most):
     assert 10_000 < (ROOT / "docs" / "images" / name).stat().st_size < most
 
 
+# ----------------------------------------------------------------------------------------- docs/cartpole.py
+
+
+def test_cartpole_is_short_and_runs(capsys):
+    pytest.importorskip("gymnasium")
+    assert len((ROOT / "docs" / "cartpole.py").read_text("utf-8").splitlines()) <= 80
+    load("cartpole").main(10)
+    lengths, share = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"lengths 20 and 40: 0\.\d\d and 0\.\d\d; neutrality [01]\.\d\d", lengths)
+    assert re.fullmatch(r"share of m: 0\.\d\d", share)
+
+
 # --------------------------------------------------------------------------------- docs/own_environment.py
 
 

@@ -65,7 +65,8 @@ def test_curves_are_what_was_logged(tmp_path, drawn):
     learning_curves(log(tmp_path, *records), tmp_path / "curves.png")
     ((axes, path),) = drawn
     assert path == tmp_path / "curves.png"
-    assert list(axes) == ["usefulness", "neutrality (bits)", "train/return", "policy/entropy"]
+    assert list(axes) == ["usefulness", "neutrality (bits)", "P(length), train", "train/return", "policy/entropy"]
+    assert points(axes["P(length), train"]) == {"4": [[20, 0.1]]}
     curves = points(axes["usefulness"])
     assert curves["train"] == [[20, 0.5], [30, 0.75]]
     assert curves["test"] == [[30, 0.25]]

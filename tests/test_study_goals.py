@@ -193,8 +193,11 @@ def test_all_goals_reached_are_said_to_be_reached() -> None:
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ((0.8, 0.8), "on levels not trained on: PPO with DReST; A2C with DReST."),
-        ((0.8, 0.75), "on levels not trained on: PPO with DReST."),
+        (
+            (0.8, 0.8),
+            "on levels not trained on: PPO with DReST; PPO with DReST, levels turned at random; A2C with DReST.",
+        ),
+        ((0.8, 0.75), "on levels not trained on: PPO with DReST; PPO with DReST, levels turned at random."),
         ((0.7, 0.9), "None has both higher usefulness and higher neutrality than the follow-up reports"),
     ],
 )
@@ -209,7 +212,7 @@ def test_the_protocol_is_set_beside_what_is_published(tmp_path: Path, file: tupl
     table = it.tables["Trained on the follow-up's levels alone"]
     ours = "{:.3f}, {:.3f}".format(*file)
     assert table["PPO with DReST"] == ["2.5 M steps", "11", "0.975, 0.975", ours, "0.886, 0.845", "0.742, 0.747"]
-    assert list(table) == ["PPO with DReST", "A2C with DReST"]
+    assert list(table) == ["PPO with DReST", "PPO with DReST, levels turned at random", "A2C with DReST"]
     assert "val.jsonl" in it.text
 
 

@@ -92,13 +92,18 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], Any]:
     return chosen, OmegaConf.from_dotlist(values)
 
 
-def chosen_goals(cfg: GoalsConfig, agents: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the goals that the configuration chooses, or the ``agents`` by title, which can be chosen as well."""
-    among, known = cfg.goals if agents is None else agents, [*cfg.goals, *(agents or {})]
+def chosen_goals(cfg: GoalsConfig, others: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the goals that the configuration chooses; it can choose ``others`` by title as well (`chosen`)."""
+    return chosen(cfg, cfg.goals, others)
+
+
+def chosen(cfg: GoalsConfig, agents: Mapping[str, Any], others: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return those of the agents that the configuration chooses by title, among them and others."""
+    known = [*cfg.goals, *agents, *(others or {})]
     for title in cfg.chosen or ():
         if title not in known:
             raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(dict.fromkeys(known))}")
-    return {title: among[title] for title in among if cfg.chosen is None or title in cfg.chosen}
+    return {title: agents[title] for title in agents if cfg.chosen is None or title in cfg.chosen}
 
 
 def _check(title: str, goal: Mapping[str, Any]) -> None:

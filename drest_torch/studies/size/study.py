@@ -65,12 +65,12 @@ def jobs(cfg: Config) -> list[Job]:
 
 
 def _goal_jobs(cfg: Config) -> dict[str, list[Job]]:
-    return goals.jobs_of_goals(cfg, goals.chosen_goals(cfg))
+    return goals.jobs_of_goals(cfg, goals.chosen_goals(cfg, cfg.transfer))
 
 
 def _transfer(cfg: Config) -> dict[str, str]:
     """Return the agents of small maps that the configuration chooses."""
-    return goals.chosen_goals(cfg, cfg.transfer)
+    return goals.chosen(cfg, cfg.transfer)
 
 
 def at_side(side: int) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _cost_jobs(cfg: Config) -> dict[int, Job]:
 
 def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what every seed reaches of what is wanted, the agents by size, and the costs."""
-    wanted = goals.chosen_goals(cfg)
+    wanted = goals.chosen_goals(cfg, cfg.transfer)
     of_goals = goals.measure("size", _goal_jobs(cfg), wanted, finished)
     scores = goals.scores(of_goals, wanted)
     by_size = measure_sizes(cfg, finished)
