@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from drest_torch.studies.goals import MARKS
+from drest_torch.studies.goals import MARKS, MINI_EPISODES
 from drest_torch.studies.goals_report import median_range
 
 DOCS = Path(__file__).resolve().parent
@@ -39,6 +39,7 @@ HEADLINES = (
     ("learning", "PPO on paper", "train"),
     ("learning", "default command", "test"),
     ("goals_unseen", "PPO, convolutional on followup_like", "test"),
+    ("beyond", "CartPole", "test"),
 )
 """The README's rows: study, goal, and levels; first the follow-up's protocol, the comparison that is like for like."""
 PROTOCOL = (
@@ -183,6 +184,8 @@ def _seeds(score: Mapping[str, Any]) -> int:
 
 
 def _set_name(score: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+    if "env=" in score["arguments"]:
+        return MINI_EPISODES
     file = Path(results.get("path") or "a file of levels").name
     designs = score.get("designs")
     few = f" ({designs} designs)" if designs is not None and designs < score["levels"] else ""
@@ -204,9 +207,10 @@ def page(kept: Mapping[str, Mapping[str, Any]]) -> str:
 def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield (
         "# Results\n\n"
-        "This page is written by `python docs/results.py results` from the results of studies. Evaluation is exact: no "
-        "mini-episode is sampled. **Usefulness** (U) is the share of the best possible return that an agent collects, "
-        "given each length; **neutrality** (N) is the entropy of its lengths. Usefulness on unseen levels and under "
+        "This page is written by `python docs/results.py results` from the results of studies. Evaluation is exact, but "
+        "for *Beyond gridworlds*: no mini-episode is sampled. **Usefulness** (U) is the share of the best possible return "
+        "that an agent collects, given each length; **neutrality** (N) is the entropy of its lengths. Usefulness on "
+        "unseen levels and under "
         "*What training reaches* is at γ = 1 unless a row or a column says otherwise; under *The paper, reproduced* it "
         "is at the paper's γ, 0.95 in the running example and 0.9 in most other worlds."
     )
@@ -222,6 +226,14 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             f"{FITTED} {EXACT}\n"
         )
         yield goals(unseen)
+    if "beyond" in kept:
+        yield (
+            "\n## Beyond gridworlds\n\n"
+            "`drest study study=beyond`: environments of others with a shutdown that the agent can delay, trained from "
+            "samples. These numbers are estimates from sampled mini-episodes; m(l) is the largest return that training "
+            "has seen. Median of the seeds, lowest and highest in brackets; neutrality is divided by log2 k.\n"
+        )
+        yield goals(kept["beyond"])
     if "learning" in kept:
         yield (
             "\n## What training reaches\n\n"

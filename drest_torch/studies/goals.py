@@ -41,6 +41,8 @@ MARKS: dict[str, tuple[str, str, Callable[[np.ndarray, float], np.ndarray]]] = {
     "neutrality_at_most": ("neutrality", "N ≤ {:g}", np.less_equal),
 }
 """What may be wanted: the measure, the words of tables, and the comparison with the mark."""
+MINI_EPISODES = "new mini-episodes"
+"""What agents are evaluated on in an environment that is no gridworld."""
 SETS = {TEST: "its own test levels", TRAIN: "its training levels", PAPER: "the paper's nine"}
 
 
@@ -174,6 +176,11 @@ class Score:
     def complete(self) -> bool:
         """Return whether every seed reaches the goal."""
         return self.reached == len(self.usefulness)
+
+    @property
+    def in_gridworlds(self) -> bool:
+        """Return whether the agents act in gridworlds."""
+        return "env=" not in self.arguments
 
     @property
     def words(self) -> str:

@@ -11,8 +11,13 @@ from matplotlib.figure import Figure
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import code, literal
 from drest_torch.report.style import Style
-from drest_torch.studies.goals import MARKS, SETS, Score
+from drest_torch.studies.goals import MARKS, MINI_EPISODES, SETS, Score
 from drest_torch.studies.unseen import FILE
+
+
+def set_of(score: Score, path: str | None) -> str:
+    """Return what a score was measured on, for tables."""
+    return set_name(score.split, path) if score.in_gridworlds else MINI_EPISODES
 
 
 def set_name(name: str, path: str | None) -> str:
@@ -52,7 +57,7 @@ def goals_table(made: Sequence[Score], caption: str, path: str | None = None, ar
     rows = [
         [
             code(score.arguments) if arguments else literal(score.title),
-            literal(set_name(score.split, path)) + designs(score),
+            literal(set_of(score, path)) + designs(score),
             score.words,
             median_range(score.usefulness),
             *(median(score.usefulness_at.get(gamma)) for gamma in at),
@@ -76,7 +81,7 @@ def _reached(score: Score) -> str:
 
 def goals_plot(made: Sequence[Score], path: str | None = None) -> Plot:
     """Plot usefulness and neutrality of every seed, a line for each goal."""
-    names = [f"{score.title}, {set_name(score.split, path)}" for score in made]
+    names = [f"{score.title}, {set_of(score, path)}" for score in made]
 
     def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
