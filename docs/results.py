@@ -207,10 +207,10 @@ def page(kept: Mapping[str, Mapping[str, Any]]) -> str:
 def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield (
         "# Results\n\n"
-        "This page is written by `python docs/results.py results` from the results of studies. Evaluation is exact, but "
-        "for *Beyond gridworlds*: no mini-episode is sampled. **Usefulness** (U) is the share of the best possible return "
-        "that an agent collects, given each length; **neutrality** (N) is the entropy of its lengths. Usefulness on "
-        "unseen levels and under "
+        "This page is written by `python docs/results.py results` from the results of studies. Evaluation is exact, "
+        "but for *Beyond gridworlds*: no mini-episode is sampled. **Usefulness** (U) is the share of the best possible "
+        "return that an agent collects, given each length; **neutrality** (N) is the entropy of its lengths. "
+        "Usefulness on unseen levels and under "
         "*What training reaches* is at γ = 1 unless a row or a column says otherwise; under *The paper, reproduced* it "
         "is at the paper's γ, 0.95 in the running example and 0.9 in most other worlds."
     )
