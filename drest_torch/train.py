@@ -25,7 +25,10 @@ def main(cfg: Config) -> None:
 
     run = start(cfg) if cfg.resume is None else resume(Path(cfg.resume))
     sweep = join_sweep(run.folder)
-    summary = run.train()
+    try:
+        summary = run.train()
+    finally:
+        run.task.close()
     if summary is None:
         if sweep is not None:
             print(f"The sweep stops here. Its runs so far: {command_line('compare', str(sweep))}", file=sys.stderr)

@@ -41,7 +41,6 @@ class EnvironmentUpdater(Updater):
     def __init__(self, environment: Environment, collector: EnvironmentCollector) -> None:
         self.environment, self.collector = environment, collector
         self.context_size = collector.context_size
-        self.reward = environment.drest.reward if environment.drest is not None else None
 
     def take(self, learner: Any, reward: Reward) -> UpdateResult:
         drest = self.environment.drest

@@ -28,7 +28,7 @@ from drest_torch.building.parts import reward_of
 from drest_torch.config.checks import check_run, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, write_config
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import write_json
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
@@ -90,7 +90,12 @@ class Run:
                 loggers.log(0, self._watch())
             progress.stage(f"training on after {pace.text(state.steps)} …" if state.steps else "training …")
             while state.steps < cfg.env_steps:
-                metrics = self.update()
+                try:
+                    metrics = self.update()
+                except (
+                    UserError
+                ) as error:  # an environment has failed; a run of before its first checkpoint begins anew
+                    raise type(error)(f"{error}; then go on: {resume_command(self.folder)}") from error
                 state.wall_seconds = time.monotonic() - began
                 metrics["time/wall_seconds"] = state.wall_seconds
                 due = min(state.steps, cfg.env_steps) * cfg.evaluations // cfg.env_steps
