@@ -546,3 +546,15 @@ def test_the_curves_have_the_probability_of_each_length(tmp_path):
     ]
     assert len(chances) > 1
     assert all(sum(pair) == pytest.approx(1) for pair in chances)
+
+
+def test_an_environment_that_fails_ends_the_run_with_the_way_to_go_on(tmp_path, monkeypatch):
+    run = start(configured(tmp_path / "run"))
+
+    def fail(policy):
+        raise UserError("CartPole-v1: worker 1 has ended")
+
+    monkeypatch.setattr(run.updater.collector, "collect", fail)
+    with pytest.raises(UserError, match="worker 1 has ended; then go on: python -m drest_torch.train resume="):
+        run.train()
+    assert resume(tmp_path / "run").train() is not None

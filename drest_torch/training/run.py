@@ -92,9 +92,10 @@ class Run:
             while state.steps < cfg.env_steps:
                 try:
                     metrics = self.update()
-                except (
-                    UserError
-                ) as error:  # an environment has failed; a run of before its first checkpoint begins anew
+                except UserError as error:
+                    if isinstance(self.task, Gridworlds):
+                        raise
+                    # An environment has failed: the run can go on from its last checkpoint, or from its beginning.
                     raise type(error)(f"{error}; then go on: {resume_command(self.folder)}") from error
                 state.wall_seconds = time.monotonic() - began
                 metrics["time/wall_seconds"] = state.wall_seconds
