@@ -39,7 +39,12 @@ def jobs(cfg: Config) -> list[Job]:
 
 
 def _jobs(cfg: Config) -> dict[str, list[Job]]:
-    return goals.jobs_of_goals(cfg, goals.chosen_goals(cfg), cfg.path)
+    return goals.jobs_of_goals(cfg, _chosen(cfg), cfg.path)
+
+
+def _chosen(cfg: Config) -> dict[str, Any]:
+    """Return the goals that the configuration chooses; rows of the follow-up's protocol are chosen by title as well."""
+    return goals.chosen_goals(cfg, cfg.follow_up)
 
 
 def _follow_up_jobs(cfg: Config) -> dict[str, list[Job]]:
@@ -48,7 +53,8 @@ def _follow_up_jobs(cfg: Config) -> dict[str, list[Job]]:
         return {}
     path = Path(cfg.train_path).resolve()
     digest = unseen.hash_file(path)
-    planned = goals.jobs_of_goals(cfg, cfg.follow_up, cfg.path, {"levels": {"path": str(path)}})
+    follow_up = goals.chosen(cfg, cfg.follow_up)
+    planned = goals.jobs_of_goals(cfg, follow_up, cfg.path, {"levels": {"path": str(path)}})
     return {
         title: [replace(job, spec=job.spec | {"train_sha256": digest}) for job in several]
         for title, several in planned.items()
@@ -57,7 +63,7 @@ def _follow_up_jobs(cfg: Config) -> dict[str, list[Job]]:
 
 def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what every seed reaches of what is wanted, and the follow-up's protocol beside what it reports."""
-    wanted = goals.chosen_goals(cfg)
+    wanted = _chosen(cfg)
     planned = _jobs(cfg) | _follow_up_jobs(cfg)
     results = goals.measure("goals_unseen", planned, {**cfg.follow_up, **wanted}, finished)
     scores, follow_up = goals.scores(results, wanted), goals.scores(results, cfg.follow_up)
