@@ -206,7 +206,7 @@ def test_the_protocol_is_set_beside_what_is_published(tmp_path: Path, file: tupl
     for path in paths:
         write_levels(path, [world("example")])
     ends = GOOD | {"file": [file, file]}
-    said = {"train_path": str(paths[0]), "path": str(paths[1])}
+    said = {"train_path": str(paths[0]), "path": str(paths[1]), "chosen": None}
     it = published("goals_unseen", ends, "default reward", **said)
     assert words in it.text
     table = it.tables["Trained on the follow-up's levels alone"]
