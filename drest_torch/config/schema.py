@@ -92,7 +92,7 @@ class LevelsConfig:
 
 @dataclass
 class EnvConfig:
-    """``Any`` of `idle` is a number or ``repeat``."""
+    """``Any`` of `idle` is a number or ``repeat``; of `best`, a list of numbers, ``reference`` or null."""
 
     name: str = limited(choices=ENVIRONMENTS)
     title: str | None = MISSING
@@ -110,7 +110,8 @@ class EnvConfig:
     cost: float = limited(at_least=0)
     ended: str = limited(choices=("absorb", "restart"))
     levels: int | None = limited(at_least=1)
-    best: list[float] | None = MISSING
+    best: Any = MISSING
+    reference_steps: int | None = limited(at_least=1)
     quantile: float = limited(above=0, at_most=1)
     floor: float = MISSING
     observed: list[str] | None = MISSING

@@ -20,6 +20,7 @@ from drest_torch.algos.batch import StepBatch
 from drest_torch.algos.distributions import Distribution
 from drest_torch.algos.generators import Generators
 from drest_torch.rollout.play import sample_private_bits
+from drest_torch.rollout.stepping import begin_with
 from drest_torch.transforms import BestReturn, DReSTReward
 from drest_torch.transforms.base import column, set_seed
 
@@ -133,7 +134,7 @@ def steps(
     """Play every slot from a new start to the end of one meta-episode. The seed is drawn from ``rng``."""
     slots = env.batch_size.numel()
     set_seed(env, int(rng.uniform(1, dtype=torch.float64).item() * 2**31))
-    tensordict = env.reset()
+    tensordict, take = begin_with(env)
     private = sample_private_bits(rng, slots, private_bits, are_bits)
     playing = torch.ones(slots, dtype=torch.bool)
     while playing.any():
@@ -142,8 +143,7 @@ def steps(
         action = distribution.sample(outputs, rng)
         taken = distribution.played(action)
         tensordict.set("action", taken.reshape(*env.batch_size, *taken.shape[1:]))
-        stepped, following = env.step_and_maybe_reset(tensordict)
-        after = stepped.get("next")
+        after, following = take(tensordict)
         live = playing
         for idle in ("mini_waits", "timer_settled"):  # nothing that the policy does matters
             if (waits := tensordict.get(idle, None)) is not None:
@@ -190,78 +190,91 @@ class EnvironmentCollector:
     @torch.no_grad()
     def collect(self, policy: Any) -> StepBatch:
         """Play one batch with the current policy."""
-        record = _Record(self.slots)
+        record = _Record()
         weight = None if self.mean_best is None else 1 / self.mean_best()
         slot, started = torch.arange(self.slots), torch.ones(self.slots, dtype=torch.bool)
         contexts: list[tuple[Tensor, Tensor]] = []
         rewards: list[tuple[Tensor, Tensor]] = []
         bits, are_bits = policy.private_bits, self.are_bits
-        for step in steps(
-            self.env, self.flatten, policy, self.distribution, self.rng, private_bits=bits, are_bits=are_bits
-        ):
-            episode = step.before.get("mini_idx").reshape(-1) * self.slots + slot
-            mini_done = step.flag("mini_done")
-            if self.log_discounts is not None and (begins := started & step.live).any():
-                counts = step.before.get("drest_counts").reshape(self.slots, -1)
-                contexts.append((episode[begins], self.log_discounts(counts[begins])))
-            if (ends := mini_done & step.playing).any():
-                reward = column(step.after, "reward").reshape(-1)[ends]
-                rewards.append((episode[ends], reward * weight if weight is not None and self.scaled else reward))
-            started = mini_done
-            record.add(
-                step.live,
-                observation=step.observation,
-                private_bits=step.private_bits,
-                action=step.action,
-                log_prob=self.distribution.log_prob(step.outputs, step.action),
-                episode=episode,
-                ended=mini_done | step.flag("mini_waits") | step.flag("timer_settled"),
-                advance=None if weight is None else column(step.after, "reward_raw").reshape(-1) * weight,
-            )
-        return self._batch(record, rewards, contexts)
+        with torch.inference_mode():
+            for step in steps(
+                self.env, self.flatten, policy, self.distribution, self.rng, private_bits=bits, are_bits=are_bits
+            ):
+                episode = step.before.get("mini_idx").reshape(-1) * self.slots + slot
+                mini_done = step.flag("mini_done")
+                if self.log_discounts is not None and (begins := started & step.live).any():
+                    counts = step.before.get("drest_counts").reshape(self.slots, -1)
+                    contexts.append((episode[begins], self.log_discounts(counts[begins])))
+                if (ends := mini_done & step.playing).any():
+                    reward = column(step.after, "reward").reshape(-1)[ends]
+                    rewards.append((episode[ends], reward * weight if weight is not None and self.scaled else reward))
+                started = mini_done
+                record.add(
+                    step.live,
+                    observation=step.observation,
+                    private_bits=step.private_bits,
+                    action=step.action,
+                    outputs=step.outputs,
+                    episode=episode,
+                    ended=mini_done | step.flag("mini_waits") | step.flag("timer_settled"),
+                    advance=None if weight is None else column(step.after, "reward_raw").reshape(-1),
+                )
+        return self._batch(record, rewards, contexts, weight)
 
     def _batch(
-        self, record: _Record, rewards: list[tuple[Tensor, Tensor]], contexts: list[tuple[Tensor, Tensor]]
+        self,
+        record: _Record,
+        rewards: list[tuple[Tensor, Tensor]],
+        contexts: list[tuple[Tensor, Tensor]],
+        weight: float | None,
     ) -> StepBatch:
         episodes = sum(len(episode) for episode, _ in rewards)
         reward, context = torch.zeros(episodes), torch.zeros(episodes, self.context_size)
         for target, parts in ((reward, rewards), (context, contexts)):
             for episode, values in parts:
                 target[episode] = values
-        columns = record.columns()
+        columns, blocks = record.columns()
+        log_prob = self.distribution.log_prob(columns.pop("outputs"), columns["action"])
         return StepBatch(
             observation=columns["observation"],
             private_bits=columns.get("private_bits"),
             seen=torch.arange(len(columns["action"])),
             action=columns["action"],
-            log_prob=columns["log_prob"],
+            log_prob=log_prob,
             episode=columns["episode"],
             ended=columns["ended"],
-            blocks=record.blocks,
+            blocks=blocks,
             slots=self.slots,
             group_size=1,
             reward=reward,
             context=context,
-            advance=columns.get("advance"),
+            advance=None if weight is None else columns["advance"] * weight,
         )
 
 
 class _Record:
-    """The steps of a batch that count, one tensor of each kind for each step of the environment."""
+    """The steps of a batch, one tensor of each kind [slots, …] for each step of the environment."""
 
-    def __init__(self, slots: int) -> None:
-        self.slots = slots
-        self.blocks: list[int] = []
+    def __init__(self) -> None:
+        self._live: list[Tensor] = []
         self._lists: dict[str, list[Tensor]] = {}
 
     def add(self, live: Tensor, **values: Tensor | None) -> None:
-        """Add the steps of the live slots; the values are of all slots."""
-        count = int(live.sum())
+        """Add a step of all slots; those of the live ones count."""
+        self._live.append(live)
         for name, value in values.items():
             if value is not None:
-                self._lists.setdefault(name, []).append(value if count == self.slots else value[live])
-        self.blocks.append(count)
+                self._lists.setdefault(name, []).append(value)
 
-    def columns(self) -> dict[str, Tensor]:
-        """Return what was recorded, each kind as one tensor."""
-        return {name: torch.cat(values) for name, values in self._lists.items()}
+    def columns(self) -> tuple[dict[str, Tensor], list[int]]:
+        """Return the steps that count, each kind as one tensor, and how many of them each step of the environment has.
+
+        Each kind is dropped here, as the batch need not be in memory twice.
+        """
+        live = torch.stack(self._live)
+        index = live.flatten().nonzero().squeeze(-1)
+        columns = {}
+        for name in list(self._lists):
+            whole = torch.cat(self._lists.pop(name))
+            columns[name] = whole if len(index) == len(whole) else whole[index]
+        return columns, live.sum(1).tolist()

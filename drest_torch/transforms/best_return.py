@@ -86,19 +86,24 @@ class BestReturn(StatefulTransform):
         assert env is not None
         reward, tick = column(next_tensordict, "reward") - self.floor, tensordict.get("best_tick")
         check_finite(reward, env)
-        coins = tensordict.get("best_coins") + reward * self.gamma**tick
+        coins = tensordict.get("best_coins") + (reward if self.gamma == 1 else reward * self.gamma**tick)
         own_ends = "mini_done" in next_tensordict  # of an environment with mini-episodes of its own
         done = column(next_tensordict, "mini_done" if own_ends else "done")
-        length = column(next_tensordict, "mini_len").long()
-        if len(self.best) > 1:
-            length = length + self.best.shape[1] * tensordict.get(LEVEL)
+        tick, shown = tick + 1, torch.zeros_like(coins)
         if done.any():
-            self._see(length[done], coins[done], env)
-        best = self.best.flatten()[length]
+            length = column(next_tensordict, "mini_len").long()
+            if len(self.best) > 1:
+                length = length + self.best.shape[1] * tensordict.get(LEVEL)
+            waits = tensordict.get("mini_waits", None)  # what a slot does while it waits for its group is not played
+            counts = done if waits is None else done & ~waits
+            self._see(length[counts], coins[counts], env)
+            best = self.best.flatten()[length]
+            shown = torch.where(done, torch.where(best > 0, best, 1), 0)
+            coins, tick = coins * ~done, tick * ~done
         next_tensordict.set("reward", reward)
-        next_tensordict.set("best_return", torch.where(done, torch.where(best > 0, best, 1), 0))
-        next_tensordict.set("best_coins", coins * ~done)
-        next_tensordict.set("best_tick", (tick + 1) * ~done)
+        next_tensordict.set("best_return", shown)
+        next_tensordict.set("best_coins", coins)
+        next_tensordict.set("best_tick", tick)
         return next_tensordict
 
     def _see(self, length: Tensor, coins: Tensor, env: EnvBase) -> None:

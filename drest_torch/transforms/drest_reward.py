@@ -206,26 +206,31 @@ class DReSTReward(Transform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         counts, coins = tensordict.get("drest_counts"), tensordict.get("drest_coins")
-        ended, length = column(next_tensordict, self.mini_done_key), column(next_tensordict, self.length_key).long()
+        ended = column(next_tensordict, self.mini_done_key)
         raw = next_tensordict.get("reward")
         value = raw.to(coins.dtype)
         if self.reward.gamma == 1:
             coins = coins + value
         else:
             coins = coins + value * self.reward.gamma ** column(tensordict, self.tick_key or "drest_tick")
-        k = self.num_lengths if self.num_lengths_key is None else column(next_tensordict, self.num_lengths_key)
         # `length` and m are defined only at the end of a mini-episode; elsewhere nothing is paid or counted.
-        if self._discounts is None:
-            discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
+        if self._discounts is not None and not ended.any():  # counting in turn never asks: a device would wait for it
+            paid = torch.zeros_like(coins)
         else:
-            discount = self._group_discount(ended, length, k)
-        best = column(next_tensordict, self.best_return_key) if self.reward.divide_by_best else None
-        paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
-        counts = counts.scatter_add(-1, length, ended.to(counts.dtype))
+            k = self.num_lengths if self.num_lengths_key is None else column(next_tensordict, self.num_lengths_key)
+            length = column(next_tensordict, self.length_key).long()
+            if self._discounts is None:
+                discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
+            else:
+                discount = self._group_discount(ended, length, k)
+            best = column(next_tensordict, self.best_return_key) if self.reward.divide_by_best else None
+            paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
+            counts = counts.scatter_add(-1, length, ended.to(counts.dtype))
+            coins = coins * ~ended
         next_tensordict.set("reward", paid.to(raw.dtype))
         next_tensordict.set("reward_raw", raw)
         next_tensordict.set("drest_counts", counts)
-        next_tensordict.set("drest_coins", coins * ~ended)
+        next_tensordict.set("drest_coins", coins)
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
         if not self._seen_meta_episode and self._discounts is None:

@@ -20,6 +20,7 @@ from drest_torch.transforms.base import (
     observation_keys,
     overwrite,
     reset_where,
+    stays_ended,
     title,
     whole,
 )
@@ -97,6 +98,13 @@ class MetaEpisodes(StatefulTransform):
         numbers = ("mini_idx",) if self._levels is None else ("mini_idx", LEVEL)
         return {**flags, **{name: whole(batch, device) for name in numbers}}
 
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Do not step what waits, in an environment that can leave slots out."""
+        env = self.parent
+        if self.group == 1 or env is None or not stays_ended(env) or "mini_waits" not in tensordict:
+            return tensordict
+        return tensordict.set("_step", ~tensordict.get("mini_waits"))
+
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         env = self.parent
         assert env is not None
@@ -106,15 +114,16 @@ class MetaEpisodes(StatefulTransform):
             mini_done = ended
         else:
             waits = tensordict.get("mini_waits")
-            overwrite(next_tensordict, tensordict, waits, kept)
-            next_tensordict.set("reward", torch.where(waits, 0, column(next_tensordict, "reward")))
+            if waits.any():
+                overwrite(next_tensordict, tensordict, waits, kept)
+                next_tensordict.set("reward", torch.where(waits, 0, column(next_tensordict, "reward")))
             waits = waits | ended
             mini_done = self._of_group(waits)
             next_tensordict.set("mini_waits", waits & ~mini_done)
         played = tensordict.get("mini_idx") + mini_done
         meta_done = mini_done & (played >= self.episodes)
         level = None if self._levels is None else tensordict.get(LEVEL)
-        # A slot that waits goes on as well, unseen: an environment is never stepped after its end.
+        # A slot that waits begins anew as well, unseen: an environment is never stepped after its end.
         if (begins := (ended | mini_done) & ~meta_done).any():
             after = reset_where(env, next_tensordict, begins, level)
             entries = {*observation_keys(env), *env.state_spec.keys(True, True)} - set(kept)
@@ -123,10 +132,9 @@ class MetaEpisodes(StatefulTransform):
             next_tensordict.set(LEVEL, level)
         next_tensordict.set("mini_done", mini_done)
         next_tensordict.set("mini_idx", played)
-        for key in env.done_keys:
-            next_tensordict.set(key, torch.zeros_like(meta_done))
-        for key in ("done", "terminated"):
-            next_tensordict.set(key, meta_done.clone())
+        for key in {*env.done_keys, "done", "terminated"}:
+            of_end = key in ("done", "terminated")
+            next_tensordict.set(key, meta_done.clone() if of_end else torch.zeros_like(meta_done))
         return next_tensordict
 
     def _of_group(self, flag: Tensor) -> Tensor:

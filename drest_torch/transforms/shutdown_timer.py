@@ -20,11 +20,12 @@ from drest_torch.transforms.base import (
     StatefulTransform,
     check_finite,
     column,
-    innermost,
+    is_bare,
     is_choice,
     observation_keys,
     overwrite,
     reset_where,
+    stays_ended,
     title,
     whole,
 )
@@ -193,7 +194,8 @@ class ShutdownTimer(StatefulTransform):
         check_finite(reward, env)
         waits, tick, delays = (tensordict.get(key) for key in ("timer_waits", "tick", "timer_delays"))
         since = tensordict.get("timer_since")
-        if self.ended == "absorb" and waits.any():
+        alone = self.ended == "absorb" and stays_ended(env)
+        if self.ended == "absorb" and not (alone and is_bare(env)) and waits.any():
             reward = torch.where(waits, 0, reward)
             overwrite(next_tensordict, tensordict, waits, observation_keys(env))
         asked = self._asked(tensordict, next_tensordict) & self._open(delays, since)
@@ -201,9 +203,9 @@ class ShutdownTimer(StatefulTransform):
         delays = delays + granted
         since = torch.where(granted, 0, since + 1)
         tick = tick + 1
-        shutdown = tick >= self._ends.to(tick.device)[delays]
+        left = self._left(tick, delays)
+        shutdown = left <= 0
         # It is reset in any case, as a step after its end is not allowed, unless the environment says that it is.
-        alone = self.ended == "absorb" and getattr(type(innermost(env)), "stays_ended", False)
         if not alone and (ended := done & ~shutdown).any():
             after = reset_where(env, next_tensordict, ended, tensordict.get(LEVEL, None))
             shown = set(observation_keys(env))
@@ -213,13 +215,11 @@ class ShutdownTimer(StatefulTransform):
         if self.ended == "absorb":
             waits = waits | done
         next_tensordict.set("reward", reward - self.cost * asked if self.cost else reward)
-        for key in env.done_keys:
-            next_tensordict.set(key, torch.zeros_like(shutdown))
-        for key in ("done", "terminated"):
-            next_tensordict.set(key, shutdown.clone())
+        for key in {*env.done_keys, "done", "terminated"}:
+            next_tensordict.set(key, shutdown.clone() if key in ("done", "terminated") else torch.zeros_like(shutdown))
         if self._repeats:
             next_tensordict.set("timer_action", tensordict.get("timer_action"))
-        return self._publish(next_tensordict, waits, tick, delays, since)
+        return self._publish(next_tensordict, waits, tick, left, delays, since)
 
     def _asked(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> Tensor:
         if not callable(self.control):
@@ -238,24 +238,28 @@ class ShutdownTimer(StatefulTransform):
             return asked
         return (torch.rand(asked.shape, generator=self._luck) < self.chance).to(asked.device)
 
+    def _left(self, tick: Tensor, delays: Tensor) -> Tensor:
+        """Return the steps until shutdown."""
+        return self._ends.to(tick.device)[delays] - tick
+
     def _publish(
-        self, tensordict: TensorDictBase, waits: Tensor, tick: Tensor, delays: Tensor, since: Tensor
+        self, tensordict: TensorDictBase, waits: Tensor, tick: Tensor, left: Tensor, delays: Tensor, since: Tensor
     ) -> TensorDictBase:
-        left = self._ends.to(tick.device)[delays] - tick
-        steps = torch.arange(len(self.lengths), device=tick.device)
-        shown = (left / self.lengths[-1], delays == steps, self._open(delays, since), waits)
-        tensordict.set("timer", torch.cat([value.float() for value in shown], -1))
+        opened = self._open(delays, since)
+        granted = delays == torch.arange(len(self.lengths), device=tick.device)
+        tensordict.set("timer", torch.cat([left / self.lengths[-1], granted, opened, waits], -1))
         numbers = {"tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays}
-        settled = waits & ~self._open(delays, since)
-        numbers |= {"timer_waits": waits, "timer_settled": settled}
+        numbers |= {"timer_waits": waits, "timer_settled": waits & ~opened}
         for name, value in numbers.items():
             tensordict.set(name, value)
         return tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         begun = super()._reset(tensordict, tensordict_reset)
-        values = (begun.get(name) for name in ("timer_waits", "tick", "timer_delays", "timer_since"))
-        return self._publish(begun, *values)
+        waits, tick, delays, since = (
+            begun.get(name) for name in ("timer_waits", "tick", "timer_delays", "timer_since")
+        )
+        return self._publish(begun, waits, tick, self._left(tick, delays), delays, since)
 
 
 def _extended(spec: TensorSpec) -> TensorSpec:

@@ -172,6 +172,10 @@ class GymnasiumBatch(EnvBase):
         return TensorDict(self._state() | {"level_seed": levels}, batch_size=self.batch_size, device=self.device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return TensorDict(self.transition(tensordict), batch_size=self.batch_size, device=self.device)
+
+    def transition(self, tensordict: TensorDictBase) -> dict[str, Tensor]:
+        """Step all copies; return the entries after the step."""
         rows, chosen = self._rows, tensordict.get("_step", None)
         rows.chosen[:] = True if chosen is None else chosen.reshape(-1).numpy()
         rows.action[:] = tensordict.get("action").numpy()
@@ -183,9 +187,7 @@ class GymnasiumBatch(EnvBase):
                 f"{self.name}: the reward of copy {copy} is {reward[copy].item()}; expected a finite number: correct "
                 "the environment, or wrap it in gymnasium.wrappers.TransformReward"
             )
-        return TensorDict(
-            self._state() | {"reward": reward.unsqueeze(-1)}, batch_size=self.batch_size, device=self.device
-        )
+        return self._state() | {"reward": reward.unsqueeze(-1)}
 
     def _state(self) -> dict[str, Tensor]:
         rows = self._rows
