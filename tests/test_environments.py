@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import signal
 
 import pytest
 import torch
@@ -32,7 +33,7 @@ from drest_torch.evaluation.environment import EnvironmentEvaluator, records
 from drest_torch.reward import Paymaster, Reward
 from drest_torch.rollout.collector import Collector
 from drest_torch.rollout.torchrl import EnvironmentCollector, Flattener
-from drest_torch.training.run import resume, start
+from drest_torch.training.run import Run, resume, start
 from drest_torch.transforms import BestReturn, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import set_seed
 from tests.helpers.collecting import TINY, episodes_of
@@ -434,9 +435,53 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monke
     same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+def test_reference_agents_say_what_a_length_offers(tmp_path, monkeypatch):
+    """An agent for each length, with that length alone; interrupted within the second, and resumed."""
+    overrides = ["env.best=reference", "env.reference_steps=1000", "evaluations=1", "env_steps=500"]
+    start(configured(tmp_path / "whole", *overrides)).train()
+    run = start(configured(tmp_path / "parts", *overrides))
+    assert run.task.environment.lengths == [8, 16]
+    update, taken = Run.update, []
+
+    def interrupting(self):
+        taken.append(self.folder.name)
+        if self.folder.name == "16":
+            signal.raise_signal(signal.SIGINT)
+        return update(self)
+
+    monkeypatch.setattr(Run, "update", interrupting)
+    assert run.train() is None
+    assert set(taken) == {"8", "16"}
+    assert not (tmp_path / "parts" / "metrics.jsonl").exists()
+    monkeypatch.setattr(Run, "update", update)
+    resume(tmp_path / "parts").train()
+    same_run(tmp_path / "whole", tmp_path / "parts")
+    (record,) = json.loads((tmp_path / "parts" / "levels_test.json").read_text())
+    for length in ("8", "16"):
+        folder = tmp_path / "parts" / "references" / length
+        (reference,) = json.loads((folder / "levels_test.json").read_text())
+        assert reference["length_probabilities"] == {length: 1}
+        assert record["best_return"][length] == pytest.approx(reference["return_given_length"][length])
+        assert load_config(folder).env_steps == 1000
+
+
+def test_a_reference_agent_that_earns_nothing_is_refused(tmp_path):
+    run = start(configured(tmp_path / "run", "env.best=reference"))
+    for length in (8, 16):
+        folder = tmp_path / "run" / "references" / str(length)
+        folder.mkdir(parents=True)
+        (folder / "summary.json").write_text("{}")
+        returns = {str(length): 8.0 - length}
+        (folder / "levels_test.json").write_text(json.dumps([{"return_given_length": returns}]))
+    with pytest.raises(UserError, match=r"references/8: .* a mean return of 0, .*env\.reference_steps.*env\.floor"):
+        run.train()
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
+        ([*CARTPOLE, "env.best=largest"], "env.best=largest; expected a list of numbers, one for each length, or ref"),
+        (own("worlds", "env.base=null", "env.copies=8", "env.best=reference"), "env.best=reference with env.base=null"),
         ([*CARTPOLE, "env.id=CartPoll-v1"], "no environment has the id 'CartPoll-v1'; did you mean"),
         ([*CARTPOLE, "env=gymnasium", "env.id=null"], "env=gymnasium without env.id"),
         (["env=torchrl", *SMALL], "env=torchrl without env.factory"),

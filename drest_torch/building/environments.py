@@ -20,6 +20,8 @@ from drest_torch.rollout.torchrl import Environment, Flattener
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import is_choice, title
 
+REFERENCE = "reference"
+"""`env.best`: m(l) is what an agent with that length alone has on average."""
 RENDERED = 50
 """Mini-episodes that are played, at most, until each length was rendered once."""
 
@@ -58,7 +60,8 @@ def _environment(cfg: Config, reward: Reward, copies: int, rounds: int, *, group
     count = len(timer.lengths) if timer is not None else _lengths_of(base)
     best = None
     if shown.get("best_return", None) is None:
-        given = None if chosen.best is None else list(chosen.best)
+        # The numbers of reference agents are set before training begins.
+        given = [1.0] * count if chosen.best == REFERENCE else chosen.best and list(chosen.best)
         best = BestReturn(
             count,
             given=given,

@@ -86,6 +86,14 @@ def _check_environment(cfg: Config) -> None:
         raise ConfigError(
             f"policy.network={cfg.policy.network} reads the maps of gridworlds; use policy=mlp with {name}"
         )
+    best = cfg.env.best
+    if best is not None and best != "reference" and not _are_numbers(best):
+        raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or reference, or null")
+    if best == "reference" and cfg.env.base is None:
+        raise ConfigError(
+            "env.best=reference with env.base=null: the lengths are the environment's own, and an agent cannot be "
+            "trained with one of them alone; use env.best=null"
+        )
     _check_private_bits(cfg)
     copies, episodes, reward = cfg.env.copies, cfg.algo.episodes, cfg.reward
     slots_and_group(cfg)
@@ -100,6 +108,10 @@ def _check_environment(cfg: Config) -> None:
         raise ConfigError(
             f"reward.group={reward.group} does not divide env.copies={copies}; use a divisor of the copies"
         )
+
+
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, list | ListConfig) and all(isinstance(value, int | float) for value in values)
 
 
 def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from drest_torch.algos.base import Learner
 from drest_torch.algos.generators import Generators
 from drest_torch.building.environments import (
+    REFERENCE,
     Environment,
     evaluation_environment,
     training_environment,
@@ -152,6 +153,16 @@ class EnvironmentTask(Task):
         )
         self.learner: Learner = kind(policy, critic, cfg.algo, rng)
         self.judge: EnvironmentJudge = EnvironmentJudge(cfg, reward, self.environment)
+
+    def prepare(self, folder: Path) -> bool:
+        if self.cfg.env.best != REFERENCE:
+            return True
+        from drest_torch.training.references import reference_best  # runs of its own
+
+        best = reference_best(self.cfg, self.environment.lengths, folder)
+        if best is not None and self.environment.best is not None:
+            self.environment.best.best.copy_(best)
+        return best is not None
 
     def introduction(self, folder: Path) -> str:
         return environment_introduction(self.cfg, self.environment, self.learner, self.updater.pace, folder)

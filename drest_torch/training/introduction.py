@@ -59,9 +59,12 @@ def environment_introduction(cfg: Config, environment: Any, learner: Any, pace: 
     """Return the lines that describe a run in an environment that is no gridworld."""
     env, lengths = cfg.env, ", ".join(map(str, environment.lengths))
     workers = f" in {_count(env.workers, 'process')}" if env.workers else ""
+    m = ""
+    if env.best == "reference":
+        m = f"\nm(l): {', '.join(f'{best:.4g}' for best in environment.best.best.mean(0))}, by reference agents"
     return (
         f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, seed {cfg.seed}\n"
-        f"trained in: {env.title} ({env.name}), {env.copies} copies{workers}; lengths {lengths}\n"
+        f"trained in: {env.title} ({env.name}), {env.copies} copies{workers}; lengths {lengths}{m}\n"
         f"evaluated by: {_count(cfg.sampled or 1024, 'mini-episode')}\n"
         f"policy: {_networks(cfg, learner)}\n"
         f"device: {_device(torch.device('cpu'))}\n"

@@ -47,6 +47,8 @@ class Run:
 
     def __init__(self, cfg: Config, folder: Path) -> None:
         self.cfg, self.folder = cfg, folder
+        self.resumed_by = folder
+        """The folder of the run that is resumed after an interruption: another one, of which this is a part."""
         self.state = State()
         check_run(cfg)
         self.device = device_of(cfg.device)
@@ -69,6 +71,8 @@ class Run:
     def train(self) -> dict[str, Any] | None:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
         cfg, state, pace = self.cfg, self.state, self.updater.pace
+        if not self.task.prepare(self.folder):
+            return None
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
         session = provenance(self.device, state.steps)
         for folder in (self.folder, *(agent.folder for agent in self.agents)):
@@ -96,7 +100,7 @@ class Run:
                     if isinstance(self.task, Gridworlds):
                         raise
                     # An environment has failed: the run can go on from its last checkpoint, or from its beginning.
-                    raise type(error)(f"{error}; then go on: {resume_command(self.folder)}") from error
+                    raise type(error)(f"{error}; then go on: {resume_command(self.resumed_by)}") from error
                 state.wall_seconds = time.monotonic() - began
                 metrics["time/wall_seconds"] = state.wall_seconds
                 due = min(state.steps, cfg.env_steps) * cfg.evaluations // cfg.env_steps
@@ -112,9 +116,8 @@ class Run:
                     self.save()
                 if interrupted() and state.steps < cfg.env_steps:
                     self.save()
-                    progress.end(
-                        f"Stopped after {pace.text(state.steps)} and saved. Resume with: {resume_command(self.folder)}"
-                    )
+                    command = resume_command(self.resumed_by)
+                    progress.end(f"Stopped after {pace.text(state.steps)} and saved. Resume with: {command}")
                     return None
             progress.stage("evaluating on all levels, and plotting …")
             summary = self._report(loggers)

@@ -50,6 +50,10 @@ class Task(ABC):
     def begin(self, cfg: Config, folder: Path) -> None:  # noqa: B027 (most need nothing)
         """Write to the folder of a new run, or of one of its agents, what it can be verified by."""
 
+    def prepare(self, folder: Path) -> bool:
+        """Do what has to be done before training, in the run's folder; return whether it was not interrupted."""
+        return True
+
     def resume(self, folder: Path) -> None:  # noqa: B027
         """Refuse to resume a run that was trained on something else."""
 
