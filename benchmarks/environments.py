@@ -1,4 +1,4 @@
-"""PPO on CartPole with a shutdown that can be delayed, beside Stable-Baselines3 on the same task with our wrappers."""
+"""PPO in environments of others: on CartPole beside Stable-Baselines3, and on a TorchRL environment beside its loop."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ OURS = "drest train env=cartpole"
 SB3 = "SB3, our wrappers"
 LENGTHS, BEST = (100, 100), (100.0, 200.0)
 MEAN_LENGTH = 150
+SLOTS, EPISODES = 64, 16
+ROAD, LOOP = "drest train env=torchrl", "TorchRL's collector, GAE and loss"
 
 
 def ours(bench: Bench, folder: Path) -> Callable[[], float]:
@@ -72,6 +74,94 @@ def stable_baselines(bench: Bench) -> Callable[[], float]:
     return work
 
 
+def gridworlds() -> Any:
+    """Return the environment of the second comparison: gridworlds as any other TorchRL environment."""
+    from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+    from drest_torch.envs.levels.paper import world
+
+    return GridworldEnv([world("example")], SLOTS, episodes_per_meta=EPISODES, observation="vector")
+
+
+def through_torchrl(folder: Path) -> Callable[[], float]:
+    """Return an update of `drest train env=torchrl`."""
+    from drest_torch.training.run import Run
+
+    values = [f"env.copies={SLOTS}", f"algo.episodes={SLOTS * EPISODES}", f"reward.episodes_per_meta={EPISODES}"]
+    factory = f"env.factory={gridworlds.__module__}:{gridworlds.__name__}"
+    run = Run(
+        compose(
+            "env=torchrl",
+            factory,
+            "env.base=null",
+            "reward.counting=sequential",
+            "policy=mlp",
+            "policy.width=64",
+            "policy.depth=2",
+            *values,
+            "logger=none",
+            "progress=false",
+            f"run_dir={folder}",
+        ),
+        folder,
+    )
+
+    def work() -> float:
+        before = run.state.steps
+        run.update()
+        return run.state.steps - before
+
+    return work
+
+
+def torchrl_loop() -> Callable[[], float]:
+    """Return an update of TorchRL's collector, GAE and loss, with the same network, minibatches and passes."""
+    import torch
+    from tensordict.nn import TensorDictModule
+    from torch import nn
+    from torchrl.collectors import Collector
+    from torchrl.envs import Compose, TransformedEnv
+    from torchrl.modules import ProbabilisticActor, ValueOperator
+    from torchrl.objectives import ClipPPOLoss
+    from torchrl.objectives.value import GAE
+
+    from drest_torch import DReSTReward
+
+    env = TransformedEnv(gridworlds(), Compose(DReSTReward(num_lengths=2)))
+    inputs = env.observation_spec["observation"].shape[-1]
+
+    def network(outputs: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs))
+
+    module = TensorDictModule(network(4), ["observation"], ["logits"])
+    categorical = torch.distributions.Categorical
+    actor = ProbabilisticActor(module, in_keys=["logits"], distribution_class=categorical, return_log_prob=True)
+    critic = ValueOperator(network(1), in_keys=["observation"])
+    gae = GAE(gamma=1.0, lmbda=0.97, value_network=critic)
+    loss = ClipPPOLoss(actor, critic, entropy_coeff=0.01, normalize_advantage=True)
+    for estimator in (gae, loss):
+        estimator.set_keys(done="mini_done", terminated="mini_done")
+    optimiser = torch.optim.Adam(loss.parameters(), lr=1e-3)
+    frames = SLOTS * EPISODES * 4
+    batches = iter(
+        Collector(env, actor, frames_per_batch=frames, total_frames=-1, auto_register_policy_transforms=False)
+    )
+
+    def work() -> float:
+        batch = next(batches)
+        gae(batch)
+        rows = batch.reshape(-1)
+        for _ in range(4):
+            for part in torch.randperm(len(rows)).chunk(8):
+                losses = loss(rows[part])
+                optimiser.zero_grad()
+                (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
+                nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
+                optimiser.step()
+        return len(rows)
+
+    return work
+
+
 def run(bench: Bench) -> None:
     bench.table(
         "PPO on CartPole",
@@ -86,3 +176,13 @@ def run(bench: Bench) -> None:
     bench.compare(times, STEPS, baselines=(SB3,))
     if SB3 in times:
         bench.figure(f"{OURS} ÷ {SB3}", FASTER, times[SB3].over(times[OURS]), wanted=1.0)
+
+    bench.table(
+        "PPO on gridworlds as a TorchRL environment",
+        f"{SLOTS} slots, a meta-episode of {EPISODES} mini-episodes each, 4 epochs of 8 minibatches, 2 × 64 MLPs.",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        works = {ROAD: through_torchrl(Path(folder)), LOOP: torchrl_loop()}
+        times = bench.measure(works)
+    bench.compare(times, STEPS, baselines=(LOOP,))
+    bench.figure(f"{ROAD} ÷ {LOOP}", FASTER, times[LOOP].over(times[ROAD]), wanted=1.0)
