@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -119,6 +120,8 @@ def _base(chosen: EnvConfig, copies: int) -> EnvBase:
     if chosen.factory is None:
         raise ConfigError("env=torchrl without env.factory; give a function that makes it, as package.module:function")
     make = function(chosen.factory, "env.factory")
+    if "copies" in inspect.signature(make).parameters:
+        make = partial(make, copies=copies)
     first = make()
     if not isinstance(first, EnvBase):
         raise ConfigError(f"env.factory={chosen.factory} returns a {type(first).__name__}; expected a TorchRL EnvBase")

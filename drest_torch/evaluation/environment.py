@@ -25,7 +25,7 @@ class EnvironmentEvaluator:
 
     All that a meta-episode of each slot holds are played, and so again until they are at least ``mini_episodes``.
     ``best`` [levels, k] is m(l), as training knows it: what is collected here does not raise it, and counts at most as
-    m.
+    m. Only if m(l) is given, which may be an expectation, single returns count as they are.
     """
 
     def __init__(
@@ -49,7 +49,9 @@ class EnvironmentEvaluator:
         level, length, setting, coins, own_best = self._play(act, private_bits)
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
         most = best[level, length].double() if self.environment.best is not None else own_best
-        share = share_of_best(coins, most).clamp_max(1)
+        share = share_of_best(coins, most)
+        if self.environment.best is None or self.environment.best.given is None:
+            share = share.clamp_max(1)
         sums = torch.zeros(3, levels * settings * k, dtype=torch.float64)
         place = (level * settings + setting) * k + length
         sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
