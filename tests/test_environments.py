@@ -380,6 +380,19 @@ def test_vectors_are_standardised_and_the_timer_is_not():
     assert flatten(td)[:, :2].tolist() == [[10.0, 10.0]] * 2
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_an_observation_that_is_not_finite_is_refused(value):
+    """By the name of the environment and of the entry, wherever it stands in the batch."""
+    env = TransformedEnv(Counting((2,), levels=True), ShutdownTimer(3))
+    flatten = Flattener(env, ["level", "observation", "timer"])
+    td = env.reset()
+    assert flatten(td).isfinite().all()
+    td["observation"][1, 0] = value
+    with pytest.raises(UserError, match=r"Counting shows NaN or infinity in 'observation'; mend .* env.observed") as it:
+        flatten(td)
+    assert "\n" not in str(it.value)
+
+
 # ------------------------------------------------------------------------------------ runs
 
 
