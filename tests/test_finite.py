@@ -13,12 +13,15 @@ from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.envs.tasks.finite import FiniteTask, gymnasium_task
+from drest_torch.envs.tasks.queue import queue_task
 from drest_torch.errors import UserError
 from drest_torch.evaluation.finite import best_return, evaluate
 from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
+from tests.helpers.documents import ROOT, blocks
 
 gymnasium = pytest.importorskip("gymnasium")
+PAGE = ROOT / "docs" / "howto" / "environments.md"
 STATES, ACTIONS, BRANCHES = 3, 2, 3
 
 
@@ -273,17 +276,33 @@ def test_an_environment_without_a_table_is_refused():
         gymnasium_task(gymnasium.make("CartPole-v1"))
 
 
-def test_a_run_is_evaluated_exactly(tmp_path):
-    values = ["env=gymnasium", "env.id=FrozenLake-v1", "+env.options.is_slippery=true", "env.base=6", "env.delays=[4]"]
-    values += ["env.copies=64", "algo.episodes=64", "env_steps=2000", "evaluations=1", "sampled=64"]
-    values += ["policy.private_bits=1", "policy.width=8", "logger=none", "progress=false", "pictures=0", "threads=1"]
+def test_a_run_is_evaluated_exactly(tmp_path, monkeypatch, capsys):
+    """As the page on environments does it."""
+    values = ["env=gymnasium", "env.id=FrozenLake-v1", "env.base=6", "env.delays=[4]", "env.copies=64"]
+    values += ["algo.episodes=64", "env_steps=2000", "evaluations=1", "sampled=64", "policy.private_bits=1"]
+    values += ["policy.width=8", "logger=none", "progress=false", "pictures=0", "threads=1"]
+    folder = tmp_path / "runs" / "lake"
+    start(compose(f"run_dir={folder}", *values)).train()
+    monkeypatch.chdir(tmp_path)
+    (example,) = [block.text for block in blocks(PAGE) if ".exact(" in block.text]
+    names = {}
+    exec(compile(example, "environments.md", "exec"), names)
+    exact, trained = names["exact"], names["trained"]
+    assert str(exact.lengths) in capsys.readouterr().out
+    _, (record,) = trained.evaluate(2000)
+    chances, returns = (list(record[key].values()) for key in ("length_probabilities", "return_given_length"))
+    assert exact.probability.tolist() == pytest.approx(chances, abs=0.05)
+    assert exact.returns.tolist() == pytest.approx(returns, abs=0.04)
+    assert exact.returns.max() > 0
+
+
+def test_only_runs_of_the_task_are_evaluated_exactly(tmp_path):
+    values = ["env=queue", "env.base=4", "env.delays=[2]", "env.copies=16", "algo.episodes=16", "env_steps=200"]
+    values += ["evaluations=1", "sampled=16", "policy.width=8", "policy.private_kind=uniform", "policy.private_bits=1"]
+    values += ["logger=none", "progress=false", "pictures=0", "threads=1"]
     start(compose(f"run_dir={tmp_path / 'run'}", *values)).train()
     trained = TrainedInEnvironment(tmp_path / "run", load_config(tmp_path / "run"), "last")
-    exact = trained.exact(gymnasium_task(gymnasium.make("FrozenLake-v1", is_slippery=True)))
-    _, (record,) = trained.evaluate(2000)
-    for index, chance in enumerate(record["length_probabilities"].values()):
-        assert exact.probability[index].item() == pytest.approx(chance, abs=0.05)
-        assert exact.returns[index].item() == pytest.approx(
-            list(record["return_given_length"].values())[index], abs=0.04
-        )
-    assert exact.returns.max() > 0
+    with pytest.raises(UserError, match="is not of this task with a timer"):
+        trained.exact(random_task())
+    with pytest.raises(UserError, match="draws private numbers"):
+        trained.exact(queue_task())

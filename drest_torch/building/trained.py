@@ -62,12 +62,14 @@ class TrainedInEnvironment:
         environment = evaluation_environment(self.cfg, self.reward, 1)
         environment.env.close(raise_if_closed=False)
         timer = next((part for part in environment.env.transform if isinstance(part, ShutdownTimer)), None)
-        observed = [entry.key for entry in self.flatten.entries]
-        if timer is None or observed != ["observation", "timer"] or self.cfg.policy.private_kind != "bits":
+        found = [(entry.key, entry.numbers) for entry in self.flatten.entries][:1]
+        same = found == [("observation", task.shown.shape[1])] and len(self.flatten.entries) == 2
+        if timer is None or not same or environment.distribution.outputs != task.actions + 1:
             raise UserError(
-                f"{self.folder} is not evaluated exactly: it has no timer, shows {', '.join(observed)}, or draws "
-                "private numbers; use sampled="
+                f"{self.folder} is not of this task with a timer that an action delays; evaluate by sampled="
             )
+        if self.cfg.policy.private_kind != "bits":
+            raise UserError(f"{self.folder} draws private numbers, of which there are too many; evaluate by sampled=")
 
         def policy(private: Tensor | None) -> FinitePolicy:
             def act(states: Tensor, shown: Tensor) -> Tensor:
