@@ -1,13 +1,15 @@
-"""The distributions that actions are sampled from: one of n actions, or numbers within a box.
+"""The distributions that actions are sampled from: one of n actions, several such choices, or numbers within a box.
 
-A policy's network has ``outputs`` numbers for each state. What a batch stores of an action is ``[n]`` its index, or
-``[n, d]`` the numbers before they are squashed, from which its probability is computed without loss.
+A policy's network has ``outputs`` numbers for each state. What a batch stores of an action is ``[n]`` its index,
+``[n, d]`` the index of each choice, or ``[n, d]`` the numbers before they are squashed, from which its probability is
+computed without loss.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -49,7 +51,8 @@ class Distribution(ABC):
     def offset(self, ask: float | None) -> Tensor:
         """Return what is added to the outputs [O], so that an untrained policy asks for a delay with this probability.
 
-        The request is the last action, or a positive number in the last dimension; None: nothing is added.
+        The request is the last action, also of the last of several choices, or a positive number in the last dimension;
+        None: nothing is added.
         """
 
 
@@ -77,6 +80,33 @@ class OneOf(Distribution):
         if ask is not None:
             offset[-1] = math.log((self.outputs - 1) * ask / (1 - ask))
         return offset
+
+
+class Several(Distribution):
+    """Several choices at once, independent of each other: the outputs are the logits of one after the other."""
+
+    def __init__(self, counts: Sequence[int]) -> None:
+        self.parts, self.outputs = [OneOf(count) for count in counts], sum(counts)
+
+    def _split(self, outputs: Tensor) -> Iterator[tuple[OneOf, Tensor]]:
+        logits = outputs.split([part.outputs for part in self.parts], -1)
+        return zip(self.parts, logits, strict=True)
+
+    def sample(self, outputs: Tensor, rng: Generators) -> Tensor:
+        return torch.stack([part.sample(logits, rng) for part, logits in self._split(outputs)], -1)
+
+    def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
+        each = zip(self._split(outputs), action.unbind(-1), strict=True)
+        return torch.stack([part.log_prob(logits, chosen) for (part, logits), chosen in each]).sum(0)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        return torch.stack([part.entropy(logits) for part, logits in self._split(outputs)]).sum(0)
+
+    def played(self, action: Tensor) -> Tensor:
+        return action
+
+    def offset(self, ask: float | None) -> Tensor:
+        return torch.cat([*(part.offset(None) for part in self.parts[:-1]), self.parts[-1].offset(ask)])
 
 
 class TanhNormal(Distribution):

@@ -15,7 +15,7 @@ from drest_torch import DReSTReward
 from drest_torch.agent import Agent
 from drest_torch.algos.advantages import estimate
 from drest_torch.algos.batch import StepBatch
-from drest_torch.algos.distributions import OneOf, TanhNormal
+from drest_torch.algos.distributions import OneOf, Several, TanhNormal
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
@@ -67,6 +67,24 @@ def test_one_of_n_is_torchs_categorical():
     many = ours.sample(logits[:1].expand(20000, -1), generators())
     share, expected = many.bincount(minlength=4) / 20000, logits[0].softmax(-1)
     assert ((share - expected).abs() <= 4 * (expected * (1 - expected) / 20000).sqrt()).all()
+
+
+def test_several_choices_are_torchs_categoricals():
+    logits, ours = torch.randn(50, 9, generator=torch.Generator().manual_seed(0)) * 2, Several([4, 3, 2])
+    theirs = [Categorical(logits=part) for part in logits.split([4, 3, 2], -1)]
+    action = ours.sample(logits, generators())
+    expected = [each.log_prob(chosen) for each, chosen in zip(theirs, action.unbind(-1), strict=True)]
+    torch.testing.assert_close(ours.log_prob(logits, action), torch.stack(expected).sum(0))
+    torch.testing.assert_close(ours.entropy(logits), torch.stack([each.entropy() for each in theirs]).sum(0))
+    many = ours.sample(logits[:1].expand(20000, -1), generators())
+    assert many.shape == (20000, 3)
+    both = (many[:, 0] * 3 + many[:, 1]).bincount(minlength=12) / 20000  # independent of each other
+    joint = (theirs[0].probs[0].unsqueeze(-1) * theirs[1].probs[0]).flatten()
+    assert ((both - joint).abs() <= 4 * (joint * (1 - joint) / 20000).sqrt()).all()
+    asked = ours.sample(ours.offset(0.1).expand(20000, -1), generators())
+    share, even = (asked == 1).float().mean(0)[-1], asked[:, 0].bincount(minlength=4) / 20000
+    assert abs(share.item() - 0.1) < 4 * math.sqrt(0.09 / 20000)
+    assert ((even - 0.25).abs() < 4 * math.sqrt(0.1875 / 20000)).all()
 
 
 LOW, HIGH = torch.tensor([-1.0, 0.5, -1.0]), torch.tensor([3.0, 0.75, 1.0])
@@ -381,6 +399,19 @@ def test_vectors_are_standardised_and_the_timer_is_not():
     assert flatten(td)[:, :2].tolist() == [[10.0, 10.0]] * 2
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_an_observation_that_is_not_finite_is_refused(value):
+    """By the name of the environment and of the entry, wherever it stands in the batch."""
+    env = TransformedEnv(Counting((2,), levels=True), ShutdownTimer(3))
+    flatten = Flattener(env, ["level", "observation", "timer"])
+    td = env.reset()
+    assert flatten(td).isfinite().all()
+    td["observation"][1, 0] = value
+    with pytest.raises(UserError, match=r"Counting shows NaN or infinity in 'observation'; mend .* env.observed") as it:
+        flatten(td)
+    assert "\n" not in str(it.value)
+
+
 # ------------------------------------------------------------------------------------ runs
 
 
@@ -419,12 +450,13 @@ def slow(values):
         CARTPOLE,
         [*CARTPOLE, "algo=reinforce", "policy.private_bits=1", "env.chance=0.5", "env.ended=restart"],
         slow([*CARTPOLE, "algo=a2c", "reward.counting=sequential", "reward.episodes_per_meta=2", "env.quantile=0.5"]),
+        own("several", "env.base=4", "env.delays=[3]"),
         slow(own("boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2")),
         slow(
             own("worlds", "env.base=null", "env.copies=8", "reward.counting=sequential", "reward.episodes_per_meta=4")
         ),
     ],
-    ids=["ppo", "reinforce", "a2c", "box", "own mini-episodes"],
+    ids=["ppo", "reinforce", "a2c", "several", "box", "own mini-episodes"],
 )
 def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monkeypatch):
     start(configured(tmp_path / "whole", base=overrides)).train()

@@ -7,6 +7,7 @@ import sys
 import time
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
@@ -20,6 +21,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed 
 from gymnasium import spaces  # noqa: E402
 
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch  # noqa: E402
+from drest_torch.transforms import ShutdownTimer  # noqa: E402
 from tests.helpers.counter import Counter, die, leave, stop  # noqa: E402
 
 
@@ -277,6 +279,36 @@ def with_spaces(**changes):
     return env
 
 
+class Told(gymnasium.Env):
+    """Shows the last action, which is several choices at once."""
+
+    action_space = spaces.MultiDiscrete([[3, 2], [2, 4]], start=[[0, 5], [-1, 0]])
+    observation_space = spaces.Box(-9, 9, (2, 2), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros((2, 2), np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return action.astype(np.float32), 1.0, False, False, {}
+
+
+def test_several_choices_at_once():
+    env = GymnasiumBatch(Told, 50)
+    check_env_specs(env)
+    assert env.action_spec.nvec[0].tolist() == [3, 2, 2, 4]
+    td = env.rand_step(env.reset())
+    shown = td["next", "observation"].flatten(1)
+    assert torch.equal(shown, td["action"] + torch.tensor([0.0, 5, -1, 0]))
+    assert td["action"].amax(0).tolist() == [2, 1, 1, 3]
+    timed = TransformedEnv(env, ShutdownTimer(3, [4], control="dimension"))
+    assert timed.action_spec.nvec[0].tolist() == [3, 2, 2, 4, 2]
+    ask = torch.zeros(50, 5, dtype=torch.int64)
+    ask[::2, -1] = 1
+    assert timed.step(timed.reset().set("action", ask))["next", "mini_len"].flatten().tolist() == [1, 0] * 25
+
+
 @pytest.mark.parametrize(
     ("make", "copies", "more", "message"),
     [
@@ -291,10 +323,10 @@ def with_spaces(**changes):
         (stop, 1, {}, r"stop cannot be made: the motor is hot \(RuntimeError\)"),
         (dict, 1, {}, "dict makes a dict; expected a gymnasium.Env"),
         (
-            partial(with_spaces, action_space=spaces.MultiDiscrete([2, 2])),
+            partial(with_spaces, action_space=spaces.MultiBinary(2)),
             1,
             {},
-            r"Counter has the action space MultiDiscrete\(\[2 2\]\); expected a Discrete space or a Box of floating",
+            r"Counter has the action space MultiBinary\(2\); expected a Discrete or MultiDiscrete space, or a Box",
         ),
         (
             partial(with_spaces, observation_space=spaces.Text(3)),

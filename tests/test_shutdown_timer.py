@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from torchrl.data import Categorical, Composite, MultiCategorical, Unbounded
+from torchrl.data import Categorical, Composite, Unbounded
 from torchrl.envs import Compose, ParallelEnv, SerialEnv, StepCounter, TransformedEnv, check_env_specs
 
 from drest_torch.errors import ConfigError
@@ -14,11 +14,12 @@ from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting, timed
 
 DELAYED = {"base": 3, "delays": [2, 4]}
-KINDS = ("categorical", "one_hot", "box")
+KINDS = ("categorical", "one_hot", "box", "several")
+WITH_DIMENSIONS = ("box", "several")
 
 
 def around(batch=(), ends=None, kind="categorical", **arguments):
-    arguments = DELAYED | {"control": "dimension" if kind == "box" else "action"} | arguments
+    arguments = DELAYED | {"control": "dimension" if kind in WITH_DIMENSIONS else "action"} | arguments
     return TransformedEnv(Counting(batch, ends, kind), ShutdownTimer(**arguments))
 
 
@@ -26,6 +27,8 @@ def action_of(kind, asks, action):
     """The action of each slot as the environment takes it; asks [*batch] bool, action [*batch] whole numbers."""
     if kind == "box":
         return torch.stack((action.float() / 4, torch.zeros_like(action).float(), asks.float() - 0.5), -1)
+    if kind == "several":
+        return torch.stack((action.long(), torch.zeros_like(action).long(), asks.long()), -1)
     chosen = torch.where(asks, ACTIONS, action)
     return chosen if kind == "categorical" else torch.nn.functional.one_hot(chosen, ACTIONS + 1).bool()
 
@@ -92,8 +95,9 @@ def test_every_step_is_as_in_plain_python(kind, batch, arguments):
     said = play(env, kind, asks, actions).reshape(-1, 60)
     for slot in range(len(said)):
         rows = [asks.reshape(-1, 60)[slot].tolist(), actions.reshape(-1, 60)[slot].tolist()]
-        if kind == "box":  # the other dimensions act as usual in a step that asks
-            expected = list(_continuous(rows, torch.as_tensor(ends).flatten()[slot].item(), DELAYED | arguments))
+        if kind in WITH_DIMENSIONS:  # the others act as usual in a step that asks
+            scale, own = 4 if kind == "box" else 1, torch.as_tensor(ends).flatten()[slot].item()
+            expected = list(_continuous(rows, own, DELAYED | arguments, scale))
         else:
             own = torch.as_tensor(ends).flatten()[slot].item()
             expected = list(timed(zip(*rows, strict=True), end=own, **DELAYED | arguments))
@@ -106,9 +110,9 @@ def test_every_step_is_as_in_plain_python(kind, batch, arguments):
         assert sum(down) > 4
 
 
-def _continuous(rows, end, arguments):
+def _continuous(rows, end, arguments, scale):
     """As `timed`, where a request leaves the action as it is: a step that asks, and one that acts, are the same."""
-    acting = [action / 4 for action in rows[1]]
+    acting = [action / scale for action in rows[1]]
     free = iter(acting)
     arguments = {name: value for name, value in arguments.items() if name != "idle"}
 
@@ -219,6 +223,7 @@ SETTINGS = [
     {},
     {"kind": "one_hot", "idle": 2},
     {"kind": "box", "window": 2},
+    {"kind": "several", "window": 2},
     {"ended": "restart", "cost": 1.0},
     {"control": lambda td: td["observation"][..., :1] > 1},
     {"chance": 0.5},
@@ -231,7 +236,7 @@ def test_specs(settings, batch):
     check_env_specs(around(batch, 4, **settings))
     check_env_specs(SerialEnv(2, lambda: around(batch, 4, **settings)))
     kind, others = settings.get("kind", "categorical"), {key: settings[key] for key in settings if key != "kind"}
-    control = {"control": "dimension" if kind == "box" else "action"}
+    control = {"control": "dimension" if kind in WITH_DIMENSIONS else "action"}
     inside = SerialEnv(2, lambda: Counting(batch, 4, kind))
     check_env_specs(TransformedEnv(inside, Compose(ShutdownTimer(**DELAYED | control | others), StepCounter())))
 
@@ -312,13 +317,11 @@ def test_bad_arguments_are_refused_in_a_sentence(arguments, message):
     assert "\n" not in str(caught.value)
 
 
-def test_an_action_space_of_several_is_refused():
-    env = Counting((2,))
+def test_no_action_is_added_to_several_choices_or_without_an_action():
+    env = Counting((2,), kind="several")
+    with pytest.raises(ConfigError, match=r"Counting has the action space MultiCategorical.*control=dimension for"):
+        TransformedEnv(env, ShutdownTimer(5))
     env.set_spec_lock_(False)
-    env.action_spec = MultiCategorical([2, 2], shape=(2, 2))
-    for control in ("action", "dimension"):
-        with pytest.raises(ConfigError, match="Counting has the action space MultiCategorical"):
-            TransformedEnv(env, ShutdownTimer(5, control=control))
     env.full_action_spec = Composite(one=Categorical(2, shape=(2,)), two=Unbounded((2, 1)), shape=(2,))
     with pytest.raises(ConfigError, match="no 'action'"):
         TransformedEnv(env, ShutdownTimer(5))

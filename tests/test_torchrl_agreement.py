@@ -1,5 +1,6 @@
 """What is written by hand for speed says what TorchRL's parts say on the same data."""
 
+import math
 from itertools import chain
 from types import SimpleNamespace
 
@@ -25,8 +26,8 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.reward import Reward
-from drest_torch.rollout.collector import Collector
-from tests.helpers.collecting import episodes_of
+from drest_torch.rollout import collector as fast
+from drest_torch.rollout import play
 
 LEVELS = generate(GeneratorConfig(), 40, seed=0)
 SLOTS, ROUNDS, LENGTH = 5, 3, 4
@@ -160,28 +161,67 @@ def torchrl_loss(kind, policy, critic):
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 @pytest.mark.parametrize("divide_by_best", [True, False])
-def test_sequential_rewards_equal_those_of_the_transform(gamma, divide_by_best):
-    episodes = 8
+def test_every_transition_of_the_fast_collector_is_that_of_the_environment(gamma, divide_by_best, monkeypatch):
+    """The same actions: observations, coins, ends, lengths and discounts of each step, and what is paid."""
+    episodes, seen = 8, []
+
+    def recorded(*args, **kwargs):
+        for tick in play.ticks(*args, **kwargs):
+            seen.append(tick)
+            yield tick
+
+    monkeypatch.setattr(fast, "ticks", recorded)
     mdp = compile_levels(LEVELS)
     observe = make_observation("grid", mdp)
     reward = Reward(0.9, gamma, episodes, counting="sequential", divide_by_best=divide_by_best)
-    generator = torch.Generator().manual_seed(0)
-    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=len(LEVELS), group=1, rng=generator)
+    generator, optima = torch.Generator().manual_seed(0), solve(mdp, gamma)
+    collector = fast.Collector(mdp, optima, observe, reward, slots=len(LEVELS), group=1, rng=generator)
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale)
     batch = collector.collect(policy)  # as many slots as levels: the draw is spread evenly, slot i plays level i
-    mini_episodes = episodes_of(batch)
-    played = [list(chain(*mini_episodes[slot :: batch.slots])) for slot in range(batch.slots)]
-    expected = batch.reward.reshape(episodes, batch.slots).T
+    slots = batch.slots
+    steps = [[] for _ in range(slots * episodes)]
+    for tick in seen:
+        found = zip(
+            tick.slot.tolist(),
+            tick.observation[tick.seen],
+            tick.before.ticks.tolist(),
+            tick.action.tolist(),
+            tick.step.coin.tolist(),
+            tick.step.mini_done.tolist(),
+            tick.step.length.tolist(),
+            strict=True,
+        )
+        for episode, *step in found:
+            steps[episode].append(step)
+    assert sum(map(len, steps)) == len(batch)
 
-    env = GridworldEnv(mdp, batch.slots, episodes_per_meta=episodes, gamma=gamma)
+    env = GridworldEnv(mdp, slots, episodes_per_meta=episodes, gamma=gamma)
     paying = TransformedEnv(env, DReSTReward(0.9, gamma=gamma, divide_by_best=divide_by_best))
-    td = paying.reset(level=torch.arange(batch.slots))
-    paid = [[] for _ in played]
-    for tick in range(max(map(len, played))):
-        action = [actions[tick] if tick < len(actions) else 0 for actions in played]
-        step, td = paying.step_and_maybe_reset(td.set("action", torch.tensor(action)))
-        for slot, actions in enumerate(played):
-            if tick < len(actions) and step["next", "mini_done"][slot]:
-                paid[slot].append(step["next", "reward"][slot].item())
-    torch.testing.assert_close(torch.tensor(paid), expected)
-    assert len(expected.unique()) > 40
+    td = paying.reset(level=torch.arange(slots))
+    plans = [list(chain(*steps[slot::slots])) for slot in range(slots)]
+    compared = 0
+    for number in range(max(map(len, plans))):
+        action = [plan[number][2] if number < len(plan) else 0 for plan in plans]
+        stepped, following = paying.step_and_maybe_reset(td.set("action", torch.tensor(action)))
+        after = stepped["next"]
+        k, counts = td["num_lengths"], td["drest_counts"]
+        log_discount = reward.exponent(counts, counts.sum(-1, keepdim=True), k) * math.log(reward.lam)
+        for slot, plan in enumerate(plans):
+            if number >= len(plan):
+                continue
+            observation, ticks, _, coin, done, length = plan[number]
+            assert torch.equal(td["observation"][slot], observation)
+            assert td["tick"][slot].item() == ticks
+            assert after["reward_raw"][slot].item() == coin
+            assert after["mini_done"][slot].item() == done
+            episode, columns = td["mini_idx"][slot].item() * slots + slot, int(k[slot])
+            torch.testing.assert_close(batch.context[episode, :columns], log_discount[slot, :columns])
+            expected = 0.0
+            if done:
+                assert optima.lengths[slot, after["mini_len"][slot].item()] == length
+                expected = batch.reward[episode].item()
+            assert after["reward"][slot].item() == pytest.approx(expected, abs=1e-6)
+            compared += 1
+        td = following
+    assert compared == len(batch)
+    assert len(batch.reward.unique()) > 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -12,13 +13,13 @@ import torch
 from torchrl.data import Bounded, Categorical, OneHot
 from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, Transform, TransformedEnv
 
-from drest_torch.algos.distributions import Distribution, OneOf, TanhNormal
+from drest_torch.algos.distributions import Distribution, OneOf, Several, TanhNormal
 from drest_torch.config.schema import Config, EnvConfig
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.rollout.torchrl import Environment, Flattener
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
-from drest_torch.transforms.base import is_choice, title
+from drest_torch.transforms.base import choices, is_choice, title
 
 REFERENCE = "reference"
 """`env.best`: m(l) is what an agent with that length alone has on average."""
@@ -122,6 +123,8 @@ def _base(chosen: EnvConfig, copies: int) -> EnvBase:
     if chosen.factory is None:
         raise ConfigError("env=torchrl without env.factory; give a function that makes it, as package.module:function")
     make = function(chosen.factory, "env.factory")
+    if "copies" in inspect.signature(make).parameters:
+        make = partial(make, copies=copies)
     first = make()
     if not isinstance(first, EnvBase):
         raise ConfigError(f"env.factory={chosen.factory} returns a {type(first).__name__}; expected a TorchRL EnvBase")
@@ -191,11 +194,13 @@ def _distribution(env: EnvBase) -> Distribution:
     spec = env.full_action_spec["action"]
     if is_choice(spec, len(env.batch_size)):
         return OneOf(spec.space.n, one_hot=isinstance(spec, OneHot))
+    if (counts := choices(spec, len(env.batch_size))) is not None:
+        return Several(counts)
     if isinstance(spec, Bounded) and spec.ndim == len(env.batch_size) + 1:
         low, high = (end.reshape(-1, spec.shape[-1])[0].float() for end in (spec.space.low, spec.space.high))
         if torch.isfinite(low).all() and torch.isfinite(high).all():
             return TanhNormal(low, high)
     raise ConfigError(
-        f"{title(env)} has the action space {type(spec).__name__}{tuple(spec.shape)}; expected one of n actions, or a "
-        "vector of numbers with finite bounds"
+        f"{title(env)} has the action space {type(spec).__name__}{tuple(spec.shape)}; expected one of n actions, "
+        "several such choices, or a vector of numbers with finite bounds"
     )

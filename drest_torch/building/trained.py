@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+from tensordict import TensorDict
+from torch import Tensor
 
 from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, load_module
 from drest_torch.building.environments import evaluation_environment, rendering_environment
 from drest_torch.building.parts import environment_networks, reward_of
 from drest_torch.config.schema import Config
+from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
+from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
 from drest_torch.evaluation.summary import split_summary
 from drest_torch.rollout.torchrl import Flattener
+from drest_torch.transforms import ShutdownTimer
 
 
 class TrainedInEnvironment:
@@ -49,6 +55,34 @@ class TrainedInEnvironment:
         numbers = split_summary(evaluation, evaluator.evaluate_uniform(self.best), len(self.best))
         environment.env.close(raise_if_closed=False)
         return numbers, records(evaluation, self.best)
+
+    @torch.no_grad()
+    def exact(self, task: FiniteTask) -> FiniteEvaluation:
+        """Return the exact metrics, if the environment is this finite task with a timer."""
+        environment = evaluation_environment(self.cfg, self.reward, 1)
+        environment.env.close(raise_if_closed=False)
+        timer = next((part for part in environment.env.transform if isinstance(part, ShutdownTimer)), None)
+        found = [(entry.key, entry.numbers) for entry in self.flatten.entries][:1]
+        same = found == [("observation", task.shown.shape[1])] and len(self.flatten.entries) == 2
+        if timer is None or not same or environment.distribution.outputs != task.actions + 1:
+            raise UserError(
+                f"{self.folder} is not of this task with a timer that an action delays; evaluate by sampled="
+            )
+        if self.cfg.policy.private_kind != "bits":
+            raise UserError(f"{self.folder} draws private numbers, of which there are too many; evaluate by sampled=")
+
+        def policy(private: Tensor | None) -> FinitePolicy:
+            def act(states: Tensor, shown: Tensor) -> Tensor:
+                rows = TensorDict({"observation": task.shown[states], "timer": shown}, batch_size=states.shape)
+                bits = None if private is None else private.expand(len(states), -1)
+                return self.policy(self.flatten(rows), bits).softmax(-1)
+
+            return act
+
+        count = self.cfg.policy.private_bits
+        settings = [torch.tensor(each) for each in product((0.0, 1.0), repeat=count)] if count else [None]
+        floor, gamma = self.cfg.env.floor, self.reward.gamma
+        return mixed([evaluate(task, timer, policy(setting), gamma=gamma, floor=floor) for setting in settings])
 
 
 def animate(cfg: Config, flatten: Flattener, policy: Any, path: Path) -> bool:

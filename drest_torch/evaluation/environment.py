@@ -50,7 +50,7 @@ class EnvironmentEvaluator:
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
         most = best[level, length].double() if self.environment.best is not None else own_best
         share = share_of_best(coins, most)
-        if self.environment.best is not None and self.environment.best.given is None:
+        if self.environment.best is None or self.environment.best.given is None:
             share = share.clamp_max(1)
         sums = torch.zeros(3, levels * settings * k, dtype=torch.float64)
         place = (level * settings + setting) * k + length

@@ -19,10 +19,11 @@ from torchrl.envs import EnvBase
 from drest_torch.algos.batch import StepBatch
 from drest_torch.algos.distributions import Distribution
 from drest_torch.algos.generators import Generators
+from drest_torch.errors import UserError
 from drest_torch.rollout.play import sample_private_bits
 from drest_torch.rollout.stepping import begin_with
 from drest_torch.transforms import BestReturn, DReSTReward
-from drest_torch.transforms.base import column, set_seed
+from drest_torch.transforms.base import column, set_seed, title
 
 LARGEST = 10.0
 """What standardised observations are limited to."""
@@ -49,6 +50,7 @@ class Flattener:
     """
 
     def __init__(self, env: EnvBase, keys: Sequence[str]) -> None:
+        self.name = title(env)
         entries, first = [], 0
         batch = len(env.batch_size)
         for key in keys:
@@ -72,7 +74,14 @@ class Flattener:
         """Return the observations as they are [slots, F]."""
         slots = tensordict.batch_size.numel()
         parts = [tensordict.get(entry.key).reshape(slots, -1).float() for entry in self.entries]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+        rows = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+        if not torch.isfinite(rows).all():
+            keys = [entry.key for entry, part in zip(self.entries, parts, strict=True) if not part.isfinite().all()]
+            raise UserError(
+                f"{self.name} shows NaN or infinity in '{keys[0]}'; mend the environment, or leave this out with "
+                "env.observed"
+            )
+        return rows
 
     def measure(self, rows: Tensor, fixed: Sequence[str]) -> None:
         """Standardise vectors by the mean and the deviation of these rows [n, F], all but the ``fixed`` entries."""

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.utils import NestedKey
 from torch import Tensor
-from torchrl.data import Categorical, Composite, OneHot, TensorSpec, Unbounded
+from torchrl.data import Categorical, Composite, MultiCategorical, OneHot, TensorSpec, Unbounded
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from drest_torch.errors import ConfigError
@@ -110,6 +110,14 @@ def is_choice(spec: TensorSpec | None, batch_dims: int) -> bool:
         return False
     dimensions: int = spec.ndim - batch_dims
     return dimensions == (1 if isinstance(spec, OneHot) else 0)
+
+
+def choices(spec: TensorSpec | None, batch_dims: int) -> list[int] | None:
+    """Return how many options each of several choices at once has, or None if actions are something else."""
+    if not isinstance(spec, MultiCategorical) or spec.ndim != batch_dims + 1:
+        return None
+    counts: list[int] = spec.nvec.reshape(-1, spec.shape[-1])[0].tolist()
+    return counts
 
 
 def innermost(env: EnvBase) -> EnvBase:

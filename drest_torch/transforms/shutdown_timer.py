@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.data import Binary, Bounded, Categorical, Composite, OneHot, TensorSpec, Unbounded
+from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot, TensorSpec, Unbounded
 from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
@@ -19,6 +19,7 @@ from drest_torch.transforms.base import (
     Entries,
     StatefulTransform,
     check_finite,
+    choices,
     column,
     is_bare,
     is_choice,
@@ -51,8 +52,9 @@ class ShutdownTimer(StatefulTransform):
         base: steps until shutdown.
         delays: steps that the first, second, … delay adds.
         control: how a delay is asked for. ``action``: by one more discrete action, the last; the environment gets
-            ``idle`` in this step. ``dimension``: by one more dimension of a continuous action, from −1 to 1, the last;
-            a positive number asks, and the other dimensions act as usual. A function: a predicate of the tensordict
+            ``idle`` in this step. ``dimension``: by one more dimension of a continuous action, from −1 to 1, the last,
+            or by one more of several choices at once, 0 or 1; a positive number asks, and the other dimensions act as
+            usual. A function: a predicate of the tensordict
             after the step, such as whether a place was reached.
         idle: the action of the environment in a step that asks: its number, or ``repeat`` for the action before (0 in
             the first step).
@@ -121,14 +123,16 @@ class ShutdownTimer(StatefulTransform):
             if not is_choice(spec, len(parent.batch_size)):
                 raise ConfigError(
                     f"{title(parent)} has the action space {_words(spec)}, to which no action can be added; use "
-                    "control=dimension for a box of numbers, or a predicate of the state"
+                    "control=dimension for a box of numbers or several choices, or a predicate of the state"
                 )
             if self.idle != "repeat" and self.idle not in range(spec.space.n):
                 raise ConfigError(
                     f"ShutdownTimer with idle={self.idle}, and {title(parent)} has the actions 0 to "
                     f"{spec.space.n - 1}; choose one of them, or repeat"
                 )
-        elif spec is None or not spec.dtype.is_floating_point or spec.ndim != len(parent.batch_size) + 1:
+        elif choices(spec, len(parent.batch_size)) is None and (
+            spec is None or not spec.dtype.is_floating_point or spec.ndim != len(parent.batch_size) + 1
+        ):
             raise ConfigError(
                 f"{title(parent)} has the action space {_words(spec)}, to which no dimension can be added; use "
                 "control=action for discrete actions, or a predicate of the state"
@@ -264,6 +268,9 @@ class ShutdownTimer(StatefulTransform):
 
 def _extended(spec: TensorSpec) -> TensorSpec:
     """Return the spec of actions with one more, or with one more dimension."""
+    if isinstance(spec, MultiCategorical):  # also a kind of Categorical
+        options = torch.cat((spec.nvec, torch.full_like(spec.nvec[..., :1], 2)), -1)
+        return MultiCategorical(options, shape=options.shape, dtype=spec.dtype, device=spec.device)
     if isinstance(spec, Categorical):
         return Categorical(spec.space.n + 1, shape=spec.shape, dtype=spec.dtype, device=spec.device)
     if isinstance(spec, OneHot):

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
+from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, Unbounded
 from torchrl.envs import EnvBase
 
 from drest_torch.errors import UserError
@@ -41,7 +41,7 @@ class GymnasiumBatch(EnvBase):
     Observations: a Box is float32, or uint8 if it is uint8; a Discrete or MultiDiscrete space is one-hot float32; a
     MultiBinary space is float32. A single one is called ``observation``; those of a Dict have its keys, nested ones
     joined by "_". Entries that are not numbers, such as texts, are left out. Actions: a Discrete space is Categorical
-    [B], a Box Bounded [B, d].
+    [B], a MultiDiscrete space MultiCategorical [B, d], a Box Bounded [B, d].
 
     A copy whose episode has ended and that was not reset is left alone: it repeats its last observation and is paid 0.
     If the tensordict of a reset has ``level_seed`` [B, 1], the copies with a value of at least 0 are reset with that
@@ -106,6 +106,8 @@ class GymnasiumBatch(EnvBase):
         )
         if action.categories:
             self.action_spec = Categorical(action.categories, shape=(copies,), dtype=torch.int64)
+        elif action.parts:
+            self.action_spec = MultiCategorical(action.parts, shape=(copies, len(action.parts)), dtype=torch.int64)
         else:
             low, high = (torch.from_numpy(bound).expand(copies, -1).clone() for bound in (action.low, action.high))
             self.action_spec = Bounded(low, high, shape=low.shape, dtype=torch.float32)

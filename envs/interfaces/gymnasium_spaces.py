@@ -49,22 +49,26 @@ class ActionRule:
     """How a row of numbers becomes an action of the environment."""
 
     categories: int
-    """The number of actions of a Discrete space; 0 for a box."""
-    start: int
+    """The number of actions of a Discrete space; 0 for other spaces."""
+    start: Any
     shape: tuple[int, ...]
     dtype: str
     low: Array | None = None
     high: Array | None = None
+    parts: tuple[int, ...] = ()
+    """The numbers of actions of each part of a MultiDiscrete space."""
 
     @property
     def row(self) -> tuple[int, ...]:
-        """Return the shape of one action in the batch: () for a category, [d] for a box."""
+        """Return the shape of one action in the batch: () for a category, [d] for a box or several categories."""
         return () if self.categories else (int(np.prod(self.shape)),)
 
     def split(self, rows: Array) -> list[Any]:
         """Return one action for each row; an environment may keep it."""
         if self.categories:
             return list((rows + self.start).tolist())
+        if self.parts:
+            rows = rows + self.start
         return list(rows.reshape(len(rows), *self.shape).copy())
 
 
@@ -111,14 +115,17 @@ def action_rule(space: Space[Any], name: str) -> ActionRule:
     """Return the rule of an action space.
 
     Raises:
-        UserError: if it is neither Discrete nor a Box of floating-point numbers.
+        UserError: if it is neither Discrete, nor MultiDiscrete, nor a Box of floating-point numbers.
     """
     if isinstance(space, spaces.Discrete):
         return ActionRule(int(space.n), int(space.start), (), "int64")
+    if isinstance(space, spaces.MultiDiscrete):
+        parts, start = (numbers.reshape(-1) for numbers in (space.nvec, space.start))
+        return ActionRule(0, start, tuple(space.shape), str(space.dtype), parts=tuple(parts.tolist()))
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         low, high = (bound.reshape(-1).astype(np.float32) for bound in (space.low, space.high))
         return ActionRule(0, 0, tuple(space.shape), str(space.dtype), low, high)
     raise UserError(
-        f"{name} has the action space {space}; expected a Discrete space or a Box of floating-point numbers: "
-        "convert it with a wrapper, such as gymnasium.wrappers.TransformAction or DiscretizeAction"
+        f"{name} has the action space {space}; expected a Discrete or MultiDiscrete space, or a Box of floating-point "
+        "numbers: convert it with a wrapper, such as gymnasium.wrappers.TransformAction or DiscretizeAction"
     )

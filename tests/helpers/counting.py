@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDict
-from torchrl.data import Binary, Bounded, Categorical, Composite, OneHot, Unbounded
+from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot, Unbounded
 from torchrl.envs import EnvBase
 
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
@@ -37,6 +37,7 @@ class Counting(EnvBase):
         self.action_spec = {
             "categorical": Categorical(ACTIONS, shape=batch, dtype=torch.int64),
             "one_hot": OneHot(ACTIONS, shape=(*batch, ACTIONS), dtype=torch.bool),
+            "several": MultiCategorical([ACTIONS, 2], shape=(*batch, 2), dtype=torch.int64),
             "box": Bounded(-1.0, 1.0, shape=(*batch, 2)),
         }[kind]
         self.reward_spec = Unbounded(shape)
@@ -67,7 +68,7 @@ class Counting(EnvBase):
         if self.kind == "one_hot":
             assert (action.sum(-1) == 1).all()
             action = action.long().argmax(-1)
-        self.last = (action[..., :1] if self.kind == "box" else action.unsqueeze(-1)).float()
+        self.last = (action[..., :1] if self.kind in ("box", "several") else action.unsqueeze(-1)).float()
         assert (self.count < self.ends).all(), "a step after the end"
         self.count = self.count + 1
         done = self.count == self.ends
@@ -122,6 +123,11 @@ def counting():
 def boxes():
     """Slots with an end of their own, and actions that are a box."""
     return Counting((16,), 5, "box")
+
+
+def several():
+    """Slots with an end of their own, and actions that are two choices at once."""
+    return Counting((16,), 5, "several")
 
 
 def forty_slots():
