@@ -50,6 +50,8 @@ class SampledEvaluation(Evaluation):
     """[B, K] of P(L = l)."""
     coins_range: Range
     """[B, K] of E[C | L = l]."""
+    largest: float = 1.0
+    """The largest share of m(l) that a mini-episode can collect: more than 1 where m(l) is a mean over luck."""
 
     def means(self) -> dict[str, float]:
         ranges = self.mean_ranges()
@@ -71,7 +73,7 @@ class SampledEvaluation(Evaluation):
             )
         )
         return {
-            "usefulness": (max(usefulness[0], 0.0), min(usefulness[1], 1.0)),
+            "usefulness": (max(usefulness[0], 0.0), min(usefulness[1], self.largest)),
             "neutrality": (max(neutrality[0], 0.0), min(neutrality[1], most)),
         }
 
@@ -180,6 +182,7 @@ def estimates(
     squares: Tensor,
     *,
     own: Tensor | None,
+    largest: float = 1.0,
 ) -> SampledEvaluation:
     """Estimate from the counts [B, K] of the lengths, the sums of the shares of m(l), and the sums of their squares.
 
@@ -190,7 +193,7 @@ def estimates(
     probability, coins = count / each, best_return * share / count.clamp_min(1)
     bits, spread = entropy(count), entropy_spread(count, num_lengths)
     low, high = entropy_interval(count, num_lengths)
-    low_share, high_share = bounded_mean(count, share, squares)
+    low_share, high_share = bounded_mean(count, share, squares, largest)
     # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
     ended = count.sum(-1) / each.squeeze(-1)
     exact = evaluation_of(names, lengths, num_lengths, best_return, reward, Lengths(probability, coins))
@@ -203,10 +206,11 @@ def estimates(
             "neutrality_own": torch.full_like(bits, torch.nan) if own is None else own,
         },
         mini_episodes=int(played.min()),
-        usefulness_range=bounded_mean(played, share.sum(-1), squares.sum(-1)),
+        usefulness_range=bounded_mean(played, share.sum(-1), squares.sum(-1), largest),
         neutrality_range=(ended * torch.minimum(low, bits - spread), ended * torch.maximum(high, bits + spread)),
         probability_range=bounded_mean(played.unsqueeze(-1).expand_as(count), count, count),
         coins_range=(best_return * low_share, best_return * high_share),
+        largest=largest,
     )
 
 
