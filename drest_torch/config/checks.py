@@ -13,7 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS, requirements
 from drest_torch.config.logger import SINKS
-from drest_torch.config.schema import Config, in_gridworld, in_lockstep, learns_from
+from drest_torch.config.schema import Config, in_gridworld, in_lockstep, learns_from, shown_features
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError
@@ -113,10 +113,11 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
             "played in lockstep; use lockstep=false with agents=1, or levels.clock=steps"
         )
     for name, levels in others.items():
-        for feature in features_of(train) ^ features_of(levels) if levels else ():
+        for feature in sorted((features_of(train) ^ features_of(levels)) - shown_features(cfg)) if levels else ():
+            shown = ", show chances in every level (levels.by_chance=true)" if feature == "chance" else ""
             raise ConfigError(
                 f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
-                "policy is shown them or is not, so have them in both, or leave these levels out "
+                f"policy is shown them or is not, so have them in both{shown}, or leave these levels out "
                 "(test.paper=false for the paper's)"
             )
 

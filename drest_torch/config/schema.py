@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from omegaconf import MISSING
+from omegaconf import MISSING, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.base import ACTIVATIONS
@@ -87,6 +87,7 @@ class LevelsConfig:
     test: int = limited(at_least=0)
     fresh: bool = MISSING
     symmetries: bool = MISSING
+    by_chance: bool = MISSING
     split_seed: int = limited(at_least=0, at_most=LARGEST_SEED)
 
 
@@ -205,6 +206,15 @@ def in_gridworld(cfg: Config) -> bool:
 def in_lockstep(cfg: Config) -> bool:
     """Return whether all slots are played in every tick."""
     return cfg.device != "cpu" or cfg.agents > 1 if cfg.lockstep is None else cfg.lockstep
+
+
+def shown_features(cfg: Config) -> frozenset[str]:
+    """Return the features that observations of a run show whether its levels have them or not.
+
+    The configurations of older runs do not say, and show none.
+    """
+    by_chance = not OmegaConf.is_missing(cfg.levels, "by_chance") and cfg.levels.by_chance
+    return frozenset({"chance"}) if by_chance else frozenset()
 
 
 def schemas() -> dict[tuple[str | None, str], type]:

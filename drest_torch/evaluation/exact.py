@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,7 +123,8 @@ def evaluation_of(
 class LevelSetEvaluator(ABC):
     """A compiled level set on which policies are evaluated, with the observations that they see in training.
 
-    ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. Exact evaluation uses at
+    ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. ``features`` are shown
+    whether the levels have them or not. Exact evaluation uses at
     most ``memory_gib``. Levels that need more are refused before their states are unrolled.
     """
 
@@ -136,6 +137,7 @@ class LevelSetEvaluator(ABC):
         *,
         reward: Reward,
         at_least: tuple[int, int] = (1, 1),
+        features: Collection[str] = (),
         private_kind: str = "bits",
         private_draws: int = 16,
         time_steps: int = TIME_STEPS,
@@ -143,7 +145,7 @@ class LevelSetEvaluator(ABC):
         device: torch.device | str = "cpu",
     ) -> None:
         self.levels = list(levels)
-        self.mdp = compile_levels(levels, device, at_least=at_least)
+        self.mdp = compile_levels(levels, device, at_least=at_least, features=features)
         self.sizes = estimate_size(self.mdp)
         self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
         check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
