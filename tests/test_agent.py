@@ -38,8 +38,8 @@ from drest_torch.errors import CheckpointError, ConfigError, FileError
 from drest_torch.evaluation import results as results_module
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.reward import Reward
-from drest_torch.training.run import resume
-from tests.helpers.runs import train
+from drest_torch.training.run import resume, start
+from tests.helpers.runs import TINY, train
 
 ROOT = Path(__file__).parents[1]
 MEASURES = ("usefulness", "neutrality_normalised")
@@ -195,10 +195,10 @@ BY_CHANCE = ("levels=example", "levels.by_chance=true", "env_steps=500")
 
 @pytest.mark.parametrize("algo", ["ppo", "exact"])
 def test_trained_on_buttons_that_work_and_evaluated_on_those_that_may_not(tmp_path: Path, algo: str) -> None:
-    """The policy is that of a run on the same level with a chance of 1 written out: it sees chances in every level."""
     chance = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
     write_levels(tmp_path / "test.jsonl", [chance, SMALL])
-    folder = train(tmp_path / "run", f"algo={algo}", *BY_CHANCE, f"test.path={tmp_path / 'test.jsonl'}")
+    folder, values = tmp_path / "run", (f"algo={algo}", *BY_CHANCE, f"test.path={tmp_path / 'test.jsonl'}")
+    start(compose(f"run_dir={folder}", *TINY, "test.paper=false", "evaluations=2", *values)).train()
     agent = saved.Agent.load(folder)
     assert agent.features == {"chance"}
     record = agent.evaluate([chance, SMALL]).record()

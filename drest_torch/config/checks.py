@@ -115,6 +115,9 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
     for name, levels in others.items():
         for feature in sorted((features_of(train) ^ features_of(levels)) - shown_features(cfg)) if levels else ():
             shown = ", show chances in every level (levels.by_chance=true)" if feature == "chance" else ""
+            shown = (
+                ", show the outcomes of lotteries in every level (levels.outcomes)" if "lottery" in feature else shown
+            )
             raise ConfigError(
                 f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
                 f"policy is shown them or is not, so have them in both{shown}, or leave these levels out "

@@ -17,6 +17,7 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
+from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
@@ -64,6 +65,10 @@ class GeneratorConfig:
     buttons: list[int] = MISSING
     chance: list[float] = MISSING
     doors: list[int] = MISSING
+    lotteries: list[int] = MISSING
+    lottery_outcomes: list[int] = MISSING
+    lottery_coins: list[int] = MISSING
+    lottery_delay: list[int] = MISSING
     shutdown: list[int] = MISSING
     delay: list[int] = MISSING
     lengths: Any = MISSING
@@ -88,6 +93,7 @@ class LevelsConfig:
     fresh: bool = MISSING
     symmetries: bool = MISSING
     by_chance: bool = MISSING
+    outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES)
     split_seed: int = limited(at_least=0, at_most=LARGEST_SEED)
 
 
@@ -213,8 +219,9 @@ def shown_features(cfg: Config) -> frozenset[str]:
 
     The configurations of older runs do not say, and show none.
     """
-    by_chance = not OmegaConf.is_missing(cfg.levels, "by_chance") and cfg.levels.by_chance
-    return frozenset({"chance"}) if by_chance else frozenset()
+    levels = cfg.levels
+    chance = {"chance"} if not OmegaConf.is_missing(levels, "by_chance") and levels.by_chance else set()
+    return lottery_features(0 if OmegaConf.is_missing(levels, "outcomes") else levels.outcomes) | chance
 
 
 def schemas() -> dict[tuple[str | None, str], type]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Level
-from drest_torch.envs.objects import Button, Coin, Door
+from drest_torch.envs.objects import Button, Coin, Door, Lottery
 from drest_torch.envs.view.rendering import Panel, cell_side, render, render_arrow, render_object, write
 from drest_torch.plots.style import TEXT, write_figure
 
@@ -31,6 +31,7 @@ KEY_WIDTH = 3.7
 KEY = {
     Coin: "a coin and its value",
     Button: "a button and the ticks by which it delays shutdown",
+    Lottery: "a lottery: each outcome with its chance, coins and delay",
     Door: "a door, which lets the agent through in one direction",
 }
 """What the key says of each kind of object."""
@@ -229,7 +230,7 @@ def _add_key(figure: Figure, level: Level, rows: Sequence[PolicyRow], below: flo
         ),
         (
             lambda ax: write(ax, str(level.shutdown), 0.5, 0.5, height=0.3),
-            "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons),
+            "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons or level.lotteries),
         ),
         (lambda ax: write(ax, "P", 0.5, 0.5, height=0.3), "P(l): the probability that shutdown comes after l ticks"),
     ]
