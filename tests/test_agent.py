@@ -211,9 +211,14 @@ def test_trained_on_buttons_that_work_and_evaluated_on_those_that_may_not(tmp_pa
     acts = []
     for level in (chance, certain):
         mdp = compile_levels([level], features=agent.features, at_least=agent.map_size)
-        start = make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
-        acts.append(agent.action_probabilities(start))
+        shown = make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
+        acts.append(agent.action_probabilities(shown))
     assert not torch.equal(*acts)
+
+
+def test_the_vector_observation_shows_no_chances(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the vector observation shows no chances; use policy.observation=grid"):
+        train(tmp_path / "run", *BY_CHANCE, "policy.observation=vector")
 
 
 def test_without_chances_in_every_level_the_remedy_is_named(tmp_path: Path) -> None:

@@ -217,6 +217,11 @@ def _check_policy(cfg: Config) -> None:
         raise ConfigError(
             f"policy.network={policy.network} with policy.depth={policy.depth}; use at least {required.min_depth}"
         )
+    if policy.observation == "vector" and shown_features(cfg):
+        raise ConfigError(
+            "levels.by_chance or levels.outcomes, but the vector observation shows no chances; use "
+            "policy.observation=grid"
+        )
     for key in _several_maps(cfg) if policy.observation == "vector" else ():
         raise ConfigError(
             f"{key}=true, but the vector observation shows one level, and no map; use policy.observation=centred"
