@@ -217,7 +217,7 @@ def test_trained_on_buttons_that_work_and_evaluated_on_those_that_may_not(tmp_pa
 
 
 def test_the_vector_observation_shows_no_chances(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the vector observation shows no chances; use policy.observation=grid"):
+    with pytest.raises(ConfigError, match=r"the vector observation shows no chances; use policy.observation=grid"):
         train(tmp_path / "run", *BY_CHANCE, "policy.observation=vector")
 
 

@@ -113,7 +113,7 @@ class PolicyDrawings:
 def policy_arrows(
     reachable: Reachable, probabilities: Tensor, visits: Tensor, level_index: int, *, pressed: bool
 ) -> np.ndarray:
-    """Return [H, W, 4] the probability of each action in each cell of a level, before or after the first button or lottery.
+    """Return [H, W, 4] the probability of each action in each cell of a level, before or after a button or lottery.
 
     A policy may observe the time and the remaining coins. The probability in a cell is therefore the mean over its
     states, weighted by how often the agent acts in them. It is NaN in cells where the agent rarely acts.
