@@ -16,6 +16,7 @@ from drest_torch.envs.exact.solver import committed_return, solve
 from drest_torch.envs.generation import candidates
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import MAX_LENGTHS, LevelError, parse_level, read_levels, world, write_levels
 from drest_torch.envs.view import show
 from drest_torch.envs.view.rendering import render
@@ -174,6 +175,14 @@ def test_sampled_usefulness_agrees_with_the_exact_one():
     assert ((low < truth.usefulness) & (truth.usefulness < high)).all()
     assert (high - low < 0.1).all()
     torch.testing.assert_close(estimate.usefulness_committed, truth.usefulness_committed, atol=0.03, rtol=0)
+
+
+def test_the_torchrl_environment_knows_both_optima():
+    optima = [GridworldEnv([LUCK], 1, committed=committed).optima.best_return for committed in (False, True)]
+    mdp = compile_levels([LUCK])
+    assert torch.equal(optima[0], solve(mdp).best_return)
+    assert torch.equal(optima[1], solve(mdp, committed=True).best_return)
+    assert not torch.equal(*optima)
 
 
 def test_the_reward_of_a_length_that_offers_only_a_loss_is_0():
