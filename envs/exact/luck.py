@@ -105,12 +105,24 @@ def _best_policy(layers: list[_Histories], lengths: Tensor, floor: Tensor) -> tu
         hits = (lengths[layer.ends] == layer.tick + 1).double()
         totals = layer.totals.unsqueeze(-1)
         ends = torch.stack((hits * (totals - floor[layer.ends]), hits * totals, hits))
-        value, coins, probability = (_mean(each[layer.target], layer.chance) for each in torch.cat((values, ends), 1))
+        after = torch.cat((values, ends), 1)
+        value = _mean(after[0][layer.target], layer.chance)
         if layer.moving is not None:
             value = torch.where(layer.moving.unsqueeze(-1), value, -torch.inf)
-        action = value.argmax(1, keepdim=True)
-        values = torch.stack([each.gather(1, action).squeeze(1) for each in (value, coins, probability)])
+        best, action = value.max(1, keepdim=True)
+        target = _of_action(layer.target, action)
+        coins, probability = (each.gather(0, target.flatten(0, 1)).reshape(target.shape) for each in after[1:])
+        if layer.chance is not None:
+            chance = _of_action(layer.chance, action)
+            coins, probability = coins * chance, probability * chance
+        values = torch.stack((best.squeeze(1), coins.sum(1), probability.sum(1)))
     return values[1], values[2]
+
+
+def _of_action(numbers: Tensor, action: Tensor) -> Tensor:
+    """Return the numbers [n, J, K] of an action [n, 1, K] for each length, of those of all actions [n, 4, J]."""
+    shape = (-1, -1, numbers.shape[-1], -1)
+    return numbers.unsqueeze(-1).expand(-1, -1, -1, action.shape[-1]).gather(1, action.unsqueeze(2).expand(shape))[:, 0]
 
 
 def _mean(values: Tensor, chance: Tensor | None) -> Tensor:
