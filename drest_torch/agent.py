@@ -23,7 +23,7 @@ from drest_torch.building.checkpoints import (
 )
 from drest_torch.building.parts import evaluator, map_size, networks, observation, reward_of
 from drest_torch.config.checks import device_of
-from drest_torch.config.schema import Config, LevelsConfig, in_gridworld
+from drest_torch.config.schema import Config, LevelsConfig, in_gridworld, shown_features
 from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import Level, features_of, find_levels
@@ -78,7 +78,10 @@ class Agent:
         self.levels = data.load(self.cfg)
         self.map_size = map_size(self.cfg, self.levels)
         """The rows and columns of the largest map of the run; only a policy that reads maps can observe larger ones."""
-        mdp = compile_levels(self.levels.train[:1], at_least=self.map_size, features=features_of(self.levels.every()))
+        self.features = features_of(self.levels.every()) | shown_features(self.cfg)
+        """What the policy is shown that only some levels have: ``compile_levels(levels, features=agent.features)`` is
+        for an environment to act in."""
+        mdp = compile_levels(self.levels.train[:1], at_least=self.map_size, features=self.features)
         observe = observation(self.cfg, mdp)
         self.shape = observe.shape
         """The shape of one observation."""

@@ -106,11 +106,12 @@ def overall_return(
     """Return the reward of a mini-episode: discount · C/m, at most ``clip``; ``best_return=None`` does not divide by m.
 
     A large E and a small λ can make a discount larger than any float. The reward stays finite, and it is 0
-    where no coins were collected.
+    where no coins were collected, or where m is 0 and all that lotteries offer is a loss.
     """
     paid = coins * discount if best_return is None else coins * discount / best_return
-    most = torch.finfo(paid.dtype).max if clip is None else clip
-    return torch.where(coins != 0, paid, 0).clamp_max(most)
+    most = torch.finfo(paid.dtype).max
+    paid = torch.where(coins != 0 if best_return is None else (coins != 0) & (best_return != 0), paid, 0)
+    return paid.clamp(-most, most if clip is None else clip)
 
 
 def expected_return(
@@ -157,6 +158,9 @@ class Reward:
     if E is the size of the group, and otherwise more than that (see `group_discount`)."""
     divide_by_best: bool = True
     """Whether coins are divided by m, the most that can be collected given the length."""
+    committed: bool = False
+    """Whether m is, in gridworlds with luck, what a policy can expect that is sure of the length, where there is such a
+    policy, instead of the most that a policy can expect given the length, which luck can make too large."""
     normalise: bool = True
     """Whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N. See
     docs/explanation/theorem.md."""

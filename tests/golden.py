@@ -120,6 +120,7 @@ recorded: one part of a path or several, wherever they stand in it, such as ``ev
 NEW = {
     "neutrality_own",
     "usefulness_at",
+    "usefulness_committed",
     "training",
     "updates",
     "levels_per_update",

@@ -38,8 +38,8 @@ from drest_torch.errors import CheckpointError, ConfigError, FileError
 from drest_torch.evaluation import results as results_module
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.reward import Reward
-from drest_torch.training.run import resume
-from tests.helpers.runs import train
+from drest_torch.training.run import resume, start
+from tests.helpers.runs import TINY, train
 
 ROOT = Path(__file__).parents[1]
 MEASURES = ("usefulness", "neutrality_normalised")
@@ -188,6 +188,44 @@ def test_a_policy_that_is_shown_chances(tmp_path: Path) -> None:
     agent = saved.Agent(folder)
     record = agent.evaluate([SMALL, chance]).record()
     assert record["levels"] == json.loads((folder / "levels_train.json").read_text())
+
+
+BY_CHANCE = ("levels=example", "levels.by_chance=true", "env_steps=500")
+
+
+@pytest.mark.parametrize("algo", ["ppo", "exact"])
+def test_trained_on_buttons_that_work_and_evaluated_on_those_that_may_not(tmp_path: Path, algo: str) -> None:
+    chance = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
+    write_levels(tmp_path / "test.jsonl", [chance, SMALL])
+    folder, values = tmp_path / "run", (f"algo={algo}", *BY_CHANCE, f"test.path={tmp_path / 'test.jsonl'}")
+    start(compose(f"run_dir={folder}", *TINY, "test.paper=false", "evaluations=2", *values)).train()
+    agent = saved.Agent.load(folder)
+    assert agent.features == {"chance"}
+    record = agent.evaluate([chance, SMALL]).record()
+    assert record["levels"] == json.loads((folder / "levels_test.json").read_text())
+    # The observation of the deterministic level that it was trained on has the plane of chances as well.
+    mdp = compile_levels([world("example")], features=agent.features, at_least=agent.map_size)
+    assert make_observation(agent.observation, mdp).shape == agent.shape
+    # The chance of the button is shown, so that the policy may act on it.
+    certain = replace(chance, objects=(chance.coins[0], replace(chance.buttons[0], chance=1.0)))
+    acts = []
+    for level in (chance, certain):
+        mdp = compile_levels([level], features=agent.features, at_least=agent.map_size)
+        shown = make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
+        acts.append(agent.action_probabilities(shown))
+    assert not torch.equal(*acts)
+
+
+def test_the_vector_observation_shows_no_chances(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the vector observation shows no chances; use policy.observation=grid"):
+        train(tmp_path / "run", *BY_CHANCE, "policy.observation=vector")
+
+
+def test_without_chances_in_every_level_the_remedy_is_named(tmp_path: Path) -> None:
+    chance = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
+    write_levels(tmp_path / "test.jsonl", [chance])
+    with pytest.raises(ConfigError, match=r"show chances in every level \(levels.by_chance=true\)"):
+        train(tmp_path / "run", "levels=example", f"test.path={tmp_path / 'test.jsonl'}", "env_steps=500")
 
 
 # ------------------------------------------------------------------------------------ which policy

@@ -111,7 +111,7 @@ def test_rows_of_a_level_without_a_source() -> None:
 
 # -------------------------------------------------------------------------- .txt files refused
 
-KINDS_OF_CELLS = "expected '#', '.', 'A', a coin like 'C3', a button like 'B4' or a door like '>'"
+KINDS_OF_CELLS = "expected '#', '.', 'A', a coin like 'C3', a button like 'B4', a door like '>' or a lottery like 'La'"
 
 MAP = "A C1 B2\n. # ."
 TXT_ERRORS: dict[str, tuple[Any, str]] = {
@@ -335,7 +335,8 @@ RECORD_ERRORS: dict[str, tuple[Any, str]] = {
     "missing map": ({"name": "b", "shutdown": 4}, "s.jsonl:2: no key 'map'; expected name, shutdown, map"),
     "unknown key": (
         GOOD | {"x": 3},
-        "s.jsonl:2: unknown key 'x'; expected one of name, shutdown, map, clock, title, rewarded, wanted, caveat",
+        "s.jsonl:2: unknown key 'x'; expected one of name, shutdown, map, clock, lotteries, title, rewarded, wanted, "
+        "caveat",
     ),
     "name twice": (GOOD, "s.jsonl:2: the name 'a' for the second time; expected it once (the first: s.jsonl:1)"),
     "empty map": (GOOD | {"map": []}, "s.jsonl:2: no map; expected rows of cells such as '# . A C3 B4'"),

@@ -116,10 +116,6 @@ def test_the_interval_of_a_mean_over_levels_covers_it(shares):
 
 def test_the_interval_of_a_mean_of_numbers_up_to_one():
     generator = torch.Generator().manual_seed(0)
-    numbers = torch.rand(50, generator=torch.Generator().manual_seed(1))
-    sums = torch.tensor(50.0), numbers.sum(), numbers.square().sum()
-    scaled = bounded_mean(sums[0], 3 * sums[1], 9 * sums[2], most=3.0)
-    assert [end.item() for end in scaled] == pytest.approx([3 * end.item() for end in bounded_mean(*sums)])
     certain = bounded_mean(*(torch.tensor([100.0]) for _ in range(3)))
     assert certain[0].item() < 0.97
     assert certain[1].item() == pytest.approx(1, abs=0.01)

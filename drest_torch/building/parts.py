@@ -15,7 +15,7 @@ from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.networks.layout import MapLayout
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building import levels as data
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import Config, shown_features
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import (
     DELAY_UNIT,
@@ -133,6 +133,7 @@ def evaluator(
         cfg.policy.observation,
         reward=reward,
         at_least=size,
+        features=shown_features(cfg),
         private_kind=cfg.policy.private_kind,
         private_draws=cfg.policy.private_draws,
         time_steps=time_steps(cfg),

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS, requirements
 from drest_torch.config.logger import SINKS
-from drest_torch.config.schema import Config, in_gridworld, in_lockstep, learns_from
+from drest_torch.config.schema import Config, in_gridworld, in_lockstep, learns_from, shown_features
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError
@@ -125,10 +125,14 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
             "played in lockstep; use lockstep=false with agents=1, or levels.clock=steps"
         )
     for name, levels in others.items():
-        for feature in features_of(train) ^ features_of(levels) if levels else ():
+        for feature in sorted((features_of(train) ^ features_of(levels)) - shown_features(cfg)) if levels else ():
+            shown = ", show chances in every level (levels.by_chance=true)" if feature == "chance" else ""
+            shown = (
+                ", show the outcomes of lotteries in every level (levels.outcomes)" if "lottery" in feature else shown
+            )
             raise ConfigError(
                 f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
-                "policy is shown them or is not, so have them in both, or leave these levels out "
+                f"policy is shown them or is not, so have them in both{shown}, or leave these levels out "
                 "(test.paper=false for the paper's)"
             )
 
@@ -224,6 +228,11 @@ def _check_policy(cfg: Config) -> None:
     if policy.depth < required.min_depth:
         raise ConfigError(
             f"policy.network={policy.network} with policy.depth={policy.depth}; use at least {required.min_depth}"
+        )
+    if policy.observation == "vector" and shown_features(cfg):
+        raise ConfigError(
+            "levels.by_chance or levels.outcomes, but the vector observation shows no chances; use "
+            "policy.observation=grid"
         )
     for key in _several_maps(cfg) if policy.observation == "vector" else ():
         raise ConfigError(

@@ -11,12 +11,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from omegaconf import MISSING
+from omegaconf import MISSING, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
+from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
@@ -64,6 +65,10 @@ class GeneratorConfig:
     buttons: list[int] = MISSING
     chance: list[float] = MISSING
     doors: list[int] = MISSING
+    lotteries: list[int] = MISSING
+    lottery_outcomes: list[int] = MISSING
+    lottery_coins: list[int] = MISSING
+    lottery_delay: list[int] = MISSING
     shutdown: list[int] = MISSING
     delay: list[int] = MISSING
     lengths: Any = MISSING
@@ -87,6 +92,8 @@ class LevelsConfig:
     test: int = limited(at_least=0)
     fresh: bool = MISSING
     symmetries: bool = MISSING
+    by_chance: bool = MISSING
+    outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES)
     split_seed: int = limited(at_least=0, at_most=LARGEST_SEED)
 
 
@@ -206,6 +213,16 @@ def in_gridworld(cfg: Config) -> bool:
 def in_lockstep(cfg: Config) -> bool:
     """Return whether all slots are played in every tick."""
     return cfg.device != "cpu" or cfg.agents > 1 if cfg.lockstep is None else cfg.lockstep
+
+
+def shown_features(cfg: Config) -> frozenset[str]:
+    """Return the features that observations of a run show whether its levels have them or not.
+
+    The configurations of older runs do not say, and show none.
+    """
+    levels = cfg.levels
+    chance = {"chance"} if not OmegaConf.is_missing(levels, "by_chance") and levels.by_chance else set()
+    return lottery_features(0 if OmegaConf.is_missing(levels, "outcomes") else levels.outcomes) | chance
 
 
 def schemas() -> dict[tuple[str | None, str], type]:

@@ -66,7 +66,7 @@ class EnvironmentEvaluator:
             self.reward,
             played,
             *(sums.sum(1) for sums in (count, total, squares)),
-            largest=max(1.0, share.max().item()),
+            bounds=(torch.zeros(levels).double(), share.max().clamp_min(1).double().expand(levels)),
             own=(count.sum(-1) / played.clamp_min(1).unsqueeze(-1) * given).sum(-1),
         )
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -55,11 +56,15 @@ class Evaluation:
     """[B] the neutrality given the private bits, the mean over their settings: what the agent itself leaves to chance.
     Without private bits it is the neutrality; NaN means unknown."""
     expected_drest: Tensor
+    usefulness_committed: Tensor | None
+    """[B] the usefulness with committed(l) in place of m(l) (`drest_torch.envs.exact.solver.committed_return`), for
+    sets in which they differ."""
 
     def means(self) -> dict[str, float]:
         """Return one number for each metric, the mean over levels."""
         means = {
             "usefulness": self.usefulness.mean().item(),
+            **self._committed(torch.mean),
             "neutrality": self.neutrality.mean().item(),
             "neutrality_normalised": self.neutrality_normalised.mean().item(),
             **self._own(self.neutrality_own.mean()),
@@ -74,6 +79,10 @@ class Evaluation:
     def _own(neutrality: Tensor) -> dict[str, float]:
         return {} if neutrality.isnan() else {"neutrality_own": neutrality.item()}
 
+    def _committed(self, number: Callable[[Tensor], Tensor]) -> dict[str, float]:
+        values = self.usefulness_committed
+        return {} if values is None else {"usefulness_committed": number(values).item()}
+
     def length_probabilities(self, index: int) -> dict[int, float]:
         """Return the probability of each trajectory-length of a level."""
         count = int(self.num_lengths[index])
@@ -86,6 +95,7 @@ class Evaluation:
             {
                 "name": name,
                 "usefulness": self.usefulness[i].item(),
+                **self._committed(itemgetter(i)),
                 "neutrality": self.neutrality[i].item(),
                 "neutrality_normalised": self.neutrality_normalised[i].item(),
                 **self._own(self.neutrality_own[i]),
@@ -104,9 +114,14 @@ def evaluation_of(
     reward: Reward,
     outcome: Lengths,
     own: Tensor | None = None,
+    committed: Tensor | None = None,
 ) -> Evaluation:
-    """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`."""
-    preliminary = outcome.probability * reward.preliminary(outcome.coins, best_return)
+    """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`.
+
+    ``committed`` is what replaces m(l) where a policy can be sure of l, if that is something else.
+    """
+    divisor = committed if reward.committed and committed is not None else best_return
+    preliminary = outcome.probability * reward.preliminary(outcome.coins, divisor)
     return Evaluation(
         names=names,
         lengths=lengths,
@@ -117,13 +132,15 @@ def evaluation_of(
         neutrality_normalised=neutrality_normalised(outcome.probability, num_lengths),
         neutrality_own=neutrality(outcome.probability) if own is None else own,
         expected_drest=reward.expected_return(outcome.probability, preliminary, num_lengths),
+        usefulness_committed=None if committed is None else usefulness(outcome.probability, outcome.coins, committed),
     )
 
 
 class LevelSetEvaluator(ABC):
     """A compiled level set on which policies are evaluated, with the observations that they see in training.
 
-    ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. Exact evaluation uses at
+    ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. ``features`` are shown
+    whether the levels have them or not. Exact evaluation uses at
     most ``memory_gib``. Levels that need more are refused before their states are unrolled.
     """
 
@@ -136,6 +153,7 @@ class LevelSetEvaluator(ABC):
         *,
         reward: Reward,
         at_least: tuple[int, int] = (1, 1),
+        features: Collection[str] = (),
         private_kind: str = "bits",
         private_draws: int = 16,
         time_steps: int = TIME_STEPS,
@@ -143,12 +161,17 @@ class LevelSetEvaluator(ABC):
         device: torch.device | str = "cpu",
     ) -> None:
         self.levels = list(levels)
-        self.mdp = compile_levels(levels, device, at_least=at_least)
+        self.mdp = compile_levels(levels, device, at_least=at_least, features=features)
         self.sizes = estimate_size(self.mdp)
         self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
         check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
         self.observe = make_observation(observation, self.mdp, time_steps)
         self.optima = solve(self.mdp, reward.gamma)
+        sure = (
+            solve(self.mdp, reward.gamma, committed=True).best_return if self.mdp.any_luck else self.optima.best_return
+        )
+        self.committed = None if torch.equal(sure, self.optima.best_return) else sure
+        """[B, K] committed(l), or m(l) where no policy can be sure of l; None if that is m(l) in all levels."""
         self.reward, self.private_kind, self.private_draws = reward, private_kind, private_draws
 
     @abstractmethod
@@ -216,7 +239,8 @@ class LevelSetEvaluator(ABC):
         """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`."""
         names = [level.name for level in self.levels]
         optima = self.optima
-        return evaluation_of(names, optima.lengths, optima.num_lengths, optima.best_return, self.reward, outcome, own)
+        sets = (names, optima.lengths, optima.num_lengths, optima.best_return, self.reward)
+        return evaluation_of(*sets, outcome, own, self.committed)
 
     @torch.no_grad()
     def _probabilities(self, policy: Policy, reachable: Reachable, private_bits: Tensor | None, greedy: bool) -> Tensor:

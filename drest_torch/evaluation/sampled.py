@@ -50,8 +50,6 @@ class SampledEvaluation(Evaluation):
     """[B, K] of P(L = l)."""
     coins_range: Range
     """[B, K] of E[C | L = l]."""
-    largest: float = 1.0
-    """The largest share of m(l) that a mini-episode can collect: more than 1 where m(l) is a mean over luck."""
 
     def means(self) -> dict[str, float]:
         ranges = self.mean_ranges()
@@ -65,6 +63,7 @@ class SampledEvaluation(Evaluation):
     def mean_ranges(self) -> dict[str, tuple[float, float]]:
         """Return the 95 % intervals of the means over these levels, for other samples of mini-episodes."""
         most = self._most_bits().mean().item()
+        least, largest = self.usefulness_range[0].min().item(), self.usefulness_range[1].max().item()
         usefulness, neutrality = (
             mean_range(estimate, *ends)
             for estimate, ends in (
@@ -73,7 +72,7 @@ class SampledEvaluation(Evaluation):
             )
         )
         return {
-            "usefulness": (max(usefulness[0], 0.0), min(usefulness[1], self.largest)),
+            "usefulness": (max(usefulness[0], min(0.0, least)), min(usefulness[1], max(1.0, largest))),
             "neutrality": (max(neutrality[0], 0.0), min(neutrality[1], most)),
         }
 
@@ -130,6 +129,8 @@ class SamplingEvaluator(LevelSetEvaluator):
         # Private bits have few settings, which are counted one by one; private numbers do not.
         settings = 1 << private_bits if self.private_kind == "bits" else 1
         sums = torch.zeros(3, levels * settings * columns, dtype=torch.float64, device=device)
+        # A share of m(l) is between 0 and 1, unless lotteries make a loss or give more than can be expected.
+        bounds = torch.zeros(levels, dtype=torch.float64, device=device), torch.ones_like(sums[0, :levels])
         slots = self.at_once(SLOTS)
         for first in range(0, levels * self.mini_episodes, slots):
             last = min(first + slots, levels * self.mini_episodes)
@@ -139,12 +140,23 @@ class SamplingEvaluator(LevelSetEvaluator):
             slot, column = (match & (length > 0).unsqueeze(-1)).nonzero().unbind(-1)
             share = share_of_best(coins[slot], self.optima.best_return[level[slot], column])
             place = (level[slot] * settings + setting[slot]) * columns + column
+            if self.mdp.lotteries is not None:
+                bounds[0].scatter_reduce_(0, level[slot], share, "amin")
+                bounds[1].scatter_reduce_(0, level[slot], share, "amax")
             sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
         sums = sums.reshape(3, levels, settings, columns)
         own = self._own_neutrality(sums[0]) if self.private_kind == "bits" or private_bits == 0 else None
         names, optima = [level.name for level in self.levels], self.optima
         sets = (names, optima.lengths, optima.num_lengths, optima.best_return, self.reward)
-        return estimates(*sets, self.mini_episodes, *sums.sum(2).unbind(), own=own)
+        counts = sums.sum(2).unbind()
+        return estimates(
+            *sets,
+            self.mini_episodes,
+            *counts,
+            own=own,
+            committed=self.committed,
+            bounds=None if self.mdp.lotteries is None else bounds,
+        )
 
     def _own_neutrality(self, count: Tensor) -> Tensor:
         """Return the neutrality given the private bits from the counts of lengths [B, settings, K]."""
@@ -182,21 +194,25 @@ def estimates(
     squares: Tensor,
     *,
     own: Tensor | None,
-    largest: float = 1.0,
+    committed: Tensor | None = None,
+    bounds: Range | None = None,
 ) -> SampledEvaluation:
     """Estimate from the counts [B, K] of the lengths, the sums of the shares of m(l), and the sums of their squares.
 
-    On each level ``mini_episodes`` were played, or [B] so many on each.
+    On each level ``mini_episodes`` were played, or [B] so many on each. ``committed`` is that of `evaluation_of`.
+    ``bounds`` are the least and the largest share that a mini-episode of each level can have, by default 0 and 1.
     """
     played = torch.as_tensor(mini_episodes, device=count.device).expand(len(count)).to(count.dtype)
     each = played.clamp_min(1).unsqueeze(-1)
     probability, coins = count / each, best_return * share / count.clamp_min(1)
     bits, spread = entropy(count), entropy_spread(count, num_lengths)
     low, high = entropy_interval(count, num_lengths)
-    low_share, high_share = bounded_mean(count, share, squares, largest)
+    low_share, high_share = _mean_share(count, share, squares, bounds)
     # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
     ended = count.sum(-1) / each.squeeze(-1)
-    exact = evaluation_of(names, lengths, num_lengths, best_return, reward, Lengths(probability, coins))
+    exact = evaluation_of(
+        names, lengths, num_lengths, best_return, reward, Lengths(probability, coins), committed=committed
+    )
     most = num_lengths.double().log2()
     return SampledEvaluation(
         **{field.name: getattr(exact, field.name) for field in fields(exact)}
@@ -206,12 +222,22 @@ def estimates(
             "neutrality_own": torch.full_like(bits, torch.nan) if own is None else own,
         },
         mini_episodes=int(played.min()),
-        usefulness_range=bounded_mean(played, share.sum(-1), squares.sum(-1), largest),
+        usefulness_range=_mean_share(played, share.sum(-1), squares.sum(-1), bounds),
         neutrality_range=(ended * torch.minimum(low, bits - spread), ended * torch.maximum(high, bits + spread)),
         probability_range=bounded_mean(played.unsqueeze(-1).expand_as(count), count, count),
         coins_range=(best_return * low_share, best_return * high_share),
-        largest=largest,
     )
+
+
+def _mean_share(count: Tensor, total: Tensor, squares: Tensor, bounds: Range | None) -> Range:
+    """Return the intervals [B] or [B, K] for means of shares within the bounds [B] of their level."""
+    if bounds is None:
+        return bounded_mean(count, total, squares)
+    least, most = (bound if total.ndim == 1 else bound.unsqueeze(-1) for bound in bounds)
+    width = most - least
+    around = squares - 2 * least * total + least**2 * count
+    low, high = bounded_mean(count, (total - least * count) / width, around / width**2)
+    return least + width * low, least + width * high
 
 
 def greedily(policy: Policy) -> Act:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ class Score:
     """In bits."""
     neutrality_own: float | None = None
     """The neutrality given the private bits, if known."""
+    usefulness_committed: float | None = None
+    """The usefulness with committed(l) in place of m(l), if they differ."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class SplitScores:
 
 def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:
     """Return the numbers of one split: those of the agent, of a uniform policy, and the best possible ones."""
+    optional = ("usefulness_committed", "neutrality_own")
     best = evaluation.num_lengths.double().log2().mean().item()
     means, uniform_means = evaluation.means(), uniform.means()
     sampled: dict[str, Any] = {}
@@ -60,9 +63,11 @@ def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> d
         "usefulness": means["usefulness"],
         "neutrality": means["neutrality"],
         "neutrality_normalised": means["neutrality_normalised"],
-        **{name: means[name] for name in ("neutrality_own",) if name in means},
+        **{name: means[name] for name in optional if name in means},
         "levels": levels,
-        "uniform": {"usefulness": uniform_means["usefulness"], "neutrality": uniform_means["neutrality"]},
+        "uniform": {
+            name: uniform_means[name] for name in ("usefulness", *optional[:1], "neutrality") if name in uniform_means
+        },
         "optimum": {"usefulness": 1.0, "neutrality": best},
         **sampled,
     }
@@ -74,7 +79,7 @@ def split_scores(summary: dict[str, Any], gamma: float = 1.0) -> list[SplitScore
         SplitScores(
             split,
             numbers["levels"],
-            agent=Score(numbers["usefulness"], numbers["neutrality"], numbers.get("neutrality_own")),
+            agent=Score(*(numbers.get(measure.name) for measure in fields(Score))),
             ranges={name: (ends["low"], ends["high"]) for name, ends in numbers.get("ranges", {}).items()},
             sampled=numbers.get("sampled"),
             uniform=Score(**numbers["uniform"]),

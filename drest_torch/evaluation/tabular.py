@@ -27,6 +27,11 @@ def tabulate(mdp: Mdp, optima: Optima) -> Worlds:
             f"{mdp.levels[0].place}: {cells} cells and {bits} coins and buttons make a table of {rows:,} rows; "
             f"algo=tabular is for up to {MAX_ROWS:,}, use algo=ppo"
         )
+    if mdp.lotteries is not None:
+        raise ConfigError(
+            f"{mdp.levels[0].place} has lotteries, which algo=tabular does not play; use algo=ppo, or buttons such as "
+            "B4@0.5"
+        )
     shape = (levels, rows, NUM_ACTIONS)
     first = (torch.arange(levels) * cells).reshape(-1, 1, 1)
     row = torch.arange(rows).reshape(1, -1, 1)

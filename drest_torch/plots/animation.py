@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from drest_torch.envs.levels import Level
-from drest_torch.envs.objects import Button, Coin
+from drest_torch.envs.objects import Button
 from drest_torch.envs.view.rendering import ROUTE, PictureError, Way, cell_side, render, render_agent
 from drest_torch.files import write_whole
 from drest_torch.plots.style import GRID, TEXT
@@ -123,8 +123,7 @@ def _render_clock(level: Level, episode: Episode, time: float, longest: int, ax:
         colour = GRID if tick < ticks else ROUTE
         ax.add_patch(Rectangle((tick + 0.04, 0.05), 0.9, 0.32, facecolor=colour, edgecolor="none"))
     taken = [thing for bit, thing in enumerate(level.objects) if moment.taken >> bit & 1]
-    coins = sum(thing.value for thing in taken if isinstance(thing, Coin))
-    words = "button pressed   " * any(isinstance(thing, Button) for thing in taken) + f"coins {coins:g}"
+    words = "button pressed   " * any(isinstance(thing, Button) for thing in taken) + f"coins {moment.coins:g}"
     style: dict[str, Any] = {"fontsize": 10, "color": TEXT, "va": "center", "transform": ax.transAxes}
     ax.text(0, 0.2, f"time left {moment.time_left}", **style)
     ax.text(1, 0.2, words, ha="right", **style)

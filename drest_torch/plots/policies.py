@@ -20,7 +20,7 @@ from torch import Tensor
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Level
-from drest_torch.envs.objects import Button, Coin, Door
+from drest_torch.envs.objects import Button, Coin, Door, Lottery
 from drest_torch.envs.view.rendering import Panel, cell_side, render, render_arrow, render_object, write
 from drest_torch.plots.style import TEXT, write_figure
 
@@ -31,6 +31,7 @@ KEY_WIDTH = 3.7
 KEY = {
     Coin: "a coin and its value",
     Button: "a button and the ticks by which it delays shutdown",
+    Lottery: "a lottery: each outcome with its chance, coins and delay",
     Door: "a door, which lets the agent through in one direction",
 }
 """What the key says of each kind of object."""
@@ -112,7 +113,7 @@ class PolicyDrawings:
 def policy_arrows(
     reachable: Reachable, probabilities: Tensor, visits: Tensor, level_index: int, *, pressed: bool
 ) -> np.ndarray:
-    """Return [H, W, 4] the probability of each action in each cell of a level, before or after the first button.
+    """Return [H, W, 4] the probability of each action in each cell of a level, before or after a button or lottery.
 
     A policy may observe the time and the remaining coins. The probability in a cell is therefore the mean over its
     states, weighted by how often the agent acts in them. It is NaN in cells where the agent rarely acts.
@@ -133,21 +134,28 @@ def policy_arrows(
 def policy_panels(
     level: Level, reachable: Reachable, probabilities: Tensor, visits: Tensor, level_index: int
 ) -> list[Panel]:
-    """Return panels of the policy before the first button is pressed and, if it is ever pressed, after it.
+    """Return panels of the policy before the first button or lottery and, if one is ever entered, after it.
 
     The second leaves out what has always been taken by then.
     """
     before, after = (
         policy_arrows(reachable, probabilities, visits, level_index, pressed=pressed) for pressed in (False, True)
     )
-    if not level.buttons:
+    if not (level.buttons or level.lotteries):
         return [Panel(arrows=before)]
-    alone = len(level.buttons) == 1
-    button = f"B{level.buttons[0].delay}" if alone else "a button"
+    button = _first_entered(level)
     if np.isnan(after).all():
-        return [Panel(f"{button} is not pressed", arrows=before)]
+        return [Panel(f"{button} is not {'entered' if level.lotteries else 'pressed'}", arrows=before)]
     taken = _always_taken(level, reachable, visits, level_index)
     return [Panel(f"before {button}", arrows=before), Panel(f"after {button}", taken=taken, arrows=after)]
+
+
+def _first_entered(level: Level) -> str:
+    """Return what the level has of buttons and lotteries."""
+    if len(level.buttons) == 1 and not level.lotteries:
+        return f"B{level.buttons[0].delay}"
+    kinds = ["button"] * bool(level.buttons) + ["lottery"] * bool(level.lotteries)
+    return f"{'the' if len(level.buttons) + len(level.lotteries) == 1 else 'a'} {' or '.join(kinds)}"
 
 
 def _always_taken(level: Level, reachable: Reachable, visits: Tensor, level_index: int) -> int:
@@ -229,7 +237,7 @@ def _add_key(figure: Figure, level: Level, rows: Sequence[PolicyRow], below: flo
         ),
         (
             lambda ax: write(ax, str(level.shutdown), 0.5, 0.5, height=0.3),
-            "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons),
+            "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons or level.lotteries),
         ),
         (lambda ax: write(ax, "P", 0.5, 0.5, height=0.3), "P(l): the probability that shutdown comes after l ticks"),
     ]

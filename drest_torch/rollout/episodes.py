@@ -27,6 +27,8 @@ class Moment(NamedTuple):
     cell: tuple[int, int]
     taken: int
     time_left: int
+    coins: float
+    """The coins so far."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +74,18 @@ def _play(
     """Play a batch of mini-episodes on the first level; return the first of each length."""
     level = torch.zeros(AT_ONCE, dtype=torch.int64, device=mdp.device)
     moments: list[list[Moment]] = [[] for _ in range(AT_ONCE)]
+    coins = [0.0] * AT_ONCE
     ended: dict[int, list[Moment]] = {}
     playing = ticks(mdp, observe, act, level, private, rng, are_bits=are_bits)
     for tick in islice(playing, PATIENCE * mdp.max_time):
         slots, before = tick.slot.tolist(), tick.before
         states = torch.stack((before.spot, before.taken, before.time_left), -1).tolist()
         for slot, (spot, taken, time_left) in zip(slots, states, strict=True):
-            moments[slot].append(Moment(divmod(spot, mdp.width), taken, time_left))
+            moments[slot].append(Moment(divmod(spot, mdp.width), taken, time_left, coins[slot]))
+        for slot, coin in zip(slots, tick.step.coin.tolist(), strict=True):
+            coins[slot] += coin
         last = mdp.advance(before.spot, before.taken, tick.action)
         for index in tick.step.mini_done.nonzero().flatten().tolist():
-            end = Moment(divmod(int(last.spot[index]), mdp.width), int(last.taken[index]), 0)
+            end = Moment(divmod(int(last.spot[index]), mdp.width), int(last.taken[index]), 0, coins[slots[index]])
             ended.setdefault(int(tick.step.length[index]), [*moments[slots[index]], end])
     return ended

@@ -19,17 +19,17 @@ HALVINGS = 60
 """Steps of a bisection."""
 
 
-def bounded_mean(count: Tensor, total: Tensor, squares: Tensor, most: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Return the interval for the mean of numbers from 0 to ``most``, from their count, sum and sum of squares.
+def bounded_mean(count: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the interval for the mean of numbers in [0, 1], from their count, sum and sum of squares.
 
     For numbers that are 0 or 1 it is the interval of Agresti and Coull (1998): add z²/2 zeros and as many ones to the
     data, then take the mean plus and minus z standard errors.
     """
     added = NORMAL_95**2 / 2
     n = count + 2 * added
-    mean = (total / most + added) / n
-    half = NORMAL_95 * (((squares / most**2 + added) / n - mean**2).clamp_min(0) / n).sqrt()
-    return most * (mean - half).clamp_min(0), most * (mean + half).clamp_max(1)
+    mean = (total + added) / n
+    half = NORMAL_95 * (((squares + added) / n - mean**2).clamp_min(0) / n).sqrt()
+    return (mean - half).clamp_min(0), (mean + half).clamp_max(1)
 
 
 def entropy(counts: Tensor) -> Tensor:

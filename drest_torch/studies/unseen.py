@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.building import levels as data
 from drest_torch.building.parts import observation
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import Config, shown_features
 from drest_torch.effort import NUMBERS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.generation import splits
@@ -152,8 +152,9 @@ def can_see(run: Run, levels: Sequence[Level]) -> bool:
     any_size = run.learner.policy.reads_maps
     if not any_size and any(level.height > rows or level.width > columns for level in levels):
         return False
+    shown = shown_features(run.cfg)
     shapes = [
-        observation(run.cfg, compile_levels(some, at_least=run.gridworlds.map_size)).shape
+        observation(run.cfg, compile_levels(some, at_least=run.gridworlds.map_size, features=shown)).shape
         for some in (list(levels), run.gridworlds.levels.train[:1])
     ]
     return shapes[0][:1] == shapes[1][:1] if any_size else shapes[0] == shapes[1]

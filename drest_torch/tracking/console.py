@@ -33,6 +33,9 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
     shows_own = any(own is not None and own < row.agent.neutrality - LESS for own, row in zip(owns, rows, strict=True))
     if shows_own:
         notes.append("own: neutrality given its private bits, which the agent itself leaves to chance")
+    shows_committed = any(row.agent.usefulness_committed is not None for row in rows)
+    if shows_committed:
+        notes.append("sure: usefulness over what a policy can expect that is sure of its length")
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -47,16 +50,23 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
         table.add_column(f"{measure}\nagent", style="bold", no_wrap=not sampled)
         if measure == "neutrality" and shows_own:
             table.add_column("\nown", style="bold", no_wrap=True)
+        if measure == "usefulness" and shows_committed:
+            table.add_column("\nsure", style="bold", no_wrap=True)
         table.add_column("\nuniform", style="dim", no_wrap=True)
         table.add_column("\noptimum", style="dim", no_wrap=True)
     for row in rows:
         scores = (row.uniform, row.optimum)
-        usefulness = (row.of_agent("usefulness"), *(f"{score.usefulness:.3f}" for score in scores))
-        own = row.agent.neutrality_own
-        shown = ("–" if own is None else f"{own:.3f}",) if shows_own else ()
+        sure = _shown(row.agent.usefulness_committed, shows_committed)
+        usefulness = (row.of_agent("usefulness"), *sure, *(f"{score.usefulness:.3f}" for score in scores))
+        shown = _shown(row.agent.neutrality_own, shows_own)
         neutrality = (row.of_agent("neutrality"), *shown, *(f"{score.neutrality:.3f}" for score in scores))
         table.add_row(_TRAINING.get(row.split, row.split), f"{row.levels:,}", *usefulness, *neutrality)
     return table
+
+
+def _shown(value: float | None, is_shown: bool) -> tuple[str, ...]:
+    """Return the entry of a column that only some tables have."""
+    return ("–" if value is None else f"{value:.3f}",) if is_shown else ()
 
 
 def _gammas(rows: Sequence[SplitScores]) -> str:

@@ -55,7 +55,7 @@ class ExactLevels:
     def _batch(self, levels: Sequence[Level]) -> ExactBatch:
         gamma = self.reward.gamma
         mdp = compile_levels(levels, self.device, at_least=self.at_least, features=self.features)
-        reachable, optima = Reachable(mdp), solve(mdp, gamma)
+        reachable, optima = Reachable(mdp), solve(mdp, gamma, committed=self.reward.committed)
         see = make_observation(self.observation, mdp, self.time_steps)
 
         def explore(policy: Callable[[Tensor], Tensor], min_visit_probability: float) -> tuple[Tensor, Tensor]:

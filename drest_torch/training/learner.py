@@ -6,7 +6,7 @@ from drest_torch.algos.base import Learner
 from drest_torch.algos.generators import Generators
 from drest_torch.building import levels as data
 from drest_torch.building.parts import networks, observation
-from drest_torch.config.schema import Config, algorithm, in_lockstep, learns_from
+from drest_torch.config.schema import Config, algorithm, in_lockstep, learns_from, shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import features_of
 from drest_torch.reward import Reward
@@ -21,7 +21,8 @@ def learner_of(
     device, train = rng.device, levels.train
     # If levels are compiled on demand, one level is enough to infer the observation shape.
     on_demand = learns_from(cfg) == "levels" or (levels.split and (cfg.levels.fresh or cfg.levels.symmetries))
-    mdp = compile_levels(train[:1] if on_demand else train, device, at_least=map_size, features=features_of(train))
+    features = features_of(train) | shown_features(cfg)
+    mdp = compile_levels(train[:1] if on_demand else train, device, at_least=map_size, features=features)
     observe = observation(cfg, mdp)
     kind = algorithm(cfg.algo.name).Algorithm
     turn = updater_of(cfg, reward, levels, mdp, observe, rng)

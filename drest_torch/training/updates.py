@@ -126,7 +126,7 @@ class TabularUpdater(Updater):
     """Updates of an algorithm that plays the mini-episodes itself, in one world, and learns from each of them."""
 
     def __init__(self, mdp: Mdp, reward: Reward, config: tabular.Config) -> None:
-        optima = solve(mdp, reward.gamma)
+        optima = solve(mdp, reward.gamma, committed=reward.committed)
         divisor = optima.best_return[0] if reward.divide_by_best else torch.ones_like(optima.best_return[0])
         self.worlds = tabulate(mdp, optima)
         self.episodes = config.episodes
@@ -167,13 +167,14 @@ def updater_of(
     def ready(sample: list[Level]) -> Ready:
         size = mdp.height, mdp.width
         compiled = compile_levels(sample, mdp.device, at_least=size, features=mdp.features)
-        return compiled, solve(compiled, reward.gamma), observation(cfg, compiled)
+        optima = solve(compiled, reward.gamma, committed=reward.committed)
+        return compiled, optima, observation(cfg, compiled)
 
     slots, group = slots_and_group(cfg)
     options: dict[str, Any] = {"compiled": partial(compiled, cfg)} if cfg.compile else {}
     collector = (LockstepCollector if in_lockstep(cfg) else Collector)(
         mdp,
-        solve(mdp, reward.gamma),
+        solve(mdp, reward.gamma, committed=reward.committed),
         observe,
         reward,
         slots=slots * cfg.agents,

@@ -50,7 +50,7 @@ def step_episodes(
         if played is not None:
             return played
     arrival = mdp.advance(slots.spot, slots.taken, action, luck)
-    time_left = slots.time_left - arrival.ticks + arrival.delay
+    time_left = mdp.time_after(slots.time_left, arrival)
     ticks = slots.ticks + arrival.ticks
     ended = time_left == 0
     # Multiplying is cheaper than torch.where for the numbers that start from 0.
@@ -71,6 +71,8 @@ def _play_compiled(
     mdp: Mdp, slots: EpisodeState, action: Tensor, luck: Tensor | None
 ) -> tuple[EpisodeState, StepResult] | None:
     """Play the step in compiled code, or return None; see `drest_torch.envs.dynamics.kernel`."""
+    if mdp.lotteries is not None:
+        return None
     tables = mdp.goto, mdp.found, mdp.delay, mdp.coin, mdp.chance, mdp.free_bumps
     level, *numbers = slots
     played = kernel.play(tables, (*numbers, action), luck, mdp.num_cells if mdp.any_free_bumps else 0)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from drest_torch.envs.actions import ACTIONS, NUM_ACTIONS, STEPS
 from drest_torch.envs.levels import Level, LevelError, features_of
-from drest_torch.envs.objects import LAYERS, WorldObject, redirected
+from drest_torch.envs.objects import WorldObject, layers_for, lottery, redirected
 
 __all__ = ["ACTIONS", "NUM_ACTIONS", "STEPS", "Arrival", "Mdp", "compile_levels"]
 
@@ -32,9 +32,9 @@ class Arrival(NamedTuple):
     spot: Tensor
     taken: Tensor
     coin: Tensor
-    """Value of the coin collected, 0 for none."""
+    """Value of the coin collected, or coins of the lottery's outcome, 0 for none."""
     delay: Tensor
-    """Time added by the button pressed, 0 for none."""
+    """Time added by the button pressed or the lottery's outcome, 0 for none."""
     ticks: Tensor | int
     """Time that the action takes: 1, or 0 for a bump on a clock that counts moves."""
 
@@ -63,11 +63,40 @@ class Mdp:
     features: frozenset[str]
     """The features that observations show only if a set has them (keys of `drest_torch.envs.objects.FEATURES`)."""
     any_free_bumps: bool
+    lotteries: lottery.Table | None = None
+    """The lotteries of the set, None if it has none."""
 
     @property
     def any_chance(self) -> bool:
         """Return whether the result of an action can depend on luck."""
-        return "chance" in self.features
+        return self.num_outcomes > 1
+
+    @property
+    def num_outcomes(self) -> int:
+        """Return J, the most outcomes of an action."""
+        if self.lotteries is not None:
+            return self.lotteries.chance.shape[1]
+        return 2 if "chance" in self.features else 1
+
+    @cached_property
+    def any_luck(self) -> bool:
+        """Return whether there are lotteries, or a button that does not always work."""
+        return self.lotteries is not None or bool((self.chance < 1).any())
+
+    @cached_property
+    def coins_by_chance(self) -> bool:
+        """Return whether the coins of an action can depend on luck: some lottery has outcomes with other coins."""
+        if self.lotteries is None:
+            return False
+        chance, coins = self.lotteries.chance, self.lotteries.coins.reshape(self.lotteries.chance.shape)
+        return bool(((coins != coins[:, :1]) & (chance > 0)).any())
+
+    @cached_property
+    def most_delay(self) -> Tensor:
+        """Return the most time that entering each spot can add [S]."""
+        if self.lotteries is None:
+            return self.delay
+        return self.delay + self.lotteries.delay.reshape(len(self.delay), -1).amax(-1).clamp_min(0)
 
     @property
     def coin(self) -> Tensor:
@@ -115,6 +144,8 @@ class Mdp:
         def moved(value: Any) -> Any:
             if isinstance(value, Mapping):
                 return {name: moved(layer) for name, layer in value.items()}
+            if isinstance(value, lottery.Table):
+                return lottery.Table(*map(moved, value))
             if not isinstance(value, Tensor):
                 return value
             return value.to(device, dtype if value.is_floating_point() else None)
@@ -131,9 +162,10 @@ class Mdp:
     def advance(self, spot: Tensor, taken: Tensor, action: Tensor, luck: Tensor | None = None) -> Arrival:
         """Apply one action to each state.
 
-        A button works if ``luck``, a number in [0, 1), is below its chance; without luck, every button works. The time
-        left afterwards is the time before − ticks + delay: a button entered on the last tick still saves the
-        mini-episode, and a coin entered on the last tick counts.
+        A button works if ``luck``, a number in [0, 1), is below its chance, and the outcomes of a lottery share [0, 1)
+        in their order; without luck, every button works, and every lottery has its first outcome. The time left
+        afterwards is the time before − ticks + delay, and at least 0 (`time_after`): a button entered on the last tick
+        still saves the mini-episode, and a coin entered on the last tick counts.
         """
         target = _look_up(self.goto, spot * NUM_ACTIONS + action)
         bit = _look_up(self.found, target)
@@ -141,10 +173,24 @@ class Mdp:
         delay = _look_up(self.delay, target) * fresh
         if luck is not None:
             delay = delay * (luck < _look_up(self.chance, target))
+        coin = _look_up(self.coin, target) * fresh
+        if self.lotteries is not None:
+            outcome = target * self.num_outcomes
+            if luck is not None:
+                until = self.lotteries.until.index_select(0, target.reshape(-1))
+                until = until.reshape(*target.shape, self.num_outcomes - 1)
+                outcome = outcome + (luck.unsqueeze(-1) >= until).sum(-1)
+            coin = coin + _look_up(self.lotteries.coins, outcome) * fresh
+            delay = delay + _look_up(self.lotteries.delay, outcome) * fresh
         ticks: Tensor | int = 1
         if self.any_free_bumps:
             ticks = ((target != spot) | ~self.free_bumps[self.level_of(spot)]).to(spot.dtype)
-        return Arrival(target, taken | bit, _look_up(self.coin, target) * fresh, delay, ticks)
+        return Arrival(target, taken | bit, coin, delay, ticks)
+
+    def time_after(self, time_left: Tensor, arrival: Arrival) -> Tensor:
+        """Return the time left after the arrival, given the time left before it."""
+        after = time_left - arrival.ticks + arrival.delay
+        return after if self.lotteries is None else after.clamp_min(0)
 
 
 def _look_up(table: Tensor, index: Tensor) -> Tensor:
@@ -183,7 +229,11 @@ def compile_levels(
     bit_of = torch.zeros(wall.numel(), dtype=torch.int64)
     spots, bits = zip(*objects, strict=True)
     bit_of[torch.tensor(spots)] = torch.tensor(bits)
-    layers = {name: torch.full((wall.numel(),), layer.nothing, dtype=layer.dtype) for name, layer in LAYERS.items()}
+    features = features_of(levels).union(features)
+    layers = {
+        name: torch.full((wall.numel(),), layer.nothing, dtype=layer.dtype)
+        for name, layer in layers_for(features).items()
+    }
     for kind, rows in numbers.items():
         spots, *columns = zip(*rows, strict=True)
         for name, values in zip(kind.layers, columns, strict=True):
@@ -202,8 +252,9 @@ def compile_levels(
         start=start,
         shutdown=torch.tensor([level.shutdown for level in levels]),
         free_bumps=torch.tensor([level.clock == "moves" for level in levels]),
-        features=features_of(levels).union(features),
+        features=features,
         any_free_bumps=any(level.clock == "moves" for level in levels),
+        lotteries=lottery.table(layers, features),
     ).to(device)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from drest_torch.envs.actions import ACTIONS
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells
-from drest_torch.envs.objects import KINDS, Plane
+from drest_torch.envs.objects import KINDS, Plane, largest_coin
 from drest_torch.envs.objects.button import DELAY_UNIT
 
 TIME_STEPS = 16
@@ -159,11 +159,11 @@ class CentredObservation:
         # Each level has one further cell, which stands for the outside of its map.
         self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
         self._found = _with_outside(mdp.found.reshape(per_level), 0)
-        planes = _planes(None) + _further(mdp, shows_start)
+        planes, largest = _planes(None) + _further(mdp, shows_start), largest_coin(mdp.layers, mdp.num_levels)
         self._planes = [
             (
                 plane.name in _FADING,
-                _with_outside(plane.relative(plane.values(mdp.layers).reshape(per_level)).float(), 0.0),
+                _with_outside(plane.relative(plane.values(mdp.layers).reshape(per_level), largest).float(), 0.0),
             )
             for plane in planes
         ]

@@ -13,9 +13,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from string import ascii_lowercase
 from typing import Any
 
-from drest_torch.envs.levels import Button, Level, parse_level
+from drest_torch.envs.levels import Button, Level, Lottery, parse_level
 from drest_torch.envs.objects import Door
 
 UP, DOWN, LEFT, RIGHT = range(4)
@@ -32,6 +33,7 @@ class Simulator:
         self.row, self.column = level.start
         self.coins_present = (True,) * len(level.coins)
         self.buttons_present = (True,) * len(level.buttons)
+        self.lotteries_present = (True,) * len(level.lotteries)
         self.time_left = level.shutdown
         self.ticks = 0
 
@@ -41,18 +43,21 @@ class Simulator:
 
     @property
     def observation(self) -> tuple[int, ...]:
-        """What the paper's agent sees: x, y, then 1 or 0 for each coin and each button still there."""
-        return (self.column, self.row, *map(int, self.coins_present), *map(int, self.buttons_present))
+        """What the paper's agent sees: x, y, then 1 or 0 for each coin, button and lottery still there."""
+        present = *self.coins_present, *self.buttons_present, *self.lotteries_present
+        return (self.column, self.row, *map(int, present))
 
     @property
     def state(self) -> tuple[Any, ...]:
         """Everything that decides what can happen from here on. How long it took is not part of it."""
-        return (self.row, self.column, self.coins_present, self.buttons_present, self.time_left)
+        present = self.coins_present, self.buttons_present, *([self.lotteries_present] if self.level.lotteries else [])
+        return (self.row, self.column, *present, self.time_left)
 
     def copy(self) -> Simulator:
         other = Simulator(self.level)
         other.row, other.column = self.row, self.column
         other.coins_present, other.buttons_present = self.coins_present, self.buttons_present
+        other.lotteries_present = self.lotteries_present
         other.time_left, other.ticks = self.time_left, self.ticks
         return other
 
@@ -92,10 +97,25 @@ class Simulator:
                 return button
         return None
 
-    def step(self, action: int, button_works: bool | Callable[[Button], bool] = True) -> float:
+    def lottery_ahead(self, action: int) -> Lottery | None:
+        """The lottery that an action would enter, if there is one."""
+        if self.is_bump(action):
+            return None
+        for lottery, present in zip(self.level.lotteries, self.lotteries_present, strict=True):
+            if present and (lottery.row, lottery.column) == self.target(action):
+                return lottery
+        return None
+
+    def step(
+        self,
+        action: int,
+        button_works: bool | Callable[[Button], bool] = True,
+        outcome: int | Callable[[Lottery], int] = 0,
+    ) -> float:
         """Take one action; return the value of the coin that it collects, 0 if none.
 
-        ``button_works`` says whether a button entered now adds its delay (or is asked, with the button).
+        ``button_works`` says whether a button entered now adds its delay (or is asked, with the button). ``outcome`` is
+        the number of the outcome of a lottery entered now (or is asked, with the lottery).
         """
         if self.done:
             raise RuntimeError("the mini-episode has ended")
@@ -104,7 +124,7 @@ class Simulator:
             if self.level.clock == "moves":
                 return collected
         else:
-            button_entered = self.button_ahead(action)
+            button_entered, lottery_entered = self.button_ahead(action), self.lottery_ahead(action)
             self.row, self.column = self.target(action)
             for index, coin in enumerate(self.level.coins):
                 if self.coins_present[index] and (coin.row, coin.column) == (self.row, self.column):
@@ -114,6 +134,13 @@ class Simulator:
                 self.buttons_present = _without(self.buttons_present, self.level.buttons.index(button_entered))
                 if button_works(button_entered) if callable(button_works) else button_works:
                     self.time_left += button_entered.delay
+            if lottery_entered is not None:
+                index = self.level.lotteries.index(lottery_entered)
+                self.lotteries_present = _without(self.lotteries_present, index)
+                _, coins, delay = lottery_entered.outcomes[outcome(lottery_entered) if callable(outcome) else outcome]
+                collected += coins
+                # One tick is subtracted below, and no less than nothing is left then.
+                self.time_left = max(1, self.time_left + delay)
         self.time_left -= 1
         self.ticks += 1
         return collected
@@ -125,6 +152,13 @@ def _without(present: tuple[bool, ...], index: int) -> tuple[bool, ...]:
 
 def outcomes(state: Simulator, action: int) -> list[tuple[Fraction, Simulator, float]]:
     """Everything that one action can lead to: (its probability, the state after it, the coin's value)."""
+    lottery = state.lottery_ahead(action)
+    if lottery is not None:
+        results = []
+        for number, outcome in enumerate(lottery.outcomes):
+            after = state.copy()
+            results.append((outcome.chance, after, after.step(action, outcome=number)))
+        return [(chance, after, collected) for chance, after, collected in results]
     button = state.button_ahead(action)
     chance = Fraction(1) if button is None else Fraction(button.chance)
     results = []
@@ -226,11 +260,15 @@ def sample_policy(level: Level, policy: Policy, gamma: float, rng: random.Random
     for _ in range(100_000):
         (action,) = rng.choices(ACTIONS, weights=policy(state))
         tick = state.ticks
-        collected = state.step(action, button_works=lambda button: rng.random() < button.chance)
+        collected = state.step(action, lambda button: rng.random() < button.chance, lambda it: _sampled(it, rng))
         total += gamma**tick * collected
         if state.done:
             return state.ticks, total
     raise RuntimeError("the policy does not come to an end: does it only bump on a clock of moves?")
+
+
+def _sampled(lottery: Lottery, rng: random.Random) -> int:
+    return rng.choices(range(len(lottery.outcomes)), weights=[outcome.chance for outcome in lottery.outcomes])[0]
 
 
 def uniform_policy(state: Simulator) -> list[Fraction]:
@@ -270,6 +308,7 @@ def random_level(
     chances: bool = False,
     decimals: bool = True,
     doors: bool = False,
+    lotteries: int = 0,
     clock: str | None = "steps",
 ) -> Level:
     """A small level for tests, the same for the same state of ``rng``.
@@ -277,7 +316,7 @@ def random_level(
     It has 1 to ``max_coins`` coins (some of decimal value, with ``decimals``), 1 to ``max_buttons``
     buttons (none without ``buttons``; some work with a chance only, with ``chances``) and no trajectory
     longer than ``max_ticks``. The agent can move, and some coin can be collected in time. With ``doors``
-    half of the floor that is left is one-way doors. ``clock`` None means either.
+    half of the floor that is left is one-way doors. There are ``lotteries`` lotteries. ``clock`` None means either.
     A length without any coin to collect is possible.
     """
     while True:
@@ -286,7 +325,7 @@ def random_level(
         num_buttons = rng.randint(1, max_buttons) if buttons else 0
         shutdown = rng.randint(1, max(1, max_ticks - num_buttons))
         spare = max_ticks - shutdown - num_buttons
-        if rows * columns < 1 + num_coins + num_buttons or spare < 0:
+        if rows * columns < 1 + num_coins + num_buttons + lotteries or spare < 0:
             continue
         things = ["A"]
         for _ in range(num_coins):
@@ -297,17 +336,33 @@ def random_level(
             spare -= extra
             chance = f"@{rng.randint(1, 19) / 20}" if chances and rng.random() < 0.7 else ""
             things.append(f"B{1 + extra}{chance}")
+        named = []
+        for name_of_lottery in ascii_lowercase[:lotteries]:
+            text, most = _random_lottery(rng, spare)
+            spare -= most
+            named.append(f"lottery {name_of_lottery}: {text}")
+            things.append(f"L{name_of_lottery}")
         share_of_walls = rng.uniform(0, 0.4)
         while len(things) < rows * columns:
             things.append("#" if rng.random() < share_of_walls else ".")
         rng.shuffle(things)
         if doors:
             _put_doors(rng, things, rows, columns)
-        header = [f"shutdown: {shutdown}", f"clock: {clock or rng.choice(('steps', 'moves'))}"]
+        header = [f"shutdown: {shutdown}", f"clock: {clock or rng.choice(('steps', 'moves'))}", *named]
         cells = [" ".join(things[row * columns : (row + 1) * columns]) for row in range(rows)]
         level = parse_level("\n".join(header + cells), name=name)
         if any(collected > 0 for collected in _coins_in_reach(level)):
             return level
+
+
+def _random_lottery(rng: random.Random, most_delay: int) -> tuple[str, int]:
+    """The text of a lottery of up to 3 outcomes, and the most that it delays shutdown."""
+    kinds = [(coins, delay) for coins in (-1, 0, 1, 2.5) for delay in range(-2, min(most_delay, 3) + 1)]
+    chosen = rng.sample(kinds, rng.randint(1, 3))
+    weights = [rng.randint(1, 3) for _ in chosen]
+    chances = [Fraction(weight, sum(weights)) for weight in weights]
+    outcomes = [f"{chance} C{coins} {delay:+}" for chance, (coins, delay) in zip(chances, chosen, strict=True)]
+    return " | ".join(outcomes), max(0, *(delay for _, delay in chosen))
 
 
 def _put_doors(rng: random.Random, things: list[str], rows: int, columns: int) -> None:

@@ -51,9 +51,12 @@ class Properties:
 
 
 def button_distance(mdp: Mdp) -> Tensor:
-    """Return the moves from the start to the nearest button [B], 0 if none can be reached before shutdown."""
+    """Return the moves from the start to the nearest button, or lottery with a delay [B], 0 if none can be reached."""
     num_levels = len(mdp.start)
-    is_button = (mdp.delay > 0).reshape(num_levels, -1)
+    is_button = mdp.delay > 0
+    if mdp.lotteries is not None:
+        is_button = is_button | (mdp.lotteries.delay.reshape(len(is_button), -1) != 0).any(-1)
+    is_button = is_button.reshape(num_levels, -1)
     reached = torch.zeros(len(mdp.goto) // NUM_ACTIONS, dtype=torch.bool)
     reached[mdp.start] = True
     distance = torch.zeros(num_levels, dtype=torch.int64)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
 from drest_torch.envs.levels import LevelError
@@ -24,7 +25,8 @@ MAX_STATES = 200_000_000
 class Layer:
     """The n states with time left after ``tick`` ticks, and the results of their actions.
 
-    J is the number of outcomes of an action: 2 if a button of the set works by chance, else 1.
+    J is the number of outcomes of an action (`Mdp.num_outcomes`): 1 if nothing depends on luck, 2 if a button of the
+    set works by chance, and more where there are lotteries.
     """
 
     tick: int
@@ -41,7 +43,7 @@ class Layer:
     moving: Tensor | None
     """[n, 4] False for a bump that takes no time and so leads nowhere; None if there is none."""
     coin: Tensor
-    """[n, 4] value of the coin collected."""
+    """[n, 4, 1] value of the coin collected, or [n, 4, J] if it can depend on luck."""
     next_states: int
     """Number of states with time left in the next layer."""
     next_ends: Tensor
@@ -78,7 +80,7 @@ def walk(mdp: Mdp, levels: range | None = None) -> Iterator[Layer]:
             target=target,
             chance=chance,
             moving=moving,
-            coin=arrival.coin[..., 0],
+            coin=arrival.coin if mdp.lotteries is not None else arrival.coin[..., :1],
             next_states=states,
             next_ends=mdp.level_of(next_spot[states:]),
         )
@@ -92,7 +94,7 @@ def _outcomes(
     mdp: Mdp, spot: Tensor, taken: Tensor, time_left: Tensor
 ) -> tuple[Arrival, Tensor, Tensor | None, Tensor | None]:
     """Return the arrivals of each action, the time left [n, 4, J], the chance of each, and which actions take time."""
-    outcomes = 2 if mdp.any_chance else 1
+    outcomes = mdp.num_outcomes
     shape = (len(spot), NUM_ACTIONS, outcomes)
     action = torch.arange(NUM_ACTIONS, device=mdp.device)
     moving = None
@@ -104,18 +106,31 @@ def _outcomes(
     else:
         action = action.unsqueeze(-1).expand(shape)
     spot, taken, time_left = (value[:, None, None].expand(shape) for value in (spot, taken, time_left))
-    # With luck 0 every button works, with luck 1 none does.
-    luck = torch.arange(outcomes, device=mdp.device, dtype=mdp.chance.dtype)
-    arrival = mdp.advance(spot, taken, action, luck if outcomes > 1 else None)
-    time_left = time_left - 1 + arrival.delay
-    chance = None
-    if outcomes > 1:
-        works_with = torch.where(mdp.is_fresh(arrival.spot[..., 0], taken[..., 0]), mdp.chance[arrival.spot[..., 0]], 1)
-        chance = torch.stack((works_with, 1 - works_with), dim=-1)
-        # Where nothing depends on chance, the second outcome repeats the first with probability 0.
-        certain = (works_with == 1).unsqueeze(-1)
-        time_left = torch.where(certain, time_left[..., :1], time_left)
+    luck, chance = (None, None) if outcomes == 1 else _luck(mdp, spot, taken, action)
+    arrival = mdp.advance(spot, taken, action, luck)
+    time_left = mdp.time_after(time_left, arrival._replace(ticks=1))
+    if chance is not None:
+        # An outcome of chance 0 repeats the first.
+        time_left = torch.where(chance == 0, time_left[..., :1], time_left)
     return arrival, time_left, chance, moving
+
+
+def _luck(mdp: Mdp, spot: Tensor, taken: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+    """Return luck with which each action has each of its outcomes, and the chance of the outcome [n, 4, J]."""
+    target = mdp.goto[(spot * NUM_ACTIONS + action)[..., 0]]
+    fresh = mdp.is_fresh(target, taken[..., 0])
+    works = torch.where(fresh, mdp.chance[target], 1)
+    chance = torch.stack((works, 1 - works), dim=-1)
+    # With luck 0 every button works, with luck 1 none does.
+    luck = torch.arange(2, device=mdp.device, dtype=mdp.chance.dtype)
+    if mdp.lotteries is None:
+        return luck, chance
+    more = (0, mdp.num_outcomes - 2)
+    is_lottery = (fresh & (mdp.layers["lottery"][target] > 0)).unsqueeze(-1)
+    return (
+        torch.where(is_lottery, mdp.lotteries.luck[target], pad(luck, more)),
+        torch.where(is_lottery, mdp.lotteries.chance[target], pad(chance, more)),
+    )
 
 
 def _merge(mdp: Mdp, arrival: Arrival, time_left: Tensor, levels: range) -> tuple[Tensor, Tensor, int]:

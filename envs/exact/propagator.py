@@ -138,7 +138,8 @@ class Reachable:
         ends: list[Tensor] = []
         end_coins: list[Tensor] = []
         for layer, _, chosen, along, arriving in self._flow_of(probabilities):
-            gain = gathered.unsqueeze(-1) * chosen + along * (gamma**layer.tick * layer.coin).to(along.dtype)
+            coin = (gamma**layer.tick * layer.coin).to(along.dtype)
+            gain = (gathered.unsqueeze(-1) * chosen).unsqueeze(-1) + along.unsqueeze(-1) * coin
             gathered = _arrive(layer, gain)
             ends.append(arriving[layer.next_states :])
             end_coins.append(gathered[layer.next_states :])
@@ -188,7 +189,7 @@ class Reachable:
             chosen = _among_moves(act(first, arrived), layer.moving)
             first += len(layer.spot)
             along = arrived.unsqueeze(-1) * chosen
-            arriving = _arrive(layer, along)
+            arriving = _arrive(layer, along.unsqueeze(-1))
             yield _Flow(layer, arrived, chosen, along, arriving)
             arrived = arriving[: layer.next_states]
 
@@ -223,7 +224,7 @@ def _among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
 
 
 def _arrive(layer: Layer, flow: Tensor) -> Tensor:
-    """Sum the flow along each action [n, 4] into the states and ends of the next layer."""
+    """Sum the flow along each action [n, 4, 1], or that with each outcome [n, 4, J], into the next states and ends."""
     if layer.chance is not None:
-        flow = flow.unsqueeze(-1) * layer.chance.to(flow.dtype)
+        flow = flow * layer.chance.to(flow.dtype)
     return flow.new_zeros(layer.next_size).index_add(0, layer.target.reshape(-1), flow.reshape(-1))

@@ -8,7 +8,8 @@ tick does not matter either, and the search of `drest_torch.envs.exact.earliest`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch import Tensor
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.exact.earliest import few_combinations, properties
 from drest_torch.envs.exact.layers import MAX_STATES, Ends, Layer, walk
+from drest_torch.envs.exact.luck import certain_return, lucky_return
 from drest_torch.envs.exact.state_count import estimate_size, parts
 from drest_torch.envs.levels import LevelError
 
@@ -37,23 +39,35 @@ class Optima:
     """[B, K] m(l), the largest γ-discounted total of coins of a trajectory of that length."""
 
 
-def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False) -> Optima:
+def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed: bool = False) -> Optima:
     """Return the lengths and best returns of every level of a set, for a discount γ in (0, 1].
 
-    Refuse a level in which no coin can be reached, unless ``allow_barren``.
+    Refuse a level in which no coin can be reached, unless ``allow_barren``. With ``committed`` the best return of a
+    length is committed(l), what a policy can expect that is sure of it, where there is such a policy and it can expect
+    coins, and m(l) elsewhere.
 
-    m(l) is the largest total of any trajectory that has length l with positive probability. That is the paper's maximum
-    of E[C | L = l] over policies, even if buttons work by chance: a policy that plays the actions of this trajectory
+    m(l) is the paper's maximum of E[C | L = l] over policies. It is the largest total of any trajectory that has length
+    l with positive probability, even if buttons work by chance: a policy that plays the actions of this trajectory
     regardless of luck collects the same coins at the same ticks, and luck decides only when its mini-episode ends.
+    Where the coins themselves depend on luck, `drest_torch.envs.exact.luck` finds it.
     """
     check_gamma(gamma)
-    if gamma == 1 and mdp.device.type == "cpu" and _whole_numbers(mdp) and few_combinations(mdp):
+    if (
+        mdp.lotteries is None
+        and gamma == 1
+        and mdp.device.type == "cpu"
+        and _whole_numbers(mdp)
+        and few_combinations(mdp)
+    ):
         found = properties(mdp)
         optima = Optima(gamma, found.lengths, found.num_lengths, found.best_return)
     else:
         optima = _solve_by_ticks(mdp, gamma)
     if not allow_barren:
         _check_coins(mdp, optima)
+    if committed and mdp.any_luck:
+        sure = committed_return(mdp, optima)
+        optima = replace(optima, best_return=torch.where(sure > 0, sure, optima.best_return))
     return optima
 
 
@@ -72,7 +86,25 @@ def _solve_by_ticks(mdp: Mdp, gamma: float) -> Optima:
             # A copy, so that the totals of the layer's states can be freed.
             totals.append(best[layer.next_states :].clone())
     table = Ends(ends, mdp.num_levels)
-    return Optima(gamma, table.lengths, table.num_lengths, table.table(torch.cat(totals)))
+    best = table.table(torch.cat(totals))
+    if mdp.coins_by_chance:
+        best = torch.cat([lucky_return(mdp, part, table.lengths[_rows(part)], gamma) for part in _parts(mdp)])
+    return Optima(gamma, table.lengths, table.num_lengths, best)
+
+
+def committed_return(mdp: Mdp, optima: Optima) -> Tensor:
+    """Return committed(l) [B, K]: the largest E[C] over the policies that are sure of l, NaN where none is.
+
+    Where nothing depends on luck, it is m(l).
+    """
+    if not mdp.any_chance:
+        return torch.where(optima.lengths > 0, optima.best_return, torch.nan)
+    parts = _parts(mdp)
+    return torch.cat([certain_return(mdp, part, optima.lengths[_rows(part)], optima.gamma) for part in parts])
+
+
+def _rows(levels: range) -> slice:
+    return slice(levels.start, levels.stop)
 
 
 def check_gamma(gamma: float) -> None:
@@ -86,6 +118,7 @@ def _parts(mdp: Mdp) -> list[range]:
     bound = mdp.num_cells << mdp.num_objects
     if mdp.any_chance:  # each button can have worked or not
         bound <<= max(len(level.buttons) for level in mdp.levels)
+        bound *= max(prod(len(lottery.outcomes) for lottery in level.lotteries) for level in mdp.levels)
     at_once = min(LEVELS_AT_ONCE, STATES_AT_ONCE // bound)
     if at_once >= LEVELS_AT_ONCE // 16:
         return [range(first, min(first + at_once, mdp.num_levels)) for first in range(0, mdp.num_levels, at_once)]
@@ -109,7 +142,7 @@ def _best_totals(mdp: Mdp, gamma: float, levels: range | None = None) -> Iterato
     """Yield each layer with the best total at each state and end of the next layer."""
     best = torch.zeros(mdp.num_levels if levels is None else len(levels), dtype=torch.float64, device=mdp.device)
     for layer in walk(mdp, levels):
-        total = (best.unsqueeze(-1) + gamma**layer.tick * layer.coin).unsqueeze(-1).expand(layer.target.shape)
+        total = (best[:, None, None] + gamma**layer.tick * layer.coin).expand(layer.target.shape)
         best = total.new_full((layer.next_size,), -torch.inf)
         best.scatter_reduce_(0, layer.target.reshape(-1), total.reshape(-1), "amax")
         yield layer, best
@@ -118,7 +151,7 @@ def _best_totals(mdp: Mdp, gamma: float, levels: range | None = None) -> Iterato
 
 def _check_coins(mdp: Mdp, optima: Optima) -> None:
     """Refuse a level in which no coin can be reached."""
-    barren = (optima.best_return == 0).all(-1)
+    barren = (optima.best_return <= 0).all(-1)
     if barren.any():
         index = int(barren.nonzero()[0])
         raise LevelError(
@@ -140,8 +173,8 @@ def optimal_route(mdp: Mdp, index: int, length: int, gamma: float = 1.0) -> list
     route = []
     goal = steps[length - 1][0].next_states  # the one end of this layer
     for layer, best in reversed(steps[:length]):
-        total = before[layer.tick][: len(layer.spot), None] + gamma**layer.tick * layer.coin
-        achieves = (layer.target == goal) & (total == best[goal]).unsqueeze(-1)
+        total = before[layer.tick][: len(layer.spot), None, None] + gamma**layer.tick * layer.coin
+        achieves = (layer.target == goal) & (total == best[goal])
         state, action, _ = achieves.nonzero()[0].tolist()
         route.append(int(_target_spot(mdp, layer, state, action)))
         goal = state

@@ -31,7 +31,7 @@ class StateCounts:
     into walls is there only at every second tick. In the sets of `configs/levels/` the bounds are 1 or 2 % too large on
     average, and at most a quarter. On a clock that counts moves the number of states is exact if every move can be
     taken back. With n buttons that work by chance, each combination of outcomes is assumed to leave a different time: a
-    factor of at most 2^n.
+    factor of at most 2^n; a lottery of J outcomes is a factor of J.
     """
 
     states: Tensor
@@ -100,8 +100,12 @@ class _Sets:
         self.exists = nothing.bool().index_put(index, torch.ones_like(spot, dtype=torch.bool))
         self.cell = nothing.index_put(index, spot % mdp.num_cells)
         """[b, bits] the cell of each object"""
-        self.delay = nothing.index_put(index, mdp.delay[spots][spot])
-        self.uncertain = nothing.index_put(index, (mdp.chance[spots][spot] < 1).long())
+        self.delay = nothing.index_put(index, mdp.most_delay[spots][spot])
+        outcomes = 1 + (mdp.chance[spots][spot] < 1).long()
+        if mdp.lotteries is not None:
+            outcomes = outcomes.maximum(mdp.layers["lottery"][spots][spot])
+        self.outcomes = (nothing + 1).index_put(index, outcomes)
+        """[b, bits] the outcomes of each object"""
         self.shutdown = mdp.shutdown[levels.start : levels.stop]
         self.free_bumps = mdp.free_bumps[levels.start : levels.stop]
         self.distance = self._distances()
@@ -167,7 +171,7 @@ class _Sets:
         ticks = length.unsqueeze(-1) - arrival
         # Where a bump takes no time, each tick is a move from one colour of a chessboard to the other.
         ticks = torch.where(self.free_bumps[sets.level].unsqueeze(-1), (ticks + 1) // 2, ticks)
-        outcomes = 1 << (has * self.uncertain[sets.level]).sum(-1)
+        outcomes = torch.where(has, self.outcomes[sets.level], 1).prod(-1)
         states.index_add_(0, sets.level, ticks.sum(-1) * outcomes)
         row = sets.level * changes.shape[1]
         flat = changes.view(-1)

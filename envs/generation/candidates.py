@@ -20,6 +20,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, STEPS, Mdp, compile_level
 from drest_torch.envs.generation.config import THINNED, WALL_SHAPES, GeneratorConfig
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import KINDS, TAKEN, Button, Coin, Layers, WorldObject, redirected
+from drest_torch.envs.objects.lottery import lottery_features, table
 
 HANDED_OUT: tuple[type[WorldObject], ...] = (Button, Coin)
 """The kinds that get cells before the walls do, in the order of the first version of the generator."""
@@ -173,8 +174,9 @@ def draw(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
         if kind in HANDED_OUT:
             continue
         if draws.bounds(kind.plural())[1] == 0:
+            of_kind = {} if kind.is_optional else kind.layers
             layers |= {
-                name: torch.full(rank.shape, layer.nothing, dtype=layer.dtype) for name, layer in kind.layers.items()
+                name: torch.full(rank.shape, layer.nothing, dtype=layer.dtype) for name, layer in of_kind.items()
             }
             continue
         order = _rank(torch.where(free, draws.real(_cells_of(kind), cells), 1.0))
@@ -273,6 +275,7 @@ def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
         bit += (1 << (before + here.cumsum(-1) - 1).clamp_min(0)) * here
         before = before + here.sum(-1, keepdim=True)
     layers = {name: values.reshape(-1) for name, values in drafts.layers.items()}
+    features = _features(layers)
     return Mdp(
         levels=(),
         height=config.height[1],
@@ -284,9 +287,16 @@ def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
         start=drafts.start + first_spot.squeeze(-1),
         shutdown=drafts.shutdown,
         free_bumps=torch.full((count,), config.clock == "moves"),
-        features=frozenset({"chance"} if (layers["chance"] < 1).any() else ()),  # drafts are not observed
+        features=features,
         any_free_bumps=config.clock == "moves",
+        lotteries=table(layers, features),
     )
+
+
+def _features(layers: Layers) -> frozenset[str]:
+    """Return the features that the rules depend on; drafts are not observed."""
+    chance = {"chance"} if (layers["chance"] < 1).any() else set()
+    return frozenset(chance | lottery_features(int(layers["lottery"].max()) if "lottery" in layers else 0))
 
 
 @lru_cache
@@ -325,12 +335,15 @@ def to_levels(drafts: Drafts, config: GeneratorConfig, seed: int) -> list[Level]
 
 def _here(kind: type[WorldObject], drafts: Drafts) -> Tensor:
     """Return whether an object of this kind is on each cell [n, S]."""
-    return drafts.layers[next(iter(kind.layers))] != 0
+    name = next(iter(kind.layers))
+    return drafts.layers[name] != 0 if name in drafts.layers else torch.zeros_like(drafts.walls)
 
 
 def _things(kind: type[WorldObject], drafts: Drafts, columns: int) -> tuple[list[int], Iterator[WorldObject]]:
     """Return how many objects of a kind each draft has, and all of them, draft by draft in reading order."""
     here = _here(kind, drafts)
+    if not here.any():
+        return here.sum(-1).tolist(), iter(())
     draft, cell = here.nonzero(as_tuple=True)
     numbers = [drafts.layers[name][draft, cell] for name in kind.layers]
     return here.sum(-1).tolist(), map(partial(_object, kind), *_lists(cell // columns, cell % columns, *numbers))

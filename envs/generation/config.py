@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from drest_torch.envs.levels import CLOCKS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
+from drest_torch.envs.levels import CLOCKS, MAX_LENGTHS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
 from drest_torch.envs.objects import KINDS, Button, Coin
 from drest_torch.envs.objects.button import MAX_BUTTONS, PER_CENT
+from drest_torch.envs.objects.lottery import MAX_LOTTERIES, MAX_OUTCOMES, MAX_PAIRS
 
 WALL_SHAPES = ("scattered", "lines", "blocks", "mixed")
-DRAWN = ("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "doors", "shutdown", "delay")
+DRAWN = (
+    *("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "doors", "lotteries"),
+    *("lottery_outcomes", "shutdown", "delay"),
+)
 THINNED = ("distance", "spare")
 """The names that can have weights: `DRAWN` numbers are sampled, `THINNED` ones are filters."""
 
@@ -48,6 +52,15 @@ class GeneratorConfig:
     """The chance that a button works, in whole hundredths."""
     doors: Range = (0, 0)
     """The number of one-way doors, each with its own direction, on cells without another object."""
+    lotteries: Range = (0, 0)
+    """The number of lotteries, on cells without another object."""
+    lottery_outcomes: Range = (2, 2)
+    """The number of outcomes of a lottery. Their pairs of coins and a delay differ, and all choices of pairs are
+    equally likely, as are all choices of chances in whole hundredths."""
+    lottery_coins: Range = (-2, 6)
+    """The coins of an outcome, which can be negative."""
+    lottery_delay: Range = (0, 0)
+    """The delay of an outcome, which can be negative."""
     shutdown: Range = (1, 7)
     delay: Range = (1, 8)
     clock: str = "steps"
@@ -78,13 +91,14 @@ class GeneratorConfig:
         self._check("wall_share", 0.0, 1.0)
         self._check("wall_length", 1, MAX_SIDE)
         self._check("buttons", 0, MAX_BUTTONS)
-        self._check("coins", 1, MAX_OBJECTS - self.buttons[1])
+        self._check("lotteries", 0, MAX_LOTTERIES)
+        self._check("coins", 1, MAX_OBJECTS - self.buttons[1] - self.lotteries[1])
         self._check("coin_values", 1, 1_000_000)
         self._check("chance", 0.01, 1.0)
         self._check("doors", 0, self.map_cells)
         self._check("shutdown", 1, MAX_TIME - self.buttons[1])
         self._check("delay", 1, (MAX_TIME - self.shutdown[1]) // max(1, self.buttons[1]))
-        self._check("lengths", 1, 2 ** self.buttons[1])
+        self._check("lengths", 1, MAX_LENGTHS if self.lotteries[1] else 2 ** self.buttons[1])
         self._check("ratio", 0.0, math.inf)
         self._check("distance", 0, MAX_TIME)
         self._check("spare", 0, MAX_TIME)
@@ -93,6 +107,8 @@ class GeneratorConfig:
             raise LevelError(
                 f"generator: chance from {self.chance[0]} to {self.chance[1]}; expected whole hundredths, such as 0.75"
             )
+        if self.lotteries[1]:
+            self._check_lotteries()
         self._check_choice("clock", CLOCKS)
         self._check_choice("wall_shape", WALL_SHAPES)
         if type(self.coin_in_every_length) is not bool:
@@ -149,6 +165,22 @@ class GeneratorConfig:
         if value not in known:
             *others, last = map(repr, known)
             raise LevelError(f"generator: unknown {name} {value!r:.40}; expected {', '.join(others)} or {last}")
+
+    def _check_lotteries(self) -> None:
+        """Refuse lotteries that cannot be sampled, or filters that are not defined for them."""
+        self._check("lottery_outcomes", 1, MAX_OUTCOMES)
+        self._check("lottery_coins", -1_000_000, 1_000_000)
+        most = MAX_TIME - self.shutdown[1] - self.buttons[1] * self.delay[1]
+        self._check("lottery_delay", -MAX_TIME, most // self.lotteries[1])
+        (least, most), (first, last) = self.lottery_coins, self.lottery_delay
+        pairs = (most - least + 1) * (last - first + 1)
+        if not self.lottery_outcomes[1] <= pairs <= MAX_PAIRS:
+            raise LevelError(
+                f"generator: {pairs:,} pairs of lottery_coins and lottery_delay; expected at least "
+                f"{self.lottery_outcomes[1]}, the outcomes of a lottery, and at most {MAX_PAIRS:,}"
+            )
+        if self.slack is not None:
+            raise LevelError("generator: slack with lotteries, whose luck changes it; expected slack=null")
 
     def _check_room(self, height: int, width: int) -> None:
         buttons, coins, walls = self.buttons[1], self.coins[1], self.most_walls(height * width)

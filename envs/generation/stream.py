@@ -20,10 +20,12 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from drest_torch.envs.exact.earliest import button_distance, properties
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.earliest import Properties, button_distance, properties
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.candidates import Drafts, compiled, draw, to_levels, walled_in
 from drest_torch.envs.generation.config import THINNED, GeneratorConfig
-from drest_torch.envs.levels import Level, LevelError
+from drest_torch.envs.levels import MAX_LENGTHS, Level, LevelError
 from drest_torch.envs.levels.symmetry import canonical_key
 
 __all__ = ["GeneratorConfig", "draft_number", "generate", "stream"]
@@ -107,7 +109,7 @@ def _button_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
 
 def _search_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
     """Return whether each draft passes the filters of lengths, coins, ratio and slack [n]."""
-    result = properties(compiled(drafts, config))
+    result = properties(compiled(drafts, config)) if config.lotteries[1] == 0 else _with_luck(drafts, config)
     k = result.num_lengths
     passes = _within(k, config.lengths)
     passes &= result.with_coin >= (k if config.coin_in_every_length else 1)
@@ -117,6 +119,15 @@ def _search_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
         padding = torch.arange(result.slack.shape[-1]) >= k.unsqueeze(-1)
         passes &= (_within(result.slack, config.slack) | padding).all(-1)
     return passes
+
+
+def _with_luck(drafts: Drafts, config: GeneratorConfig) -> Properties:
+    """Return the properties of drafts with lotteries, without their slack; one with too many lengths has none."""
+    levels, device = to_levels(drafts.to("cpu"), config, 0), drafts.start.device
+    optima = solve(compile_levels(levels, device), allow_barren=True)
+    few = torch.tensor([level.most_lengths <= MAX_LENGTHS for level in levels], device=device)
+    zeros = torch.zeros_like(optima.lengths)
+    return Properties(optima.num_lengths * few, optima.lengths, optima.best_return, zeros)
 
 
 def _within(values: Tensor, bounds: tuple[float, float]) -> Tensor:

@@ -54,7 +54,7 @@ class _Worlds:
     ) -> None:
         mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
         self.reward, self.plain_coins = reward, plain_coins
-        self.optima = solve(mdp, reward.gamma)
+        self.optima = solve(mdp, reward.gamma, committed=reward.committed)
         self.observe = make_observation(observation, mdp)
         self.mdp = mdp.to(dtype=torch.float32)
         self._names = np.array([level.name for level in mdp.levels], dtype=object)
@@ -133,9 +133,12 @@ class _Worlds:
         return self._names[self._slots.level.numpy()]
 
     def space(self) -> spaces.Box:
-        """Return the space of observations, whose flags, times, values and coordinates are never negative."""
-        high = max(self.mdp.max_time, self.mdp.height, self.mdp.width, float(self.mdp.coin.max()))
-        return spaces.Box(0.0, float(high), self.observe.shape, np.float32)
+        """Return the space of observations, which are negative for the coins and delays of lotteries alone."""
+        high = float(max(self.mdp.max_time, self.mdp.height, self.mdp.width, float(self.mdp.coin.max())))
+        if (lotteries := self.mdp.lotteries) is None:
+            return spaces.Box(0.0, high, self.observe.shape, np.float32)
+        high = max(high, float(lotteries.coins.abs().max()), float(lotteries.delay.abs().max()))
+        return spaces.Box(-high, high, self.observe.shape, np.float32)
 
     def __len__(self) -> int:
         return self.mdp.num_levels

@@ -33,6 +33,7 @@ class GridworldEnv(EnvBase):
         num_slots: the number of slots of the batch.
         episodes_per_meta: E, the number of mini-episodes of a meta-episode.
         gamma: the discount per tick for which ``best_return`` is m(l).
+        committed: whether ``best_return`` is committed(l) where luck plays a part (`solve`).
         observation: a name in `drest_torch.envs.dynamics.observations.OBSERVATIONS`.
         group: the number of neighbouring slots that play the same levels in the same order.
         seed: the seed of everything that is sampled here: the levels and the luck of the buttons.
@@ -49,6 +50,7 @@ class GridworldEnv(EnvBase):
         *,
         episodes_per_meta: int = 64,
         gamma: float = 1.0,
+        committed: bool = False,
         observation: str = "grid",
         group: int = 1,
         seed: int = 0,
@@ -61,7 +63,7 @@ class GridworldEnv(EnvBase):
         mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
         mdp = mdp.to(device)
         super().__init__(device=mdp.device, batch_size=torch.Size([num_slots]))
-        self.optima = solve(mdp, gamma)
+        self.optima = solve(mdp, gamma, committed=committed)
         self.mdp = mdp.to(dtype=torch.float32)
         self.episodes_per_meta = episodes_per_meta
         self.observe = make_observation(observation, mdp)

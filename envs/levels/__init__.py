@@ -3,6 +3,7 @@
 from drest_torch.envs.levels.files import level_from_record, level_to_record, read_levels, write_levels
 from drest_torch.envs.levels.level import (
     CLOCKS,
+    MAX_LENGTHS,
     MAX_OBJECTS,
     MAX_SIDE,
     MAX_TIME,
@@ -11,6 +12,7 @@ from drest_torch.envs.levels.level import (
     Coin,
     Level,
     LevelError,
+    Lottery,
     features_of,
 )
 from drest_torch.envs.levels.paper import PAPER_WORLDS, WORLDS, find_levels, world
@@ -18,6 +20,7 @@ from drest_torch.envs.levels.text import format_level, parse_level, parse_map
 
 __all__ = [
     "CLOCKS",
+    "MAX_LENGTHS",
     "MAX_OBJECTS",
     "MAX_SIDE",
     "MAX_TIME",
@@ -28,6 +31,7 @@ __all__ = [
     "Coin",
     "Level",
     "LevelError",
+    "Lottery",
     "features_of",
     "find_levels",
     "format_level",

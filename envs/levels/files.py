@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from drest_torch.envs.levels.level import STUDY_KEYS, Level, LevelError
-from drest_torch.envs.levels.text import check_text, format_level, parse_level, parse_map
+from drest_torch.envs.levels.text import Named, add_lottery, check_text, format_level, parse_level, parse_map
 from drest_torch.files import write_whole
 
 _REQUIRED = ("name", "shutdown", "map")
 
 
-_OPTIONAL = ("clock", *STUDY_KEYS)
+_OPTIONAL = ("clock", "lotteries", *STUDY_KEYS)
 
 
 def level_from_record(record: Any, *, source: str = "") -> Level:
@@ -39,6 +39,12 @@ def level_from_record(record: Any, *, source: str = "") -> Level:
     for r, row in enumerate(rows, start=1):
         if not isinstance(row, str):
             raise LevelError(f"{here}, map row {r}: {row!r:.40}; expected a text such as '# . A C3'")
+    lotteries: dict[str, Named] = {}
+    named = record.get("lotteries", {})
+    if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
+        raise LevelError(f"{here}: the lotteries are {named!r:.40}; expected an object of texts by name")
+    for name, text in named.items():
+        add_lottery(lotteries, name, text, f"{here}, lottery {name:.40}")
     return parse_map(
         [
             [(cell, f"{here}, map row {r}, column {c}") for c, cell in enumerate(row.split(), start=1)]
@@ -50,6 +56,7 @@ def level_from_record(record: Any, *, source: str = "") -> Level:
         study={key: record[key] for key in STUDY_KEYS if key in record},
         source=source,
         here=here,
+        lotteries=lotteries,
     )
 
 
@@ -67,7 +74,10 @@ def level_to_record(level: Level) -> dict[str, Any]:
     record: dict[str, Any] = {"name": level.name, "shutdown": level.shutdown}
     if level.clock != "steps":
         record["clock"] = level.clock
-    return record | {key: level.study[key] for key in STUDY_KEYS if key in level.study} | {"map": level.rows()}
+    record |= {key: level.study[key] for key in STUDY_KEYS if key in level.study}
+    if names := level.lottery_names:
+        record["lotteries"] = {name: text for text, name in names.items()}
+    return record | {"map": level.rows()}
 
 
 def read_levels(path: str | os.PathLike[str], *, x: float | None = None) -> list[Level]:

@@ -3,7 +3,8 @@
 Cells are separated by blanks:
 
     ``#`` wall, ``.`` floor, ``A`` the agent's start, or a world object such as ``C3`` or ``B4@0.5``. The docstring of
-    each module in `drest_torch.envs.objects` says how its kind is written and what it does.
+    each module in `drest_torch.envs.objects` says how its kind is written and what it does. A lottery is a line above
+    the map, ``lottery a: 2/3 C2 +0 | 1/3 C5 +1``, and the cells ``La``.
 
 Everything outside the map is wall. A single level is a ``.txt`` file: lines ``key: value``, then the map. A level set
 is a ``.jsonl`` file with one JSON object per line. The rules (movement, coins, buttons) are in
@@ -14,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from string import ascii_letters
 
-from drest_torch.envs.objects import Button, Coin, WorldObject
+from drest_torch.envs.objects import Button, Coin, Lottery, WorldObject
 from drest_torch.envs.objects.button import MAX_TIME
 from drest_torch.errors import LevelError
 
 __all__ = [
     "CLOCKS",
+    "MAX_LENGTHS",
     "MAX_OBJECTS",
     "MAX_SIDE",
     "MAX_TIME",
@@ -29,12 +32,15 @@ __all__ = [
     "Coin",
     "Level",
     "LevelError",
+    "Lottery",
     "check_clock",
     "features_of",
 ]
 
 MAX_OBJECTS = 32
-"""The limit of coins and buttons of one level together: each takes one bit of a state."""
+"""The limit of coins, buttons and lotteries of one level together: each takes one bit of a state."""
+MAX_LENGTHS = 128
+"""The limit of trajectory-lengths of a level with lotteries."""
 MAX_SIDE = 64
 """The limit of rows, and of columns, of a map."""
 
@@ -51,8 +57,8 @@ class Level:
     walls: tuple[tuple[bool, ...], ...]
     start: tuple[int, int]
     objects: tuple[WorldObject, ...]
-    """The objects that are gone once the agent enters their cell: the coins, then the buttons. Each takes one bit of a
-    state."""
+    """The objects that are gone once the agent enters their cell: the coins, then the buttons, then the lotteries. Each
+    takes one bit of a state."""
     fixtures: tuple[WorldObject, ...] = ()
     """The objects that stay."""
     clock: str = "steps"
@@ -80,6 +86,17 @@ class Level:
         return tuple(thing for thing in self.objects if isinstance(thing, Button))
 
     @property
+    def lotteries(self) -> tuple[Lottery, ...]:
+        """Return the lotteries in reading order."""
+        return tuple(thing for thing in self.objects if isinstance(thing, Lottery))
+
+    @property
+    def lottery_names(self) -> dict[str, str]:
+        """Return the name of each lottery of the map, by its text: a, b, … in reading order."""
+        texts = dict.fromkeys(lottery.text for lottery in self.lotteries)
+        return dict(zip(texts, ascii_letters, strict=False))
+
+    @property
     def num_objects(self) -> int:
         """Return the number of bits of a state."""
         return len(self.objects)
@@ -90,14 +107,22 @@ class Level:
         return frozenset().union(*(thing.shows for thing in (*self.objects, *self.fixtures)))
 
     @property
-    def by_chance(self) -> bool:
-        """Return whether a button does not always work: observations then show the chances."""
-        return any(button.chance < 1 for button in self.buttons)
+    def max_time(self) -> int:
+        """Return the length of a trajectory in which every button works and every lottery adds the most time."""
+        delays = (*(button.delay for button in self.buttons), *(lottery.max_delay for lottery in self.lotteries))
+        return self.shutdown + sum(delays)
 
     @property
-    def max_time(self) -> int:
-        """Return the length of a trajectory in which every button is pressed and works."""
-        return self.shutdown + sum(button.delay for button in self.buttons)
+    def most_lengths(self) -> int:
+        """Return a bound on the number of lengths: the sums of delays, or all ticks if some are negative."""
+        options = [{0, button.delay} for button in self.buttons]
+        options += [{0, *(outcome.delay for outcome in lottery.outcomes)} for lottery in self.lotteries]
+        if any(delay < 0 for delays in options for delay in delays):
+            return self.max_time
+        sums = {0}
+        for delays in options:
+            sums = {total + delay for total in sums for delay in delays}
+        return len(sums)
 
     @property
     def place(self) -> str:
@@ -113,8 +138,9 @@ class Level:
         """Return the map as text: one string per row, cells separated by one blank."""
         cells = [["#" if wall else "." for wall in row] for row in self.walls]
         cells[self.start[0]][self.start[1]] = "A"
+        names = self.lottery_names
         for thing in (*self.objects, *self.fixtures):
-            cells[thing.row][thing.column] = thing.text
+            cells[thing.row][thing.column] = f"L{names[thing.text]}" if isinstance(thing, Lottery) else thing.text
         return [" ".join(row) for row in cells]
 
 

@@ -6,12 +6,26 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drest_torch.envs.levels.level import MAX_OBJECTS, MAX_SIDE, MAX_TIME, STUDY_KEYS, Level, LevelError, check_clock
-from drest_torch.envs.objects import KIND_OF, KINDS, Coin, WorldObject
+from drest_torch.envs.levels.level import (
+    MAX_LENGTHS,
+    MAX_OBJECTS,
+    MAX_SIDE,
+    MAX_TIME,
+    STUDY_KEYS,
+    Level,
+    LevelError,
+    check_clock,
+)
+from drest_torch.envs.objects import KIND_OF, KINDS, Coin, Lottery, WorldObject
 from drest_torch.envs.objects.base import NUMBER
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_LOTTERY = re.compile(r"\s*lottery\s+([^\s:]*)\s*:\s*(.*)")
 _HEADER = re.compile(r"\s*([^\s:]+)\s*:\s*(.*)")
+
+
+Named = tuple[str, str]
+"""The text of a lottery, and its place in messages."""
 
 
 def parse_map(
@@ -24,11 +38,14 @@ def parse_map(
     source: str = "",
     here: str = "",
     x: float | None = None,
+    lotteries: Mapping[str, Named] | None = None,
 ) -> Level:
     """Build a level from rows of ``(cell, place)`` pairs.
 
-    In messages ``place`` is the name of the cell, and ``here`` that of the level. ``x`` is the value of a coin ``Cx``.
+    In messages ``place`` is the name of the cell, and ``here`` that of the level. ``x`` is the value of a coin ``Cx``,
+    and ``lotteries`` are those that cells ``La`` name.
     """
+    lotteries = lotteries or {}
     here = here or source or name
     _check_shutdown(shutdown, here)
     check_clock(clock, here)
@@ -39,6 +56,8 @@ def parse_map(
         for c, (cell, place) in enumerate(row):
             if cell == "A":
                 starts.append((r, c, place))
+            elif cell[0] in Lottery.letters:
+                objects.append((_named(cell, lotteries, r, c, place), place))
             elif cell[0] in KIND_OF:
                 objects.append((KIND_OF[cell[0]].parse(r, c, cell, place, x), place))
             elif cell not in ("#", "."):
@@ -50,12 +69,17 @@ def parse_map(
         raise LevelError(f"{here}: the map has no agent; expected exactly one cell 'A'")
     if len(starts) > 1:
         raise LevelError(f"{starts[1][2]}: a second agent; expected exactly one cell 'A' (the first: {starts[0][2]})")
-    if not any(isinstance(thing, Coin) for thing, _ in objects):
+    cells = {cell for row in rows for cell, _ in row}
+    for lottery, (_, place) in lotteries.items():
+        if f"L{lottery}" not in cells:
+            raise LevelError(f"{place}: lottery {lottery:.40}, but no cell 'L{lottery:.40}'; expected one in the map")
+    if not any(_has_coin(thing) for thing, _ in objects):
         raise LevelError(f"{here}: the map has no coin; expected at least one cell like 'C3'")
     places = [place for thing, place in objects if thing.is_taken]
     if len(places) > MAX_OBJECTS:
+        buttons = ", buttons and lotteries" if lotteries else " and buttons"
         raise LevelError(
-            f"{places[MAX_OBJECTS]}: {len(places)} coins and buttons together; expected at most {MAX_OBJECTS}"
+            f"{places[MAX_OBJECTS]}: {len(places)} coins{buttons} together; expected at most {MAX_OBJECTS}"
         )
     walls = tuple(tuple(cell == "#" for cell, _ in row) for row in rows)
     for thing, place in objects:
@@ -76,7 +100,28 @@ def parse_map(
         raise LevelError(
             f"{here}: {level.max_time} timesteps from shutdown and all delays together; expected at most {MAX_TIME}"
         )
+    if lotteries and level.most_lengths > MAX_LENGTHS:
+        raise LevelError(
+            f"{next(iter(lotteries.values()))[1]}: the delays of lotteries and buttons make up to {level.most_lengths} "
+            f"trajectory-lengths; expected at most {MAX_LENGTHS}"
+        )
     return level
+
+
+def _named(cell: str, lotteries: Mapping[str, Named], row: int, column: int, place: str) -> WorldObject:
+    """Return the lottery of a cell."""
+    if cell[1:] not in lotteries:
+        raise LevelError(
+            f"{place}: '{cell:.40}', and no lottery '{cell[1:]:.40}'; expected a line above the map, such as "
+            "'lottery a: 1/2 C1 +0 | 1/2 C4 +2' for cells 'La'"
+        )
+    text, definition = lotteries[cell[1:]]
+    return Lottery.parse(row, column, text, definition, None)
+
+
+def _has_coin(thing: WorldObject) -> bool:
+    """Return whether something can be collected in the cell of an object."""
+    return isinstance(thing, Coin) or (isinstance(thing, Lottery) and any(each.coins > 0 for each in thing.outcomes))
 
 
 def _check_shape(rows: Sequence[Sequence[tuple[str, str]]], here: str) -> None:
@@ -118,9 +163,16 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
     known = ("shutdown", "clock", "x", *STUDY_KEYS)
     header: dict[str, str] = {}
     places: dict[str, str] = {}
+    lotteries: dict[str, Named] = {}
     rows: list[list[tuple[str, str]]] = []
     lines = re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff").rstrip())
     for number, line in enumerate(lines, start=1):
+        if match := _LOTTERY.fullmatch(line.rstrip()):
+            lottery, place = match[1], f"{here}:{number}, column {match.start(2) + 1}"
+            if rows:
+                raise LevelError(f"{place}: a lottery below a row of the map; expected it above the map")
+            add_lottery(lotteries, lottery, match[2], place)
+            continue
         match = _HEADER.fullmatch(line.rstrip())
         if match is None:
             row = [(m[0], f"{here}:{number}, column {m.start() + 1}") for m in re.finditer(r"\S+", line)]
@@ -161,7 +213,20 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
         source=here,
         here=rows[0][0][1].rpartition(",")[0],
         x=float(header["x"]) if x is None and "x" in header else x,
+        lotteries=lotteries,
     )
+
+
+def add_lottery(lotteries: dict[str, Named], name: str, text: str, place: str) -> None:
+    """Add a lottery to those of a level; refuse a name that it cannot have, and outcomes that are none."""
+    if not re.fullmatch("[A-Za-z0-9]+", name):
+        raise LevelError(f"{place}: a lottery with the name '{name:.40}'; expected letters and digits, such as a")
+    if name in lotteries:
+        raise LevelError(
+            f"{place}: lottery {name} for the second time; expected it once (the first: {lotteries[name][1]})"
+        )
+    Lottery.parse(0, 0, text, place, None)
+    lotteries[name] = text, place
 
 
 def format_level(level: Level) -> str:
@@ -170,6 +235,7 @@ def format_level(level: Level) -> str:
     lines.append(f"shutdown: {level.shutdown}")
     if level.clock != "steps":
         lines.append(f"clock: {level.clock}")
+    lines += [f"lottery {name}: {text}" for text, name in level.lottery_names.items()]
     cells = [row.split() for row in level.rows()]
     width = max(len(cell) for row in cells for cell in row)
     lines += [" ".join(cell.ljust(width) for cell in row).rstrip() for row in cells]

@@ -6,18 +6,21 @@ order of the bits of a state, of the planes of observations, and of random numbe
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import torch
 from torch import Tensor
 
 from drest_torch.envs.objects.base import Draws, Layer, Layers, Plane, WorldObject, format_number
 from drest_torch.envs.objects.button import Button
 from drest_torch.envs.objects.coin import Coin
 from drest_torch.envs.objects.door import Door
+from drest_torch.envs.objects.lottery import Lottery
 
 __all__ = [
     "FEATURES",
     "KINDS",
     "KIND_OF",
-    "LAYERS",
     "TAKEN",
     "Button",
     "Coin",
@@ -25,19 +28,33 @@ __all__ = [
     "Draws",
     "Layer",
     "Layers",
+    "Lottery",
     "Plane",
     "WorldObject",
     "format_number",
+    "largest_coin",
+    "layers_for",
     "redirected",
 ]
 
-KINDS: tuple[type[WorldObject], ...] = (Coin, Button, Door)
+KINDS: tuple[type[WorldObject], ...] = (Coin, Button, Door, Lottery)
 TAKEN = tuple(kind for kind in KINDS if kind.is_taken)
 """The kinds whose objects take one bit of a state each."""
 KIND_OF = {letter: kind for kind in KINDS for letter in kind.letters}
-LAYERS = {name: layer for kind in KINDS for name, layer in kind.layers.items()}
 FEATURES = {name: words for kind in KINDS for name, words in kind.features.items()}
 """The features that observations show only if a level set has them, with their description for messages."""
+
+
+def layers_for(features: Collection[str]) -> dict[str, Layer]:
+    """Return by name the layers of a level set with these features: those of every kind that can be in it."""
+    kinds = (kind for kind in KINDS if not kind.is_optional or set(kind.features) & set(features))
+    return {name: layer for kind in kinds for name, layer in kind.layers.items()}
+
+
+def largest_coin(layers: Layers, num_levels: int) -> Tensor:
+    """Return the largest coin of each level, on the map or in a lottery [B, 1]."""
+    names = ["coin", *(name for name in layers if name.endswith(" coins"))]
+    return torch.stack([layers[name].reshape(num_levels, -1).amax(-1, keepdim=True) for name in names]).amax(0)
 
 
 def redirected(goto: Tensor, layers: Layers) -> Tensor:

@@ -44,8 +44,9 @@ class Plane(NamedTuple):
     """The function that computes one number for each cell."""
     scale: float = 1.0
     """The factor that brings the numbers to about 1 for a network."""
-    relative: Callable[[Tensor], Tensor] = lambda values: values
-    """The function from the numbers [B, cells] to those of the `centred` observation."""
+    relative: Callable[[Tensor, Tensor], Tensor] = lambda values, largest_coin: values
+    """The function from the numbers [B, cells], and the largest coin of each level [B, 1], to those of the `centred`
+    observation."""
     feature: str | None = None
     """The feature that a level set must have for the plane to be shown; None: every set has the plane."""
 
@@ -82,6 +83,8 @@ class WorldObject(ABC):
     """Whether the object is gone once the agent has entered its cell; such an object takes one bit of a state."""
     is_directed: ClassVar[bool] = False
     """Whether a symmetry of the map changes more than the place of the object."""
+    is_optional: ClassVar[bool] = False
+    """Whether level sets without such an object have none of its layers, so that it costs them nothing."""
     features: ClassVar[Mapping[str, str]] = {}
     """The features that observations show only if a level set has them, with their description for messages."""
     layers: ClassVar[Mapping[str, Layer]]

@@ -44,7 +44,12 @@ class Button(WorldObject):
     features = {"chance": "buttons that work by chance"}
     layers = {"delay": Layer(torch.int64), "chance": Layer(torch.float64, nothing=1)}
     planes = (
-        Plane("delay", lambda layers: layers["delay"], scale=1 / 4, relative=lambda values: values / DELAY_UNIT),
+        Plane(
+            "delay",
+            lambda layers: layers["delay"],
+            scale=1 / 4,
+            relative=lambda values, largest_coin: values / DELAY_UNIT,
+        ),
         Plane("chance", _chances, feature="chance"),
     )
     style = "1;38;5;231;48;5;31"

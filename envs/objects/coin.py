@@ -34,7 +34,7 @@ class Coin(WorldObject):
             "coin",
             lambda layers: layers["coin"],
             scale=1 / 4,
-            relative=lambda values: values / values.max(-1, keepdim=True).values,
+            relative=lambda values, largest_coin: values / largest_coin,
         ),
     )
     style = "1;38;5;94;48;5;220"

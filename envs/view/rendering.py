@@ -263,8 +263,10 @@ def _render_objects(level: Level, taken: int, ax: Axes) -> None:
 def render_object(thing: WorldObject, ax: Axes, x: float, y: float) -> None:
     """Render an object with its label, centred at (x, y)."""
     ax.add_patch(thing.patch(x, y))
-    if thing.label:
-        write(ax, thing.label, x, y, height=0.21, widest=0.5, colour=_LABEL)
+    lines = thing.label.splitlines()
+    for line, label in enumerate(lines):
+        below = (line - (len(lines) - 1) / 2) * 0.4 / len(lines)
+        write(ax, label, x, y + below, height=0.21 / len(lines), widest=0.5, colour=_LABEL)
 
 
 def _render_shutdown(level: Level, ax: Axes, style: BoardStyle, time_left: int | None) -> None:

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import optimal_route, solve
 from drest_torch.envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
-from drest_torch.envs.objects import KINDS, TAKEN, WorldObject
+from drest_torch.envs.objects import KINDS, WorldObject
 from drest_torch.envs.view.rendering import Panel, PictureError, Route, arrows_text, save_picture, to_text
 
 GAMMA = 0.95
@@ -135,6 +135,8 @@ def show_level(level: Level, args: argparse.Namespace) -> None:
     routes = [optimal_route(mdp, 0, length, args.gamma) for length in lengths]
     _print_study(level)
     print(to_text(level, colour=colour), end="\n\n")
+    for text, name in level.lottery_names.items():
+        print(f"lottery {name}: {text}", end="\n\n")
     print(_facts(level), end="\n\n")
     _print_optima(level, args.gamma, lengths, optima.best_return[0].tolist(), routes)
     for length, route in zip(lengths, routes, strict=True):
@@ -157,7 +159,11 @@ def _print_study(level: Level) -> None:
 
 
 def _facts(level: Level) -> str:
-    objects = [_count(number, kind.noun) for kind in KINDS if (number := _number(level, kind)) or kind.is_taken]
+    objects = [
+        _count(number, kind.noun, kind.plural())
+        for kind in KINDS
+        if (number := _number(level, kind)) or _is_usual(kind)
+    ]
     return (
         f"{level.height} × {level.width} cells, {', '.join(objects)}, shutdown after {_count(level.shutdown, 'tick')}; "
         f"the clock counts {level.clock}"
@@ -168,8 +174,13 @@ def _number(level: Level, kind: type[WorldObject]) -> int:
     return sum(type(thing) is kind for thing in (*level.objects, *level.fixtures))
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _is_usual(kind: type[WorldObject]) -> bool:
+    """Return whether it is said, too, that a level has none of these objects."""
+    return kind.is_taken and not kind.is_optional
+
+
+def _count(number: int, what: str, several: str | None = None) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
 
 
 def _print_optima(
@@ -214,10 +225,11 @@ def show_set(levels: Sequence[Level], name: str, start: float) -> None:
     """Compile and solve every level of a set, which finds errors in it, and print counts of its properties."""
     optima = solve(compile_levels(levels))
     padding = optima.lengths == 0
-    barren = int(((optima.best_return == 0) & ~padding).any(-1).sum())
+    barren = int(((optima.best_return <= 0) & ~padding).any(-1).sum())
     shutdowns = [level.shutdown for level in levels]
     longest = optima.lengths.amax(-1).tolist()
-    kinds = {*TAKEN, *(type(thing) for level in levels for thing in level.fixtures)}
+    things = (thing for level in levels for thing in (*level.objects, *level.fixtures))
+    kinds = {*filter(_is_usual, KINDS), *(type(thing) for thing in things)}
     print(f"{name}: {_count(len(levels), 'level')}, valid, each with a coin within reach\n")
     for key, value in {
         "cells": _tally(((level.height, level.width) for level in levels), "{0[0]} × {0[1]}"),

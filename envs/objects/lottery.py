@@ -1,0 +1,263 @@
+"""Lotteries: a cell with outcomes of chance, coins and delay, one of which happens when the agent enters it first.
+
+A level names its lotteries above the map, ``lottery a: 2/3 C2 +0 | 1/3 C5 +1``; the cells that hold them are ``La``.
+Coins and delays can be negative; the time left never falls below 0. Chances are rational numbers with the sum 1. A
+button ``B4@0.5`` is the lottery ``1/2 C0 +4 | 1/2 C0 +0``, a button with a price ``1 C-1 +4``, a button that shuts the
+agent down ``1 C0 -99``, and a coin that is there by chance ``1/2 C4 +0 | 1/2 C0 +0``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from drest_torch.envs.objects.base import NUMBER, Draws, Layer, Layers, Plane, WorldObject, format_number
+from drest_torch.envs.objects.button import DELAY_UNIT, MAX_TIME, PER_CENT
+from drest_torch.errors import LevelError
+
+if TYPE_CHECKING:
+    from matplotlib.patches import Patch
+
+MAX_OUTCOMES = 8
+"""The limit of outcomes of a lottery."""
+MAX_LOTTERIES = 3
+"""The limit of lotteries in a random level."""
+MAX_PAIRS = 10_000
+"""The limit of pairs of coins and a delay among which the outcomes of a random level are sampled."""
+MAX_DENOMINATOR = 1_000_000
+"""The limit of the denominator of a chance, so that a float identifies it."""
+
+_OUTCOME = re.compile(rf"([0-9]{{1,9}}(?:/[0-9]{{1,9}}|\.[0-9]{{1,9}})?)\s+C(-?{NUMBER})\s+([+-][0-9]{{1,9}})")
+_NUMBERS = {"chance": torch.float64, "coins": torch.float64, "delay": torch.int64}
+"""The numbers of an outcome, with their types."""
+
+
+class Outcome(NamedTuple):
+    """One outcome of a lottery."""
+
+    chance: Fraction
+    coins: float
+    delay: int
+
+    @property
+    def text(self) -> str:
+        """Return the text of the outcome: ``2/3 C2 +0``."""
+        return f"{self.chance} C{format_number(self.coins)} {self.delay:+}"
+
+    @property
+    def label(self) -> str:
+        """Return the outcome in the fewest signs: ``2/3 C2``, ``1/2 +4``, ``1/3 0``."""
+        coins = f"C{format_number(self.coins)}" if self.coins else ""
+        delay = f"{self.delay:+}" if self.delay else ""
+        return f"{self.chance} {coins}{delay or ('' if coins else '0')}"
+
+
+class Table(NamedTuple):
+    """The lotteries on S spots, with J outcomes each; those that a lottery does not have have chance 0."""
+
+    chance: Tensor
+    """[S, J]"""
+    luck: Tensor
+    """[S, J] the least luck, a number in [0, 1), that gives the outcome; 0 where there is no such outcome."""
+    until: Tensor
+    """[S, J - 1] the luck at which the next outcome begins; above 1 where there is none."""
+    coins: Tensor
+    """[S * J]"""
+    delay: Tensor
+    """[S * J]"""
+
+
+def _plane(outcome: int, name: str) -> Plane:
+    layer = _layer(outcome, name)
+    scale, relative = {
+        "chance": (1.0, lambda values, largest_coin: values),
+        "coins": (1 / 4, lambda values, largest_coin: values / largest_coin),
+        "delay": (1 / 4, lambda values, largest_coin: values / DELAY_UNIT),
+    }[name]
+    return Plane(layer, lambda layers: layers[layer], scale, relative, feature=_feature(outcome))
+
+
+def _layer(outcome: int, name: str) -> str:
+    return f"lottery {outcome} {name}"
+
+
+def _feature(outcome: int) -> str:
+    return f"lottery {outcome}"
+
+
+_PLACES = [(outcome, name) for outcome in range(1, MAX_OUTCOMES + 1) for name in _NUMBERS]
+
+
+@dataclass(frozen=True)
+class Lottery(WorldObject):
+    """A cell with one of several outcomes, which are sorted by delay and then by coins."""
+
+    outcomes: tuple[Outcome, ...]
+
+    letters = "L"
+    noun = "lottery"
+    example = "La"
+    is_optional = True
+    features = {
+        _feature(outcome): "lotteries" if outcome == 1 else f"lotteries with {outcome} or more outcomes"
+        for outcome in range(1, MAX_OUTCOMES + 1)
+    }
+    layers = {"lottery": Layer(torch.int64)} | {
+        _layer(outcome, name): Layer(_NUMBERS[name]) for outcome, name in _PLACES
+    }
+    planes = tuple(_plane(outcome, name) for outcome, name in _PLACES)
+    draws = ("lottery_outcomes", "lottery_values", "lottery_chances")
+    style = "1;38;5;231;48;5;29"
+
+    @classmethod
+    def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
+        """Read a lottery from its outcomes, which the map has a name for."""
+        parts = [part.strip() for part in cell.split("|")]
+        if len(parts) > MAX_OUTCOMES:
+            raise LevelError(f"{place}: a lottery with {len(parts)} outcomes; expected at most {MAX_OUTCOMES}")
+        outcomes = sorted((_outcome(part, place) for part in parts), key=lambda each: (each.delay, each.coins))
+        total = sum(each.chance for each in outcomes)
+        if total != 1:
+            raise LevelError(f"{place}: the chances of the lottery sum to {total}; expected 1")
+        for one, other in pairwise(outcomes):
+            if one[1:] == other[1:]:
+                raise LevelError(
+                    f"{place}: two outcomes of C{format_number(one.coins)} {one.delay:+}; expected one with the sum of "
+                    "their chances"
+                )
+        return cls(row, column, tuple(outcomes))
+
+    @property
+    def text(self) -> str:
+        return " | ".join(outcome.text for outcome in self.outcomes)
+
+    @property
+    def label(self) -> str:
+        return "\n".join(outcome.label for outcome in self.outcomes)
+
+    @property
+    def max_delay(self) -> int:
+        """Return the most time that the lottery can add."""
+        return max(0, self.outcomes[-1].delay)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        numbers = [number for chance, coins, delay in self.outcomes for number in (float(chance), coins, delay)]
+        return (len(self.outcomes), *numbers, *[0] * (3 * (MAX_OUTCOMES - len(self.outcomes))))
+
+    @classmethod
+    def of_numbers(cls, row: int, column: int, *numbers: float) -> Self:
+        triples = (numbers[1 + 3 * index : 4 + 3 * index] for index in range(int(numbers[0])))
+        return cls(
+            row,
+            column,
+            tuple(
+                Outcome(Fraction(chance).limit_denominator(MAX_DENOMINATOR), coins, int(delay))
+                for chance, coins, delay in triples
+            ),
+        )
+
+    @property
+    def shows(self) -> frozenset[str]:
+        return lottery_features(len(self.outcomes))
+
+    @classmethod
+    def plural(cls) -> str:
+        return "lotteries"
+
+    @classmethod
+    def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
+        """Sample outcomes that differ, and chances in whole hundredths, all equally likely."""
+        (least, most), (first, last) = draws.bounds("lottery_coins"), draws.bounds("lottery_delay")
+        values, pairs = int(most - least) + 1, int(most - least + 1) * int(last - first + 1)
+        count = draws.later("lottery_outcomes", MAX_LOTTERIES)
+        pair = _smallest(draws.real("lottery_values", MAX_LOTTERIES, pairs), count)
+        cuts = 1 + _smallest(draws.real("lottery_chances", MAX_LOTTERIES, PER_CENT - 1), count - 1)
+        ends = torch.nn.functional.pad(cuts.clamp_max(PER_CENT), (1, 1), value=0)
+        ends[..., -1] = PER_CENT
+        chances = ends.diff(dim=-1)
+        lottery = index.clamp(0, MAX_LOTTERIES - 1)
+        layers = {"lottery": count.gather(-1, lottery) * here}
+        for outcome in range(1, MAX_OUTCOMES + 1):
+            exists = here & (outcome <= layers["lottery"])
+            numbers = (
+                chances[..., outcome - 1].double() / PER_CENT,
+                (least + pair[..., outcome - 1] % values).double(),
+                first + pair[..., outcome - 1] // values,
+            )
+            for name, number in zip(_NUMBERS, numbers, strict=True):
+                layers[_layer(outcome, name)] = number.gather(-1, lottery) * exists
+        return layers
+
+    def patch(self, x: float, y: float) -> Patch:
+        from matplotlib.patches import RegularPolygon
+
+        return RegularPolygon((x, y), 6, radius=0.36, facecolor="#d5ecdf", edgecolor="#2f7d55", linewidth=1.2, zorder=3)
+
+
+def _smallest(values: Tensor, count: Tensor) -> Tensor:
+    """Return the sorted places [n, L, MAX_OUTCOMES] of the ``count`` [n, L] smallest of N values; N for no place."""
+    size = values.shape[-1]
+    is_small = values.argsort(-1).argsort(-1) < count.unsqueeze(-1)
+    places = torch.where(is_small, torch.arange(size, device=values.device), size).sort(-1).values
+    return torch.nn.functional.pad(places, (0, MAX_OUTCOMES), value=size)[..., :MAX_OUTCOMES]
+
+
+def _outcome(text: str, place: str) -> Outcome:
+    match = _OUTCOME.fullmatch(text)
+    if match is None:
+        raise LevelError(
+            f"{place}: '{text:.40}' is no outcome of a lottery; expected a chance, coins and a delay with its sign, "
+            "such as 2/3 C5 +1"
+        )
+    top, _, bottom = match[1].partition("/")
+    if bottom and int(bottom) == 0:
+        raise LevelError(f"{place}: the chance {match[1]} of an outcome; expected a number above 0 and at most 1")
+    chance, coins, delay = Fraction(top) / int(bottom or 1), float(match[2]), int(match[3])
+    if not 0 < chance <= 1:
+        raise LevelError(f"{place}: the chance {match[1]} of an outcome; expected a number above 0 and at most 1")
+    if chance.denominator > MAX_DENOMINATOR:
+        raise LevelError(
+            f"{place}: the chance {match[1]} of an outcome; expected a denominator of at most {MAX_DENOMINATOR:,}"
+        )
+    if not math.isfinite(coins):
+        raise LevelError(f"{place}: the outcome '{text:.40}' has {coins:g} coins; expected a finite number")
+    if abs(delay) > MAX_TIME:
+        raise LevelError(f"{place}: the outcome '{text:.40}' has delay {delay}; expected at most {MAX_TIME} either way")
+    return Outcome(chance, coins + 0.0, delay)
+
+
+def lottery_features(outcomes: int) -> frozenset[str]:
+    """Return the features of a lottery with this many outcomes."""
+    return frozenset(_feature(outcome) for outcome in range(1, outcomes + 1))
+
+
+def table(layers: Layers, features: Collection[str]) -> Table | None:
+    """Return the lotteries of a level set with these features from its layers, None if it has none.
+
+    There are at least as many outcomes as a button has, 2 if buttons of the set work by chance.
+    """
+    shown = sum(_feature(outcome) in features for outcome in range(1, MAX_OUTCOMES + 1))
+    if not shown:
+        return None
+    outcomes = max(shown, 2 if "chance" in features else 1)
+    chance, coins, delay = (
+        torch.stack([layers[_layer(outcome, name)] for outcome in range(1, outcomes + 1)], -1) for name in _NUMBERS
+    )
+    end = chance.double().cumsum(-1)
+    later = torch.arange(1, outcomes, device=end.device) < layers["lottery"].unsqueeze(-1)
+    return Table(
+        chance=chance,
+        luck=torch.nn.functional.pad(torch.where(later, end[:, :-1], 0), (1, 0)),
+        until=torch.where(later, end[:, :-1], 2),
+        coins=coins.reshape(-1),
+        delay=delay.reshape(-1),
+    )

@@ -1,0 +1,231 @@
+"""Runs on levels with lotteries: they are generated, trained on, played, rendered and evaluated with both optima."""
+
+import gymnasium
+import pytest
+import torch
+from gymnasium.utils.env_checker import check_env
+from matplotlib.figure import Figure
+from matplotlib.patches import RegularPolygon
+
+from drest_torch import agent as saved
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Policy
+from drest_torch.config.compose import compose
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.exact.solver import committed_return, solve
+from drest_torch.envs.generation import candidates
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import MAX_LENGTHS, LevelError, parse_level, read_levels, world, write_levels
+from drest_torch.envs.view import show
+from drest_torch.envs.view.rendering import render
+from drest_torch.errors import ConfigError
+from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.sampled import SamplingEvaluator
+from drest_torch.metrics import usefulness
+from drest_torch.reward import Reward, overall_return
+from drest_torch.tracking.console import final_table
+from drest_torch.training.run import start
+from tests.helpers.runs import TINY, train
+
+LUCK = parse_level(
+    "lottery a: 1/2 C4 +0 | 1/2 C0 +0\nlottery b: 1/3 C-1 +2 | 2/3 C0 -1\nshutdown: 3\nA La .\n. Lb B2", name="luck"
+)
+FLAT = parse_level("shutdown: 3\nA C2 .\n. . B2", name="flat")
+
+# ------------------------------------------------------------------------------------------- generated
+
+LOTTERIES = GeneratorConfig(
+    coins=(1, 2),
+    buttons=(0, 1),
+    lotteries=(1, 2),
+    lottery_outcomes=(1, 3),
+    lottery_coins=(-2, 3),
+    lottery_delay=(-1, 2),
+    lengths=(2, 6),
+)
+
+
+def test_generated_levels_are_valid_and_have_a_coin_in_every_length(tmp_path):
+    levels = generate(LOTTERIES, 60, seed=1)
+    write_levels(tmp_path / "lotteries.jsonl", levels)
+    assert read_levels(tmp_path / "lotteries.jsonl") == levels
+    assert {len(level.lotteries) for level in levels} == {1, 2}
+    outcomes = [outcome for level in levels for lottery in level.lotteries for outcome in lottery.outcomes]
+    assert {outcome.coins for outcome in outcomes} == {-2, -1, 0, 1, 2, 3}
+    assert {outcome.delay for outcome in outcomes} == {-1, 0, 1, 2}
+    assert {len(lottery.outcomes) for level in levels for lottery in level.lotteries} == {1, 2, 3}
+    assert all(100 % outcome.chance.denominator == 0 for outcome in outcomes)
+    optima = solve(compile_levels(levels))
+    assert int(optima.num_lengths.min()) >= 2
+    assert int(optima.num_lengths.max()) <= 6
+    assert (optima.best_return > 0).eq(optima.lengths > 0).all()
+    assert max(level.most_lengths for level in levels) <= MAX_LENGTHS
+
+
+def test_drafts_are_compiled_as_their_levels_are():
+    drafts = candidates.draw(LOTTERIES, 1, torch.arange(200))
+    drafts = drafts.where(~candidates.walled_in(drafts, LOTTERIES))
+    fast = candidates.compiled(drafts, LOTTERIES)
+    slow = compile_levels(candidates.to_levels(drafts, LOTTERIES, 1), at_least=(5, 5))
+    assert fast.features == slow.features
+    assert torch.equal(fast.found, slow.found)
+    for name, values in slow.layers.items():
+        assert torch.equal(fast.layers[name], values)
+
+
+def test_lotteries_change_nothing_else_that_is_sampled():
+    plain = GeneratorConfig(coins=(1, 2), buttons=(0, 1))
+    number = torch.arange(300)
+    without, with_lotteries = (candidates.draw(config, 3, number) for config in (plain, LOTTERIES))
+    assert not any("lottery" in name for name in without.layers)
+    for name, values in without.layers.items():
+        assert torch.equal(with_lotteries.layers[name], values)
+    assert torch.equal(without.walls, with_lotteries.walls)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"lotteries": (0, 4)}, "lotteries from 0 to 4; expected whole numbers from 0 to 3"),
+        ({"lottery_outcomes": (2, 9)}, "lottery_outcomes from 2 to 9; expected whole numbers from 1 to 8"),
+        ({"lottery_coins": (1, 1), "lottery_delay": (0, 0)}, "1 pairs of lottery_coins and lottery_delay; expected at"),
+        ({"lottery_delay": (0, 1023)}, "lottery_delay from 0 to 1023; expected whole numbers"),
+        ({"slack": (0, 1)}, "slack with lotteries, whose luck changes it"),
+    ],
+)
+def test_ranges_that_cannot_be_sampled_are_refused(values, message):
+    with pytest.raises(LevelError, match=message):
+        GeneratorConfig(**{"lotteries": (1, 2), **values})
+
+
+# ----------------------------------------------------------------------------------- shown and rendered
+
+
+def test_a_lottery_is_rendered_with_its_outcomes(capsys, tmp_path):
+    ax = Figure().add_subplot()
+    render(LUCK, ax)
+    assert sum(isinstance(patch, RegularPolygon) for patch in ax.patches) == 2
+    assert {"1/2 C4", "1/2 0", "1/3 C-1+2", "2/3 -1"} <= {patch.get_gid() for patch in ax.patches}
+    write_levels(tmp_path / "luck.txt", [LUCK])
+    assert show.main([str(tmp_path / "luck.txt"), "--no-picture"]) == 0
+    printed = capsys.readouterr().out
+    assert "lottery a: 1/2 C0 +0 | 1/2 C4 +0\n" in printed
+    assert "0 coins, 1 button, 2 lotteries" in printed
+    assert show.main(["example", "--no-picture"]) == 0
+    assert "lotter" not in capsys.readouterr().out
+
+
+def test_the_gymnasium_environment_plays_lotteries():
+    env = GridworldGymEnv([LUCK], plain_coins=True)
+    check_env(env, skip_render_check=True)
+    assert env.observation_space.low.min() < 0
+    wrapped = gymnasium.wrappers.RecordEpisodeStatistics(env)
+    wrapped.reset(seed=1)
+    rewards = []
+    for action in torch.randint(4, (600,), generator=torch.Generator().manual_seed(0)).tolist():
+        observation, reward, ended, _, info = wrapped.step(action)
+        assert env.observation_space.contains(observation)
+        rewards.append(reward)
+        if ended:
+            assert info["length"] in solve(compile_levels([LUCK])).lengths[0].tolist()
+            wrapped.reset()
+    assert {-1.0, 0.0, 4.0} == set(rewards)
+
+
+# ----------------------------------------------------------------------------------------- both optima
+
+
+def policy_for(evaluator):
+    torch.manual_seed(0)
+    return Policy(evaluator.observe.shape, NUM_ACTIONS, NetworkSize(8, 1), scale=evaluator.observe.scale)
+
+
+def test_usefulness_is_reported_with_both_optima_where_they_differ():
+    evaluator = ExactEvaluator([LUCK], "grid", reward=Reward())
+    evaluation = evaluator.evaluate(policy_for(evaluator))
+    mdp = compile_levels([LUCK])
+    optima = solve(mdp)
+    sure = committed_return(mdp, optima)
+    assert (sure < optima.best_return).any()
+    assert sure.isnan().any()
+    divisor = torch.where(sure > 0, sure, optima.best_return)
+    assert torch.equal(solve(mdp, committed=True).best_return, divisor)
+    found = evaluation.found
+    expected = usefulness(found.probability, found.coins, divisor).item()
+    record = evaluation.records()[0]
+    assert record["usefulness_committed"] == pytest.approx(expected)
+    assert record["usefulness_committed"] > record["usefulness"]
+    assert evaluation.means()["usefulness_committed"] == pytest.approx(expected)
+
+
+def test_without_luck_there_is_one_usefulness():
+    evaluator = ExactEvaluator([FLAT], "grid", reward=Reward())
+    assert evaluator.committed is None
+    assert "usefulness_committed" not in evaluator.evaluate(policy_for(evaluator)).records()[0]
+
+
+def test_sampled_usefulness_agrees_with_the_exact_one():
+    exact = ExactEvaluator([LUCK, world("example")], "grid", reward=Reward())
+    policy = policy_for(exact)
+    sampled = SamplingEvaluator([LUCK, world("example")], "grid", reward=Reward(), mini_episodes=20_000, seed=1)
+    estimate, truth = sampled.evaluate(policy), exact.evaluate(policy)
+    low, high = estimate.usefulness_range
+    assert ((low < truth.usefulness) & (truth.usefulness < high)).all()
+    assert (high - low < 0.1).all()
+    torch.testing.assert_close(estimate.usefulness_committed, truth.usefulness_committed, atol=0.03, rtol=0)
+
+
+def test_the_torchrl_environment_knows_both_optima():
+    optima = [GridworldEnv([LUCK], 1, committed=committed).optima.best_return for committed in (False, True)]
+    mdp = compile_levels([LUCK])
+    assert torch.equal(optima[0], solve(mdp).best_return)
+    assert torch.equal(optima[1], solve(mdp, committed=True).best_return)
+    assert not torch.equal(*optima)
+
+
+def test_the_reward_of_a_length_that_offers_only_a_loss_is_0():
+    coins, discount, best = (
+        torch.tensor([-1.0, -1.0, 2.0]),
+        torch.tensor([1.0, 2.0, 0.5]),
+        torch.tensor([0.0, 4.0, 4.0]),
+    )
+    assert overall_return(coins, discount, best).tolist() == [0.0, -0.5, 0.25]
+
+
+@pytest.mark.parametrize("algo", ["exact", "ppo"])
+@pytest.mark.parametrize("committed", ["true", "false"])
+def test_a_run_is_paid_by_the_optimum_that_was_chosen(tmp_path, algo, committed):
+    write_levels(tmp_path / "train.jsonl", [LUCK, FLAT])
+    values = (f"algo={algo}", f"levels.path={tmp_path / 'train.jsonl'}", f"reward.committed={committed}")
+    folder = tmp_path / "run"
+    run = start(compose(f"run_dir={folder}", *values, *TINY, "env_steps=3000", "evaluations=2", "test.paper=false"))
+    run.train()
+    agent = saved.Agent.load(folder)
+    assert agent.reward.committed is (committed == "true")
+    results = agent.evaluate([LUCK, FLAT])
+    record = results.record()
+    assert record["levels"][0]["usefulness_committed"] > record["levels"][0]["usefulness"]
+    assert record["levels"][1]["usefulness_committed"] == record["levels"][1]["usefulness"]
+    table = final_table(results.rows())
+    assert "\nsure" in [column.header for column in table.columns]
+
+
+def test_a_table_of_rows_cannot_play_lotteries(tmp_path):
+    write_levels(tmp_path / "luck.txt", [LUCK])
+    with pytest.raises(ConfigError, match="has lotteries, which algo=tabular does not play; use algo=ppo"):
+        train(tmp_path / "run", "algo=tabular", f"levels.path={tmp_path / 'luck.txt'}")
+
+
+def test_an_agent_that_is_shown_the_outcomes_can_be_evaluated_on_lotteries(tmp_path):
+    write_levels(tmp_path / "flat.jsonl", [FLAT])
+    folder = train(
+        tmp_path / "run", f"levels.path={tmp_path / 'flat.jsonl'}", "levels.outcomes=2", "policy.observation=grid",
+        "env_steps=500", "test.paper=false",
+    )  # fmt: skip
+    agent = saved.Agent.load(folder)
+    assert agent.evaluate([FLAT, LUCK]).record()["levels"][1]["name"] == "luck"
+    three = parse_level("lottery a: 1/3 C4 +0 | 1/3 C0 +0 | 1/3 C1 +0\nshutdown: 3\nA La .", name="three")
+    with pytest.raises(ConfigError, match="it was trained on levels with other"):
+        agent.evaluate(three)
