@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -12,6 +11,8 @@ from drest_torch.choices.passing import arrive, steps
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.metrics import neutrality
 
+NO_CHOICE = 0.01
+"""Less than so many bits count as no choice."""
 
 def onward(reachable: Reachable, probabilities: Tensor) -> list[Tensor]:
     """Return [n, K] the probability of each length from each state of each layer on, by backward induction."""
@@ -45,12 +46,7 @@ def profile(reachable: Reachable, probabilities: Tensor) -> Tensor:
 
 
 def half_open(bits: Sequence[float]) -> int | None:
-    """Return the last tick at which more than half of the choice is open; None if there is no choice to begin with."""
-    if not bits or bits[0] < 1e-9:
+    """Return the last tick at which more than half of the choice is open; None if less than `NO_CHOICE` ever is."""
+    if not bits or bits[0] < NO_CHOICE:
         return None
     return max(tick for tick, left in enumerate(bits) if left > bits[0] / 2)
-
-
-def falls(bits: Sequence[float]) -> list[float]:
-    """Return by tick how much of the choice is made at it."""
-    return [before - after for before, after in pairwise([*bits, 0.0])]
