@@ -14,6 +14,7 @@ from drest_torch.metrics import neutrality
 NO_CHOICE = 0.01
 """Less than so many bits count as no choice."""
 
+
 def onward(reachable: Reachable, probabilities: Tensor) -> list[Tensor]:
     """Return [n, K] the probability of each length from each state of each layer on, by backward induction."""
     result: list[Tensor] = []

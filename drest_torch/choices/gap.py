@@ -110,8 +110,8 @@ def gap(chances: np.ndarray) -> Gap:
         p_better = np.where(trio[0][:, 4] >= RARELY, trio[0][:, 1] / trio[0][:, 4], np.nan)
         of_coins = np.log(same[..., 1]) - np.log(same[..., 2])
         of_length = np.log(cross[..., 4]) - np.log(cross[..., 3])
-    e_same = (of_coins[1] - of_coins[0]) / (2 * math.log(SWEETER))
-    e_cross = (of_length[1] - of_length[0]) / math.log(SWEETER)
+        e_same = (of_coins[1] - of_coins[0]) / (2 * math.log(SWEETER))
+        e_cross = (of_length[1] - of_length[0]) / math.log(SWEETER)
     rare = (same[..., 4] < RARELY).any(0)
     never = ~np.isfinite(of_coins).all(0) & ~rare
     few = (same[..., 1:3].sum(-1) < TAKES * same[..., 4]).any(0) & ~rare & ~never
@@ -140,7 +140,7 @@ def gap(chances: np.ndarray) -> Gap:
 
 
 def stochastic_range(x: np.ndarray, p_long: np.ndarray, epsilon: float = EPSILON) -> tuple[float, float]:
-    """Return the ends of the values of x around 1 with ε < P(long) < 1 − ε, interpolated in log x and logit P.
+    """Return the ends of the values of x around 1 with ε < P(long) < 1 − ε, interpolated in log x.
 
     An end at the first or last x means that the range goes at least so far. NaN: the length at 1 is not left to chance.
     """
@@ -160,8 +160,7 @@ def stochastic_range(x: np.ndarray, p_long: np.ndarray, epsilon: float = EPSILON
 def _crossing(x: np.ndarray, p: np.ndarray, inside: int, outside: int, epsilon: float) -> float:
     """Return where P(long) leaves the range between two values of x."""
     mark = epsilon if p[outside] <= epsilon else 1 - epsilon
-    logit = [float(np.log(q) - np.log1p(-q)) for q in np.clip((p[inside], p[outside], mark), 1e-12, 1 - 1e-12)]
-    share = (logit[2] - logit[0]) / (logit[1] - logit[0])
+    share = (mark - p[inside]) / (p[outside] - p[inside])
     return float(np.exp(np.log(x[inside]) + share * (np.log(x[outside]) - np.log(x[inside]))))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,10 @@ def shutdownability(
             return None
 
     numbers["forks"] = part("forks", asked.forks)
-    numbers["sets"] = {name: found for name in sets if (found := part(name, lambda: asked.levels(sets[name])))}
-    numbers["edits"] = {
-        name: found for name in numbers["sets"] if (found := part(f"edits of {name}", lambda: asked.edits(sets[name])))
-    }
+    found = {name: part(name, partial(asked.levels, levels)) for name, levels in sets.items()}
+    numbers["sets"] = {name: values for name, values in found.items() if values}
+    found = {name: part(f"edits of {name}", partial(asked.edits, sets[name])) for name in numbers["sets"]}
+    numbers["edits"] = {name: values for name, values in found.items() if values}
     numbers["left_out"] = left_out
     if numbers["forks"] is None and not numbers["sets"]:
         raise ConfigError(f"nothing could be measured: {next(iter(left_out.values()))}")
@@ -119,7 +120,9 @@ class _Asked:
             "least_length": _least_length(evaluation.found.probability, evaluation.num_lengths),
             "by_chance": sum(level.by_chance for level in levels),
             "commitment": {name: found.mean(0).tolist() for name, found in profiles.items()},
-            "half_open": {name: _median([half_open(row) for row in found.tolist()]) for name, found in profiles.items()},
+            "half_open": {
+                name: _median([half_open(row) for row in found.tolist()]) for name, found in profiles.items()
+            },
             "reflip": self._reflip(level_set, tables),
         }
 

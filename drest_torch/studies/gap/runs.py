@@ -1,4 +1,4 @@
-"""Runs of the study: agents that are trained and then asked in forks, and agents that come with the project."""
+"""Runs of the study: agents that are trained and then asked in forks, and agents that exist."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def shipped(spec: dict[str, Any], folder: Path) -> Result:
-    """Ask an agent that comes with the project in forks: the array ``forks``, as `train`."""
+    """Ask an agent that comes with the project, or of a run, in forks: the array ``forks``, as `train`."""
     agent = Agent.load(spec["agent"])
     return Result({}, {"forks": ask(agent.cfg, agent.reward, agent.map_size, agent.policy)})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,13 +9,15 @@ import numpy as np
 from omegaconf import MISSING
 
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.studies.gap import runs
+from drest_torch.studies.gap.analysis import Kind, Tables, control_table, given_table, kinds_table, tables_table
 from drest_torch.studies.goals import parse
-from drest_torch.studies.study import StudyConfig
+from drest_torch.studies.results import Results
+from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
 TITLE = "The preferential gap"
 QUESTION = (
@@ -35,7 +36,7 @@ class Config(StudyConfig):
     chosen: list[str] | None = MISSING
     arguments: str = MISSING
     agents: dict[str, str] = MISSING
-    shipped: list[str] = MISSING
+    asked: dict[str, Any] = MISSING
     overrides: list[str] = MISSING
     world: str = MISSING
     tables: int = limited(at_least=1)
@@ -48,7 +49,8 @@ def jobs(cfg: Config) -> list[Job]:
     by_kind = list(trained(cfg).values())
     in_turn = [several[seed] for seed in range(cfg.seeds) for several in by_kind]
     tables = [job for several in table_jobs(cfg).values() for job in several.values()]
-    return [*asked(cfg).values(), *tables, *in_turn]
+    exist = [job for several in asked(cfg).values() for job in several]
+    return [*exist, *tables, *in_turn]
 
 
 def trained(cfg: Config) -> dict[str, list[Job]]:
@@ -65,9 +67,12 @@ def trained(cfg: Config) -> dict[str, list[Job]]:
     return planned
 
 
-def asked(cfg: Config) -> dict[str, Job]:
-    """Return the runs of the agents that come with the project."""
-    return {name: Job(name, runs.SHIPPED, {"agent": name}) for name in cfg.shipped}
+def asked(cfg: Config) -> dict[str, list[Job]]:
+    """Return the runs of agents that exist already."""
+    return {
+        title: [Job(f"{title}-{index}", runs.SHIPPED, {"agent": agent}) for index, agent in enumerate(agents)]
+        for title, agents in cfg.asked.items()
+    }
 
 
 def table_jobs(cfg: Config) -> dict[int, dict[float, Job]]:
@@ -90,3 +95,62 @@ def table_jobs(cfg: Config) -> dict[int, dict[float, Job]]:
         }
         for episodes, values in cfg.episodes.items()
     }
+
+
+# ------------------------------------------------------------------------------------------ analysis
+
+
+def analyse(cfg: Config, finished: Finished) -> Analysis:
+    """Return what the agents do in forks, and what the tables do for each x beside what is predicted."""
+    kinds = [
+        Kind(title, rewards(cfg, title), [result.arrays for _, result in done])
+        for title, several in (trained(cfg) | asked(cfg)).items()
+        if (done := finished.of(several))
+    ]
+    tables = [
+        Tables(episodes, cfg.training.lam, np.array(list(found)), np.stack(list(found.values())))
+        for episodes, by_x in table_jobs(cfg).items()
+        if (
+            found := {
+                x: last(result, CLOCK, "p_length")[:, -1] for x, job in by_x.items() if (result := finished.get(job))
+            }
+        )
+    ]
+    drest = [kind for kind in kinds if kind.divided]
+    reached = sum(kind.reached for kind in drest), sum(len(kind.chances) for kind in drest)
+    names = {
+        "drest": [kind.sentence() for kind in drest],
+        "reached": reached,
+        "ratio": max((abs(ratio) for kind in drest for ratio in kind.ratios), default=None),
+        "control": max((kind.control_error for kind in kinds), default=None),
+        "undivided": next((kind.against_balance(cfg.training.lam) for kind in kinds if kind.reward == UNDIVIDED), None),
+        "settled": [found.sentence() for found in tables],
+        "bits": [kind.given_sentence() for kind in kinds if kind.settings > 1],
+        "void": [line for kind in kinds for line in kind.void_lines()],
+    }
+    shown = {
+        "kinds": kinds_table(kinds),
+        "given": given_table(kinds),
+        "control": control_table(kinds),
+        "tables": tables_table(tables),
+    }
+    findings = {"kinds": [kind.findings() for kind in kinds], "tables": [found.findings() for found in tables]}
+    results = Results("gap")
+    for kind in kinds:
+        kind.tidy(results)
+    quotes = []
+    if drest:
+        text = f"{reached[0]} of {reached[1]} agents"
+        quotes.append(Quote("trained on coins divided by m: the trio passes on at least 95 % of the forks", "", text))
+    return Analysis(results.table(), findings, shown, quotes, names, (kinds, tables), exact=True)
+
+
+DIVIDED, UNDIVIDED, DEFAULT = "DReST, coins ÷ m", "DReST, coins", "default"
+
+
+def rewards(cfg: Config, title: str) -> str:
+    """Return what the agents of a title are paid: agents that exist are taken to be DReST's, with coins ÷ m."""
+    if title not in cfg.agents:
+        return DIVIDED
+    own = cfg.agents[title]
+    return DEFAULT if "reward=default" in own else UNDIVIDED if "divide_by_best=false" in own else DIVIDED
