@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
+from functools import partial
 from itertools import pairwise, product
 
 import pytest
@@ -54,6 +55,10 @@ def trajectories(level, policy):
                 yield from play([*states, after], probability * p * float(chance))
 
     yield from play([Simulator(level)], 1.0)
+
+
+def works_if(luck, button):
+    return luck.get(button, True)
 
 
 def entropy(weights):
@@ -133,7 +138,7 @@ def test_luck_against_enumeration_with_luck_decided():
                     return
                 for action, p in chosen(level, policy, state):
                     after = state.copy()
-                    after.step(action, button_works=lambda button, luck=luck: luck.get(button, True))
+                    after.step(action, button_works=partial(works_if, luck))
                     play(after, probability * p)
 
             play(Simulator(level), 1.0)
