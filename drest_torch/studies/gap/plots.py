@@ -45,20 +45,21 @@ def curves(kinds: Sequence[Kind], tables: Sequence[Tables]) -> Plot:
 def _forks(ax: Axes, style: Style, kinds: Sequence[Kind]) -> None:
     x = np.array(gap.RATIOS)
     ax.axvspan(1 / IN_RANGE, IN_RANGE, color=style.grid, alpha=0.5, linewidth=0)
-    for kind, colour in zip(kinds, _colours(style, len(kinds)), strict=True):
+    for index, (kind, colour) in enumerate(zip(kinds, _colours(style, len(kinds)), strict=True)):
         if kind.settings > 1:
             for chances in kind.chances:
                 for given in chances:
                     ax.plot(x, gap.gap(given).curve.mean(1), color=colour, linestyle=":", linewidth=1)
         ax.fill_between(x, kind.curve.min(1), kind.curve.max(1), color=colour, alpha=0.2, linewidth=0)
-        ax.plot(x, kind.curve.mean(1), color=colour, label=kind.title)
+        dashes = "-" if index < len(style.series) else "-."
+        ax.plot(x, kind.curve.mean(1), color=colour, linestyle=dashes, label=kind.title)
     if kinds:
         softened = [gap.chances_of(partial(gap.softmax, steepness=beta)) for beta, _ in kinds[0].controls]
         mean = np.mean([gap.gap(each).curve[:, 0] for each in softened], 0)
-        ax.plot(x, mean, color=style.muted, linestyle="--", label="softmax of coins, as deterministic as the first")
+        ax.plot(x, mean, color=style.muted, linestyle="--", label="softmax of coins")
     ax.set_title("in forks, ex ante")
     _dress(ax, "b / a")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=8, frameon=False)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=8, frameon=False)
 
 
 def _tables(ax: Axes, style: Style, tables: Sequence[Tables]) -> None:
