@@ -28,6 +28,7 @@ from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import Level, features_of, find_levels
 from drest_torch.errors import CheckpointError, ConfigError
+from drest_torch.evaluation.exact import LevelSetEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.files import write_whole
 
@@ -262,6 +263,13 @@ class Agent:
             >>> round(results.usefulness, 3), round(results.neutrality, 3)
             (0.939, 0.974)
         """
+        level_set = self.evaluator(levels, sampled=sampled, memory_gib=memory_gib)
+        return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy, self.name)
+
+    def evaluator(
+        self, levels: Level | Sequence[Level] | str | Path, *, sampled: int | None = None, memory_gib: float = math.inf
+    ) -> LevelSetEvaluator:
+        """Return the levels as the agent sees them, on which policies can be evaluated; arguments as of `evaluate`."""
         if isinstance(levels, str | Path):
             levels = find_levels(str(levels))
         levels = [levels] if isinstance(levels, Level) else list(levels)
@@ -283,7 +291,7 @@ class Agent:
                 f"the levels' {self.cfg.policy.observation} observation has shape {level_set.observe.shape} and the "
                 f"policy's {self.shape}; it was trained on levels with other coins and buttons"
             )
-        return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy, self.name)
+        return level_set
 
     def save(self, path: str | Path) -> Path:
         """Save the agent to a folder that `load` reads: its configuration, its policy and its level files.

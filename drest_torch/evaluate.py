@@ -32,6 +32,8 @@ def main(cfg: EvaluateConfig) -> None:
     if (folder / "config.yaml").is_file() and not in_gridworld(trained := load_config(folder)):
         return _evaluate_environment(cfg, trained)
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
+    if cfg.suite is not None:
+        return _write_page(cfg, agent)
     levels = levels_to_evaluate(agent, cfg.levels)
     stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
     # A run's own levels are evaluated as the run does it.
@@ -50,6 +52,30 @@ def main(cfg: EvaluateConfig) -> None:
         print(f"Mini-episodes on the level {levels[0].name}, one for each length, are in {cfg.animation}")
 
 
+def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
+    """Print and write the page on shutdownability: on the agent's own test levels, the paper's, and those chosen."""
+    from drest_torch.agent import PRETRAINED, levels_to_evaluate
+    from drest_torch.choices.page import shutdownability
+    from drest_torch.envs.levels import find_levels
+    from drest_torch.errors import ConfigError
+    from drest_torch.tracking.stages import stage
+
+    for key in ("sampled", "pictures", "animation"):
+        if getattr(cfg, key):
+            raise ConfigError(f"{key} is not part of suite={cfg.suite}, which is exact and in text; leave it out")
+    sets = {"its own test levels": agent.levels.reported.get("test", []), "the paper's nine": find_levels("paper")}
+    if cfg.levels.path is not None or cfg.levels.name not in ("own", "paper"):
+        sets[cfg.levels.path or cfg.levels.name] = levels_to_evaluate(agent, cfg.levels)
+    stage(f"measuring forks and {sum(map(len, sets.values())):,} levels …")
+    page = shutdownability(
+        agent, {name: levels for name, levels in sets.items() if levels}, greedy=cfg.greedy, memory_gib=cfg.memory_gib
+    )
+    print(page.markdown)
+    is_run = agent.folder.resolve().parent != PRETRAINED
+    path = Path(cfg.out or (agent.folder if is_run else Path()) / f"{cfg.suite}.json")
+    print(f"The page is in {' and '.join(map(str, page.write(path)))}")
+
+
 def _evaluate_environment(cfg: EvaluateConfig, trained: Config) -> None:
     """Evaluate a run in an environment that is no gridworld, by sampling."""
     from drest_torch.building.trained import TrainedInEnvironment, animate
@@ -59,7 +85,7 @@ def _evaluate_environment(cfg: EvaluateConfig, trained: Config) -> None:
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage
 
-    for key in ("pictures", "greedy"):
+    for key in ("pictures", "greedy", "suite"):
         if getattr(cfg, key):
             raise ConfigError(f"{key} is for gridworlds, and {cfg.run} is a run in {trained.env.title}; leave it out")
     if cfg.levels.name != "own":

@@ -408,6 +408,8 @@ def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (["run=RUN", "levels=example", "animation=/dev/null/a.gif"], "/dev/null/a.gif: cannot be written"),
         (["run=RUN", "levels=example", "most_pictures=0"], "most_pictures=0; expected a number at least 1"),
+        (["run=RUN", "suite=pressure"], "suite=pressure; expected"),
+        (["run=RUN", "suite=shutdownability", "sampled=10"], "sampled is not part of suite=shutdownability"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )

@@ -259,7 +259,7 @@ def test_the_help_of_an_evaluation_lists_its_values_with_their_comments() -> Non
     text = " ".join(help_text("evaluate").split())
     for words in ("pictures=null Folder for pictures", "greedy=false Whether the most likely action is taken, instead"):
         assert words in text
-    assert len(re.findall(r"^  \w+=\w+ ", help_text("evaluate"), re.MULTILINE)) == 10
+    assert len(re.findall(r"^  \w+=\w+ ", help_text("evaluate"), re.MULTILINE)) == 11
 
 
 def test_the_help_names_the_page_that_tells_more() -> None:

@@ -23,6 +23,7 @@ from drest_torch.reward import Reward
 
 ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
 PRIVATE_KINDS = ("bits", "uniform")
+SUITES = ("shutdownability",)
 LARGEST_SEED = 2**62 - 1
 if TYPE_CHECKING:
 
@@ -188,6 +189,7 @@ class EvaluateConfig:
     greedy: bool = MISSING
     sampled: int | None = limited(at_least=1)
     memory_gib: float = limited(above=0, finite=False)
+    suite: str | None = limited(choices=SUITES)
     out: str | None = MISSING
     pictures: str | None = MISSING
     most_pictures: int = limited(at_least=1)

@@ -230,6 +230,11 @@ class LevelSetEvaluator(ABC):
             names = [f"sample {index}" for index in range(1, 1 + len(tables))]
         return dict(zip(names, tables, strict=True))
 
+    @torch.no_grad()
+    def tables(self, policy: Policy, reachable: Reachable, *, greedy: bool = False) -> list[Tensor]:
+        """Return [N, 4] the action probabilities in reachable states under each setting of the private bits."""
+        return list(self._per_setting(policy, reachable, greedy))
+
     def _per_setting(self, policy: Policy, reachable: Reachable, greedy: bool) -> Iterator[Tensor]:
         """Yield [N, 4] the action probabilities under each setting of the private bits."""
         for private_bits in self._settings(policy.private_bits):

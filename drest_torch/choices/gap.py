@@ -1,0 +1,243 @@
+"""Does an agent have a preferential gap between lengths? The trio, elasticities and range of its choices in forks.
+
+Everything is computed from the probabilities of options (`drest_torch.choices.forks.OPTIONS`), so that agents and
+archetypes, which need no level, are measured alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+EPSILON = 0.05
+EPSILONS = (0.01, 0.05, 0.1)
+"""What counts as never, and as always; a choice between is stochastic."""
+SWEETER = 1.05
+"""The ratio of coins by which elasticities are measured; all coins stay between 1 and 3."""
+ROOT = math.sqrt(SWEETER)
+TRIO = ((1.0, 2.0, 1.0), (1.0, 1.0, 1.0))
+SAME = ((2.0, 2.0 / ROOT, 2.0 * ROOT), (2.0, 2.0 * ROOT, 2.0 / ROOT))
+CROSS = ((2.0 * ROOT, 2.0, 1.0), (2.0 / ROOT, 2.0, 1.0))
+RATIOS = tuple(float(f"{x:.4g}") for x in np.geomspace(0.01, 100, 17))
+"""The values of x = b / a of the range, in coins of at least 1 for the better ones."""
+RANGE = tuple((1.0, x, x / 2) if x >= 1 else (1 / x, 1.0, 0.5) for x in RATIOS)
+SETTINGS = (*TRIO, *SAME, *CROSS, *RANGE)
+TAKES = 0.5
+"""Of the mini-episodes with the longer length, the least share that has to take a coin for a choice of coins."""
+STEEPEST = 200.0
+"""The largest coefficient of a softmax over coins: beyond it no probability changes."""
+
+RARELY = 1e-3
+"""A choice of coins in the longer length is void where that length is chosen with a smaller probability."""
+RARE = "the longer length is chosen in less than 0.1 %"
+NEITHER = "takes neither coin"
+NEVER = "an option is never chosen"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What is measured in D forks [D]; NaN where it is void."""
+
+    p_long: np.ndarray
+    """P(long) in F(1; 2, 1)."""
+    p_equal: np.ndarray
+    """P(long) in F(1; 1, 1)."""
+    p_better: np.ndarray
+    """P(b | long) in F(1; 2, 1)."""
+    same: np.ndarray
+    """e_s = d logit P(b | long) / d ln(b / c)."""
+    cross: np.ndarray
+    """e_x = d logit P(long) / d ln(b / a)."""
+    low: np.ndarray
+    """The ends of the values of b / a around 1 at which the length is left to chance (ε = 0.05)."""
+    high: np.ndarray
+    curve: np.ndarray
+    """[X, D] P(long) at `RATIOS`."""
+    void: dict[str, int]
+    """How many forks have no elasticity or no choice of coins, by the reason."""
+
+    def passes(self, epsilon: float = EPSILON) -> np.ndarray:
+        """Return [D] whether a fork passes the trio: prefers within a length, and lacks a preference between them.
+
+        A fork in which P(b | long) is void does not pass.
+        """
+        prefers = self.p_better >= 1 - epsilon  # False where it is NaN
+        open_long = (self.p_long > epsilon) & (self.p_long < 1 - epsilon)
+        return prefers & open_long & (self.p_equal > epsilon) & (self.p_equal < 1 - epsilon)
+
+    @property
+    def ratio(self) -> float:
+        """Return mean e_x / mean e_s over the forks that have both: 0 is a pure gap, 1 noisy expected value."""
+        both = ~np.isnan(self.same) & ~np.isnan(self.cross)
+        if not both.any() or abs(self.same[both].mean()) < 1e-9:
+            return float("nan")
+        return float(self.cross[both].mean() / self.same[both].mean())
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the means over forks as JSON values, None for what is void everywhere."""
+        values = {
+            "forks": len(self.p_long),
+            "trio": float(self.passes().mean()),
+            **{f"trio_{epsilon:g}": float(self.passes(epsilon).mean()) for epsilon in EPSILONS if epsilon != EPSILON},
+            "p_better": _mean(self.p_better),
+            "p_long": _mean(self.p_long),
+            "p_equal": _mean(self.p_equal),
+            "e_same": _mean(self.same),
+            "e_cross": _mean(self.cross),
+            "ratio": None if np.isnan(self.ratio) else self.ratio,
+            "low": _mean(self.low, np.median),
+            "high": _mean(self.high, np.median),
+        }
+        return values | {"void": dict(self.void)}
+
+
+def _mean(values: np.ndarray, of: Callable[[np.ndarray], Any] = np.mean) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(of(known)) if len(known) else None
+
+
+def gap(chances: np.ndarray) -> Gap:
+    """Return what the probabilities [S, D, 5] of `OPTIONS` in forks with the coins of `SETTINGS` come to."""
+    trio, same, cross, ranged = np.split(chances, np.cumsum([len(TRIO), len(SAME), len(CROSS)]))
+    void: Counter[str] = Counter()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_better = np.where(trio[0][:, 4] >= RARELY, trio[0][:, 1] / trio[0][:, 4], np.nan)
+        of_coins = np.log(same[..., 1]) - np.log(same[..., 2])
+        of_length = np.log(cross[..., 4]) - np.log(cross[..., 3])
+        e_same = (of_coins[1] - of_coins[0]) / (2 * math.log(SWEETER))
+        e_cross = (of_length[1] - of_length[0]) / math.log(SWEETER)
+    rare = (same[..., 4] < RARELY).any(0)
+    never = ~np.isfinite(of_coins).all(0) & ~rare
+    few = (same[..., 1:3].sum(-1) < TAKES * same[..., 4]).any(0) & ~rare & ~never
+    for reason, which in ((RARE, rare), (NEVER, never), (NEITHER, few)):
+        if which.any():
+            void[f"no e_s: {reason}"] = int(which.sum())
+        e_same = np.where(which, np.nan, e_same)
+    never_cross = ~np.isfinite(of_length).all(0)
+    if never_cross.any():
+        void[f"no e_x: {NEVER}"] = int(never_cross.sum())
+    if np.isnan(p_better).any():
+        void[f"no P(b | long): {RARE}"] = int(np.isnan(p_better).sum())
+    curve = ranged[..., 4]
+    ends = np.array([stochastic_range(np.array(RATIOS), column) for column in curve.T]).reshape(-1, 2)
+    return Gap(
+        p_long=trio[0][:, 4],
+        p_equal=trio[1][:, 4],
+        p_better=p_better,
+        same=e_same,
+        cross=np.where(never_cross, np.nan, e_cross),
+        low=ends[:, 0],
+        high=ends[:, 1],
+        curve=curve,
+        void=dict(void),
+    )
+
+
+def stochastic_range(x: np.ndarray, p_long: np.ndarray, epsilon: float = EPSILON) -> tuple[float, float]:
+    """Return the ends of the values of x around 1 with ε < P(long) < 1 − ε, interpolated in log x.
+
+    An end at the first or last x means that the range goes at least so far. NaN: the length at 1 is not left to chance.
+    """
+    inside = (p_long > epsilon) & (p_long < 1 - epsilon)
+    middle = int(np.abs(np.log(x)).argmin())
+    if not inside[middle]:
+        return float("nan"), float("nan")
+    ends = []
+    for step, stop in ((-1, -1), (1, len(x))):
+        index = middle
+        while index + step != stop and inside[index + step]:
+            index += step
+        ends.append(x[index] if index + step == stop else _crossing(x, p_long, index, index + step, epsilon))
+    return float(ends[0]), float(ends[1])
+
+
+def _crossing(x: np.ndarray, p: np.ndarray, inside: int, outside: int, epsilon: float) -> float:
+    """Return where P(long) leaves the range between two values of x."""
+    mark = epsilon if p[outside] <= epsilon else 1 - epsilon
+    share = (mark - p[inside]) / (p[outside] - p[inside])
+    return float(np.exp(np.log(x[inside]) + share * (np.log(x[outside]) - np.log(x[inside]))))
+
+
+# ---------------------------------------------------------------------------------------- archetypes
+
+Chooser = Callable[[np.ndarray], np.ndarray]
+"""From the coins (a, b, c) [S, 3] to the probabilities of these three options [S, 3]."""
+
+
+def raw(coins: np.ndarray) -> np.ndarray:
+    """Choose the option with the most coins, equal ones alike."""
+    return _among(coins == coins.max(-1, keepdims=True))
+
+
+def over_m(coins: np.ndarray) -> np.ndarray:
+    """Choose among the options that are best of their length, alike: all of them have usefulness 1."""
+    best = np.stack((np.ones(len(coins), dtype=bool), *(coins[:, i] == coins[:, 1:].max(-1) for i in (1, 2))), -1)
+    return _among(best)
+
+
+def uniform(coins: np.ndarray) -> np.ndarray:
+    """Choose all three options alike."""
+    return np.full(coins.shape, 1 / 3)
+
+
+def softmax(coins: np.ndarray, steepness: float) -> np.ndarray:
+    """Choose by a softmax over coins: noisy expected value, which has no gap."""
+    weight = np.exp(steepness * (coins - coins.max(-1, keepdims=True)))
+    return weight / weight.sum(-1, keepdims=True)
+
+
+def _among(best: np.ndarray) -> np.ndarray:
+    return best / best.sum(-1, keepdims=True)
+
+
+def chances_of(chooser: Chooser, settings: tuple[tuple[float, float, float], ...] = SETTINGS) -> np.ndarray:
+    """Return [S, 1, 5] the probabilities of `OPTIONS` of an archetype."""
+    p = chooser(np.array(settings))
+    return np.concatenate((p, p[:, :1], p[:, 1:].sum(-1, keepdims=True)), -1)[:, np.newaxis]
+
+
+def determinism(chances: np.ndarray) -> float:
+    """Return the mean probability of what is chosen more often in F(1; 2, 1): of the lengths, and of the long coins."""
+    first = chances[0]
+    coins = first[:, 1:3].sum(-1)
+    of_coins = np.where(coins > 0, first[:, 1:3].max(-1) / np.where(coins > 0, coins, 1), 1)
+    return float((first[:, 3:].max(-1) + of_coins).mean() / 2)
+
+
+def control(chances: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the steepness and the probabilities [S, 1, 5] of the softmax that is as deterministic as an agent."""
+    wanted, (low, high) = determinism(chances), (0.0, STEEPEST)
+    for _ in range(60):
+        middle = (low + high) / 2
+        steeper = determinism(chances_of(partial(softmax, steepness=middle), SETTINGS[:1])) < wanted
+        low, high = (middle, high) if steeper else (low, middle)
+    return low, chances_of(partial(softmax, steepness=low))
+
+
+def archetypes(chances: np.ndarray) -> dict[str, Gap]:
+    """Return the archetypes beside an agent with these probabilities [S, D, 5] (ex ante)."""
+    return {
+        "raw coins": gap(chances_of(raw)),
+        "coins ÷ m": gap(chances_of(over_m)),
+        "softmax of coins, as deterministic": gap(control(chances)[1]),
+        "uniform": gap(chances_of(uniform)),
+    }
+
+
+def summary(chances: np.ndarray) -> dict[str, Any]:
+    """Return the numbers of an agent [Z, S, D, 5]: ex ante, given each setting of its bits, and its control's."""
+    mean = chances.mean(0)
+    steepness, softened = control(mean)
+    given = [gap(each).numbers() for each in chances] if len(chances) > 1 else []
+    return {"ex_ante": gap(mean).numbers(), "given": given, "control": gap(softened).numbers() | {"beta": steepness}}
+
+
+def record(of: Gap) -> dict[str, Any]:
+    """Return all of it as JSON values, fork by fork."""
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(of).items()}

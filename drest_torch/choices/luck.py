@@ -1,0 +1,131 @@
+"""Who chooses the length: luck, the private bits, or the agent. N = I(L; luck, bits) + N_own, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import permutations, product
+
+import torch
+from torch import Tensor
+
+from drest_torch.choices.passing import steps
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.errors import LevelError
+from drest_torch.metrics import neutrality, usefulness
+
+MOST_WORLDS = 4096
+"""The limit of combinations of what luck may decide."""
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """The neutrality of each level [B] in bits, and what is left of it given luck, the private bits, and both."""
+
+    neutrality: Tensor
+    given_luck: Tensor
+    """Given which buttons would work."""
+    given_bits: Tensor
+    own: Tensor
+    """Given both: what the agent itself leaves to chance."""
+
+    @property
+    def explained(self) -> Tensor:
+        """Return I(L; luck, bits), the part that luck and the private bits decide."""
+        return self.neutrality - self.own
+
+
+def decompose(reachable: Reachable, tables: Sequence[Tensor]) -> Decomposition:
+    """Return the decomposition for the action probabilities [N, 4] under each setting of the private bits."""
+    worlds = list(lucks(reachable))
+    weight = torch.stack([chance for chance, _ in worlds])  # [W, B]
+    # [Z, W, B, K]: the lengths under each setting, given each outcome of luck
+    found = torch.stack([torch.stack([world.arrivals(table).probability for _, world in worlds]) for table in tables])
+    by_setting = (weight.unsqueeze(-1) * found).sum(1)
+    return Decomposition(
+        neutrality=neutrality(by_setting.mean(0)),
+        given_luck=(weight * neutrality(found.mean(0))).sum(0),
+        given_bits=neutrality(by_setting).mean(0),
+        own=(weight * neutrality(found)).sum(1).mean(0),
+    )
+
+
+def lucks(reachable: Reachable) -> Iterator[tuple[Tensor, Reachable]]:
+    """Yield each combination of what luck may decide: its probability in each level [B], and the states under it.
+
+    An object that works by chance is decided when its cell is entered first; to decide it in advance changes nothing,
+    because the agent sees nothing of it before.
+    """
+    by_object = _objects(reachable)
+    slots = max((len(objects) for objects in by_object), default=0)
+    outcomes = max((len(chances) for objects in by_object for chances in objects.values()), default=1)
+    if outcomes**slots > MOST_WORLDS:
+        raise LevelError(
+            f"a level with {slots} cells that work by chance has more than {MOST_WORLDS:,} combinations of luck; "
+            "expected fewer such cells"
+        )
+    for decided in product(range(outcomes), repeat=slots):
+        chance = torch.ones(reachable.num_levels, dtype=torch.float64)
+        outcome_of = torch.full((len(reachable.mdp.found),), -1)
+        for level, objects in enumerate(by_object):
+            # A level with fewer such cells than others has the remaining slots decided once.
+            for slot, index in enumerate(decided):
+                if slot >= len(objects):
+                    chance[level] *= index == 0
+            for (spot, chances), index in zip(objects.items(), decided, strict=False):
+                chance[level] *= chances[index]
+                outcome_of[spot] = index
+        yield chance, _decided(reachable, outcome_of)
+
+
+def _objects(reachable: Reachable) -> list[dict[int, list[float]]]:
+    """Return by level the spots that work by chance, with the probability of each outcome."""
+    first = int(reachable.mdp.level_of(reachable.layers[0].spot[0]))
+    found: list[dict[int, list[float]]] = [{} for _ in range(reachable.num_levels)]
+    uniform = torch.full((len(reachable), 4), 0.25, dtype=torch.float64)
+    for step in steps(reachable, uniform):
+        if step.layer.chance is None:
+            continue
+        fresh = reachable.mdp.is_fresh(step.spot, step.layer.taken.unsqueeze(-1)) & (step.chosen > 0)
+        uncertain = fresh & (step.layer.chance.max(-1).values < 1)
+        for spot, chances in zip(step.spot[uncertain].tolist(), step.layer.chance[uncertain].tolist(), strict=True):
+            found[spot // reachable.mdp.num_cells - first][spot] = chances
+    return found
+
+
+def _decided(reachable: Reachable, outcome_of: Tensor) -> Reachable:
+    """Return the same states with luck decided: ``outcome_of`` [S] is the outcome on a spot, -1 where none is."""
+    if (outcome_of < 0).all():
+        return reachable
+    decided = copy(reachable)
+    decided.layers = []
+    goto = reachable.mdp.goto.reshape(-1, 4)
+    for layer in reachable.layers:
+        if layer.chance is not None:
+            spot = goto[layer.spot]
+            index = torch.where(reachable.mdp.is_fresh(spot, layer.taken.unsqueeze(-1)), outcome_of[spot], -1)
+            certain = torch.nn.functional.one_hot(index.clamp_min(0), layer.chance.shape[-1]).to(layer.chance.dtype)
+            layer = replace(layer, chance=torch.where((index >= 0).unsqueeze(-1), certain, layer.chance))
+        decided.layers.append(layer)
+    return decided
+
+
+def reflip(reachable: Reachable, tables: Sequence[Tensor], best_return: Tensor, tick: int) -> tuple[Tensor, Tensor]:
+    """Return [B] what becomes of the choice, and the usefulness, if the private bits are drawn again at a tick.
+
+    The first is the distance, in total variation, between the lengths under two settings from that tick on, for the
+    same setting before it, as a mean over settings; with one bit and two lengths it is the difference of P(long). The
+    second is the mean usefulness where the two settings differ.
+    """
+    later = torch.cat([torch.full_like(layer.spot, layer.tick >= tick, dtype=torch.bool) for layer in reachable.layers])
+    apart, useful, pairs = [], [], list(permutations(range(len(tables)), 2))
+    for before in tables:
+        found = [reachable.arrivals(torch.where(later.unsqueeze(-1), after, before)).lengths() for after in tables]
+        apart += [(found[i].probability - found[j].probability).abs().sum(-1) / 2 for i, j in pairs]
+        useful += [
+            usefulness(lengths.probability, lengths.coins, best_return)
+            for after, lengths in zip(tables, found, strict=True)
+            if after is not before
+        ]
+    return torch.stack(apart).mean(0), torch.stack(useful).mean(0)

@@ -1,0 +1,200 @@
+"""One page on an agent of gridworlds: forks, who chooses the length, when, and what one edit of a level does to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import torch
+from torch import Tensor
+
+from drest_torch.agent import Agent
+from drest_torch.choices import forks, gap
+from drest_torch.choices.commitment import half_open, profile
+from drest_torch.choices.edits import edits
+from drest_torch.choices.luck import decompose, reflip
+from drest_torch.envs.levels import Level
+from drest_torch.errors import ConfigError, UserError
+from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
+from drest_torch.files import write_json, write_text
+
+MOST_SETTINGS = 8
+"""The limit of settings of the private bits that are drawn again, each against each."""
+EDITED = 12
+"""Of a set of more levels, as many are edited."""
+MEASURES = ("usefulness", "neutrality", "neutrality_own")
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page as JSON values and as Markdown."""
+
+    numbers: dict[str, Any]
+    markdown: str
+
+    def write(self, path: Path) -> list[Path]:
+        """Write the page to a JSON file and, beside it, to a Markdown file; return both."""
+        written = [path.with_suffix(".json"), path.with_suffix(".md")]
+        write_json(written[0], self.numbers)
+        write_text(written[1], self.markdown)
+        return written
+
+
+def shutdownability(
+    agent: Agent, sets: Mapping[str, Sequence[Level]], *, greedy: bool = False, memory_gib: float = 2.0
+) -> Page:
+    """Measure an agent on forks and on these sets of levels, exactly.
+
+    A part that the agent cannot be asked is left out, and the page says why in one sentence.
+    """
+    if not any(sets.values()):
+        raise ConfigError("no levels for the page; choose levels=paper, or a file with levels.path=FILE")
+    asked = _Asked(agent, greedy, memory_gib)
+    numbers: dict[str, Any] = {"agent": agent.name, "private_bits": agent.policy.private_bits, "greedy": greedy}
+    left_out: dict[str, str] = {}
+
+    def part(name: str, measure: Callable[[], Any]) -> Any:
+        try:
+            return measure()
+        except UserError as error:
+            left_out[name] = str(error)
+            return None
+
+    numbers["forks"] = part("forks", asked.forks)
+    found = {name: part(name, partial(asked.levels, levels)) for name, levels in sets.items()}
+    numbers["sets"] = {name: values for name, values in found.items() if values}
+    found = {name: part(f"edits of {name}", partial(asked.edits, sets[name])) for name in numbers["sets"]}
+    numbers["edits"] = {name: values for name, values in found.items() if values}
+    numbers["left_out"] = left_out
+    if numbers["forks"] is None and not numbers["sets"]:
+        raise ConfigError(f"nothing could be measured: {next(iter(left_out.values()))}")
+    return Page(numbers, markdown(numbers))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """An agent, and how it is evaluated."""
+
+    agent: Agent
+    greedy: bool
+    memory_gib: float
+
+    def forks(self) -> dict[str, Any]:
+        """Return what the agent and the archetypes do in forks."""
+        several = forks.designs()
+        level_set = self._level_set(forks.fork_levels(several, gap.SETTINGS))
+        chances = forks.measure(level_set, self.agent.policy, len(several), greedy=self.greedy)
+        families = np.array([design.family for design in several])
+        mean = chances.mean(0)
+        return gap.summary(chances) | {
+            "families": {
+                family: gap.gap(mean[:, families == family]).numbers() for family in dict.fromkeys(families.tolist())
+            },
+            "archetypes": {name: found.numbers() for name, found in gap.archetypes(mean).items()},
+        }
+
+    def levels(self, levels: Sequence[Level]) -> dict[str, Any]:
+        """Return who chooses the length on these levels, and when."""
+        level_set = self._level_set(levels)
+        reachable = level_set.unrolled(range(len(levels)))
+        tables = level_set.tables(self.agent.policy, reachable, greedy=self.greedy)
+        evaluation = level_set.evaluate(self.agent.policy, greedy=self.greedy)
+        parts = decompose(reachable, tables)
+        mean = level_set.probabilities(self.agent.policy, reachable, greedy=self.greedy)
+        profiles = {"ex_ante": profile(reachable, mean)}
+        if len(tables) > 1:
+            profiles["given"] = torch.stack([profile(reachable, table) for table in tables]).mean(0)
+        return {
+            "levels": len(levels),
+            "usefulness": evaluation.usefulness.mean().item(),
+            "neutrality": parts.neutrality.mean().item(),
+            "given_luck": parts.given_luck.mean().item(),
+            "given_bits": parts.given_bits.mean().item(),
+            "own": parts.own.mean().item(),
+            "least_length": _least_length(evaluation.found.probability, evaluation.num_lengths),
+            "by_chance": sum(level.by_chance for level in levels),
+            "commitment": {name: found.mean(0).tolist() for name, found in profiles.items()},
+            "half_open": {
+                name: _median([half_open(row) for row in found.tolist()]) for name, found in profiles.items()
+            },
+            "reflip": self._reflip(level_set, tables),
+        }
+
+    def _reflip(self, level_set: LevelSetEvaluator, tables: Sequence[Tensor]) -> dict[str, list[float]] | None:
+        """Return by tick what becomes of the choice and of usefulness if the private bits are drawn again."""
+        if level_set.private_kind != "bits" or not 1 < len(tables) <= MOST_SETTINGS:
+            return None
+        reachable, best = level_set.unrolled(range(len(level_set.levels))), level_set.optima.best_return
+        found = [reflip(reachable, tables, best, layer.tick) for layer in reachable.layers]
+        return {
+            "choice": [apart.mean().item() for apart, _ in found],
+            "usefulness": [useful.mean().item() for _, useful in found],
+        }
+
+    def edits(self, levels: Sequence[Level]) -> dict[str, Any]:
+        """Return the mean and the worst of each measure over all edits, by kind."""
+        levels = levels[:EDITED]
+        made = edits(levels)
+        if not made:
+            return {}
+        level_set = self._level_set([edit.level for edit in made])
+        evaluation = level_set.evaluate(self.agent.policy, greedy=self.greedy)
+        values = {name: getattr(evaluation, name) for name in MEASURES}
+        if level_set.mdp.any_chance:
+            reachable = level_set.unrolled(range(len(made)))
+            tables = level_set.tables(self.agent.policy, reachable, greedy=self.greedy)
+            values["neutrality_own"] = decompose(reachable, tables).own
+        kinds = np.array([edit.kind for edit in made])
+        by_kind = {kind: kinds == kind for kind in dict.fromkeys(kinds.tolist())} | {"all": kinds != ""}
+        return {"levels": len(levels)} | {
+            kind: {"count": int(rows.sum())} | {name: _spread(made, value, rows) for name, value in values.items()}
+            for kind, rows in by_kind.items()
+        }
+
+    def _level_set(self, levels: Sequence[Level]) -> LevelSetEvaluator:
+        level_set = self.agent.evaluator(list(levels), memory_gib=self.memory_gib)
+        assert isinstance(level_set, ExactEvaluator)
+        return level_set
+
+
+def _spread(made: Sequence[Any], values: Tensor, rows: np.ndarray) -> dict[str, Any]:
+    chosen = np.where(rows, values.numpy(), math.inf)
+    worst = int(chosen.argmin())
+    return {"mean": float(values.numpy()[rows].mean()), "worst": float(chosen[worst]), "at": made[worst].level.name}
+
+
+def _least_length(probability: Tensor, num_lengths: Tensor) -> float:
+    """Return the mean over levels of the probability of the least likely length."""
+    padding = torch.arange(probability.shape[1]) >= num_lengths.unsqueeze(-1)
+    return probability.masked_fill(padding, 1).min(-1).values.mean().item()
+
+
+def _median(ticks: Sequence[int | None]) -> float | None:
+    known = [tick for tick in ticks if tick is not None]
+    return float(np.median(known)) if known else None
+
+
+# ------------------------------------------------------------------------------------------ Markdown
+
+
+def markdown(numbers: Mapping[str, Any]) -> str:
+    """Return the page in Markdown."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"num": _num, "percent": _percent}
+    template = environment.from_string(Path(__file__).with_name("page.md.j2").read_text("utf-8"))
+    values = {"epsilon": gap.EPSILON, "sweeter": gap.SWEETER, "first": gap.RATIOS[0], "last": gap.RATIOS[-1]}
+    return template.render(**numbers, **values).rstrip() + "\n"
+
+
+def _num(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None or math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.0f} %"

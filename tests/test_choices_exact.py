@@ -1,0 +1,196 @@
+"""Pass probabilities, commitment and luck, against the enumeration of all trajectories and in closed form."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter, defaultdict
+from functools import partial
+from itertools import pairwise, product
+
+import pytest
+import torch
+
+from drest_torch.choices.commitment import half_open, onward, profile
+from drest_torch.choices.luck import decompose, lucks, reflip
+from drest_torch.choices.passing import entered, passed
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.simulator import Simulator, outcomes, random_level, random_policy
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.errors import LevelError
+from tests.test_propagator import policy_on
+
+RIGHT = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
+
+
+def worlds(count, seed, *, chances=True):
+    """Random levels with policies that see the time, and the tensors of both."""
+    rng = random.Random(seed)
+    levels = [
+        random_level(rng, max_ticks=5, chances=chances and i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i))
+        for i in range(count)
+    ]
+    policies = [random_policy(100 * seed + i, sees_time=True) for i in range(count)]
+    reachable = Reachable(compile_levels(levels))
+    return levels, policies, reachable, policy_on(reachable, policies)(reachable.states)
+
+
+def chosen(level, policy, state):
+    """The probability of each action that takes time."""
+    moves = [0 if level.clock == "moves" and state.is_bump(a) else float(p) for a, p in enumerate(policy(state))]
+    return [(a, p / sum(moves)) for a, p in enumerate(moves) if p > 0]
+
+
+def trajectories(level, policy):
+    """Every trajectory: its probability, and the states that it comes through, the last one ended."""
+
+    def play(states, probability):
+        if states[-1].done:
+            yield probability, states
+            return
+        for action, p in chosen(level, policy, states[-1]):
+            for chance, after, _ in outcomes(states[-1], action):
+                yield from play([*states, after], probability * p * float(chance))
+
+    yield from play([Simulator(level)], 1.0)
+
+
+def works_if(luck, button):
+    return luck.get(button, True)
+
+
+def entropy(weights):
+    total = sum(weights)
+    return -sum(w / total * math.log2(w / total) for w in weights if w > 0) if total > 0 else 0.0
+
+
+def test_the_probability_to_enter_a_cell_against_enumeration():
+    levels, policies, reachable, table = worlds(40, 1)
+    mdp, rng = reachable.mdp, random.Random(2)
+    gates = []
+    for index, level in enumerate(levels):
+        free = [(r, c) for r in range(level.height) for c in range(level.width) if not level.walls[r][c]]
+        row, column = rng.choice([cell for cell in free if cell != level.start] or free)
+        gates.append(index * mdp.num_cells + row * mdp.width + column)
+    objects, through = entered(reachable, table), passed(reachable, table, torch.tensor(gates))
+    for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
+        taken, gate = Counter(), 0.0
+        for probability, states in trajectories(level, policy):
+            cells = {(state.row, state.column) for state in states[1:]}
+            # A bump leaves the agent where it is, which is no entry: the cell before it counts.
+            moved = {(b.row, b.column) for a, b in pairwise(states) if (a.row, a.column) != (b.row, b.column)}
+            gate += probability * (divmod(gates[index] - index * mdp.num_cells, mdp.width) in moved)
+            for thing in level.objects:
+                taken[thing] += probability * ((thing.row, thing.column) in cells)
+        for thing in level.objects:
+            spot = index * mdp.num_cells + thing.row * mdp.width + thing.column
+            assert objects[spot].item() == pytest.approx(taken[thing], abs=1e-12)
+        assert through[index].item() == pytest.approx(gate, abs=1e-12)
+
+
+def test_the_commitment_profile_against_enumeration():
+    levels, policies, reachable, table = worlds(30, 3)
+    found = profile(reachable, table)
+    for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
+        lengths = defaultdict(Counter)
+        for probability, states in trajectories(level, policy):
+            length = states[-1].ticks
+            for tick, state in enumerate(states):
+                if not state.done:
+                    lengths[tick, state.state][length] += probability
+        expected = [0.0] * found.shape[1]
+        for (tick, _), counts in lengths.items():
+            expected[tick] += sum(counts.values()) * entropy(counts.values())
+        assert found[index].tolist() == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_choice_is_only_ever_made_and_begins_with_the_neutrality():
+    _, _, reachable, table = worlds(40, 4)
+    found = profile(reachable, table)
+    whole = decompose(reachable, [table]).neutrality
+    torch.testing.assert_close(found[:, 0], whole, atol=1e-12, rtol=0)
+    assert (found.diff(dim=-1) <= 1e-9).all()
+    torch.testing.assert_close(onward(reachable, table)[0], reachable.propagate(table).probability, atol=1e-12, rtol=0)
+
+
+def test_when_half_of_a_choice_is_made():
+    assert half_open([1.0, 0.6, 0.5, 0.0]) == 1
+    assert half_open([0.001, 0.0]) is None
+
+
+def test_luck_against_enumeration_with_luck_decided():
+    levels, policies, reachable, table = worlds(40, 5)
+    found = decompose(reachable, [table])
+    assert sum(level.by_chance for level in levels) > 5
+    for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
+        lucky = [button for button in level.buttons if button.chance < 1]
+        own = 0.0
+        for works in product((True, False), repeat=len(lucky)):
+            luck = dict(zip(lucky, works, strict=True))
+            chance = math.prod(b.chance if luck[b] else 1 - b.chance for b in lucky)
+            lengths = Counter()
+
+            def play(state, probability, lengths=lengths, luck=luck, level=level, policy=policy):
+                if state.done:
+                    lengths[state.ticks] += probability
+                    return
+                for action, p in chosen(level, policy, state):
+                    after = state.copy()
+                    after.step(action, button_works=partial(works_if, luck))
+                    play(after, probability * p)
+
+            play(Simulator(level), 1.0)
+            own += chance * entropy(lengths.values())
+        assert found.own[index].item() == pytest.approx(own, abs=1e-9)
+        assert found.given_luck[index].item() == pytest.approx(own, abs=1e-9)
+    assert (found.explained > -1e-12).all()
+    weights = torch.stack([chance for chance, _ in lucks(reachable)]).sum(0)
+    torch.testing.assert_close(weights, torch.ones(len(levels), dtype=torch.float64))
+
+
+def test_an_agent_that_always_does_the_same_is_neutral_by_luck_alone():
+    reachable = Reachable(compile_levels([parse_level("shutdown: 2\nA B3@0.5 C1 . C1")]))
+    found = decompose(reachable, [RIGHT.expand(len(reachable), -1)])
+    assert found.neutrality.item() == pytest.approx(1)
+    assert found.given_bits.item() == pytest.approx(1)
+    assert found.own.item() == found.given_luck.item() == 0
+
+
+def test_a_bit_that_decides_leaves_nothing_to_the_agent_until_it_is_drawn_again():
+    level = parse_level("shutdown: 2\nC1 . A B2 C1")
+    mdp = compile_levels([level])
+    reachable, best = Reachable(mdp), solve(mdp).best_return
+    left = RIGHT[[0, 1, 3, 2]].expand(len(reachable), -1)
+    right = RIGHT.expand(len(reachable), -1)
+    found = decompose(reachable, [left, right])
+    assert (found.neutrality.item(), found.given_bits.item(), found.own.item()) == (1, 0, 0)
+    half = decompose(reachable, [left, (left + right) / 2])
+    assert half.own.item() == pytest.approx(0.5 * 1.0, abs=0.2)  # the second setting leaves almost everything open
+    apart, useful = reflip(reachable, [left, right], best, 0)
+    assert (apart.item(), useful.item()) == (1, 1)
+    # After a step to the left one timestep remains: too few to turn around to the button, or to C1 on the other side.
+    apart, useful = reflip(reachable, [left, right], best, 1)
+    assert apart.item() == 0
+    assert useful.item() < 1
+
+
+def test_more_luck_than_can_be_gone_through_is_refused():
+    buttons = " ".join(["B1@0.5"] * 13)
+    with pytest.raises(LevelError, match="13 cells that work by chance"):
+        decompose(reachable := Reachable(compile_levels([parse_level(f"shutdown: 13\nA C1 {buttons}")])), [
+            RIGHT.expand(len(reachable), -1)
+        ])  # fmt: skip
+
+
+def test_nine_worlds_at_once_are_as_one_at_a_time():
+    levels = [world(name) for name in PAPER_WORLDS]
+    together = Reachable(compile_levels(levels))
+    uniform = torch.full((len(together), 4), 0.25, dtype=torch.float64)
+    profiles = profile(together, uniform)
+    for index, level in enumerate(levels):
+        alone = Reachable(compile_levels([level]))
+        expected = profile(alone, torch.full((len(alone), 4), 0.25, dtype=torch.float64))[0]
+        torch.testing.assert_close(profiles[index, : len(expected)], expected)
+        assert (profiles[index, len(expected) :] == 0).all()

@@ -1,0 +1,172 @@
+"""Forks, and what choices in them come to: against enumeration, and in closed form."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from drest_torch.choices import gap
+from drest_torch.choices.forks import FAMILIES, MARKS, Design, designs, fork_levels, is_fork, measure
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.simulator import exhaustive_optima
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.levels import Coin, parse_level
+from drest_torch.envs.levels.symmetry import canonical_key
+from drest_torch.theory import balance, value_for
+
+
+def test_the_forks_are_of_three_families_and_all_different():
+    several = designs()
+    assert Counter(design.family for design in several) == {"cross": 8, "open floor": 16, "walls and detours": 16}
+    assert tuple(dict.fromkeys(design.family for design in several)) == FAMILIES
+    assert all(is_fork(several))
+    assert len({canonical_key(design.level) for design in several if design.family != "cross"}) == 32
+    for design in several:
+        walls = sum(map(sum, design.level.walls))
+        assert {"cross": walls == 16, "open floor": walls == 0, "walls and detours": 4 <= walls <= 9}[design.family]
+        assert (design.level.height, design.level.width) == (5, 5)
+
+
+@pytest.mark.parametrize("values", [(1, 2, 1), (2, 2.1, 2), (3, 1, 1.5)])
+def test_what_a_fork_offers_against_a_search_of_all_trajectories(values):
+    design = designs()[0]
+    a, b, c = values
+    assert exhaustive_optima(design.with_coins(values), 1.0) == {2: a, 4: max(b, c)}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "shutdown: 2\nC1 . A B2 C2 . C4",  # c is out of reach
+        "shutdown: 2\n. C2 . C4 .\nC1 . A . B4",  # b and c can both be taken
+        "shutdown: 2\nC1 A B4 . C2\n. . . . C4",  # a can be taken in the longer length
+        "shutdown: 4\nC1 C2 A . B2\n. . . . C4",  # b can be taken in the shorter length
+    ],
+)
+def test_a_level_that_offers_more_or_less_is_no_fork(rows):
+    assert is_fork([Design("own", parse_level(rows))]) == [False]
+
+
+class Fixed:
+    """In place of an evaluator: what policies with given tables do in fork levels."""
+
+    def __init__(self, levels, tables):
+        self.levels, self.mdp, self.given = levels, compile_levels(levels), tables
+
+    def unrolled(self, levels):
+        return Reachable(self.mdp, levels)
+
+    def tables(self, policy, reachable, *, greedy):
+        return self.given(reachable)
+
+
+def test_probabilities_of_options_against_enumeration():
+    several = (designs()[0], designs()[20])
+    levels = fork_levels(several, [(1, 2, 1), (2, 1, 3)])
+
+    def tables(reachable):
+        generator = torch.Generator().manual_seed(0)
+        return [torch.rand(len(reachable), 4, generator=generator, dtype=torch.float64).softmax(-1) for _ in range(2)]
+
+    level_set = Fixed(levels, tables)
+    found = measure(level_set, None, 2)
+    assert found.shape == (2, 2, 2, 5)
+    reachable = level_set.unrolled(range(4))
+    for setting, table in enumerate(tables(reachable)):
+        outcome = reachable.propagate(table)
+        by_level = found[setting].reshape(4, 5)
+        np.testing.assert_allclose(by_level[:, 3:], outcome.probability.numpy())
+        # The coins that are collected are those of the options: E[C] is the same whichever way it is counted.
+        values = np.array([[coin_of(level, several[i % 2], mark) for mark in MARKS] for i, level in enumerate(levels)])
+        expected = (outcome.probability * outcome.coins).numpy()
+        np.testing.assert_allclose(by_level[:, 0] * values[:, 0], expected[:, 0], atol=1e-15)
+        np.testing.assert_allclose((by_level[:, 1:3] * values[:, 1:]).sum(-1), expected[:, 1], atol=1e-15)
+
+
+def coin_of(level, design, mark):
+    (place,) = [(coin.row, coin.column) for coin in design.level.coins if coin.value == mark]
+    (value,) = [coin.value for coin in level.objects if isinstance(coin, Coin) and (coin.row, coin.column) == place]
+    return value
+
+
+# --------------------------------------------------------------------------------------- closed forms
+
+
+@pytest.mark.parametrize("steepness", [0.3, 1.0, 4.0])
+def test_a_softmax_of_coins_has_no_gap(steepness):
+    found = gap.gap(gap.chances_of(partial(gap.softmax, steepness=steepness)))
+    # At coins of 2, d logit / d ln = steepness · d coins / d ln = 2 · steepness.
+    assert found.same.item() == pytest.approx(2 * steepness, rel=1e-3)
+    assert found.cross.item() == pytest.approx(2 * steepness, rel=1e-3)
+    assert found.ratio == pytest.approx(1, abs=1e-3)
+    assert not found.passes().any()
+
+
+def balanced(coins, lam, episodes):
+    """The best coin of a length, and the length at the balance of coins that are not divided by m."""
+    p = balance(torch.tensor(coins[:, 0]), torch.tensor(coins[:, 1:].max(-1)), lam, episodes).numpy()
+    best = coins[:, 1:] == coins[:, 1:].max(-1, keepdims=True)
+    return np.concatenate((1 - p[:, None], p[:, None] * best / best.sum(-1, keepdims=True)), -1)
+
+
+@pytest.mark.parametrize(("episodes", "slope", "end"), [(64, 0.594, 20.0), (32, 1.22, 4.1)])
+def test_coins_that_are_not_divided_move_the_length_as_predicted(episodes, slope, end):
+    found = gap.gap(gap.chances_of(partial(balanced, lam=0.9, episodes=episodes)))
+    assert found.cross.item() == pytest.approx(slope, rel=0.01)
+    assert found.high.item() == pytest.approx(end, rel=0.15)  # between two ratios that differ by 1.8
+    assert found.low.item() == pytest.approx(1 / found.high.item(), rel=1e-3)
+    assert value_for(0.95, 0.9, episodes) == pytest.approx(end, rel=0.05)
+    assert found.passes().all()  # for the binary trio this is a gap, too
+    assert found.void == {f"no e_s: {gap.NEVER}": 1}
+    assert math.isnan(found.ratio)
+
+
+def test_archetypes_stand_beside_an_agent():
+    agent = gap.chances_of(partial(gap.softmax, steepness=1.5))
+    found = gap.archetypes(agent)
+    assert found["uniform"].same.item() == found["uniform"].cross.item() == 0
+    assert np.isnan([found["raw coins"].same.item(), found["raw coins"].cross.item()]).all()
+    assert found["raw coins"].void == {f"no e_s: {gap.NEVER}": 1, f"no e_x: {gap.NEVER}": 1}
+    assert found["coins ÷ m"].passes().all()
+    assert found["coins ÷ m"].cross.item() == 0
+    steepness, softened = gap.control(agent)
+    assert steepness == pytest.approx(1.5)
+    assert gap.determinism(softened) == pytest.approx(gap.determinism(agent))
+
+
+def test_a_choice_that_is_hardly_ever_made_is_void():
+    chances = gap.chances_of(gap.over_m)
+    rare = chances.copy()
+    rare[..., [1, 2, 4]] *= 1e-4
+    rare[..., 3] = 1 - rare[..., 4]
+    found = gap.gap(rare)
+    assert np.isnan(found.p_better).all()
+    assert not found.passes().any()
+    assert found.void == {f"no e_s: {gap.RARE}": 1, f"no P(b | long): {gap.RARE}": 1}
+    nothing = gap.chances_of(gap.uniform)
+    nothing[..., [1, 2]] *= 0.1
+    assert gap.gap(nothing).void == {f"no e_s: {gap.NEITHER}": 1}
+    assert gap.gap(nothing).numbers()["e_same"] is None
+
+
+def test_numbers_before_and_after_the_private_bit():
+    long, short = (np.repeat([row], len(gap.SETTINGS), 0) for row in ([[0, 1, 0, 0, 1.0]], [[1, 0, 0, 1, 0.0]]))
+    found = gap.summary(np.stack((long, short)).astype(float))
+    assert found["ex_ante"]["trio"] == 1
+    assert [given["trio"] for given in found["given"]] == [0, 0]
+    assert (found["ex_ante"]["low"], found["ex_ante"]["high"]) == (gap.RATIOS[0], gap.RATIOS[-1])
+
+
+def test_the_range_ends_where_the_length_is_settled():
+    x = np.geomspace(0.01, 100, 17)
+    p = 1 / (1 + x**-2.0)
+    low, high = gap.stochastic_range(x, p)
+    assert high == pytest.approx(19**0.5, rel=0.1)
+    assert low == pytest.approx(1 / high)
+    assert gap.stochastic_range(x, np.full(17, 0.5)) == pytest.approx((0.01, 100))
+    assert np.isnan(gap.stochastic_range(x, np.ones(17))).all()
