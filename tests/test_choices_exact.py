@@ -14,7 +14,7 @@ import torch
 from drest_torch.choices.commitment import half_open, onward, profile
 from drest_torch.choices.luck import decompose, lucks, reflip
 from drest_torch.choices.passing import entered, passed
-from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.simulator import Simulator, outcomes, random_level, random_policy
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
@@ -123,7 +123,7 @@ def test_when_half_of_a_choice_is_made():
 def test_luck_against_enumeration_with_luck_decided():
     levels, policies, reachable, table = worlds(40, 5)
     found = decompose(reachable, [table])
-    assert sum(level.by_chance for level in levels) > 5
+    assert sum(bool("chance" in level.features) for level in levels) > 5
     for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
         lucky = [button for button in level.buttons if button.chance < 1]
         own = 0.0
@@ -194,3 +194,19 @@ def test_nine_worlds_at_once_are_as_one_at_a_time():
         expected = profile(alone, torch.full((len(alone), 4), 0.25, dtype=torch.float64))[0]
         torch.testing.assert_close(profiles[index, : len(expected)], expected)
         assert (profiles[index, len(expected) :] == 0).all()
+
+
+def test_luck_of_a_lottery_is_that_of_the_button_that_it_is() -> None:
+    """The same policy in the same world, written with buttons that work by chance and with lotteries."""
+    cells = "C1 A {} . C2 {} C1"
+    buttons = "shutdown: 3\n\n" + cells.format("B2@0.5", "B1@0.25")
+    lotteries = "lottery a: 1/2 C0 +2 | 1/2 C0 +0\nlottery b: 1/4 C0 +1 | 3/4 C0 +0\n\n" + cells.format("La", "Lb")
+    found = []
+    for text in (buttons, f"shutdown: 3\n{lotteries}"):
+        reachable = Reachable(compile_levels([parse_level(text, name="luck")]))
+        states = reachable.states
+        logits = [torch.sin(1.3 * states.spot + (action + 0.7) * states.time_left) for action in range(NUM_ACTIONS)]
+        parts = decompose(reachable, [(2 * torch.stack(logits, -1).double()).softmax(-1)])
+        found.append((parts.neutrality.item(), parts.given_luck.item()))
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
+    assert 0.1 < found[0][1] < found[0][0] - 0.1

@@ -19,6 +19,7 @@ from drest_torch.choices import forks, gap
 from drest_torch.choices.commitment import half_open, profile
 from drest_torch.choices.edits import edits
 from drest_torch.choices.luck import decompose, reflip
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
@@ -118,7 +119,7 @@ class _Asked:
             "given_bits": parts.given_bits.mean().item(),
             "own": parts.own.mean().item(),
             "least_length": _least_length(evaluation.found.probability, evaluation.num_lengths),
-            "by_chance": sum(level.by_chance for level in levels),
+            "by_chance": sum(compile_levels([level]).any_luck for level in levels),
             "commitment": {name: found.mean(0).tolist() for name, found in profiles.items()},
             "half_open": {
                 name: _median([half_open(row) for row in found.tolist()]) for name, found in profiles.items()
