@@ -61,7 +61,13 @@ def settings(folder, **changes):
 
 def test_every_study_is_an_option_and_part_of_all():
     assert {path.stem for path in FOLDER.glob("*.yaml")} == {*STUDIES, "all"}
-    assert set(composed_study("all").studies) == set(STUDIES) - {"learning", "goals_unseen", "size", "beyond"}
+    assert set(composed_study("all").studies) == set(STUDIES) - {
+        "learning",
+        "goals_unseen",
+        "size",
+        "beyond",
+        "lotteries",
+    }
 
 
 @pytest.mark.parametrize("name", [*STUDIES, "all"])

@@ -73,7 +73,7 @@ def train(
             policy = network.choose(menus, agents).flatten(0, 1)
             total = total - agents * objective(reward, menus, policy, episodes, lam).mean() / len(rewards)
         adam.zero_grad()
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
         adam.step()
         schedule.step()
     return network

@@ -59,7 +59,7 @@ def train_arm(spec: dict[str, Any], folder: Path) -> Result:
 
 def measure(chooser: Chooser, items: int) -> dict[str, float]:
     """Return all numbers of an agent by name; NaN where there is nothing to measure."""
-    numbers = {}
+    numbers: dict[str, float] = {}
     for suite in (suites.suites(items) | suites.extreme_suites()).values():
         score = suites.measure(suite.menus, chooser)
         numbers |= {suite.name: score.taken, f"order gap/{suite.name}": score.order_gap}

@@ -55,7 +55,7 @@ class Config(StudyConfig):
     width: int = limited(at_least=1)
     lr: float = limited(above=0)
     menu_episodes: int = limited(at_least=2)
-    items: int = limited(at_least=3)
+    suite_items: int = limited(at_least=3)
 
 
 def jobs(cfg: Config) -> list[Job]:
@@ -74,9 +74,10 @@ def arm_job(cfg: Any, arm: str) -> Job:
     """Return the training of all agents of an arm."""
     if arm not in ARMS:
         raise ConfigError(f"study.arms with the arm '{arm}'; expected some of {', '.join(ARMS)}")
-    values = {name: cfg[name] for name in ("updates", "batch", "width", "lr", "lam", "items")}
+    values = {name: cfg[name] for name in ("updates", "batch", "width", "lr", "lam")}
     agents = int(cfg.agents_of.get(arm, cfg.agents))
     spec = {"arm": arm, "agents": agents, "episodes": cfg.menu_episodes, "seed": 0, **values}
+    spec["items"] = cfg.suite_items
     return Job(f"arm-{arm}", f"{RUNS}:train_arm", spec)
 
 
@@ -89,7 +90,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         for name, values in result.arrays.items():
             results.add(values, name, variant=arm, split="test")
     numbers = {arm: result.arrays for arm, result in arms.items()}
-    archetypes = {name: measured(chooser, int(cfg.items)) for name, chooser in ARCHETYPES.items()}
+    archetypes = {name: measured(chooser, cfg.suite_items) for name, chooser in ARCHETYPES.items()}
     reached = {arm: reaches(arrays) for arm, arrays in numbers.items()}
     findings = {
         "corridors": corridors,
@@ -130,7 +131,12 @@ def climbs(cfg: Config, finished: Finished, results: Results) -> tuple[list[dict
             alpha, cost = (longer[index] - LEFT) / (RIGHT - LEFT), tenths / 10
             predicted = paid_shift(LEFT, RIGHT, cost, cfg.lam, episodes)
             corridors.append({"episodes": episodes, "cost": cost, "alpha": alpha, "predicted": predicted})
-            where = {"variant": job.name, "level": "corridor", "episodes_per_meta": episodes, "cost": cost}
+            where: dict[str, Any] = {
+                "variant": job.name,
+                "level": "corridor",
+                "episodes_per_meta": episodes,
+                "cost": cost,
+            }
             results.add(np.array([alpha]), "alpha", **where)
             results.add(np.array([predicted]), "alpha_predicted", **where)
         for index, chance in enumerate(cfg.chances, len(cfg.tenths)):
