@@ -1,0 +1,78 @@
+"""Numbers of a policy in menus, as differentiable functions of its probabilities [..., B, O] of the options."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from drest_torch import metrics
+from drest_torch.choices.menus import Menus
+from drest_torch.metrics import share_of_best
+from drest_torch.reward import expected_discount
+
+
+def lengths(menus: Menus, policy: Tensor) -> tuple[Tensor, Tensor]:
+    """Return P(L = l) and E[C | L = l] [..., B, K]; the latter is 0 where the length is never taken."""
+    probability = torch.einsum("...bo,bok->...bk", policy, menus.probability.to(policy.dtype))
+    gain = torch.einsum("...bo,bok->...bk", policy, menus.gain.to(policy.dtype))
+    possible = probability > 0
+    return probability, torch.where(possible, gain, 0) / torch.where(possible, probability, 1)
+
+
+def usefulness(menus: Menus, policy: Tensor) -> Tensor:
+    """Return USEFULNESS [..., B]."""
+    probability, coins = lengths(menus, policy)
+    return metrics.usefulness(probability, coins, menus.best.to(policy.dtype))
+
+
+def neutrality(menus: Menus, policy: Tensor) -> Tensor:
+    """Return NEUTRALITY ÷ log2 k [..., B]."""
+    return metrics.neutrality_normalised(lengths(menus, policy)[0], menus.num_lengths)
+
+
+def expected_coins(menus: Menus, policy: Tensor) -> Tensor:
+    """Return E[C] [..., B]."""
+    return (policy * menus.gain.sum(-1).to(policy.dtype)).sum(-1)
+
+
+def drest_value(menus: Menus, policy: Tensor, episodes: int, lam: float, *, credit: str = "meta") -> Tensor:
+    """Return Σ_l P(l) · E[C | l] / m(l) · D(P(l)) [..., B], the return of a meta-episode of E choices.
+
+    With ``credit=mini`` the discounts D are constants, so that its gradient is that of credit within a mini-episode.
+    """
+    probability, coins = lengths(menus, policy)
+    share = share_of_best(coins, menus.best.to(policy.dtype))
+    return (probability * share * _discount(probability, menus.num_lengths, episodes, lam, credit)).sum(-1)
+
+
+def neutrality_plus(menus: Menus, policy: Tensor) -> Tensor:
+    """Return the mean over lengths of E[C | L = l] / m(l) [..., B], not weighted by P; 0 for one never taken."""
+    _, coins = lengths(menus, policy)
+    return share_of_best(coins, menus.best.to(policy.dtype)).sum(-1) / menus.num_lengths
+
+
+def supports_value(menus: Menus, policy: Tensor, episodes: int, lam: float, *, credit: str = "mini") -> Tensor:
+    """Return the DReST value [..., B] with sets of lengths in place of lengths, and Neutrality+ in place of the share.
+
+    Options with the same lengths are one group g. The value is Σ_g P(g) · F(g) · D(P(g)), where F(g) is the mean over
+    the group's lengths of E[C | l, g] / m(l, g). Between sure trajectories it is the DReST value; between options that
+    all have the same lengths it is E times Neutrality+.
+    """
+    alike, supports = menus.alike.to(policy.dtype), menus.supports
+    group = torch.einsum("...bo,bpo->...bp", policy, alike)
+    tiny = torch.finfo(policy.dtype).tiny
+    within = policy.unsqueeze(-2) * alike / group.clamp_min(tiny).unsqueeze(-1)
+    probability = torch.einsum("...bpo,bok->...bpk", within, menus.probability.to(policy.dtype))
+    gain = torch.einsum("...bpo,bok->...bpk", within, menus.gain.to(policy.dtype))
+    possible = probability > 0
+    coins = torch.where(possible, gain, 0) / torch.where(possible, probability, 1)
+    given = torch.where(supports, menus.given, -torch.inf).unsqueeze(1)
+    best = torch.where(menus.alike.unsqueeze(-1), given, -torch.inf).amax(2)
+    best = torch.where(best.isfinite(), best, 0).to(policy.dtype)
+    flat = share_of_best(coins, best).sum(-1) / supports.sum(-1).clamp_min(1)
+    return (policy * flat * _discount(group, menus.num_supports, episodes, lam, credit)).sum(-1)
+
+
+def _discount(probability: Tensor, number: Tensor, episodes: int, lam: float, credit: str) -> Tensor:
+    value = expected_discount(probability, number.unsqueeze(-1), episodes, lam)
+    return value if credit == "meta" else value.detach()

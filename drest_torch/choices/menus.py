@@ -1,0 +1,217 @@
+"""Menus: one decision between options, each a lottery over trajectory-lengths and coins.
+
+A menu is written in text, one line for each option, and in JSON Lines, one record for each menu:
+
+    1/3 L2 C5 | 2/3 L1 C2        an outcome: chance, length, coins
+    1 L1 C3                      another option
+
+    {"name": "mine", "options": ["1/3 L2 C5 | 2/3 L1 C2", "1 L1 C3"]}
+
+`Menus` holds many menus as padded tensors, for everything that is computed of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from drest_torch.errors import FileError, LevelError
+from drest_torch.files import write_text
+
+SAME, PART_SHARED, DIFFERENT = "same-length", "part-shared-length", "different-length"
+_OUTCOME = re.compile(r"(\S+)\s+L(\d+)\s+C(\S+)")
+EXPECTED = "expected outcomes such as '1/3 L2 C5 | 2/3 L1 C2': chance, length, coins"
+
+
+@dataclass(frozen=True, order=True)
+class Outcome:
+    """A trajectory: its length and coins, and the chance of it."""
+
+    length: int
+    coins: float
+    chance: Fraction
+
+
+@dataclass(frozen=True)
+class Option:
+    """A lottery over trajectories; outcomes of the same length and coins are one, the shortest comes first."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @staticmethod
+    def of(*outcomes: tuple[Fraction | int | str, int, float]) -> Option:
+        """Return the option with these (chance, length, coins)."""
+        chances: dict[tuple[int, float], Fraction] = {}
+        for chance, length, coins in outcomes:
+            share = Fraction(chance)
+            if share < 0:
+                raise LevelError(f"an outcome has the chance {share}; expected at least 0")
+            if length < 1 or not math.isfinite(coins):
+                raise LevelError(f"an outcome has length {length} and coins {coins}; expected ≥ 1 and a finite number")
+            if share:
+                place = (int(length), float(coins))
+                chances[place] = chances.get(place, Fraction(0)) + share
+        if (total := sum(chances.values())) != 1:
+            raise LevelError(f"the chances of an option sum to {total}; expected 1, for instance 1/3 and 2/3")
+        return Option(tuple(sorted(Outcome(*place, share) for place, share in chances.items())))
+
+    @staticmethod
+    def parse(text: str) -> Option:
+        """Return the option of a line of text."""
+        outcomes = []
+        for part in text.split("|"):
+            if not (found := _OUTCOME.fullmatch(part.strip())):
+                raise LevelError(f"the outcome '{part.strip()}' cannot be read; {EXPECTED}")
+            try:
+                outcomes.append((Fraction(found[1]), int(found[2]), float(found[3])))
+            except (ValueError, ZeroDivisionError):
+                raise LevelError(f"the outcome '{part.strip()}' has no such number; {EXPECTED}") from None
+        return Option.of(*outcomes)
+
+    def __str__(self) -> str:
+        return " | ".join(f"{each.chance} L{each.length} C{each.coins!r}" for each in self.outcomes)
+
+    @property
+    def support(self) -> frozenset[int]:
+        """Return the lengths of positive chance."""
+        return frozenset(each.length for each in self.outcomes)
+
+    def chance(self, length: int) -> Fraction:
+        """Return P(L = l)."""
+        return sum((each.chance for each in self.outcomes if each.length == length), Fraction(0))
+
+    def coins(self, length: int) -> float:
+        """Return E[C | L = l], for a length of the support."""
+        total = sum(float(each.chance) * each.coins for each in self.outcomes if each.length == length)
+        return total / float(self.chance(length))
+
+    def expected(self) -> float:
+        """Return E[C]."""
+        return sum(float(each.chance) * each.coins for each in self.outcomes)
+
+
+def kind(first: Option, second: Option) -> str:
+    """Return which of `SAME`, `PART_SHARED` and `DIFFERENT` a pair of lotteries is, by their supports."""
+    if first.support == second.support:
+        return SAME
+    return PART_SHARED if first.support & second.support else DIFFERENT
+
+
+def mix(*parts: tuple[Fraction, Option]) -> Option:
+    """Return the lottery that gives each option with its chance."""
+    return Option.of(*((share * each.chance, each.length, each.coins) for share, it in parts for each in it.outcomes))
+
+
+def shift_option(chance: Fraction, coins: Sequence[float], lengths: Sequence[int] = (1, 2)) -> Option:
+    """Return the option of two lengths in which the longer one has this chance."""
+    return Option.of((1 - chance, lengths[0], coins[0]), (chance, lengths[1], coins[1]))
+
+
+@dataclass(frozen=True)
+class Menu:
+    """One decision."""
+
+    options: tuple[Option, ...]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.options) < 2:
+            raise LevelError(f"the menu '{self.name}' has {len(self.options)} options; expected at least two")
+
+    def reversed(self) -> Menu:
+        """Return the menu with its options in the opposite order."""
+        return Menu(self.options[::-1], self.name)
+
+
+def read_menus(path: Path) -> list[Menu]:
+    """Return the menus of a file of JSON Lines."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: the menus cannot be read ({error}); expected a file of JSON Lines") from None
+    menus = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            options = tuple(Option.parse(text) for text in record["options"])
+            menus.append(Menu(options, str(record.get("name", f"menu {number}"))))
+        except LevelError as error:
+            raise LevelError(f"{path}:{number}: {error}") from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            form = '{"name": "mine", "options": ["1 L1 C3", "1 L2 C4"]}'
+            raise LevelError(f"{path}:{number}: not a menu; expected a record such as {form}") from None
+    return menus
+
+
+def write_menus(path: Path, menus: Iterable[Menu]) -> None:
+    """Write menus as JSON Lines, which `read_menus` reads."""
+    records = ({"name": menu.name, "options": [str(option) for option in menu.options]} for menu in menus)
+    write_text(path, "".join(f"{json.dumps(record)}\n" for record in records))
+
+
+class Menus:
+    """B menus with at most O options of at most J outcomes, as tensors; what is padded has chance 0."""
+
+    def __init__(self, chance: Tensor, length: Tensor, coins: Tensor) -> None:
+        self.chance, self.length, self.coins = chance, length, coins
+        """[B, O, J]"""
+        self.exists = chance.sum(-1) > 0
+        """[B, O] whether there is such an option."""
+        self.lengths, self.num_lengths = _distinct(torch.where(chance > 0, length, 0).flatten(1))
+        """[B, K] the lengths of the menu, shortest first, padded with 0; [B] k."""
+        here = (length.unsqueeze(-1) == self.lengths[:, None, None]) & (self.lengths > 0)[:, None, None]
+        self.probability = (chance.unsqueeze(-1) * here).sum(-2)
+        """[B, O, K] P(L = l) of each option."""
+        self.gain = ((chance * coins).unsqueeze(-1) * here).sum(-2)
+        """[B, O, K] P(L = l) · E[C | L = l] of each option."""
+        self.supports = self.probability > 0
+        """[B, O, K]"""
+        possible = torch.where(self.supports, self.probability, 1)
+        self.given = torch.where(self.supports, self.gain / possible, 0)
+        """[B, O, K] E[C | L = l] of each option; 0 where the length is impossible."""
+        best = torch.where(self.supports, self.given, -torch.inf).amax(1)
+        self.best = torch.where(best.isfinite(), best, 0)
+        """[B, K] m(l), the largest E[C | L = l] of any option, and so of any policy."""
+        both = self.exists.unsqueeze(-1) & self.exists.unsqueeze(-2)
+        self.alike = (self.supports.unsqueeze(2) == self.supports.unsqueeze(1)).all(-1) & both
+        """[B, O, O] whether two options have the same lengths."""
+        self.num_supports = (self.exists / self.alike.sum(-1).clamp_min(1)).sum(-1).round().long()
+        """[B] how many different sets of lengths the options have."""
+
+    @staticmethod
+    def of(menus: Sequence[Menu]) -> Menus:
+        """Return menus as tensors of double precision."""
+        if not menus:
+            raise LevelError("there are no menus; expected at least one")
+        options = max(len(menu.options) for menu in menus)
+        outcomes = max(len(option.outcomes) for menu in menus for option in menu.options)
+        table = torch.zeros(3, len(menus), options, outcomes, dtype=torch.float64)
+        for b, menu in enumerate(menus):
+            for o, option in enumerate(menu.options):
+                for j, each in enumerate(option.outcomes):
+                    table[:, b, o, j] = torch.tensor([float(each.chance), each.length, each.coins], dtype=torch.float64)
+        return Menus(table[0], table[1].long(), table[2])
+
+    def __len__(self) -> int:
+        return len(self.chance)
+
+
+def _distinct(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct positive values of each row, smallest first and padded with 0, and their number."""
+    ordered = values.sort(-1).values
+    new = (ordered > torch.nn.functional.pad(ordered[:, :-1], (1, 0))) & (ordered > 0)
+    number = new.sum(-1)
+    width = int(number.max()) if len(number) else 0
+    column = torch.where(new, new.cumsum(-1) - 1, width)
+    table = ordered.new_zeros(len(values), width + 1).scatter(-1, column, torch.where(new, ordered, 0))
+    return table[:, :width], number

@@ -1,0 +1,167 @@
+"""Does an agent pay to shift probability between trajectory-lengths? The shift test and its suites.
+
+In each item the first option is the default and the second shifts probability between two lengths, at a price or for
+an improvement of the share κ in both lengths. What is measured is how often the second is taken. Every item is shown
+in both orders. An item that an agent does not answer is void; it is counted with its reason and enters no mean.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from drest_torch.choices.archetypes import Chooser
+from drest_torch.choices.menus import Menu, Menus, shift_option
+
+EPSILON = 0.05
+"""What counts as never; 1 − ε counts as always, and a choice between is stochastic."""
+UNANSWERED = "neither option is taken in all of the cases"
+EXTREME_CHANCES = ((1, 5, 10), (50, 90, 99))
+"""Of the longer length, in hundredths: those of the default, and those of the shift."""
+COSTS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
+"""κ of the extreme suites."""
+SHIFT_COSTS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Items of one kind, and how often agents take the second option: a neutral one and one that maximises coins."""
+
+    name: str
+    menus: Sequence[Menu]
+    neutral: float | None
+    """None where neutrality is silent."""
+    raw: float | None
+    """None where it depends on the item."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How often the second option of a suite's items is taken."""
+
+    taken: float
+    """The mean over valid items and both orders; NaN without any."""
+    order_gap: float
+    """The mean over valid items of the difference between the two orders."""
+    items: int
+    """How many are valid."""
+    void: dict[str, int] = field(default_factory=dict)
+    """How many are void, by reason."""
+    rates: tuple[float, ...] = ()
+    """Of each item, NaN where it is void."""
+
+
+def measure(menus: Sequence[Menu], chooser: Chooser) -> Score:
+    """Return how often an agent takes the second option of these menus of two."""
+    first, second = (
+        chooser(Menus.of(several)).detach().double().cpu().numpy()
+        for several in (menus, [menu.reversed() for menu in menus])
+    )
+    sums = np.stack((first.sum(-1), second.sum(-1)))
+    answered = (np.isfinite(sums) & (np.abs(sums - 1) < 1e-3)).all(0)
+    both = np.stack((first[:, 1], second[:, 0]))
+    rates = np.where(answered, both.mean(0), np.nan)
+    valid = both[:, answered]
+    void = Counter({UNANSWERED: int((~answered).sum())})
+    return Score(
+        taken=float(valid.mean()) if valid.size else float("nan"),
+        order_gap=float(np.abs(valid[0] - valid[1]).mean()) if valid.size else float("nan"),
+        items=int(answered.sum()),
+        void={reason: number for reason, number in void.items() if number},
+        rates=tuple(rates.tolist()),
+    )
+
+
+def _item(p: Fraction, q: Fraction, factor: float, coins: Sequence[float], name: str) -> Menu:
+    """Return the choice between chance p, and chance q with so many times the coins."""
+    return Menu((shift_option(p, coins), shift_option(q, [factor * each for each in coins])), name)
+
+
+def shift_item(p: Fraction, q: Fraction, cost: float, coins: Sequence[float] = (1.0, 2.0)) -> Menu:
+    """Return the item S(p, q, κ)."""
+    return _item(p, q, 1 - cost, coins, f"{float(p):g} to {float(q):g} for {cost:g}")
+
+
+def _later_and_more(menu: Menu) -> bool:
+    return menu.options[1].expected() > 1.001 * menu.options[0].expected()
+
+
+_KINDS: dict[str, tuple[str, int, Callable[[Menu], bool], float | None, float | None]] = {
+    "main": ("later", -1, _later_and_more, 0, 1),
+    "dominance": ("later", 1, _later_and_more, 1, 1),
+    "zero_cost": ("later", 0, _later_and_more, None, 1),
+    "joint_noshift": ("none", -1, lambda menu: True, 0, 0),
+    "shift_earlier": ("earlier", -1, lambda menu: not _later_and_more(menu), 0, 0),
+    "shift_earlier_dominance": ("earlier", 1, _later_and_more, 1, 1),
+}
+"""The shift, what happens to the coins, a condition, and the two ideal answers."""
+
+
+def suites(items: int = 100, seed: int = 0) -> dict[str, Suite]:
+    """Return the six suites, with so many items each: chances in twentieths, κ from 0.05 to 0.4."""
+    made = {}
+    for index, (name, (shift, sign, fits, neutral, raw)) in enumerate(_KINDS.items()):
+        rng = np.random.default_rng([seed, index])
+        menus: list[Menu] = []
+        while len(menus) < items:
+            p, q = sorted(rng.choice(np.arange(1, 20), 2, replace=False).tolist())
+            p, q = {"later": (p, q), "earlier": (q, p), "none": (p, p)}[shift]
+            short, ratio = float(rng.integers(1, 11)), float(rng.uniform(1.1, 4))
+            factor = 1 + sign * float(rng.uniform(0.05, 0.4))
+            menu = _item(Fraction(p, 20), Fraction(q, 20), factor, (short, short * ratio), f"{name} {len(menus) + 1}")
+            if fits(menu):
+                menus.append(menu)
+        made[name] = Suite(name, menus, neutral, raw)
+    return made
+
+
+def extreme_suites(coins: Sequence[float] = (1.0, 2.0)) -> dict[str, Suite]:
+    """Return the extreme suites, in which the longer length goes from nearly impossible to likely, or back."""
+    low, high = EXTREME_CHANCES
+    pairs = [(Fraction(p, 100), Fraction(q, 100), cost) for p in low for q in high for cost in COSTS]
+    back = [(1 - p, 1 - q, cost) for p, q, cost in pairs]
+    return {
+        "extreme_later": Suite("extreme_later", [shift_item(*each, coins) for each in pairs], 0, None),
+        "extreme_earlier": Suite("extreme_earlier", [shift_item(*each, coins) for each in back], 0, 0),
+    }
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The curve of a shift test."""
+
+    costs: tuple[float, ...]
+    rates: tuple[float, ...]
+    """How often the shift is paid for, at each κ."""
+    half: float
+    """κ̂_50, the smallest κ from which on the shift is paid for in at most half of the cases; infinite if none."""
+    never: float
+    """κ̂_05, the same for ε = 0.05."""
+    thrown_away: tuple[float, ...]
+    """Expected coins thrown away: κ · r · c̄ of the shift."""
+
+
+def shift_test(
+    chooser: Chooser,
+    p: Fraction,
+    q: Fraction,
+    costs: Sequence[float] = SHIFT_COSTS,
+    coins: Sequence[float] = (1.0, 2.0),
+) -> Shift:
+    """Return S(p, q, κ) for these costs."""
+    rates = np.array(measure([shift_item(p, q, cost, coins) for cost in costs], chooser).rates)
+    mean = shift_option(q, coins).expected()
+    thrown = np.array(costs) * rates * mean
+    half, never = (_from_where_on(costs, rates, mark) for mark in (0.5, EPSILON))
+    return Shift(tuple(costs), tuple(rates.tolist()), half, never, tuple(thrown.tolist()))
+
+
+def _from_where_on(costs: Sequence[float], rates: np.ndarray, mark: float) -> float:
+    """Return the smallest cost from which on all rates are at most the mark."""
+    above = [index for index, rate in enumerate(rates) if not rate <= mark]
+    first = above[-1] + 1 if above else 0
+    return float(costs[first]) if first < len(costs) else float("inf")
