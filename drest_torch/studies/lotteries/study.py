@@ -18,7 +18,7 @@ from drest_torch.limits import limited
 from drest_torch.studies.lotteries import tables
 from drest_torch.studies.lotteries.runs import measure
 from drest_torch.studies.results import Results
-from drest_torch.studies.study import Analysis, Finished, StudyConfig
+from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
 TITLE = "Lotteries over trajectory-lengths"
 QUESTION = "Do agents pay to shift probability between lengths, and which training gives agents that do not?"
@@ -117,7 +117,21 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "missed": {arm: missed(arrays) for arm, arrays in numbers.items()},
         "highest": max((row for row in corridors if row["alpha"] > SHARE), key=lambda row: row["cost"], default=None),
     }
-    return Analysis(results.table(), findings, made, [], names, extra=(numbers, archetypes), exact=True)
+    return Analysis(results.table(), findings, made, _quotes(findings), names, extra=(numbers, archetypes), exact=True)
+
+
+def _quotes(findings: Mapping[str, Any]) -> list[Quote]:
+    """Return what DReST pays where luck decides the length, and how many agents of the mended training do not."""
+    paying = [row for row in findings["corridors"] if row["alpha"] > SHARE]
+    quotes = []
+    if paying:
+        most = max(paying, key=lambda row: row["cost"])
+        text = f"E = {most['episodes']}: {most['cost']:.0%} of all coins in {most['alpha']:.0%} of the choices"
+        quotes.append(Quote("DReST where luck decides the length (C.1)", "POSL, trained in the same way", text))
+    if "D" in findings["reached"]:
+        text = "{} of {} agents pay nothing, and are useful and neutral".format(*findings["reached"]["D"])
+        quotes.append(Quote("DReST on sure lengths, Neutrality+ on lotteries (menus)", "", text))
+    return quotes
 
 
 def climbs(cfg: Config, finished: Finished, results: Results) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
