@@ -269,7 +269,13 @@ class Agent:
     def evaluator(
         self, levels: Level | Sequence[Level] | str | Path, *, sampled: int | None = None, memory_gib: float = math.inf
     ) -> LevelSetEvaluator:
-        """Return the levels as the agent sees them, on which policies can be evaluated; arguments as of `evaluate`."""
+        """Return the levels as the agent sees them, on which policies can be evaluated; arguments as of `evaluate`.
+
+        Example:
+            >>> agent = Agent.load("generalist")
+            >>> len(agent.evaluator("example").levels)
+            1
+        """
         if isinstance(levels, str | Path):
             levels = find_levels(str(levels))
         levels = [levels] if isinstance(levels, Level) else list(levels)

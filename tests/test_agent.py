@@ -345,7 +345,7 @@ def test_mini_episodes_of_each_length() -> None:
     assert [episode.probability for episode in episodes] == pytest.approx([0.5, 0.5], abs=0.01)
     for episode in episodes:
         assert len(episode.moments) == episode.length + 1
-        assert episode.moments[0] == (level.start, 0, level.shutdown)
+        assert episode.moments[0] == (level.start, 0, level.shutdown, 0.0)
         assert episode.moments[-1].time_left == 0
         times = [moment.time_left for moment in episode.moments]
         assert sum(after - before + 1 for before, after in pairwise(times)) == episode.length - 4  # the delay
