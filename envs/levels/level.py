@@ -114,7 +114,7 @@ class Level:
 
     @property
     def most_lengths(self) -> int:
-        """Return a bound on the number of lengths: the sums of delays, or all ticks if some are negative."""
+        """Return a bound on the number of lengths, the number of sums of delays, or all ticks if some are negative."""
         options = [{0, button.delay} for button in self.buttons]
         options += [{0, *(outcome.delay for outcome in lottery.outcomes)} for lottery in self.lotteries]
         if any(delay < 0 for delays in options for delay in delays):
