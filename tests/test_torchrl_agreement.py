@@ -1,5 +1,6 @@
 """What is written by hand for speed says what TorchRL's parts say on the same data."""
 
+import json
 import math
 from itertools import chain
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from drest_torch.algos.batch import Batch
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.algos.ppo import PPO
+from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
@@ -28,6 +30,9 @@ from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.reward import Reward
 from drest_torch.rollout import collector as fast
 from drest_torch.rollout import play
+from drest_torch.theory import balance
+from drest_torch.training.run import start
+from tests.helpers.counting import ROAD
 
 LEVELS = generate(GeneratorConfig(), 40, seed=0)
 SLOTS, ROUNDS, LENGTH = 5, 3, 4
@@ -225,3 +230,33 @@ def test_every_transition_of_the_fast_collector_is_that_of_the_environment(gamma
         td = following
     assert compared == len(batch)
     assert len(batch.reward.unique()) > 40
+
+
+@pytest.mark.slow
+def test_both_roads_learn_the_same_choice(tmp_path):
+    """Coins that are not divided by m: agents come to rest at the balance of both lengths, which is no even choice."""
+    path = tmp_path / "road.txt"
+    path.write_text(ROAD)
+    roads = {
+        "fast": ["levels=generated", f"levels.path={path}", "policy.observation=vector"],
+        "torchrl": ["env=torchrl", "env.factory=tests.helpers.counting:road", "env.base=null", "env.copies=32"],
+    }
+    training = ["algo=ppo", "algo.episodes=512", "algo.minibatches=4", "algo.epochs=4", "algo.lr=0.003"]
+    training += ["algo.muon_lr=null", "algo.entropy=0.02", "algo.gae_lambda=0.95", "algo.critic_width=null"]
+    training += ["algo.normalise_advantage=true", "policy.network=mlp", "policy.width=32", "policy.depth=2"]
+    training += ["policy.activation=tanh", "reward.counting=sequential", "reward.episodes_per_meta=16"]
+    training += ["reward.divide_by_best=false", "env_steps=60000", "evaluations=1", "threads=1"]
+    training += ["logger=none", "progress=false", "pictures=0"]
+    expected = balance(4.0, 5.0, 0.9, 16).item()
+    assert 0.6 < expected < 0.7
+    for name, own in roads.items():
+        longer = []
+        for seed in range(3):
+            folder = tmp_path / f"{name}-{seed}"
+            sampled = ["env.standardise=false", "sampled=4096"] if name == "torchrl" else []
+            summary = start(compose(*own, *training, *sampled, f"seed={seed}", f"run_dir={folder}")).train()
+            (split,) = summary["splits"].values()
+            (record,) = json.loads((folder / split["file"]).read_text())
+            longer.append(list(record["length_probabilities"].values())[-1])
+        assert sum(longer) / len(longer) == pytest.approx(expected, abs=0.05), name
+        assert max(longer) - min(longer) < 0.15, name
