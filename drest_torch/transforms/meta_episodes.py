@@ -110,15 +110,14 @@ class MetaEpisodes(StatefulTransform):
         assert env is not None
         ended = column(next_tensordict, "done").clone()
         kept = [key for key in self.kept if key in next_tensordict.keys(True, True)]
-        if self.group == 1:
-            mini_done = ended
-        else:
+        mini_done = ended
+        if self.group > 1:
             waits = tensordict.get("mini_waits")
             if waits.any():
                 overwrite(next_tensordict, tensordict, waits, kept)
                 next_tensordict.set("reward", torch.where(waits, 0, column(next_tensordict, "reward")))
             waits = waits | ended
-            mini_done = self._of_group(waits)
+            mini_done = self._of_group(waits) if ended.any() else ended  # a group ends with the last of its slots
             next_tensordict.set("mini_waits", waits & ~mini_done)
         played = tensordict.get("mini_idx") + mini_done
         meta_done = mini_done & (played >= self.episodes)
