@@ -293,9 +293,11 @@ class Agent:
             self.cfg, self.reward, levels, self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
         )
         if not self._can_see(level_set.observe.shape):
+            remedy = "; train one that is shown chances (levels.by_chance=true) and outcomes (levels.outcomes=N)"
             raise ConfigError(
                 f"the levels' {self.cfg.policy.observation} observation has shape {level_set.observe.shape} and the "
                 f"policy's {self.shape}; it was trained on levels with other coins and buttons"
+                f"{remedy if level_set.mdp.any_luck else ''}"
             )
         return level_set
 
