@@ -409,7 +409,7 @@ def test_a_shipped_agent_does_what_the_run_does(on_generated: Path, tmp_path: Pa
 @pytest.mark.slow
 def test_the_page_of_the_shipped_agents_says_what_they_do() -> None:
     page = (Path(__file__).parents[1] / "docs" / "reference" / "agent.md").read_text("utf-8")
-    rows = re.findall(r"^\| `levels=(\w+)` \| (\d+) \|((?: [\d.]+ \|){5})$", page, re.M)
+    rows = re.findall(r"^\| `levels=(\w+)` \| (\d+) \|((?: [\d. /]+ \|){5})$", page, re.M)
     assert len(rows) == 6
     agents = [saved.Agent.load(name) for name in (saved.SHIPPED, "generalist-bit")]
     for name, count, stated in rows:
@@ -417,10 +417,12 @@ def test_the_page_of_the_shipped_agents_says_what_they_do() -> None:
         assert len(levels) == int(count)
         found = []
         for agent in agents:
-            evaluation = agent.evaluate(levels).evaluation
+            level_set = agent.evaluator(levels)
+            evaluation = level_set.evaluate(agent.policy)
             own = evaluation.neutrality_own / evaluation.num_lengths.double().log2()
-            found += [evaluation.usefulness, evaluation.neutrality_normalised, *([own] if agent is agents[1] else [])]
-        assert [f"{value.mean():.3f}" for value in found] == stated.replace("|", "").split(), name
+            at = level_set.usefulness_at(agent.policy, (1.0, 0.95, 0.9)).values()
+            found += [*at, evaluation.neutrality_normalised, *([own] if agent is agents[1] else [])]
+        assert [f"{value.mean():.3f}" for value in found] == stated.replace("|", " ").replace("/", " ").split(), name
 
 
 def test_without_a_run_the_shipped_agent_is_evaluated(command: Callable[[Sequence[str]], str]) -> None:
