@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.generators import Generators
+from drest_torch.algos.objectives.base import Objective
 from drest_torch.reward import Reward
 
 
@@ -253,14 +254,20 @@ class ExactBatch:
     outcome: Callable[[Tensor], tuple[Tensor, Tensor]]
     """action probabilities [Z, N, A] under Z equally likely settings of the private bits → P(L = l), and
     P(L = l) · E[C | L = l], each [B, K]"""
+    by_lottery: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+    """the same → how often each lottery of a level is entered [C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
     visits: Callable[[Tensor], Tensor]
     """action probabilities [N, A] → the probability that a mini-episode reaches each state [N]"""
     best_return: Tensor
     """[B, K] m(l)"""
     num_lengths: Tensor
     """[B] k"""
+    by_luck: Tensor
+    """[B] whether anything in the level depends on luck"""
     reward: Reward
     """the rule that pays mini-episodes"""
+    objective: Objective
+    """what the policy is trained to make large"""
 
 
 def sample(logits: Tensor, uniform: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Gradient ascent on the expected DReST return in closed form, without sampling error.
+"""Gradient ascent on an objective in closed form, without sampling error: as a rule the expected DReST return.
 
-With ``credit=meta`` the objective is the expected return of the meta-episode. With ``credit=mini`` the gradient is
+With ``credit=meta`` the latter is the expected return of the meta-episode. With ``credit=mini`` the gradient is
 the mean of the one that mini-episode credit estimates. It takes the discounts D(P(L=l)) as constants:
 
     ∇ Σ_l P(L=l) · E[C | L=l] / m(l) · D(P(L=l)),   D held fixed.
@@ -25,6 +25,7 @@ from torch import Tensor
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
 from drest_torch.algos.batch import ExactBatch
 from drest_torch.algos.networks.policy import private_settings
+from drest_torch.algos.objectives.base import Outcome
 from drest_torch.limits import limited
 
 STATES_AT_ONCE = 4096
@@ -65,7 +66,7 @@ class Exact(NetworkLearner):
         # As in a batch of sampled steps, each state is weighted by its probability, held constant.
         visits = torch.cat([batch.visits(chosen) for chosen in everywhere.detach()])[visited]
         entropy = (visits * -(probabilities * log_probs).sum(-1)).sum() / visits.sum()
-        objective = self.objective(batch, *batch.outcome(everywhere)).mean()
+        objective = self.objective(batch, everywhere).mean()
         (gradient,) = torch.autograd.grad(-objective - self.entropy_coeff * entropy, logits)
         states = significant_rows(gradient, self.config.ignored_gradient_share)
         self.forward_rows += len(states)
@@ -115,15 +116,20 @@ class Exact(NetworkLearner):
         self.forward_rows += len(repeated[0])
         return self.policy(*repeated).reshape(len(observation), -1)
 
-    def objective(self, batch: ExactBatch, probability: Tensor, coins: Tensor) -> Tensor:
-        """Return the expected return of a mini-episode [B], averaged over its meta-episode.
-
-        ``probability`` is P(L = l), ``coins`` is P(L = l) · E[C | L = l], both [B, K].
-        """
-        reward = batch.reward
-        preliminary = reward.preliminary(coins, batch.best_return.to(coins.dtype))
-        expected = reward.expected_return(probability, preliminary, batch.num_lengths, credit=self.config.credit)
-        return expected / reward.episodes_per_meta
+    def objective(self, batch: ExactBatch, probabilities: Tensor) -> Tensor:
+        """Return the value of the batch's objective in each level [B] for action probabilities [Z, N, A]."""
+        probability, coins = batch.outcome(probabilities)
+        outcome = Outcome(
+            probability,
+            coins,
+            batch.best_return,
+            batch.num_lengths,
+            batch.by_luck,
+            batch.reward,
+            self.config.credit,
+            partial(batch.by_lottery, probabilities),
+        )
+        return batch.objective.value(outcome)
 
 
 def significant_rows(gradient: Tensor, ignored_gradient_share: float) -> Tensor:

@@ -13,6 +13,7 @@ from yaml import YAMLError
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
+from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.errors import CheckpointError, ConfigError
 
@@ -111,6 +112,7 @@ def _refuse_other_modules(folder: Path) -> None:
     try:
         loaded: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
         names = [(ALGORITHMS, loaded["algo"]["name"]), (NETWORKS, loaded["policy"]["network"])]
+        names += [(OBJECTIVES, loaded["objective"]["name"])] if "objective" in loaded else []
         names += [(SINKS, name) for name in loaded.get("logger", {}).get("sinks", [])]
     except (OSError, YAMLError, OmegaConfBaseException, LookupError, TypeError, AttributeError):
         return  # `load_config` says what is wrong with it

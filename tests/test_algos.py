@@ -120,7 +120,7 @@ def table_problem(reward, seed=0):
 def exact_gradient(policy, batch, credit):
     learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), "credit": credit}), torch.Generator())
     probabilities = policy.logits.softmax(-1)
-    objective = learner.objective(batch, *batch.outcome(probabilities.unsqueeze(0))).mean()
+    objective = learner.objective(batch, probabilities.unsqueeze(0)).mean()
     return torch.autograd.grad(objective, policy.logits)[0], objective
 
 

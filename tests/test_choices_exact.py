@@ -13,9 +13,9 @@ import torch
 
 from drest_torch.choices.commitment import half_open, onward, profile
 from drest_torch.choices.luck import decompose, lucks, reflip
-from drest_torch.choices.passing import entered, passed
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.simulator import Simulator, outcomes, random_level, random_policy
+from drest_torch.envs.exact.passing import entered, passed
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world

@@ -129,6 +129,8 @@ def test_an_option_composes_to_its_values_and_can_be_run(group: str, name: str) 
     assert OmegaConf.missing_keys(cfg) == set()
     if group in ("levels", "logger"):  # recipes change values of the others
         assert OmegaConf.to_container(cfg[group]) == whole(f"{group}/{name}")
+    if group == "objective":
+        cfg = compose(f"{group}={name}", "algo=generalist", "run_dir=x")
     if name != "own":
         check_run(cfg)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from drest_torch.choices.passing import arrive, steps
+from drest_torch.envs.exact.passing import arrive, steps
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.metrics import neutrality
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.choices.passing import entered
 from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Coin, Level, parse_level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries

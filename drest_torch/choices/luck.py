@@ -10,7 +10,7 @@ from itertools import permutations, product
 import torch
 from torch import Tensor
 
-from drest_torch.choices.passing import steps
+from drest_torch.envs.exact.passing import steps
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.errors import LevelError
 from drest_torch.metrics import neutrality, usefulness

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS, requirements
+from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.schema import Config, in_gridworld, in_lockstep, learns_from, shown_features
 from drest_torch.envs.levels import Level, features_of
@@ -56,6 +57,7 @@ def check_run(cfg: Config) -> None:
     """Refuse what no run can be made of, whatever its levels: to generate levels takes seconds."""
     ALGORITHMS.check(cfg.algo.name)
     NETWORKS.check(cfg.policy.network)
+    _check_objective(cfg)
     for name in cfg.logger.sinks:
         SINKS.check(name)
     check_limits(cfg)
@@ -72,6 +74,18 @@ def check_run(cfg: Config) -> None:
         _check_table(cfg)
     _check_policy(cfg)
     _check_lockstep(cfg)
+
+
+def _check_objective(cfg: Config) -> None:
+    """Refuse an objective that is not there, or that the algorithm cannot know."""
+    if OmegaConf.is_missing(cfg, "objective"):
+        return
+    OBJECTIVES.check(cfg.objective.name)
+    if cfg.objective.name != "drest" and learns_from(cfg) != "levels":
+        raise ConfigError(
+            f"objective={cfg.objective.name} needs the exact outcome of levels, which algo={cfg.algo.name} does not "
+            "have; use algo=generalist, or algo=exact for one level"
+        )
 
 
 def _check_environment(cfg: Config) -> None:

@@ -15,6 +15,8 @@ from omegaconf import MISSING, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.base import ACTIVATIONS
+from drest_torch.algos.objectives import OBJECTIVES, drest
+from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
@@ -153,6 +155,8 @@ class Config:
 
     algo: Any = MISSING
     """`algos.<name>.Config`"""
+    objective: Any = MISSING
+    """`algos.objectives.<name>.Config`"""
     reward: RewardConfig = field(default_factory=RewardConfig)
     levels: LevelsConfig = field(default_factory=LevelsConfig)
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -207,6 +211,14 @@ def learns_from(cfg: Config) -> str:
     return kind
 
 
+def objective_of(cfg: Config) -> Objective:
+    """Return what the run's policy is trained to make large. Older runs do not say: it was their reward."""
+    if OmegaConf.is_missing(cfg, "objective"):
+        return drest.Objective(None)
+    objective: Objective = OBJECTIVES[cfg.objective.name].Objective(cfg.objective)
+    return objective
+
+
 def in_gridworld(cfg: Config) -> bool:
     """Return whether a run plays the gridworlds of its levels."""
     return cfg.env.name == "gridworld"
@@ -233,6 +245,7 @@ def schemas() -> dict[tuple[str | None, str], type]:
         (None, "base_config"): Config,
         (None, "base_evaluate"): EvaluateConfig,
         **{("algo", f"base_{name}"): ALGORITHMS[name].Config for name in ALGORITHMS},
+        **{("objective", f"base_{name}"): OBJECTIVES[name].Config for name in OBJECTIVES},
     }
 
 

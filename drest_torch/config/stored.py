@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
 from drest_torch.config.schema import Config, algorithm
 from drest_torch.errors import CheckpointError, ConfigError
@@ -37,6 +38,8 @@ def load_config(folder: Path) -> Config:
             loaded.env = {"name": "gridworld"}
         schema = OmegaConf.structured(Config)
         schema.algo = OmegaConf.structured(algorithm(loaded.algo.name).Config)
+        if "objective" in loaded:
+            schema.objective = OmegaConf.structured(OBJECTIVES[loaded.objective.name].Config)
         cfg = cast(Config, OmegaConf.merge(schema, loaded))
         check_limits(cfg)
     except (YAMLError, OmegaConfBaseException, ConfigError, KeyError, AttributeError, TypeError) as error:

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.batch import ExactBatch
+from drest_torch.algos.objectives import drest
+from drest_torch.algos.objectives.base import Objective
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, make_observation
+from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
@@ -28,6 +31,7 @@ class ExactLevels:
         observation: str,
         *,
         reward: Reward,
+        objective: Objective | None = None,
         at_once: int,
         at_least: tuple[int, int],
         features: Collection[str] = (),
@@ -36,6 +40,7 @@ class ExactLevels:
     ) -> None:
         self.source, self.observation, self.time_steps, self.reward = source, observation, time_steps, reward
         self.at_least, self.features, self.device = at_least, features, device
+        self.objective = drest.Objective(None) if objective is None else objective
         self.at_once = at_once
         is_whole = not source.changes and at_once >= len(source.levels)
         self._whole = self._batch(source.levels) if is_whole else None
@@ -65,14 +70,22 @@ class ExactLevels:
             lengths = mixture([reachable.arrivals(table, gamma) for table in probabilities])
             return lengths.probability, lengths.coins
 
+        def by_lottery(probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            lotteries = ByLottery(reachable, gamma)
+            taken = torch.stack([lotteries.entered(table) for table in probabilities]).mean(0)
+            return taken, lotteries.probability, lotteries.coins
+
         return ExactBatch(
             states=len(reachable),
             explore=explore,
             everywhere=lambda policy: query_policy(policy, see, reachable.states, STATES_AT_ONCE),
             observe=lambda index: observe_states(see, reachable.states[index]),
             outcome=outcome,
+            by_lottery=by_lottery,
             visits=reachable.visits,
             best_return=optima.best_return,
             num_lengths=optima.num_lengths,
+            by_luck=mdp.by_luck,
             reward=self.reward,
+            objective=self.objective,
         )

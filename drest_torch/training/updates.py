@@ -19,7 +19,7 @@ from drest_torch.algos.tabular import rules_for
 from drest_torch.building import levels as data
 from drest_torch.building.parts import observation, time_steps
 from drest_torch.config.checks import slots_and_group
-from drest_torch.config.schema import Config, in_lockstep, learns_from
+from drest_torch.config.schema import Config, in_lockstep, learns_from, objective_of
 from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import Observation
@@ -156,6 +156,7 @@ def updater_of(
             source,
             cfg.policy.observation,
             reward=reward,
+            objective=objective_of(cfg),
             at_once=cfg.algo.levels_at_once,
             at_least=(mdp.height, mdp.width),
             features=mdp.features,

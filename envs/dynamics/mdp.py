@@ -84,6 +84,14 @@ class Mdp:
         return self.lotteries is not None or bool((self.chance < 1).any())
 
     @cached_property
+    def by_luck(self) -> Tensor:
+        """Return for each level whether anything in it depends on luck [B]."""
+        uncertain = self.chance < 1
+        if self.lotteries is not None:
+            uncertain = uncertain | ((self.lotteries.chance > 0).sum(-1) > 1)
+        return uncertain.reshape(self.num_levels, -1).any(-1)
+
+    @cached_property
     def coins_by_chance(self) -> bool:
         """Return whether the coins of an action can depend on luck: some lottery has outcomes with other coins."""
         if self.lotteries is None:

@@ -9,13 +9,14 @@ from typing import Any
 import yaml
 
 from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.building import levels as data
 from drest_torch.config import schema as config
 from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import config_folder
 
 FOLDER = config_folder()
-GROUPS = ("algo", "reward", "levels", "env", "policy", "logger")
+GROUPS = ("algo", "objective", "reward", "levels", "env", "policy", "logger")
 OPTIONS = [(group, name) for group in GROUPS for name in options(group)]
 NOT_OURS = {"defaults", "hydra"}
 
@@ -58,6 +59,8 @@ SCHEMAS = {
 
 def schema_of(group: str, name: str) -> type:
     """The schema of an option; an algorithm's stands in its module, which another option may use as well."""
+    if group == "objective":
+        return OBJECTIVES[name].Config
     if group != "algo":
         return SCHEMAS[group]
     return ALGORITHMS[compose(f"algo={name}").algo.name].Config

@@ -1,0 +1,7 @@
+"""What exact gradients climb, by name: each is a module with a class ``Objective`` and a dataclass ``Config``."""
+
+from drest_torch.registry import Registry
+
+OBJECTIVES = Registry(
+    "objective.name", "drest_torch.algos.objectives.{}", ("Objective", "Config"), "drest_torch.objectives"
+)

@@ -1,0 +1,53 @@
+"""The base class of objectives: a number for each level, from what a policy comes to there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import MISSING
+from torch import Tensor
+
+from drest_torch.reward import Reward
+
+
+@dataclass
+class ObjectiveConfig:
+    """The settings of every objective."""
+
+    name: str = MISSING
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a policy comes to in B levels with at most K lengths."""
+
+    probability: Tensor
+    """[B, K] P(L = l), padded with 0"""
+    coins: Tensor
+    """[B, K] P(L = l) · E[C | L = l]"""
+    best_return: Tensor
+    """[B, K] m(l)"""
+    num_lengths: Tensor
+    """[B] k"""
+    by_luck: Tensor
+    """[B] whether anything in the level depends on luck"""
+    reward: Reward
+    """the rule that pays mini-episodes"""
+    credit: str
+    """``mini`` or ``meta``"""
+    by_lottery: Callable[[], tuple[Tensor, Tensor, Tensor]]
+    """→ how often each lottery of a level is entered [C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
+
+
+class Objective(ABC):
+    """What a policy is trained to make large."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @abstractmethod
+    def value(self, outcome: Outcome) -> Tensor:
+        """Return the value of each level [B], of a size of about 1; its gradient trains the policy."""

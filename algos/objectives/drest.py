@@ -1,0 +1,20 @@
+"""The expected return of a mini-episode with the run's reward, averaged over its meta-episode."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from drest_torch.algos.objectives import base
+
+Config = base.ObjectiveConfig
+
+
+class Objective(base.Objective):
+    """The DReST return, or that of another reward, in closed form."""
+
+    def value(self, outcome: base.Outcome) -> Tensor:
+        """Return the expected return [B]; with credit within the mini-episode the discounts are constants."""
+        reward = outcome.reward
+        preliminary = reward.preliminary(outcome.coins, outcome.best_return.to(outcome.coins.dtype))
+        expected = reward.expected_return(outcome.probability, preliminary, outcome.num_lengths, credit=outcome.credit)
+        return expected / reward.episodes_per_meta

@@ -1,0 +1,160 @@
+"""Menus as gridworlds: the same choices, and the objectives of exact training against those of menus."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from drest_torch.algos.objectives import base, drest, neutrality_plus, supports
+from drest_torch.choices import grid, measures
+from drest_torch.choices.generation import KINDS, random_menus
+from drest_torch.choices.menus import Menu, Menus, Option
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.passing import ByLottery, entered
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import solve
+from drest_torch.errors import LevelError
+from drest_torch.reward import Reward
+
+E, LAM = 24, 0.9
+MENUS = [
+    Menu((Option.parse("1 L1 C3"), Option.parse("2/3 L1 C2 | 1/3 L2 C5"))),
+    Menu((Option.parse("1/4 L1 C1 | 3/4 L2 C4"), Option.parse("2/3 L1 C2 | 1/3 L2 C5"))),
+    Menu((Option.parse("1 L3 C2"), Option.parse("1 L4 C9"))),
+    Menu((Option.parse("1/2 L1 C3 | 1/2 L3 C6"), Option.parse("1 L2 C5"))),
+]
+
+
+def unrolled(levels):
+    reachable = Reachable(compile_levels(levels))
+    return reachable, solve(reachable.mdp)
+
+
+def choosing(reachable, levels, rates):
+    """A policy that takes each option with the given probability, by walking to it in a straight line."""
+    table = torch.zeros(len(reachable), 4, dtype=torch.float64)
+    first = 0
+    mdp = reachable.mdp
+    for layer in reachable.layers:
+        for index, spot in enumerate(layer.spot.tolist()):
+            level = int(mdp.level_of(layer.spot[index]))
+            row, column = divmod(spot - level * mdp.num_cells, mdp.width)
+            start = levels[level].start
+            if (row, column) == start:
+                table[first + index, list(grid.ARMS[: rates.shape[1]])] = rates[level]
+            else:
+                table[first + index, 2 if column < start[1] else 3 if column > start[1] else 0] = 1
+        first += len(layer.spot)
+    return table
+
+
+@pytest.fixture(scope="module")
+def asked():
+    menus = Menus.of(MENUS)
+    levels = [grid.choice_level(options) for options in grid.options_of(menus)]
+    rates = torch.tensor([[0.3, 0.7], [0.9, 0.1], [0.5, 0.5], [0.05, 0.95]], dtype=torch.float64)
+    return menus, levels, rates
+
+
+def outcome(reachable, optima, table, credit="mini"):
+    arrivals, lotteries = reachable.arrivals(table), ByLottery(reachable)
+    return base.Outcome(
+        arrivals.probability,
+        arrivals.coins,
+        optima.best_return,
+        optima.num_lengths,
+        reachable.mdp.by_luck,
+        Reward(LAM, 1.0, E),
+        credit,
+        lambda: (lotteries.entered(table), lotteries.probability, lotteries.coins),
+    )
+
+
+def test_a_gridworld_offers_what_its_menu_offers(asked):
+    menus, levels, rates = asked
+    reachable, optima = unrolled(levels)
+    table = choosing(reachable, levels, rates)
+    lengths = reachable.propagate(table)
+    probability, coins = measures.lengths(menus, rates)
+    assert optima.num_lengths.tolist() == menus.num_lengths.tolist()
+    assert torch.allclose(lengths.probability, probability)
+    assert torch.allclose(lengths.coins, coins)
+    assert torch.allclose(optima.best_return, menus.best)
+    assert reachable.mdp.by_luck.tolist() == [True, True, False, True]
+
+
+@pytest.mark.parametrize("credit", ["mini", "meta"])
+def test_objectives_are_those_of_menus(asked, credit):
+    menus, levels, rates = asked
+    reachable, optima = unrolled(levels)
+    found = outcome(reachable, optima, choosing(reachable, levels, rates), credit)
+    by_luck = reachable.mdp.by_luck
+    paid = measures.drest_value(menus, rates, E, LAM, credit=credit) / E
+    assert torch.allclose(drest.Objective(None).value(found), paid)
+    flat = measures.neutrality_plus(menus, rates)
+    settings = neutrality_plus.Config(name="neutrality_plus", where="luck")
+    assert torch.allclose(neutrality_plus.Objective(settings).value(found), torch.where(by_luck, flat, paid))
+    settings.where = "everywhere"
+    assert torch.allclose(neutrality_plus.Objective(settings).value(found), flat)
+    grouped = measures.supports_value(menus, rates, E, LAM, credit=credit) / E
+    assert torch.allclose(supports.Objective(None).value(found), torch.where(by_luck, grouped, paid))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradients_are_those_of_menus(kind):
+    menus = random_menus(kind, 40, torch.Generator().manual_seed(3))
+    rank = (menus.length.unsqueeze(-1) > torch.where(menus.lengths > 0, menus.lengths, 99)[:, None, None]).sum(-1)
+    levels = [
+        grid.choice_level(options)
+        for options in grid.options_of(Menus(menus.chance, torch.where(menus.chance > 0, 1 + rank, 0), menus.coins))
+    ]
+    exact = Menus.of(
+        [
+            Menu(tuple(Option.of(*((o.chance, 1 + o.delay, o.coins) for o in lottery.outcomes)) for lottery in ordered))
+            for level in levels
+            for ordered in [sorted(level.lotteries, key=lambda each: each.column)]
+        ]
+    )
+    logits = torch.randn(len(levels), 2, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    gradients = []
+    for value in ("grid", "menus"):
+        leaf = logits.clone().requires_grad_()
+        rates = leaf.softmax(-1)
+        if value == "grid":
+            reachable, optima = unrolled(levels)
+            found = supports.Objective(None).value(outcome(reachable, optima, choosing(reachable, levels, rates)))
+        else:
+            by_luck = (exact.chance > 0).sum(-1).amax(-1) > 1
+            grouped = measures.supports_value(exact, rates, E, LAM)
+            found = torch.where(by_luck, grouped, measures.drest_value(exact, rates, E, LAM, credit="mini")) / E
+        gradients.append(torch.autograd.grad(found.sum(), leaf)[0])
+    assert torch.allclose(*gradients, atol=1e-6)
+
+
+@pytest.mark.parametrize("turn", range(grid.TURNS))
+def test_a_cross_is_turned_with_its_options(turn):
+    options = [[(1.0, 1, 2.0)], [(1.0, 2, 3.0)], [(0.5, 1, 1.0), (0.5, 2, 4.0)]]
+    level = grid.choice_level(options, turn)
+    ends = grid._ends(3, turn)
+    shown = [[(float(o.chance), 1 + o.delay, o.coins) for o in level.lotteries[end].outcomes] for end in ends]
+    assert shown == options
+    assert len({str(grid.choice_level(options, other).objects) for other in range(grid.TURNS)}) == 8
+
+
+def test_only_one_lottery_can_be_entered():
+    levels = grid.random_choice_levels("shared", 60, torch.Generator().manual_seed(0))
+    reachable = Reachable(compile_levels(levels))
+    uniform = torch.full((len(reachable), 4), 0.25, dtype=torch.float64)
+    total = entered(reachable, uniform).reshape(len(levels), -1).sum(-1)
+    lotteries = ByLottery(reachable)
+    none = 1 - lotteries.entered(uniform).sum(0)
+    assert (total <= 1 + 1e-12).all()
+    assert torch.allclose(total + none, torch.ones_like(total))
+    assert (none < 1).all()
+
+
+def test_menus_that_are_no_gridworlds_are_refused():
+    with pytest.raises(LevelError, match="lengths from 1 to 6; expected at most 3 between them"):
+        grid.choice_level([[(1.0, 1, 1.0)], [(1.0, 6, 1.0)]], name="far")
+    with pytest.raises(LevelError, match="1 options; expected two to four"):
+        grid.choice_level([[(1.0, 1, 1.0)]])
