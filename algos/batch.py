@@ -255,7 +255,7 @@ class ExactBatch:
     """action probabilities [Z, N, A] under Z equally likely settings of the private bits → P(L = l), and
     P(L = l) · E[C | L = l], each [B, K]"""
     by_lottery: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-    """the same → how often each lottery of a level is entered [C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
+    """the same → how often each lottery of a level is entered [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
     visits: Callable[[Tensor], Tensor]
     """action probabilities [N, A] → the probability that a mini-episode reaches each state [N]"""
     best_return: Tensor

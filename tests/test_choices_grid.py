@@ -17,6 +17,7 @@ from drest_torch.errors import LevelError
 from drest_torch.reward import Reward
 
 E, LAM = 24, 0.9
+SUPPORTS = supports.Config(name="supports", given_bits=False)
 MENUS = [
     Menu((Option.parse("1 L1 C3"), Option.parse("2/3 L1 C2 | 1/3 L2 C5"))),
     Menu((Option.parse("1/4 L1 C1 | 3/4 L2 C4"), Option.parse("2/3 L1 C2 | 1/3 L2 C5"))),
@@ -66,7 +67,7 @@ def outcome(reachable, optima, table, credit="mini"):
         reachable.mdp.by_luck,
         Reward(LAM, 1.0, E),
         credit,
-        lambda: (lotteries.entered(table), lotteries.probability, lotteries.coins),
+        lambda: (lotteries.entered(table).unsqueeze(0), lotteries.probability, lotteries.coins),
     )
 
 
@@ -97,7 +98,7 @@ def test_objectives_are_those_of_menus(asked, credit):
     settings.where = "everywhere"
     assert torch.allclose(neutrality_plus.Objective(settings).value(found), flat)
     grouped = measures.supports_value(menus, rates, E, LAM, credit=credit) / E
-    assert torch.allclose(supports.Objective(None).value(found), torch.where(by_luck, grouped, paid))
+    assert torch.allclose(supports.Objective(SUPPORTS).value(found), torch.where(by_luck, grouped, paid))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -122,7 +123,7 @@ def test_the_gradients_are_those_of_menus(kind):
         rates = leaf.softmax(-1)
         if value == "grid":
             reachable, optima = unrolled(levels)
-            found = supports.Objective(None).value(outcome(reachable, optima, choosing(reachable, levels, rates)))
+            found = supports.Objective(SUPPORTS).value(outcome(reachable, optima, choosing(reachable, levels, rates)))
         else:
             by_luck = (exact.chance > 0).sum(-1).amax(-1) > 1
             grouped = measures.supports_value(exact, rates, E, LAM)

@@ -39,7 +39,8 @@ class Outcome:
     credit: str
     """``mini`` or ``meta``"""
     by_lottery: Callable[[], tuple[Tensor, Tensor, Tensor]]
-    """→ how often each lottery of a level is entered [C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
+    """→ how often each lottery of a level is entered under each setting of the private bits [Z, C, B], and its P(L = l)
+    and E[C | L = l] [C, B, K]"""
 
 
 class Objective(ABC):

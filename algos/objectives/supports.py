@@ -9,13 +9,21 @@ level with luck should lie in a lottery.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
+from omegaconf import MISSING
 from torch import Tensor
 
 from drest_torch.algos.objectives import base, drest
 from drest_torch.metrics import share_of_best
 
-Config = base.ObjectiveConfig
+
+@dataclass
+class Config(base.ObjectiveConfig):
+    """The settings of DReST over sets of lengths."""
+
+    given_bits: bool = MISSING
 
 
 class Objective(base.Objective):
@@ -26,12 +34,14 @@ class Objective(base.Objective):
         over_lengths = drest.Objective(self.config).value(outcome)
         if not bool(outcome.by_luck.any()):
             return over_lengths
-        return torch.where(outcome.by_luck, over_supports(outcome), over_lengths)
+        taken, chance, given = outcome.by_lottery()
+        each = taken if self.config.given_bits else taken.mean(0, keepdim=True)
+        over_sets = torch.stack([over_supports(outcome, one, chance, given) for one in each]).mean(0)
+        return torch.where(outcome.by_luck, over_sets, over_lengths)
 
 
-def over_supports(outcome: base.Outcome) -> Tensor:
-    """Return the value [B] of levels whose coins lie in lotteries."""
-    taken, chance, given = outcome.by_lottery()  # [C, B], [C, B, K], [C, B, K]
+def over_supports(outcome: base.Outcome, taken: Tensor, chance: Tensor, given: Tensor) -> Tensor:
+    """Return the value [B] of levels whose coins lie in lotteries; the arguments are those of `by_lottery`."""
     chance, given = chance.to(taken.dtype), given.to(taken.dtype)
     possible, exists = chance > 0, chance.sum(-1) > 0
     alike = (possible.unsqueeze(0) == possible.unsqueeze(1)).all(-1) & exists.unsqueeze(0) & exists.unsqueeze(1)

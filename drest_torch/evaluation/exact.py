@@ -238,7 +238,7 @@ class LevelSetEvaluator(ABC):
     def _per_setting(self, policy: Policy, reachable: Reachable, greedy: bool) -> Iterator[Tensor]:
         """Yield [N, 4] the action probabilities under each setting of the private bits."""
         for private_bits in self._settings(policy.private_bits):
-            yield self._probabilities(policy, reachable, private_bits, greedy)
+            yield self.table(policy, reachable, private_bits, greedy=greedy)
 
     def metrics(self, outcome: Lengths, own: Tensor | None = None) -> Evaluation:
         """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`."""
@@ -248,7 +248,10 @@ class LevelSetEvaluator(ABC):
         return evaluation_of(*sets, outcome, own, self.committed)
 
     @torch.no_grad()
-    def _probabilities(self, policy: Policy, reachable: Reachable, private_bits: Tensor | None, greedy: bool) -> Tensor:
+    def table(
+        self, policy: Policy, reachable: Reachable, private_bits: Tensor | None, *, greedy: bool = False
+    ) -> Tensor:
+        """Return [N, 4] the action probabilities in reachable states under one setting of the private bits."""
         states, index = reachable.distinct(see_time=self.observe.see_time)
 
         def act(batch: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,11 +69,15 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     return trained(spec, folder)[1]
 
 
-def trained(spec: dict[str, Any], folder: Path) -> tuple[Run, Result]:
-    """The same, with the run itself, for a study that looks at more of what it has learned."""
+def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = lambda run: None) -> tuple[Run, Result]:
+    """The same, with the run itself, for a study that looks at more of what it has learned.
+
+    ``before`` may change the run before it trains, in the same way whenever it begins or goes on.
+    """
     values = OmegaConf.create(spec["config"] | {"run_dir": str(folder)})
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(values).encode())
     run = resume(folder)  # one that has saved nothing yet begins
+    before(run)
     summary = run.train()
     if summary is None:
         raise KeyboardInterrupt  # it was asked to stop, and has saved

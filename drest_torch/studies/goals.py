@@ -22,7 +22,7 @@ from drest_torch.studies.results import Results
 from drest_torch.studies.study import Finished, Quote, StudyConfig
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
 
-GROUPS = ("algo", "reward", "policy", "levels", "env", "logger")
+GROUPS = ("algo", "objective", "reward", "policy", "levels", "env", "logger")
 """Groups of yaml files, from which arguments may choose."""
 GOAL_KEYS = ("arguments", "wanted", "published")
 METRICS = {

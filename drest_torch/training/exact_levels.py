@@ -14,12 +14,17 @@ from drest_torch.algos.objectives.base import Objective
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, make_observation
 from drest_torch.envs.exact.passing import ByLottery
-from drest_torch.envs.exact.propagator import Reachable, mixture
+from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import STATES_AT_ONCE, observe_states, query_policy
 from drest_torch.reward import Reward
 from drest_torch.training.level_sampler import LevelSampler
+
+
+def every_setting(reachable: Reachable, probabilities: Tensor, gamma: float) -> Arrivals:
+    """Return what a policy comes to whose private bits are drawn at the start of a mini-episode and stay."""
+    return mixture([reachable.arrivals(table, gamma) for table in probabilities])
 
 
 class ExactLevels:
@@ -42,6 +47,8 @@ class ExactLevels:
         self.at_least, self.features, self.device = at_least, features, device
         self.objective = drest.Objective(None) if objective is None else objective
         self.at_once = at_once
+        self.comes_to = every_setting
+        """What a policy comes to whose action probabilities are [Z, N, 4] under each setting of its private bits."""
         is_whole = not source.changes and at_once >= len(source.levels)
         self._whole = self._batch(source.levels) if is_whole else None
         self.per_update = len(source.levels) if is_whole else at_once
@@ -67,12 +74,12 @@ class ExactLevels:
             return reachable.explore(lambda states: policy(observe_states(see, states)), min_visit_probability)
 
         def outcome(probabilities: Tensor) -> tuple[Tensor, Tensor]:
-            lengths = mixture([reachable.arrivals(table, gamma) for table in probabilities])
+            lengths = self.comes_to(reachable, probabilities, gamma)
             return lengths.probability, lengths.coins
 
         def by_lottery(probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             lotteries = ByLottery(reachable, gamma)
-            taken = torch.stack([lotteries.entered(table) for table in probabilities]).mean(0)
+            taken = torch.stack([lotteries.entered(table) for table in probabilities])
             return taken, lotteries.probability, lotteries.coins
 
         return ExactBatch(

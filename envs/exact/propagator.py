@@ -94,10 +94,10 @@ class Reachable:
         levels = range(mdp.num_levels) if levels is None else levels
         self.mdp, self.num_levels = mdp, len(levels)
         self.layers: list[Layer] = list(walk(mdp, levels))
-        self._ends = Ends(((layer.next_ends - levels.start, layer.tick + 1) for layer in self.layers), self.num_levels)
-        self.lengths = self._ends.lengths
+        self.ends = Ends(((layer.next_ends - levels.start, layer.tick + 1) for layer in self.layers), self.num_levels)
+        self.lengths = self.ends.lengths
         """[B, K] trajectory-lengths, shortest first, padded with 0."""
-        self.num_lengths = self._ends.num_lengths
+        self.num_lengths = self.ends.num_lengths
         """[B] k"""
         self.states = States(
             torch.cat([layer.spot for layer in self.layers]),
@@ -144,7 +144,7 @@ class Reachable:
             ends.append(arriving[layer.next_states :])
             end_coins.append(gathered[layer.next_states :])
             gathered = gathered[: layer.next_states]
-        return Arrivals(self._ends.table(torch.cat(ends)), self._ends.table(torch.cat(end_coins)))
+        return Arrivals(self.ends.table(torch.cat(ends)), self.ends.table(torch.cat(end_coins)))
 
     def visits(self, probabilities: Tensor) -> Tensor:
         """Return the probability [N] that a mini-episode reaches each of ``states``, for [N, 4] as in `propagate`."""

@@ -1,0 +1,140 @@
+"""Runs of the study: agents with a private bit that is shown in one way or another, and agents that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from drest_torch.agent import Agent
+from drest_torch.algos.exact import Exact
+from drest_torch.building import levels as data
+from drest_torch.choices import bits
+from drest_torch.choices.bits import Showing
+from drest_torch.choices.grid import random_choice_levels, taken
+from drest_torch.choices.luck import reflip
+from drest_torch.choices.menus import Menus
+from drest_torch.choices.suites import SHIFT_COSTS, shift_item
+from drest_torch.effort import NUMBERS
+from drest_torch.envs.generation import splits
+from drest_torch.envs.levels import Level, find_levels, write_levels
+from drest_torch.jobs.job import Result
+from drest_torch.jobs.training_job import run_config, trained
+from drest_torch.metrics import neutrality, usefulness
+from drest_torch.training.run import Run
+from drest_torch.training.updates import ExactUpdater
+
+SHOWN: dict[str, Callable[..., Showing]] = {
+    "always": bits.always,
+    "never": bits.never,
+    "first": bits.at_first,
+    "again": bits.drawn_again,
+    "at times": bits.hidden_at_times,
+}
+"""Ways to show a bit, by name; the last two take a probability."""
+PATHS = 64
+"""Sampled for the neutrality given all that an agent observes of its bit."""
+TICKS = 6
+"""Of the ticks at which the bit is drawn again."""
+LOWER, HIGHER = "1/10", "9/10"
+"""P(longer) of the two options of the shift test."""
+COSTS = (0.0, *SHIFT_COSTS)
+
+
+def showing_of(spec: dict[str, Any]) -> Showing:
+    """Return the way to show the bit that a spec names."""
+    return SHOWN[spec["shown"]](*(() if spec["chance"] is None else (spec["chance"],)))
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Train an agent on generated levels and, if asked, on as many levels of menus, and measure it."""
+    files = write_level_files(spec, folder)
+    config = dict(spec["config"])
+    config["levels"] = config["levels"] | {"path": str(files["train"])}
+    config["test"] = config["test"] | {"path": str(files["test"]), "selection_path": str(files["selection"])}
+    showing = showing_of(spec)
+
+    def show(run: Run) -> None:
+        if spec["shown"] not in ("always", "never"):
+            updater, learner = run.updater, run.learner
+            assert isinstance(updater, ExactUpdater)
+            assert isinstance(learner, Exact)
+            updater.levels.comes_to = showing.comes_to
+            learner.all_private_bits = showing.settings()
+
+    _, result = trained({"config": config}, folder, show)
+    agent = Agent.load(folder)
+    # What is hidden at times in training is shown all the time afterwards.
+    arrays = measure(agent, bits.always() if spec["shown"] == "at times" else showing, {"test": "test"}, files)
+    took = ("wall_seconds", *NUMBERS)
+    return Result({name: result.numbers[name] for name in took if name in result.numbers}, arrays)
+
+
+def shipped(spec: dict[str, Any], folder: Path) -> Result:
+    """Measure an agent that comes with the project, or of a run."""
+    agent = Agent.load(spec["agent"])
+    showing = bits.always() if agent.policy.private_bits else bits.never()
+    return Result({}, measure(agent, showing, {"paper": "paper", "test": "own"}, {}))
+
+
+def write_level_files(spec: dict[str, Any], folder: Path) -> dict[str, Path]:
+    """Write the levels of a run to its folder: generated ones, and to train on also those of random menus."""
+    folder.mkdir(parents=True, exist_ok=True)
+    generated = run_config(spec["levels"]["values"], levels=spec["levels"]["name"]).levels
+    assert generated.generator is not None
+    split = splits.make_split(
+        data.generator_config(generated.generator, generated.clock),
+        **{name: getattr(generated, name) for name in ("train", "selection", "test")},
+        seed=generated.split_seed,
+    )
+    rng = torch.Generator().manual_seed(spec["config"]["seed"])
+    several = [
+        level
+        for kind in spec["menus"]
+        for level in random_choice_levels(kind, generated.train // len(spec["menus"]), rng)
+    ]
+    files = {}
+    for name, levels in {"train": [*split.train, *several], "selection": split.selection, "test": split.test}.items():
+        files[name] = folder / f"{name}.jsonl"
+        write_levels(files[name], levels)
+    return files
+
+
+def measure(agent: Agent, showing: Showing, sets: dict[str, str], files: dict[str, Path]) -> dict[str, np.ndarray]:
+    """Return the numbers of an agent: on level sets, by level; and what it pays for shifts, by setting of its bit."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, which in sets.items():
+        levels = agent.levels.reported["test"] if which == "own" else find_levels(str(files.get(which, which)))
+        arrays |= {f"{name}/{key}": value for key, value in on_levels(agent, showing, levels).items()}
+    for way, (p, q) in {"later": (LOWER, HIGHER), "earlier": (HIGHER, LOWER)}.items():
+        menus = Menus.of([shift_item(Fraction(p), Fraction(q), cost) for cost in COSTS])
+        arrays[f"pays/{way}"] = taken(agent, menus)[..., 1].numpy()
+    return arrays
+
+
+def on_levels(agent: Agent, showing: Showing, levels: Sequence[Level]) -> dict[str, np.ndarray]:
+    """Return usefulness and neutrality ÷ log2 k, also given what the agent observes of its bit, of each level [B].
+
+    Of a bit that is shown all the time also what becomes of the choice, and of usefulness, if it is drawn again at a
+    tick [T, B].
+    """
+    level_set = agent.evaluator(list(levels))
+    reachable, best = level_set.unrolled(range(len(levels))), level_set.optima.best_return
+    settings = showing.settings() if agent.policy.private_bits else [None]
+    tables = torch.stack([level_set.table(agent.policy, reachable, setting) for setting in settings])
+    found, most = showing.comes_to(reachable, tables).lengths(), reachable.num_lengths.double().log2()
+    own = showing.neutrality_given(reachable, tables, PATHS, torch.Generator().manual_seed(0))
+    numbers = {
+        "usefulness": usefulness(found.probability, found.coins, best),
+        "neutrality": neutrality(found.probability) / most,
+        "own": own / most,
+    }
+    if agent.policy.private_bits and showing == bits.always():
+        redrawn = [reflip(reachable, list(tables), best, tick) for tick in range(TICKS)]
+        numbers["reflip/choice"] = torch.stack([choice for choice, _ in redrawn])
+        numbers["reflip/usefulness"] = torch.stack([useful for _, useful in redrawn])
+    return {name: value.numpy() for name, value in numbers.items()}

@@ -1,0 +1,114 @@
+"""A bit that is not shown all the time, against the enumeration of everything that can be shown."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+import torch
+
+from drest_torch.choices import bits
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable, mixture
+from drest_torch.envs.levels import parse_level
+from drest_torch.metrics import neutrality
+
+LEVELS = [
+    parse_level("shutdown: 2\n\nA B1 C2\nC1 . .", name="plain"),
+    parse_level("shutdown: 3\n\nA B2@0.5 .\nC1 C3 .", name="luck"),
+    parse_level("shutdown: 2\nlottery a: 1/3 C2 +0 | 2/3 C5 +1\n\nA La C1\n. C2 .", name="lottery"),
+]
+SHOWINGS = {
+    "always": bits.always(),
+    "again": bits.drawn_again(0.4),
+    "first": bits.at_first(),
+    "at times": bits.hidden_at_times(0.3),
+}
+
+
+@pytest.fixture(scope="module")
+def reachable():
+    return Reachable(compile_levels(LEVELS))
+
+
+def tables_for(showing, reachable, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    return torch.randn(len(showing.symbols), len(reachable), 4, generator=rng, dtype=torch.float64).softmax(-1)
+
+
+def along(showing, reachable, tables, path):
+    """The action probabilities of a mini-episode in which these links follow each other."""
+    first, rows = 0, []
+    for layer, link in zip(reachable.layers, path, strict=True):
+        rows.append(tables[showing.shows[link], first : first + len(layer.spot)])
+        first += len(layer.spot)
+    return torch.cat(rows)
+
+
+def every_path(showing, reachable):
+    """Every path of links with its probability."""
+    ticks = len(reachable.layers)
+    for path in product(range(len(showing.start)), repeat=ticks):
+        chance = showing.start[path[0]]
+        for before, after in pairwise(path):
+            chance *= showing.onward[before][after]
+        if chance > 0:
+            yield chance, path
+
+
+@pytest.mark.parametrize("name", SHOWINGS)
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_the_chain_is_the_mean_over_all_paths(name, gamma, reachable):
+    showing = SHOWINGS[name]
+    tables = tables_for(showing, reachable)
+    found = showing.comes_to(reachable, tables, gamma)
+    paths = list(every_path(showing, reachable))
+    assert sum(chance for chance, _ in paths) == pytest.approx(1)
+    each = [(chance, reachable.arrivals(along(showing, reachable, tables, path), gamma)) for chance, path in paths]
+    assert torch.allclose(found.probability, sum(chance * arrivals.probability for chance, arrivals in each))
+    assert torch.allclose(found.coins, sum(chance * arrivals.coins for chance, arrivals in each))
+    firsts = showing.given_first(reachable, tables, gamma)
+    assert torch.allclose(found.probability, sum(chance * arrivals.probability for chance, arrivals in firsts))
+
+
+def test_a_bit_that_stays_is_a_mixture_of_two_policies(reachable):
+    tables = tables_for(bits.always(), reachable)
+    found, expected = bits.always().comes_to(reachable, tables), mixture([reachable.arrivals(t) for t in tables])
+    assert torch.allclose(found.probability, expected.probability)
+    assert torch.allclose(found.coins, expected.coins)
+    own = bits.always().neutrality_given(reachable, tables, 50, torch.Generator().manual_seed(0))
+    each = torch.stack([neutrality(reachable.arrivals(table).probability) for table in tables])
+    assert torch.allclose(own, each.mean(0))
+
+
+def test_a_bit_that_is_drawn_again_at_once_is_no_memory(reachable):
+    showing = bits.drawn_again(1.0)
+    tables = tables_for(showing, reachable)
+    found, mean = showing.comes_to(reachable, tables), reachable.arrivals(tables.mean(0))
+    assert torch.allclose(found.probability, mean.probability)
+
+
+def test_the_sampled_paths_come_to_the_mean_over_all(reachable):
+    showing = SHOWINGS["again"]
+    tables = tables_for(showing, reachable)
+    exact = sum(
+        chance * neutrality(reachable.arrivals(along(showing, reachable, tables, path)).probability)
+        for chance, path in every_path(showing, reachable)
+    )
+    found = showing.neutrality_given(reachable, tables, 4000, torch.Generator().manual_seed(1))
+    assert torch.allclose(found, exact, atol=0.01)
+
+
+def test_gradients_flow_through_the_chain(reachable):
+    showing = SHOWINGS["first"]
+    logits = torch.randn(3, len(reachable), 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+
+    def value(logits):
+        return showing.comes_to(reachable, logits.softmax(-1)).coins.sum()
+
+    leaf = logits.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(value(leaf), leaf)
+    step = torch.zeros_like(logits)
+    step[2, 3, 1] = 1e-6
+    slope = (value(logits + step) - value(logits - step)) / 2e-6
+    assert gradient[2, 3, 1] == pytest.approx(slope.item(), abs=1e-6)
