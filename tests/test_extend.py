@@ -51,6 +51,12 @@ def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path: Path, monkeyp
     assert resumed.state.steps == run.state.steps
 
 
+def test_an_objective_of_ones_own_is_climbed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = follow("An objective", tmp_path, monkeypatch)
+    assert metrics(run.folder)[-1]["loss/objective"] > 0
+    assert type(resume(run.folder).updater.levels.objective).__module__ == "coins"  # type: ignore[attr-defined]
+
+
 def test_a_network_of_ones_own_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = follow("A network", tmp_path, monkeypatch)
     tensors, _ = load_checkpoint(step_checkpoints(run.folder / "checkpoints")[-1])

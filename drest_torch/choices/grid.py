@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import torch
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.agent import Agent
@@ -126,6 +127,12 @@ def options_of(menus: Menus) -> Iterator[list[list[tuple[float, int, float]]]]:
         yield found
 
 
+def shown_outcomes(agent: Agent) -> int:
+    """Return how many outcomes of a lottery an agent observes; older runs do not say, and there it is none."""
+    levels = agent.cfg.levels
+    return 0 if OmegaConf.is_missing(levels, "outcomes") else int(levels.outcomes)
+
+
 @torch.no_grad()
 def taken(agent: Agent, menus: Menus, turn: int = 0, *, greedy: bool = False) -> Tensor:
     """Return [Z, B, O] how often each option is taken under every setting of the agent's private bits, exactly.
@@ -134,8 +141,7 @@ def taken(agent: Agent, menus: Menus, turn: int = 0, *, greedy: bool = False) ->
     """
     several = list(options_of(menus))
     found = torch.full((1 << agent.policy.private_bits, len(several), menus.chance.shape[1]), torch.nan).double()
-    shown = int(agent.cfg.levels.outcomes)
-    levels, place = [], []
+    shown, levels, place = shown_outcomes(agent), [], []
     for index, options in enumerate(several):
         try:
             level = choice_level(options, turn, f"menu {index + 1}")

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from drest_torch.agent import Agent
-from drest_torch.choices import forks, gap
+from drest_torch.choices import forks, gap, grid, prospects, suites
+from drest_torch.choices.archetypes import Chooser, ideal, raw
 from drest_torch.choices.commitment import half_open, profile
 from drest_torch.choices.edits import edits
 from drest_torch.choices.luck import decompose, reflip
@@ -29,6 +30,8 @@ MOST_SETTINGS = 8
 """The limit of settings of the private bits that are drawn again, each against each."""
 EDITED = 12
 """Of a set of more levels, as many are edited."""
+OUTCOMES = 3
+"""The most outcomes of the lotteries that agents are asked about."""
 MEASURES = ("usefulness", "neutrality", "neutrality_own")
 
 
@@ -68,12 +71,13 @@ def shutdownability(
             return None
 
     numbers["forks"] = part("forks", asked.forks)
+    numbers["lotteries"] = part("lotteries", asked.lotteries)
     found = {name: part(name, partial(asked.levels, levels)) for name, levels in sets.items()}
     numbers["sets"] = {name: values for name, values in found.items() if values}
     found = {name: part(f"edits of {name}", partial(asked.edits, sets[name])) for name in numbers["sets"]}
     numbers["edits"] = {name: values for name, values in found.items() if values}
     numbers["left_out"] = left_out
-    if numbers["forks"] is None and not numbers["sets"]:
+    if numbers["forks"] is None and numbers["lotteries"] is None and not numbers["sets"]:
         raise ConfigError(f"nothing could be measured: {next(iter(left_out.values()))}")
     return Page(numbers, markdown(numbers))
 
@@ -99,6 +103,35 @@ class _Asked:
             },
             "archetypes": {name: found.numbers() for name, found in gap.archetypes(mean).items()},
         }
+
+    def lotteries(self) -> dict[str, Any]:
+        """Return what the agent pays to shift probability between lengths, and its scores on the prospects."""
+        if grid.shown_outcomes(self.agent) < OUTCOMES:
+            raise ConfigError(
+                f"the agent does not observe lotteries of {OUTCOMES} outcomes; train one with levels.by_chance=true "
+                f"levels.outcomes={OUTCOMES}"
+            )
+        choosers: dict[str, Chooser] = {"": grid.grid_chooser(self.agent, greedy=self.greedy)}
+        settings = 1 << self.agent.policy.private_bits
+        if 1 < settings <= MOST_SETTINGS:
+            for index in range(settings):
+                name = f"given its bits, setting {index + 1}"
+                choosers[name] = grid.grid_chooser(self.agent, setting=index, greedy=self.greedy)
+        asked = suites.suites() | suites.extreme_suites()
+        found = {}
+        for name, chooser in (choosers | {"ideal": ideal, "maximises coins": raw}).items():
+            scores = {suite.name: suites.measure(suite.menus, chooser) for suite in asked.values()}
+            posl = prospects.posl(chooser)
+            found[name] = {
+                "suites": {key: None if math.isnan(score.taken) else score.taken for key, score in scores.items()},
+                "void": sum(sum(score.void.values()) for score in scores.values()),
+                "posl": posl.posl,
+                "neutrality": posl.neutrality,
+                "cycles": posl.cycles,
+                "later": prospects.resist(chooser, 0.01, 0.05),
+                "earlier": prospects.resist(chooser, 0.01, 0.05, earlier=True),
+            }
+        return {"found": found, "items": sum(len(suite.menus) for suite in asked.values())}
 
     def levels(self, levels: Sequence[Level]) -> dict[str, Any]:
         """Return who chooses the length on these levels, and when."""

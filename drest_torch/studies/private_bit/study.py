@@ -14,8 +14,8 @@ from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
-from drest_torch.studies.goals import parse
 from drest_torch.studies.choosers import COSTS, SHOWN, TICKS
+from drest_torch.studies.goals import parse
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
