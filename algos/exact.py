@@ -77,6 +77,7 @@ class Exact(NetworkLearner):
         )
         return {
             "loss/objective": objective.detach(),
+            **batch.objective.metrics(),
             "policy/entropy": entropy.detach(),
             "optim/grad_norm": norm,
             "optim/states_visited": torch.tensor(len(visited) / len(uniform)),
@@ -128,6 +129,7 @@ class Exact(NetworkLearner):
             batch.reward,
             self.config.credit,
             partial(batch.by_lottery, probabilities),
+            partial(batch.of_trajectory, probabilities),
         )
         return batch.objective.value(outcome)
 

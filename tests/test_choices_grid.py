@@ -68,6 +68,7 @@ def outcome(reachable, optima, table, credit="mini"):
         Reward(LAM, 1.0, E),
         credit,
         lambda: (lotteries.entered(table).unsqueeze(0), lotteries.probability, lotteries.coins),
+        lambda: (arrivals.probability.new_zeros(0), arrivals.probability.new_zeros(0)),
     )
 
 

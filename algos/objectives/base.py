@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from omegaconf import MISSING
 from torch import Tensor
 
@@ -41,6 +42,14 @@ class Outcome:
     by_lottery: Callable[[], tuple[Tensor, Tensor, Tensor]]
     """→ how often each lottery of a level is entered under each setting of the private bits [Z, C, B], and its P(L = l)
     and E[C | L = l] [C, B, K]"""
+    of_trajectory: Callable[[], tuple[Tensor, Tensor]]
+    """→ the entropy of the whole trajectory [B] in nats, and its mean number of timesteps [B]"""
+
+
+def conditional(outcome: Outcome) -> Tensor:
+    """Return E[C | L = l] [B, K]; 0 for a length that is never taken."""
+    possible = outcome.probability > 0
+    return torch.where(possible, outcome.coins, 0) / torch.where(possible, outcome.probability, 1)
 
 
 class Objective(ABC):
@@ -51,4 +60,15 @@ class Objective(ABC):
 
     @abstractmethod
     def value(self, outcome: Outcome) -> Tensor:
-        """Return the value of each level [B], of a size of about 1; its gradient trains the policy."""
+        """Return the value of each level [B], of a size of about 1; its gradient trains the policy.
+
+        It is called once for an update, so that an objective with a state of its own can move it.
+        """
+
+    def metrics(self) -> dict[str, Tensor]:
+        """Return what is to be logged of the objective's state."""
+        return {}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state; writing to these tensors restores it."""
+        return {}

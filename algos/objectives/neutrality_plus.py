@@ -37,6 +37,5 @@ class Objective(base.Objective):
 
 def flat_share(outcome: base.Outcome) -> Tensor:
     """Return the mean over lengths of E[C | L = l] / m(l) [B]; a length that is never taken counts as 0."""
-    possible = outcome.probability > 0
-    given = torch.where(possible, outcome.coins, 0) / torch.where(possible, outcome.probability, 1)
+    given = base.conditional(outcome)
     return share_of_best(given, outcome.best_return.to(given.dtype)).sum(-1) / outcome.num_lengths

@@ -82,6 +82,15 @@ class ExactLevels:
             taken = torch.stack([lotteries.entered(table) for table in probabilities])
             return taken, lotteries.probability, lotteries.coins
 
+        level = mdp.level_of(reachable.states.spot)
+
+        def of_trajectory(probabilities: Tensor) -> tuple[Tensor, Tensor]:
+            visits = torch.stack([reachable.visits(table) for table in probabilities])
+            local = -torch.xlogy(probabilities, probabilities).sum(-1)
+            empty = visits.new_zeros(mdp.num_levels)
+            entropy, steps = (empty.index_add(0, level, each.mean(0)) for each in (visits * local, visits))
+            return entropy, steps
+
         return ExactBatch(
             states=len(reachable),
             explore=explore,
@@ -89,6 +98,7 @@ class ExactLevels:
             observe=lambda index: observe_states(see, reachable.states[index]),
             outcome=outcome,
             by_lottery=by_lottery,
+            of_trajectory=of_trajectory,
             visits=reachable.visits,
             best_return=optima.best_return,
             num_lengths=optima.num_lengths,

@@ -116,6 +116,10 @@ class ExactUpdater(LevelSetUpdater):
         super().__init__(levels.source)
         self.levels, self.pace = levels, Pace(counted_steps, levels.per_update)
 
+    def tensors(self) -> dict[str, Tensor]:
+        objective = {f"objective.{name}": value for name, value in self.levels.objective.tensors().items()}
+        return super().tensors() | objective
+
     def take(self, learner: Any, reward: Reward) -> UpdateResult:
         self.levels.set_reward(reward)
         metrics = learner.update(self.levels.draw())

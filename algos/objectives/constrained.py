@@ -1,0 +1,73 @@
+"""Constrained optimisation: the most coins, or the most usefulness, of a policy that is neutral enough.
+
+A multiplier μ prices the constraint; the policy climbs (J + μ · slack) / (1 + μ), and μ follows the violation by
+proportional and integral control, never below 0. With many levels the constraint is one on their mean, and so is μ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drest_torch.algos.objectives import base
+from drest_torch.envs.levels import MAX_LENGTHS
+from drest_torch.limits import limited
+from drest_torch.metrics import neutrality_normalised, usefulness
+
+PROBLEMS = ("coins_entropy", "usefulness_entropy", "coins_shares", "entropy_usefulness")
+
+
+@dataclass
+class Config(base.ObjectiveConfig):
+    """The settings of the constraint."""
+
+    problem: str = limited(choices=PROBLEMS)
+    at_least: float = limited(at_least=0, at_most=1)
+    proportional: float = limited(at_least=0)
+    integral: float = limited(at_least=0)
+
+
+class Objective(base.Objective):
+    """A value that is climbed, and constraints with a multiplier each."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.sum = torch.zeros(MAX_LENGTHS, dtype=torch.float64)
+        """The integral of each constraint's violation; one constraint, or one for each length."""
+        self.multiplier = torch.zeros(MAX_LENGTHS, dtype=torch.float64)
+
+    def value(self, outcome: base.Outcome) -> Tensor:
+        """Return the value of each level [B], and move the multipliers."""
+        value, slack = self._problem(outcome)  # [B], [B, constraints]
+        violation = torch.zeros_like(self.sum)
+        violation[: slack.shape[-1]] = -slack.detach().mean(0).double().cpu()
+        self.sum.add_(self.config.integral * violation).clamp_min_(0)
+        self.multiplier = (self.sum + self.config.proportional * violation).clamp_min(0)
+        price = self.multiplier[: slack.shape[-1]].to(value)
+        return (value + (price * slack).sum(-1)) / (1 + price.sum())
+
+    def _problem(self, outcome: base.Outcome) -> tuple[Tensor, Tensor]:
+        """Return what is climbed, and how far each constraint is met."""
+        given, bound, k = base.conditional(outcome), self.config.at_least, outcome.num_lengths.unsqueeze(-1)
+        coins, spread = outcome.coins.sum(-1), neutrality_normalised(outcome.probability, outcome.num_lengths)
+        useful = usefulness(outcome.probability, given, outcome.best_return.to(given.dtype))
+        match self.config.problem:
+            case "coins_entropy":
+                return coins, (spread - bound).unsqueeze(-1)
+            case "usefulness_entropy":
+                return useful, (spread - bound).unsqueeze(-1)
+            case "entropy_usefulness":
+                return spread, (useful - bound).unsqueeze(-1)
+            case _:  # every length has at least this part of an equal share
+                exists = torch.arange(outcome.probability.shape[-1], device=k.device) < k
+                return coins, torch.where(exists, outcome.probability - bound / k, 0)
+
+    def metrics(self) -> dict[str, Tensor]:
+        """Return the multipliers: their sum, and the largest."""
+        return {"objective/multiplier": self.multiplier.sum(), "objective/largest_multiplier": self.multiplier.max()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state; writing to these tensors restores it."""
+        return {"sum": self.sum}

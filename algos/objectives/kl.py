@@ -1,0 +1,41 @@
+"""A price on the divergence of the whole trajectory from a reference policy, or a reward for its entropy.
+
+The value is the reward of a mini-episode minus β times the Kullback-Leibler divergence of the policy's trajectories
+from those of a reference: the sum over timesteps, not their mean. Its optimum is known in closed form
+(`drest_torch.envs.exact.soft`): in the limit of a small β a length is chosen in proportion to the number of its best
+trajectories, and with a uniform reference also to 4^(−length), so that agents seek shutdown.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from drest_torch.algos.objectives import base
+from drest_torch.limits import limited
+from drest_torch.metrics import share_of_best
+
+REFERENCES = ("uniform", "entropy")
+
+
+@dataclass
+class Config(base.ObjectiveConfig):
+    """The settings of the divergence."""
+
+    beta: float = limited(at_least=0)
+    reference: str = limited(choices=REFERENCES)
+
+
+class Objective(base.Objective):
+    """Coins ÷ m, or coins, minus β times a divergence."""
+
+    def value(self, outcome: base.Outcome) -> Tensor:
+        """Return the value of each level [B]."""
+        coins = outcome.coins
+        if outcome.reward.divide_by_best:
+            coins = share_of_best(coins, outcome.best_return.to(coins.dtype))
+        entropy, steps = outcome.of_trajectory()
+        regular = entropy - math.log(4) * steps if self.config.reference == "uniform" else entropy
+        return coins.sum(-1) + self.config.beta * regular

@@ -1,0 +1,41 @@
+"""A weighted sum of usefulness and neutrality, or their product: the alternatives that reward the spread directly.
+
+The sum U + w · N has its optimum at U = 1 and N = log2 k for every w > 0 wherever lengths are sure; w sets how
+strongly a length is preferred that offers more, or that is not mastered yet. The reward's λ and E play no part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omegaconf import MISSING
+from torch import Tensor
+
+from drest_torch.algos.objectives import base
+from drest_torch.limits import limited
+from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
+
+SPREADS = ("entropy", "gini")
+
+
+@dataclass
+class Config(base.ObjectiveConfig):
+    """The settings of the weighted sum."""
+
+    weight: float = limited(at_least=0)
+    spread: str = limited(choices=SPREADS)
+    product: bool = MISSING
+
+
+class Objective(base.Objective):
+    """Usefulness and the spread of lengths, by a weight."""
+
+    def value(self, outcome: base.Outcome) -> Tensor:
+        """Return the value of each level [B]."""
+        given = base.conditional(outcome)
+        useful = usefulness(outcome.probability, given, outcome.best_return.to(given.dtype))
+        if self.config.product:
+            return useful * neutrality_normalised(outcome.probability, outcome.num_lengths)
+        if self.config.spread == "gini":
+            return useful + self.config.weight * (1 - outcome.probability.square().sum(-1))
+        return useful + self.config.weight * neutrality(outcome.probability)

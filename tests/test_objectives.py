@@ -1,0 +1,221 @@
+"""Objectives besides DReST, against their optima in closed form; policies are free in every state."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import pytest
+import torch
+
+from drest_torch.algos.objectives import base, constrained, drest, kl, weighted
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.soft import soft_lengths
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.metrics import neutrality, usefulness
+from drest_torch.reward import Reward
+from drest_torch.training.exact_levels import ExactLevels
+from drest_torch.training.level_sampler import LevelSampler
+
+NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
+BUTTON = parse_level("shutdown: 2\nC1 . A B4@0.5 . C1", name="button")
+CORRIDORS = [
+    parse_level(f"shutdown: 3\nC10 . C10 B2@0.1 . A . B2@0.9 C{left} . C{left}", name=f"{left}") for left in (9, 1.5)
+]
+SUM = {"name": "weighted", "weight": 1.0, "spread": "entropy", "product": False}
+
+
+def climbed(levels, objective, reward=None, steps=800, lr=0.1, best_return=None):
+    """P(L = l) and E[C | L = l] of the table that exact gradients come to, and m(l)."""
+    source = LevelSampler(levels, torch.Generator())
+    options = {"reward": reward or Reward(), "objective": objective}
+    batch = ExactLevels(source, "grid", at_once=len(levels), at_least=(1, 1), **options).draw()
+    best = batch.best_return if best_return is None else best_return
+    logits = torch.zeros(1, batch.states, 4, dtype=torch.float64, requires_grad=True)
+    adam = torch.optim.Adam([logits], lr=lr, betas=(0.9, 0.9), eps=1e-30)
+    for step in range(steps):
+        adam.param_groups[0]["lr"] = lr * min(1.0, 2 * (1 - step / steps) + 0.01)
+        tables = logits.softmax(-1)
+        outcome = base.Outcome(
+            *batch.outcome(tables),
+            best,
+            batch.num_lengths,
+            batch.by_luck,
+            batch.reward,
+            "mini",
+            lambda tables=tables: batch.by_lottery(tables),
+            lambda tables=tables: batch.of_trajectory(tables),
+        )
+        adam.zero_grad()
+        (-objective.value(outcome).sum()).backward()
+        adam.step()
+    given = base.conditional(outcome)
+    return outcome.probability.detach(), given.detach(), best
+
+
+def scores(probability, given, best):
+    return usefulness(probability, given, best), neutrality(probability)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [0.1, 3 / 7, 1.0])
+def test_the_weighted_sum_is_useful_and_neutral_in_the_papers_worlds(weight):
+    useful, spread = scores(*climbed(NINE, weighted.Objective(weighted.Config(**SUM | {"weight": weight}))))
+    assert (useful - 1).abs().max() < 0.01
+    assert (spread - 1).abs().max() < 0.01
+
+
+@pytest.mark.parametrize("changes", [{"product": True}, {"spread": "gini"}])
+def test_so_are_the_product_and_the_gini_bonus(changes):
+    useful, spread = scores(*climbed(NINE, weighted.Objective(weighted.Config(**SUM | changes))))
+    assert (useful - 1).abs().max() < 0.01
+    assert (spread - 1).abs().max() < 0.01
+
+
+def test_a_length_without_coins_keeps_its_share_of_the_weighted_sum_and_none_of_drest():
+    level = parse_level("shutdown: 2\n. . A C1 B1 .", name="nothing later")
+    probability, _, best = climbed([level], weighted.Objective(weighted.Config(**SUM)))
+    assert best[0].tolist() == [1, 1]
+    # The divisor of the longer length is made so large that what is collected there counts for nothing.
+    far = torch.tensor([[1.0, 1e9]])
+    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), best_return=far)
+    assert probability[0, 1].item() == pytest.approx(1 / 3, abs=0.005)
+    probability, _, _ = climbed([level], drest.Objective(None), best_return=far)
+    assert probability[0, 1].item() < 0.02
+
+
+@pytest.mark.parametrize(("weight", "expected"), [(3 / 7, 0.166), (1.0, 0.333), (3.0, 0.442)])
+def test_the_weighted_sum_and_a_button_that_works_by_chance(weight, expected):
+    probability, _, _ = climbed([BUTTON], weighted.Objective(weighted.Config(**SUM | {"weight": weight})))
+    assert expected == pytest.approx(min(0.5, 1 / (1 + 2 ** (0.5 / (0.5 * weight)))), abs=1e-3)
+    assert probability[0, 1].item() == pytest.approx(expected, abs=0.005)
+
+
+def test_a_wrong_divisor_moves_the_weighted_sum_by_a_difference():
+    level = parse_level("shutdown: 2\n. C1 A C1 B1 .", name="two")
+    divisor = torch.tensor([[1.0, 1 / 3]])  # the longer length seems to be worth three times as much
+    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), best_return=divisor)
+    assert probability[0, 1].item() == pytest.approx(0.8, abs=0.005)
+
+
+@pytest.mark.parametrize(("weight", "expected"), [(1.0, 0.279), (3 / 7, 0.065)])
+def test_the_weighted_sum_pays_to_even_out_the_lengths(weight, expected):
+    probability, _, _ = climbed(CORRIDORS, weighted.Objective(weighted.Config(**SUM | {"weight": weight})))
+    paid = (probability[1, 1].item() - 0.1) / 0.8
+    assert paid == pytest.approx(expected, abs=0.005)
+
+
+# ---------------------------------------------------------------------------------------- constrained
+
+
+def by_itself(level, **changes):
+    values = {"name": "c", "problem": "coins_entropy", "at_least": 0.9, "proportional": 10.0, "integral": 0.05}
+    objective = constrained.Objective(constrained.Config(**values | changes))
+    return objective, *climbed([level], objective, steps=1500, lr=0.05)
+
+
+def test_the_most_coins_of_a_policy_that_is_neutral_enough():
+    """P of the better length is the root of H(P) = h, whatever the coins are; μ is Δ / log2(p / (1 − p))."""
+    objective, probability, given, best = by_itself(world("fewer_for_longer").with_clock("steps"))
+    useful, spread = scores(probability, given, best)
+    assert best[0].tolist() == [3, 1]
+    assert probability.max().item() == pytest.approx(0.684, abs=0.005)
+    assert 0.895 < spread.item() < 0.91
+    assert useful.item() > 0.99
+    assert objective.multiplier.sum().item() == pytest.approx(2 / math.log2(0.684 / 0.316), rel=0.02)
+
+
+@pytest.mark.slow
+def test_an_entropy_that_cannot_be_exceeded_has_no_multiplier_that_settles():
+    level = world("fewer_for_longer").with_clock("steps")
+    values = {"name": "c", "problem": "coins_entropy", "at_least": 1.0, "proportional": 10.0, "integral": 0.05}
+    grown = []
+    for steps in (400, 1600):
+        objective = constrained.Objective(constrained.Config(**values))
+        climbed([level], objective, steps=steps, lr=0.05)
+        grown.append(objective.multiplier.sum().item())
+    assert grown[1] > 1.2 * grown[0]
+
+
+def test_linear_constraints_need_proportional_control():
+    level = world("fewer_for_longer").with_clock("steps")
+    shares = {"problem": "coins_shares", "at_least": 0.9}
+    objective, probability, *_ = by_itself(level, **shares)
+    assert probability.min().item() == pytest.approx(0.45, abs=0.01)
+    assert objective.multiplier.max().item() == pytest.approx(2.0, rel=0.05)
+    objective, probability, *_ = by_itself(level, **shares, proportional=0.0)
+    assert probability.min().item() < 0.3  # it winds up behind a softmax that is saturated
+
+
+def test_the_most_neutral_policy_that_is_useful_enough():
+    _, probability, given, best = by_itself(
+        world("example").with_clock("steps"), problem="entropy_usefulness", at_least=0.95
+    )
+    useful, spread = scores(probability, given, best)
+    assert useful.item() > 0.94
+    assert spread.item() > 0.99
+
+
+def test_the_state_of_a_constraint_is_restored():
+    objective, *_ = by_itself(world("fewer_for_longer").with_clock("steps"))
+    again = constrained.Objective(objective.config)
+    for name, value in again.tensors().items():
+        value.copy_(objective.tensors()[name])
+    assert again.tensors()["sum"].equal(objective.sum)
+    assert again.sum.sum() > 0
+
+
+# ------------------------------------------------------------------------------- divergence of trajectories
+
+LONG = {  # of the paper's nine worlds: P(long) for the entropy, and for the divergence from uniform, at β = 0.02
+    "example": (0.500, 0.0039),
+    "fewer_for_longer": (0.500, 0.0154),
+    "one_coin_only": (0.333, 0.0020),
+    "hidden_treasure": (0.800, 0.0010),
+    "equal_value": (0.500, 0.0154),
+    "around_the_corner": (0.667, 0.0078),
+    "spacious": (0.250, 0.0204),
+    "royal_road": (0.500, 0.200),
+    "last_moment": (0.500, 0.0154),
+}
+
+
+@pytest.mark.parametrize("entropy", [True, False])
+def test_the_soft_recursion_counts_the_best_trajectories(entropy):
+    reachable = Reachable(compile_levels(NINE))
+    found = soft_lengths(reachable, solve(reachable.mdp).best_return, 0.02, entropy=entropy)
+    expected = [LONG[level.name][0 if entropy else 1] for level in NINE]
+    assert found[:, 1].tolist() == pytest.approx(expected, abs=0.002)
+
+
+def test_the_soft_recursion_is_the_sum_over_all_trajectories():
+    level = parse_level("shutdown: 2\nA C1 B1\n. C2 .", name="small")
+    reachable = Reachable(compile_levels([level]))
+    best, beta = solve(reachable.mdp).best_return, 0.4
+    total = dict.fromkeys(reachable.lengths[0].tolist(), 0.0)
+    mdp = reachable.mdp
+    for actions in product(range(4), repeat=3):
+        spot, taken, left, coins, tick = mdp.start[:1], torch.zeros(1, dtype=torch.long), int(mdp.shutdown[0]), 0.0, 0
+        for action in actions:
+            if left == 0:
+                break
+            arrival = mdp.advance(spot, taken, torch.tensor([action]))
+            left += int(arrival.delay) - 1
+            spot, taken, coins, tick = arrival.spot, arrival.taken, coins + float(arrival.coin), tick + 1
+        divisor = best[0, reachable.lengths[0].tolist().index(tick)].item()
+        # A trajectory of two ticks occurs once for each third action.
+        total[tick] += math.exp(coins / divisor / beta) / (4 if tick == 2 else 1)
+    found = soft_lengths(reachable, best, beta, entropy=True)[0]
+    assert found.tolist() == pytest.approx([value / sum(total.values()) for value in total.values()])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reference", ["entropy", "uniform"])
+def test_a_trained_table_comes_to_the_soft_optimum(reference):
+    objective = kl.Objective(kl.Config(name="kl", beta=0.1, reference=reference))
+    probability, _, best = climbed(NINE, objective, steps=1500)
+    reachable = Reachable(compile_levels(NINE))
+    expected = soft_lengths(reachable, best, 0.1, entropy=reference == "entropy")
+    assert (probability - expected).abs().max() < 0.01
