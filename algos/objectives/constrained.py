@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.objectives import base
-from drest_torch.envs.levels import MAX_LENGTHS
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality_normalised, usefulness
 
+MOST = 64
+"""The limit of constraints: as many as a level has lengths."""
 PROBLEMS = ("coins_entropy", "usefulness_entropy", "coins_shares", "entropy_usefulness")
 
 
@@ -34,9 +35,9 @@ class Objective(base.Objective):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.sum = torch.zeros(MAX_LENGTHS, dtype=torch.float64)
+        self.sum = torch.zeros(MOST, dtype=torch.float64)
         """The integral of each constraint's violation; one constraint, or one for each length."""
-        self.multiplier = torch.zeros(MAX_LENGTHS, dtype=torch.float64)
+        self.multiplier = torch.zeros(MOST, dtype=torch.float64)
 
     def value(self, outcome: base.Outcome) -> Tensor:
         """Return the value of each level [B], and move the multipliers."""
