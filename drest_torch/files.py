@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +22,9 @@ def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | N
     error to raise, from the reason for which the file cannot be written.
     """
     # The name is random and the file must be new: neither another process nor a link can take its place.
+    with suppress(OSError):
+        if not stat.S_ISREG(kind := path.lstat().st_mode) and not stat.S_ISLNK(kind):
+            raise FileError(f"{path}: is no regular file; expected the path of a file, or of one that is not there yet")
     partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,3 +51,39 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, whole or not at all."""
     write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+LOCK = ".lock"
+"""The file in a folder by which a process owns it."""
+_owned: dict[Path, int] = {}
+"""The locks that this process holds, by folder."""
+
+
+def own(folder: Path, refusal: Callable[[], UserError]) -> None:
+    """Make this process the only one that writes to a folder, or raise the refusal if another one is.
+
+    The lock ends with the process, however it ends, or with `disown`. It works over NFS; on a file system without locks
+    every process is let in.
+    """
+    folder = folder.resolve()
+    if folder in _owned:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise FileError(f"{folder}: cannot be written to ({error.strerror}); choose another folder") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise refusal() from None
+    except OSError:
+        pass
+    _owned[folder] = descriptor
+
+
+def disown(folder: Path) -> None:
+    """Let others write to a folder again."""
+    if (descriptor := _owned.pop(folder.resolve(), None)) is not None:
+        os.close(descriptor)

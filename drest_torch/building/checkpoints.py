@@ -6,6 +6,7 @@ rest as JSON. A file with the name of a checkpoint is complete.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -28,11 +29,20 @@ FORMAT = "drest_torch checkpoint 1"
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
     """Write tensors and JSON values to a checkpoint file."""
-    data = save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-        metadata={"format": FORMAT, "meta": json.dumps(meta)},
-    )
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(meta)
+    data = save(tensors, metadata={"format": FORMAT, "meta": text, "sha256": checksum(tensors, text)})
     write_whole(path, data)
+
+
+def checksum(tensors: Mapping[str, Tensor], meta: str) -> str:
+    """Return the SHA-256 of everything in a checkpoint."""
+    digest = hashlib.sha256(meta.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -49,6 +59,11 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ) from None
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path}: no checkpoint of this program; expected one that a run has saved")
+    # Checkpoints of older versions have no checksum.
+    if "sha256" in metadata and metadata["sha256"] != checksum(tensors, metadata["meta"]):
+        others = [other for other in reversed(step_checkpoints(path.parent)) if other != path]
+        other = f"use the one before it, {others[0]}" if others else "use another checkpoint of the run"
+        raise CheckpointError(f"{path}: is damaged: its contents do not have its checksum; {other}")
     return tensors, json.loads(metadata["meta"])
 
 

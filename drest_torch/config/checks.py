@@ -38,6 +38,8 @@ def check_limits(cfg: Any, prefix: str = "") -> None:
         return
     if not is_dataclass(kind):
         return
+    if extra := sorted(set(cfg) - {each.name for each in fields(kind)}):  # `+KEY=VALUE` can add what nothing reads
+        raise ConfigError(f"{prefix}{extra[0]}: no such key; leave it out (--cfg job prints all keys)")
     for each in fields(kind):
         if OmegaConf.is_missing(cfg, each.name):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 import time
 from dataclasses import asdict, replace
@@ -28,8 +29,8 @@ from drest_torch.building.parts import reward_of
 from drest_torch.config.checks import check_run, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, write_config
-from drest_torch.errors import ConfigError, UserError
-from drest_torch.files import write_json
+from drest_torch.errors import CheckpointError, ConfigError, UserError
+from drest_torch.files import disown, own, write_json
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
@@ -40,6 +41,9 @@ from drest_torch.training.interruption import interruptible
 from drest_torch.training.judge import run_summary
 from drest_torch.training.multi_seed import SeedRun, mean
 from drest_torch.training.tasks import Gridworlds, task_of
+
+FINITE = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
+"""The metrics of an update that show whether the weights are still numbers."""
 
 
 class Run:
@@ -70,6 +74,12 @@ class Run:
 
     def train(self) -> dict[str, Any] | None:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
+        try:
+            return self._train()
+        finally:
+            disown(self.folder)
+
+    def _train(self) -> dict[str, Any] | None:
         cfg, state, pace = self.cfg, self.state, self.updater.pace
         if not self.task.prepare(self.folder):
             return None
@@ -101,6 +111,7 @@ class Run:
                         raise
                     # An environment has failed: the run can go on from its last checkpoint, or from its beginning.
                     raise type(error)(f"{error}; then go on: {resume_command(self.resumed_by)}") from error
+                self._refuse_nan(metrics)
                 state.wall_seconds = time.monotonic() - began
                 metrics["time/wall_seconds"] = state.wall_seconds
                 due = min(state.steps, cfg.env_steps) * cfg.evaluations // cfg.env_steps
@@ -139,6 +150,19 @@ class Run:
         exact = self.updater.pace.levels_per_update is not None
         rows = {"rows/forward": state.forward_rows, "rows/backward": state.backward_rows} if exact else {}
         return scheduled | _numbers(taken.metrics) | rows
+
+    def _refuse_nan(self, metrics: dict[str, float]) -> None:
+        """Stop before numbers that are not finite are saved: what follows from them would be worth nothing."""
+        bad = {name: metrics[name] for name in FINITE if not math.isfinite(metrics.get(name, 0.0))}
+        if bad:
+            found = ", ".join(f"{name} {value:g}" for name, value in bad.items())
+            saved = step_checkpoints(self.checkpoints)
+            last = f"; the last good checkpoint is {saved[-1]}" if saved else "; no checkpoint was saved yet"
+            raise ConfigError(
+                f"training came to numbers that are not finite in update {self.state.updates} ({found}): rewards, or "
+                "steps, are too large; use a larger reward.lam, a smaller reward.episodes_per_meta, reward.clip, or a "
+                f"smaller algo.lr{last}"
+            )
 
     def policies(self) -> list[Any]:
         """Return the current policy of each agent."""
@@ -213,6 +237,11 @@ class Run:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
         saved = step_checkpoints(self.checkpoints)
         if not saved:
+            if (self.folder / "summary.json").exists() or _evaluations(self.folder / "metrics.jsonl") > 2:
+                raise CheckpointError(
+                    f"{self.checkpoints}: no checkpoint in it, though the run has trained; put its checkpoints back, "
+                    "or train anew with another run_dir"
+                )
             return
         tensors, meta = load_checkpoint(saved[-1])
         restore_learner(self.learner, tensors, saved[-1])
@@ -230,23 +259,43 @@ def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
     return metrics | dict(zip(tensors, numbers, strict=True))
 
 
+def _evaluations(path: Path) -> int:
+    """Return how many lines of a file of metrics are of evaluations; a checkpoint is saved after each but the first."""
+    return sum("eval/" in line for line in path.read_text("utf-8").splitlines()) if path.is_file() else 0
+
+
 def _stream(cfg: Config) -> TextIO:
     return sys.stderr if cfg.progress else io.StringIO()
+
+
+OF_A_RUN = ("config.yaml", "metrics.jsonl", "summary.json", CHECKPOINTS)
+"""What is in the folder of a run; a new run begins in a folder that has none of it."""
+
+
+def _refuse_taken(folder: Path) -> None:
+    """Refuse a folder in which another run is."""
+    if any((folder / name).exists() for name in OF_A_RUN):
+        raise ConfigError(
+            f"{folder} holds a run already; choose another run_dir, or resume it: {resume_command(folder)}"
+        )
+
+
+def _own(folder: Path) -> None:
+    """Own the folder of a run, or say that another process does."""
+    own(folder, lambda: ConfigError(f"{folder}: another process trains in it; wait for it, or choose another run_dir"))
 
 
 def start(cfg: Config) -> Run:
     """Create a run in a new folder; the folder of an earlier run is refused."""
     folder = Path(cfg.run_dir)
-    if (folder / "metrics.jsonl").exists():
-        raise ConfigError(
-            f"{folder} holds a run already; choose another run_dir, or resume it: {resume_command(folder)}"
-        )
+    _refuse_taken(folder)
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key in ((cfg.levels, "path"), (cfg.test, "path"), (cfg.test, "selection_path")):
         if getattr(group, key) is not None:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
     run = Run(cfg, folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    _own(folder)
+    _refuse_taken(folder)  # another process may have been faster
     write_config(cfg, folder)
     run.task.begin(cfg, folder)
     return run
@@ -254,7 +303,9 @@ def start(cfg: Config) -> Run:
 
 def resume(folder: Path) -> Run:
     """Load a run from its folder and restore its last checkpoint."""
-    run = Run(load_config(folder), folder)
+    cfg = load_config(folder)
+    _own(folder)
+    run = Run(cfg, folder)
     run.task.resume(folder)
     run.restore()
     return run
