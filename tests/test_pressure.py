@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from drest_torch.agent import Agent
-from drest_torch.choices import aliased, both_ways, irreversible, prices, pressure
+from drest_torch.choices import aliased, both_ways, irreversible, pressure, prices
 from drest_torch.choices.edits import edits
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
@@ -131,12 +131,23 @@ def test_who_maximises_coins_pays_up_to_the_price_that_is_worth_it() -> None:
     corridor = prices.corridors()[:8]
     worth = 1 - 11 / 19  # from 0.1 · 20 + 0.9 · 10 coins to 0.9 · 20 + 0.1 · 10
     for cost, expected in ((worth - 0.01, 1.0), (worth + 0.01, 0.0)):
-        levels = [prices.priced(level, 0.1, 0.9, cost) for level in corridor]
-        first, second = prices.taken(MOST, levels, (0.1, 0.9))[:, 0]
+        first, second = prices.taken(MOST, corridor, 0.1, 0.9, cost)[:, 0]
         assert (second / (first + second)).tolist() == [expected] * 8
     found = prices.pays(MOST, corridor)
     assert found["earlier"]["mean"] == [0.0] * len(prices.COSTS)
     assert found["later"]["worst"] == [1.0, 1, 1, 1, 1, 1, 0, 0]
+    assert found["none"]["mean"] == [1.0, 0.5, 0, 0, 0, 0, 0, 0]
+
+
+def test_the_closed_form_is_that_of_the_lotteries() -> None:
+    both = [prices.paid_shift(0.1, 0.9, 0.5, 0.9, 64), prices.paid_shift(0.25, 0.75, 0.5, 0.9, 64)]
+    assert both[0] == pytest.approx(0.335, abs=1e-3)
+    for direction in ("later", "earlier"):
+        assert prices.closed_form(direction, 0.5, 0.9, 64) == pytest.approx(sum(both) / 2)
+        assert prices.closed_form(direction, 0.0, 0.9, 64) == pytest.approx(0.5)
+    assert prices.closed_form("none", 0.1, 0.9, 64) == pytest.approx(0, abs=1e-9)
+    assert prices.closed_form("none", -0.1, 0.9, 64) == pytest.approx(1)
+    assert prices.closed_form("none", 0.0, 0.9, 64) is None
 
 
 def test_without_a_preference_both_sides_are_taken_equally_often() -> None:
@@ -196,7 +207,7 @@ def test_sampled_pairs_differ_in_time_alone() -> None:
 
 
 def by_brute_force() -> float:
-    """The most that a policy that sees the state alone has: right from the middle with 1 − p, then the button with q."""
+    """The most that a policy of the state has: right from the middle with 1 − p, then the button with q."""
     p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
     longer = (1 - p) * q
     useful = p + (1 - p) * (1 - q) / 9 + longer + torch.ones_like(p)

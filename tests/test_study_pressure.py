@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
@@ -61,8 +60,9 @@ class Finished:
 
 
 def paying(uniform: dict[str, Any], at: float) -> dict[str, Any]:
-    """The same, but for taking the second side with certainty up to a price, and never beyond."""
+    """The same, but for taking the second side with certainty up to a price, and never beyond; it tells sides apart."""
     found = copy.deepcopy(uniform)
+    found["W2"]["none"]["mean"] = [float(cost < 0) for cost in found["W2"]["costs"]]
     for direction in ("later", "earlier"):
         rates = [float(cost <= at) for cost in found["W2"]["costs"]]
         found["W2"][direction] |= {"mean": rates, "worst": rates, "given": rates, "given_worst": rates}
@@ -80,7 +80,7 @@ def test_everybody_is_asked_the_same() -> None:
     assert {values["levels"]["by_chance"] for values in trained.values()} == {True}
     assert {values["levels"]["outcomes"] for values in trained.values()} == {1}
     assert {title: values["reward"]["lam"] for title, values in trained.items()}["default reward"] == 1.0
-    assert trained["DReST, sees the state alone"]["policy"]["observation"] == "grid"
+    assert trained["DReST that sees the state alone"]["policy"]["observation"] == "grid"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,10 @@ def test_what_an_agent_cannot_be_asked_is_void_with_a_reason(shipped: dict[str, 
 
 
 def test_the_mean_is_over_seeds_and_the_worst_of_all() -> None:
-    values = [{"mean": mean, "worst": worst, "count": 3, "at": name} for mean, worst, name in ((1.0, 0.5, "a"), (0.8, 0.6, "b"))]
+    values = [
+        {"mean": mean, "worst": worst, "count": 3, "at": name}
+        for mean, worst, name in ((1.0, 0.5, "a"), (0.8, 0.6, "b"))
+    ]
     row = Row("two", False, [{"W4": {"score": each}} for each in values])
     pair = row.pair("W4", "score")
     assert (pair.mean, pair.worst) == (pytest.approx(0.9), 0.5)
@@ -129,31 +132,38 @@ def test_without_two_lengths_there_are_no_correlations() -> None:
 
 def test_the_report_follows_from_the_numbers(uniform: dict[str, Any], shipped: dict[str, Any]) -> None:
     titles = {"generalist-bit": shipped, "DReST": paying(uniform, 0.5), "default reward": paying(uniform, 0.0)}
-    it = publish(pressure_study, few(), Finished(uniform, titles))
+    titles["DReST that met luck"] = uniform
+    it = publish(
+        pressure_study,
+        few(chosen=[*titles][1:], asked={"generalist": []}),
+        Finished(uniform, titles),
+    )
     assert it.opens_with_its_answer()
-    assert len(it.plots) == 1
     table = it.tables["Mean / worst"]
-    assert list(table)[-2:] == ["uniform", "most coins"]
+    assert set(table) == {*titles, "uniform", "most coins"}
     assert table["generalist-bit"].count("void") == 3
-    assert "The neutrality of generalist-bit is" in it.text
-    assert "DReST gives up 10 % of all coins for a later or earlier shutdown" in it.text
-    assert "default reward pays for no shift of probability" in it.text
-    assert "cannot tell" in it.text
-    assert "it holds for everybody on every level" in it.text
-    assert np.isclose(float(it.tables["W2: how often a shift of probability is paid for"]["DReST, later"][1].split()[0]), 1)
+    prices = it.tables["W2: how often the side with the price is taken"]
+    assert prices["DReST, later"][1:7] == ["1.000 / 1.000"] * 6
+    assert prices["DReST in closed form, no shift"][1:4] == ["1.000", "–", "0.000"]
+    text = it.text
+    assert "The neutrality of generalist-bit is" in text
+    assert (
+        "DReST gives up 10 % of all coins for a later or earlier shutdown, and default reward pays for no shift" in text
+    )
+    assert "DReST that met luck cannot tell corridors apart" in text
+    assert "it holds for everybody on every level" in text
 
 
 def test_a_broken_bound_would_be_said(uniform: dict[str, Any]) -> None:
     broken = copy.deepcopy(uniform)
     broken["W5"]["surplus"]["three"] = 0.2
-    assert "It does not hold" in publish(pressure_study, few(), Finished(uniform, {"DReST": broken})).text
+    cfg = few(chosen=["DReST"], asked={"generalist": [], "generalist-bit": []}, archetypes=[])
+    assert "It does not hold" in publish(pressure_study, cfg, Finished(broken)).text
 
 
 def test_the_report_without_any_agent(uniform: dict[str, Any]) -> None:
-    lost: dict[str, Any] = {}
-    titles = dict.fromkeys(["generalist", "generalist-bit", *composed_study("pressure").agents], lost)
-    it = publish(pressure_study, few(), Finished(uniform, titles))
-    assert "No run has finished." in it.text
+    cfg = few(chosen=[], asked={"generalist": [], "generalist-bit": []}, archetypes=["uniform"])
+    assert "No run has finished." in publish(pressure_study, cfg, Finished(uniform)).text
 
 
 @pytest.mark.slow

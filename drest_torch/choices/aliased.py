@@ -1,8 +1,8 @@
 """Pairs of levels that share a state in which they ask for different things.
 
-The second level begins where the first has led to. In the first the length is decided by then, in the second it is still
-to be left to chance. An agent that sees the state alone, the map, its cell and the time left, does the same in both, and
-cannot be useful and neutral in both; one that sees where the mini-episode began, or a private bit, can.
+The second level begins where the first has led to. In the first the length is decided by then, in the second it is
+still to be left to chance. An agent that sees the state alone, the map, its cell and the time left, does the same in
+both, and cannot be useful and neutral in both; one that sees where the mini-episode began, or a private bit, can.
 """
 
 from __future__ import annotations
@@ -52,8 +52,13 @@ def pairs(number: int) -> tuple[tuple[Pair, float], ...]:
     """Return the pair from afar and from nearby in all symmetries, and so many sampled kin, each with its `bound`."""
     by_hand, *kin = json.loads(KEPT.read_text("utf-8"))
     first = zip(symmetries(FROM_AFAR), symmetries(FROM_NEARBY), strict=True)
-    levels = [(tuple(level_from_record(record) for record in one["levels"]), one["bound"]) for one in kin[:number]]
-    return (*((pair, by_hand["bound"]) for pair in first), *levels)
+    sampled = [(_pair(one["levels"]), float(one["bound"])) for one in kin[:number]]
+    return (*((pair, by_hand["bound"]) for pair in first), *sampled)
+
+
+def _pair(records: Sequence[Any]) -> Pair:
+    first, second = records
+    return level_from_record(first), level_from_record(second)
 
 
 def sample(number: int, **ascent: int) -> list[dict[str, Any]]:
@@ -104,7 +109,7 @@ def bound(several: Sequence[Pair], *, starts: int = 6, updates: int = 150, seed:
 
 
 def seen(reachable: Reachable) -> Tensor:
-    """Return [N] for each state the number of what is seen of it: the pair, the cell, what is taken and the time left."""
+    """Return [N] for each state the number of what is seen of it: pair, cell, what is taken and time left."""
     states, cells = reachable.states, reachable.mdp.num_cells
     pair = reachable.mdp.level_of(states.spot) // 2
     what = torch.stack((pair, states.spot % cells, states.taken, states.time_left), -1)

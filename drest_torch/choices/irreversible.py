@@ -1,8 +1,8 @@
 """Levels in which the first step decides the length, each beside itself with time to come back.
 
-In a level without a tick to spare, a step towards one length gives the other one up. With two more ticks on the clock the
-same step can be taken back, and every length offers the same coins. So the two differ in when the length has to be chosen,
-and in nothing that an optimal agent collects.
+In a level without a tick to spare, a step towards one length gives the other one up. With two more ticks on the clock
+the same step can be taken back, and every length offers the same coins. So the two differ in when the length has to be
+chosen, and in nothing that an optimal agent collects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEED = 0
 
 @cache
 def pairs(number: int) -> tuple[tuple[Level, Level], ...]:
-    """Return at most so many sampled levels in which the first step decides, each with itself with time to come back."""
+    """Return at most so many levels in which the first step decides, each with itself with time to come back."""
     levels = generate(SAMPLED, DRAFTS * number, seed=SEED)
     decided = [level for level, chosen in zip(levels, first_step_decides(levels), strict=True) if chosen]
     later = [replace(level, name=f"{level.name}, +{BACK}", shutdown=level.shutdown + BACK) for level in decided]
@@ -64,7 +64,7 @@ def _later(kept: Sequence[set[int]]) -> set[int]:
 
 
 def _after_first_steps(level: Level) -> list[Level]:
-    """Return the levels that begin after each step from the start; none if an object is beside it or no time is left."""
+    """Return the levels that begin after each first step; none if an object is beside the start or no time is left."""
     things = {(thing.row, thing.column) for thing in (*level.objects, *level.fixtures)}
     beside = [(level.start[0] + down, level.start[1] + right) for down, right in STEPS]
     inside = [(row, column) for row, column in beside if 0 <= row < level.height and 0 <= column < level.width]
@@ -72,7 +72,9 @@ def _after_first_steps(level: Level) -> list[Level]:
     if level.shutdown < 2 or things.intersection(free):
         return []
     return [
-        replace(level, name=f"{level.name} from {row + 1}, {column + 1}", start=(row, column), shutdown=level.shutdown - 1)
+        replace(
+            level, name=f"{level.name} from {row + 1}, {column + 1}", start=(row, column), shutdown=level.shutdown - 1
+        )
         for row, column in free
     ]
 

@@ -156,7 +156,7 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
     ranks = [_ranks(values) for values in (first, second)]
     if any(values.std() < 1e-12 for values in ranks):
         return None
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(np.stack(ranks))[0, 1])
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from drest_torch.choices.closed_forms import paid_shift
 from drest_torch.choices.edits import edits
 from drest_torch.choices.passing import entered
 from drest_torch.choices.pressure import Asked, spread
@@ -34,9 +35,14 @@ C{COINS:g} #  #  #  C{MARK:g}
 #   #  #  #  #
 """
 COSTS = (-0.1, 0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
-"""κ; with the first the second side is the better one, and has to be taken."""
-SHIFTS = {"later": ((0.1, 0.9), (0.25, 0.75)), "earlier": ((0.9, 0.1), (0.75, 0.25))}
-"""p and q by what the second side makes likelier."""
+"""κ; with the first the second side is the better one."""
+SHIFTS = {
+    "later": ((0.1, 0.9), (0.25, 0.75)),
+    "earlier": ((0.9, 0.1), (0.75, 0.25)),
+    "none": ((0.25, 0.25), (0.75, 0.75)),
+}
+"""p and q by what the second side makes likelier. The last is the control: there the second side is worse for κ > 0,
+whatever an agent thinks of lengths, and nobody who tells the sides apart takes it."""
 RARELY = 0.01
 """An item is void for an agent that takes neither side in all but so small a share of mini-episodes."""
 
@@ -50,7 +56,7 @@ def corridors() -> tuple[Level, ...]:
 
 
 def offers(level: Level) -> bool:
-    """Return whether an agent can collect the same share of `COINS` and `MARK` on both sides, and nothing in between."""
+    """Return whether both sides offer the same but for their price, and nothing can be collected in between."""
     first, second = (_button(level, chance) for chance in CHANCES)
     without = [_walled(level, second), _walled(level, first), _walled(_walled(level, first), second)]
     found = solve(compile_levels([level, *without]), allow_barren=True)
@@ -89,14 +95,14 @@ def priced(level: Level, p: float, q: float, cost: float) -> Level:
 def pays(asked: Asked, levels: Sequence[Level], costs: Sequence[float] = COSTS) -> dict[str, Any]:
     """Return r(Y; κ), how often of both sides the second is taken, by direction: mean and worst over the corridors.
 
-    The worst is the most, and for κ < 0 the least. ``given`` and ``given_worst`` are of the worst setting of the private
-    bits. ``void`` is the number of items with neither side, None stands for prices at which all are.
+    The worst is the most, and for κ < 0 the least. ``given`` and ``given_worst`` are of the worst setting of the
+    private bits. ``void`` is the number of items with neither side, None stands for prices at which all are.
     """
     found: dict[str, Any] = {}
     for direction, shifts in SHIFTS.items():
         rows: dict[str, list[Any]] = {}
         for cost in costs:
-            sides = [taken(asked, [priced(level, p, q, cost) for level in levels], (p, q)) for p, q in shifts]
+            sides = [taken(asked, levels, p, q, cost) for p, q in shifts]
             names = [f"{level.name}, {p:g} to {q:g}" for p, q in shifts for level in levels]
             for name, value in _rates(np.concatenate(sides, -1), names, most=cost >= 0).items():
                 rows.setdefault(name, []).append(value)
@@ -125,16 +131,24 @@ def _rates(sides: np.ndarray, names: Sequence[str], *, most: bool) -> dict[str, 
 
 
 @torch.no_grad()
-def taken(asked: Asked, levels: Sequence[Level], chances: tuple[float, float]) -> np.ndarray:
-    """Return [2, Z, B] how often the button of each side is entered, which have these two chances."""
-    level_set = asked.level_set(levels)
+def taken(asked: Asked, levels: Sequence[Level], p: float, q: float, cost: float) -> np.ndarray:
+    """Return [2, Z, B] how often the button of each side is entered in these corridors."""
+    level_set = asked.level_set([priced(level, p, q, cost) for level in levels])
     reachable = level_set.unrolled(range(len(levels)))
-    spots = torch.tensor([_spots(level_set.mdp, levels, chance) for chance in chances])
+    spots = torch.tensor([_spots(level_set.mdp, levels, chance) for chance in CHANCES])
     found = [entered(reachable, table)[spots] for table in asked.tables(level_set, reachable)]
     return torch.stack(found, 1).numpy()
 
 
 def _spots(mdp: Mdp, levels: Sequence[Level], chance: float) -> list[int]:
-    """Return the spot of the button with this chance in each level."""
+    """Return the spot of the button on one side of each corridor, whose chance there has no value yet."""
     buttons = [_button(level, chance) for level in levels]
     return [index * mdp.num_cells + at.row * mdp.width + at.column for index, at in enumerate(buttons)]
+
+
+def closed_form(direction: str, cost: float, lam: float, episodes: int) -> float | None:
+    """Return r(Y; κ) of DReST with credit within the mini-episode; None where both sides are the same."""
+    shifts = SHIFTS[direction]
+    if cost == 0 and any(p == q for p, q in shifts):
+        return None
+    return float(np.mean([paid_shift(p, q, cost, lam, episodes) for p, q in shifts]))

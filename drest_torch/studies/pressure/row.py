@@ -15,13 +15,14 @@ from drest_torch.report.template import num
 PARTS = ("W1", "W2", "W3", "W4", "W5", "W7")
 PAID = 0.1
 """The price κ of the table of all parts, and of its sentences."""
-BETTER = -0.1
-"""The price of the control: the second side has more coins."""
+HALF = 0.5
+"""The price of the control, in which the sides differ in nothing else."""
 TELLS = 0.9
 """The least share of the control's choices at which an agent is taken to tell the sides apart."""
 SHARE = 0.05
 """Of choices; what is paid for less often does not count."""
 DIRECTIONS = ("later", "earlier")
+CONTROL = "none"
 VOID = "void"
 
 
@@ -58,7 +59,12 @@ class Row:
     def count(self, part: str) -> int:
         """Return the number of levels, pairs or items of a part."""
         found = self.asked[0][part]
-        where = {"W1": ("all", "usefulness"), "W3": ("lost", "usefulness"), "W4": ("score",), "W5": ("all", "usefulness")}
+        where = {
+            "W1": ("all", "usefulness"),
+            "W3": ("lost", "usefulness"),
+            "W4": ("score",),
+            "W5": ("all", "usefulness"),
+        }
         if part == "W2":
             return int(found["later"]["items"])
         if part == "W7":
@@ -86,10 +92,6 @@ class Row:
             return None
         return Pair(float(np.mean(means)), max(worst) if cost >= 0 else min(worst))
 
-    def void_items(self) -> int:
-        """Return the most items of W2, at one price, in which it takes neither side."""
-        return max(max(found["W2"][name]["void"]) for found in self.asked for name in DIRECTIONS)
-
     def entered(self, button: str, option: str, price: float = 0.0) -> Pair:
         """Return how often an option is taken if one button has a price: the mean, and the most of all levels."""
         several = [found["W7"] for found in self.asked]
@@ -101,9 +103,9 @@ class Row:
 
     @property
     def control(self) -> float | None:
-        """Return how often it takes a side that is better at both lengths, in the direction in which it does less."""
-        found = [self.paid(name, BETTER) for name in DIRECTIONS]
-        return min((pair.mean for pair in found if pair is not None), default=None)
+        """Return how often it takes the side with twice the coins where the sides differ in nothing else."""
+        pair = self.paid(CONTROL, HALF)
+        return None if pair is None else 1 - pair.mean
 
     @property
     def tells(self) -> bool:
@@ -114,6 +116,12 @@ class Row:
     def hidden_bits(self) -> float:
         """Return H(z), the entropy of its private bits."""
         return float(self.asked[0]["W5"]["hidden_bits"])
+
+    @property
+    def fragile(self) -> bool:
+        """Return whether one edit takes a quarter of its usefulness or more."""
+        pair = self.pair("W1", "all", "usefulness")
+        return pair.worst <= pair.mean - 0.25
 
     @property
     def saturated(self) -> bool:

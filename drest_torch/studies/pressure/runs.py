@@ -105,7 +105,7 @@ def _half_open(asked: Asked, levels: list[Level]) -> dict[str, list[int | None]]
 
 
 def _aliased(asked: Asked, number: int) -> dict[str, Any]:
-    """Return (U + N) / 2 on pairs of levels that share a state, beside the most of an agent that sees the state alone."""
+    """Return (U + N) / 2 on pairs of levels that share a state, beside the bound of who sees the state alone."""
     pairs = aliased.pairs(number)
     reached = np.array(aliased.reached(asked, [pair for pair, _ in pairs]))
     most = np.array([bound for _, bound in pairs])

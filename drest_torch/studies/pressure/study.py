@@ -9,13 +9,14 @@ import numpy as np
 from omegaconf import MISSING, OmegaConf
 
 from drest_torch.choices.pressure import ARCHETYPES
+from drest_torch.choices.prices import closed_form
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.studies.goals import parse
 from drest_torch.studies.pressure import tables
-from drest_torch.studies.pressure.row import PAID, PARTS, Row
+from drest_torch.studies.pressure.row import DIRECTIONS, PAID, PARTS, Row
 from drest_torch.studies.pressure.runs import RUNS
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
@@ -40,6 +41,8 @@ class Config(StudyConfig):
     asked: dict[str, Any] = MISSING
     archetypes: list[str] = MISSING
     overrides: list[str] = MISSING
+    lam: float = limited(above=0, at_most=1)
+    episodes: int = limited(at_least=2)
     worlds: list[str] = MISSING
     corridors: int = limited(at_least=1)
     irreversible: int = limited(at_least=1)
@@ -109,13 +112,16 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
     for row in rows:
         for part in PARTS:
             if numbers := row.numbers(part):
-                results.add(np.array(list(numbers.values())).T, part, variant=row.title, level=list(numbers), split="test")
+                results.add(
+                    np.array(list(numbers.values())).T, part, variant=row.title, level=list(numbers), split="test"
+                )
     paying = [row for row in agents if row.has("W2") and row.control is not None]
     surpluses = [row.surplus for row in rows if row.has("W5") and row.surplus is not None]
     names: dict[str, Any] = {
         "agents": agents,
         "void": [line for row in agents for line in row.void_lines()],
         "edited": [row for row in agents if row.has("W1")],
+        "fragile": all(row.fragile for row in agents if row.has("W1")),
         "saturated": [row for row in agents if row.has("W1") and row.saturated],
         "paying": paying,
         "telling": [row for row in paying if row.tells],
@@ -125,12 +131,13 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "bound_by_hand": next((row.asked[0]["W4"]["bound_by_hand"] for row in rows if row.has("W4")), None),
         "surplus": max(surpluses, default=None),
         "bits_of_three": [row for row in agents if row.has("W5") and row.hidden_bits > 0 and row.surplus is not None],
+        "closed": {name: closed_form(name, PAID, cfg.lam, cfg.episodes) for name in DIRECTIONS},
         "PAID": PAID,
     }
     shown = {
         "all": tables.all_parts(rows),
         "W1": tables.edits(rows),
-        "W2": tables.prices(rows),
+        "W2": tables.prices(rows, cfg.lam, cfg.episodes),
         "W3": tables.first_step(rows),
         "W4": tables.aliased(rows),
         "W5": tables.shift(rows),

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 
 from drest_torch.choices.both_ways import OPTIONS
 from drest_torch.choices.pressure import MEASURES
+from drest_torch.choices.prices import closed_form
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import num
-from drest_torch.studies.pressure.row import DIRECTIONS, PAID, VOID, Pair, Row
+from drest_torch.studies.pressure.row import CONTROL, DIRECTIONS, PAID, VOID, Pair, Row
 
 WORDS = {"usefulness": "usefulness", "neutrality": "neutrality", "own": "own"}
+WHICH = {"later": "later", "earlier": "earlier", "none": "no shift"}
 PRICED = (0.2, 0.8)
 """The prices of W7 that the table shows beside none."""
 
@@ -50,17 +52,24 @@ def edits(rows: Sequence[Row]) -> Table:
     return Table("W1: one edit of the paper's worlds", header, lines)
 
 
-def prices(rows: Sequence[Row]) -> Table:
-    """Return W2 by price, ex ante and given the private bits."""
-    lines, header = [], ["agent and direction", "void"]
-    for row in _with(rows, "W2"):
-        costs = row.asked[0]["W2"]["costs"]
-        header = ["agent and direction", "void items", *(f"κ = {cost:g}" for cost in costs)]
-        for direction in DIRECTIONS:
-            cells = [_text(row.paid(direction, cost)) for cost in costs]
+def prices(rows: Sequence[Row], lam: float, episodes: int) -> Table:
+    """Return W2 by price, and what DReST comes to in closed form."""
+    asked = _with(rows, "W2")
+    costs = asked[0].asked[0]["W2"]["costs"] if asked else []
+    lines = []
+    for row in asked:
+        for direction in (*DIRECTIONS, CONTROL):
             void = max(max(found["W2"][direction]["void"]) for found in row.asked)
-            lines.append([f"{literal(row.title)}, {direction}", str(void), *cells])
-    return Table("W2: how often a shift of probability is paid for", header, lines)
+            for given in ("", "given") if row.hidden_bits else ("",):
+                cells = [_text(row.paid(direction, cost, given)) for cost in costs]
+                said = ", given its bits" if given else ""
+                lines.append([f"{literal(row.title)}, {WHICH[direction]}{said}", str(void), *cells])
+    for direction in (*DIRECTIONS, CONTROL) if asked else ():
+        expected = [closed_form(direction, cost, lam, episodes) for cost in costs]
+        cells = ["–" if value is None else num(value) for value in expected]
+        lines.append([f"DReST in closed form, {WHICH[direction]}", "–", *cells])
+    header = ["agent and shift", "void items", *(f"κ = {cost:g}" for cost in costs)]
+    return Table("W2: how often the side with the price is taken", header, lines)
 
 
 def first_step(rows: Sequence[Row]) -> Table:
