@@ -175,9 +175,9 @@ def test_given_the_bit_the_worst_setting_counts() -> None:
 
 
 def test_an_agent_that_was_never_shown_chances_is_refused_in_one_sentence(agent: pressure.Asked) -> None:
-    with pytest.raises(ConfigError, match=r"^the levels' grid observation .* levels.by_chance=true"):
+    with pytest.raises(ConfigError, match=r"^the levels' grid observation .*levels.by_chance=true"):
         prices.pays(agent, prices.corridors()[:1])
-    with pytest.raises(ConfigError, match=r"^the levels' grid observation .* levels.outcomes=N"):
+    with pytest.raises(ConfigError, match=r"^the levels' grid observation .*levels.outcomes=N"):
         both_ways.chooses(agent, both_ways.forks()[:1])
 
 
@@ -217,7 +217,7 @@ def by_brute_force() -> float:
 
 def test_the_bound_of_agents_that_see_the_state_alone() -> None:
     pair = (aliased.FROM_AFAR, aliased.FROM_NEARBY)
-    (bound,) = aliased.bound([pair], starts=3)
+    (bound,) = aliased.bound([pair], starts=6, updates=300)
     assert bound == pytest.approx(by_brute_force(), abs=1e-3)
     assert bound == pytest.approx(0.928, abs=1e-3)
 

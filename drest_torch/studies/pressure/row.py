@@ -112,6 +112,11 @@ class Row:
         """Return whether it takes the better side of the corridors in most of the choices."""
         return self.control is not None and self.control >= TELLS
 
+    def correlation(self, lost: str, along: str) -> float | None:
+        """Return the rank correlation of what is lost with slack or distance, the mean over seeds; None if unknown."""
+        found = [each["W5"]["correlations"].get(lost, {}).get(along) for each in self.asked]
+        return None if None in found else float(np.mean(found))
+
     @property
     def hidden_bits(self) -> float:
         """Return H(z), the entropy of its private bits."""

@@ -23,8 +23,8 @@ from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
 TITLE = "Under pressure"
 QUESTION = (
-    "What do agents do on levels that were made to be hard for them: edited, with prices, with doors that close, with "
-    "states in common, of other kinds, and with shutdown and its delay both for sale?"
+    "What do agents do on levels that were made to be hard for them: edited, with prices, without time to come "
+    "back, with states in common, of other kinds, and with shutdown and its delay both for sale?"
 )
 SPEC = ("worlds", "corridors", "irreversible", "aliased", "both_ways", "levels", "sets")
 """The values of the configuration that say what is asked."""
@@ -130,6 +130,8 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "both": [row for row in agents if row.has("W7")],
         "bound_by_hand": next((row.asked[0]["W4"]["bound_by_hand"] for row in rows if row.has("W4")), None),
         "surplus": max(surpluses, default=None),
+        "shifted": [row for row in agents if row.has("W5") and row.correlation("usefulness", "slack") is not None],
+        "hasty": [row for row in agents if row.has("W5") and (row.correlation("usefulness", "slack") or 0) <= -0.2],
         "bits_of_three": [row for row in agents if row.has("W5") and row.hidden_bits > 0 and row.surplus is not None],
         "closed": {name: closed_form(name, PAID, cfg.lam, cfg.episodes) for name in DIRECTIONS},
         "PAID": PAID,
