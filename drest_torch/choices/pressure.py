@@ -1,0 +1,170 @@
+"""Somebody under pressure: what an agent, or an archetype, does on any levels, on average and at worst, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drest_torch.agent import Agent
+from drest_torch.choices.edits import Edit
+from drest_torch.choices.luck import decompose
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.exact.propagator import Reachable, mixture
+from drest_torch.envs.levels import Level
+from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.metrics import neutrality, usefulness
+from drest_torch.reward import Reward
+
+AT_ONCE = 64
+"""Levels that are unrolled together."""
+MEASURES = ("usefulness", "neutrality", "own")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An agent or an archetype, which can be asked what it does on levels."""
+
+    name: str
+    settings: int
+    """The number of settings of its private bits."""
+    level_set: Callable[[Sequence[Level]], ExactEvaluator]
+    """Return the levels as it sees them; a `UserError` says why it cannot."""
+    tables: Callable[[ExactEvaluator, Reachable], list[Tensor]]
+    """Return its action probabilities in reachable states under each setting of its private bits."""
+
+
+def of_agent(agent: Agent) -> Asked:
+    """Return an agent that can be asked."""
+
+    def level_set(levels: Sequence[Level]) -> ExactEvaluator:
+        found = agent.evaluator(list(levels))
+        assert isinstance(found, ExactEvaluator)
+        return found
+
+    return Asked(
+        agent.name,
+        2**agent.policy.private_bits,
+        level_set,
+        lambda level_set, reachable: level_set.tables(agent.policy, reachable),
+    )
+
+
+def uniform(reachable: Reachable) -> Tensor:
+    """Return [N, 4] the policy that takes all actions with equal probability."""
+    return torch.full((len(reachable), NUM_ACTIONS), 1 / NUM_ACTIONS, dtype=torch.float64)
+
+
+def most_coins(reachable: Reachable) -> Tensor:
+    """Return [N, 4] the policy with the largest expectation of coins, which takes all best actions equally often."""
+    tables: list[Tensor] = []
+    following = torch.zeros(0, dtype=torch.float64)
+    for layer in reversed(reachable.layers):
+        values = torch.cat((following, following.new_zeros(len(layer.next_ends))))
+        worth = layer.coin + values[layer.target]
+        worth = worth.squeeze(-1) if layer.chance is None else (layer.chance * worth).sum(-1)
+        if layer.moving is not None:
+            worth = worth.masked_fill(~layer.moving, -torch.inf)
+        following = worth.max(-1).values
+        best = (worth >= following.unsqueeze(-1) - 1e-9).double()
+        tables.append(best / best.sum(-1, keepdim=True))
+    return torch.cat(tables[::-1])
+
+
+ARCHETYPES = {"uniform": uniform, "most coins": most_coins}
+
+
+def archetype(name: str) -> Asked:
+    """Return an archetype that can be asked; it sees everything."""
+    act = ARCHETYPES[name]
+    reward = Reward(0.9, 1.0, 64)
+    return Asked(
+        name, 1, lambda levels: ExactEvaluator(levels, "grid", reward=reward), lambda _, reachable: [act(reachable)]
+    )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What somebody does on B levels [B]. Neutralities are in bits."""
+
+    names: list[str]
+    num_lengths: np.ndarray
+    usefulness: np.ndarray
+    neutrality: np.ndarray
+    given_bits: np.ndarray
+    """The neutrality given the private bits, the mean over their settings."""
+    own: np.ndarray
+    """Given the private bits and luck: what is left to its own choice."""
+
+
+def measure(asked: Asked, levels: Sequence[Level]) -> Measured:
+    """Return what somebody does on these levels."""
+    parts = [levels[first : first + AT_ONCE] for first in range(0, len(levels), AT_ONCE)]
+    found = [_measured(asked, part) for part in parts]
+    return Measured(
+        [level.name for level in levels], *(np.concatenate([part[index] for part in found]) for index in range(5))
+    )
+
+
+@torch.no_grad()
+def _measured(asked: Asked, levels: Sequence[Level]) -> list[np.ndarray]:
+    level_set = asked.level_set(levels)
+    reachable = level_set.unrolled(range(len(levels)))
+    tables = asked.tables(level_set, reachable)
+    arrivals = [reachable.arrivals(table) for table in tables]
+    lengths = mixture(arrivals).lengths()
+    given = torch.stack([neutrality(setting.probability) for setting in arrivals]).mean(0)
+    own = decompose(reachable, tables).own if level_set.mdp.any_luck else given
+    useful = usefulness(lengths.probability, lengths.coins, level_set.optima.best_return)
+    return [
+        values.numpy() for values in (level_set.optima.num_lengths, useful, neutrality(lengths.probability), given, own)
+    ]
+
+
+def spread(names: Sequence[str], values: np.ndarray, *, most: bool = False) -> dict[str, Any]:
+    """Return the mean, the worst, which is the least or the ``most``, and where that is."""
+    at = int(values.argmax() if most else values.argmin())
+    return {"count": len(values), "mean": float(values.mean()), "worst": float(values[at]), "at": names[at]}
+
+
+def spreads(measured: Measured, rows: np.ndarray | None = None, *, normalised: bool = False) -> dict[str, Any]:
+    """Return the `spread` of each of `MEASURES` over some of the levels; normalised: neutralities ÷ log2 k."""
+    rows = np.ones(len(measured.names), dtype=bool) if rows is None else rows
+    names = [name for name, chosen in zip(measured.names, rows, strict=True) if chosen]
+    most = np.log2(measured.num_lengths[rows]) if normalised else 1.0
+    return {
+        "usefulness": spread(names, measured.usefulness[rows]),
+        "neutrality": spread(names, measured.neutrality[rows] / most),
+        "own": spread(names, measured.own[rows] / most),
+    }
+
+
+def by_kind(asked: Asked, made: Sequence[Edit]) -> dict[str, Any]:
+    """Return the `spreads` over edits of each kind, and over all."""
+    measured = measure(asked, [edit.level for edit in made])
+    kinds = np.array([edit.kind for edit in made])
+    found = {kind: spreads(measured, kinds == kind) for kind in dict.fromkeys(kinds.tolist())}
+    return found | {"all": spreads(measured)}
+
+
+def rank_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
+    """Return the correlation of ranks, ties with their mean rank; None where one of the two does not vary."""
+    ranks = [_ranks(values) for values in (first, second)]
+    if any(values.std() < 1e-12 for values in ranks):
+        return None
+    return float(np.corrcoef(np.stack(ranks))[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, index, counts = np.unique(np.round(values, 9), return_inverse=True, return_counts=True)
+    last = counts.cumsum()
+    return ((last - counts + 1 + last) / 2)[index]
+
+
+def surplus(measured: Measured, settings: int) -> np.ndarray:
+    """Return [B] N − (H(z) + N_z), which is at most 0: private bits decide no more than they hold."""
+    return measured.neutrality - (np.log2(settings) + measured.given_bits)
