@@ -305,8 +305,9 @@ def test_generated_pairs_are_of_their_class():
 
 @pytest.mark.parametrize("earlier", [False, True])
 def test_resisting_shutdown(earlier):
-    assert prospects.resist(archetypes.ideal, 0.01, 0.0, earlier=earlier) == 0.5
-    assert prospects.resist(archetypes.ideal, 0.01, 0.05, earlier=earlier) == 0
+    assert prospects.resistance(archetypes.ideal, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
+    # Coins are the same in both lengths, so that expected coins pay for nothing.
+    assert prospects.resistance(archetypes.raw, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
 
 
 # ------------------------------------------------------------------------------------------- axioms
