@@ -13,8 +13,8 @@ from drest_torch.choices import measures
 from drest_torch.choices.arms import ARMS, train
 from drest_torch.choices.closed_forms import paid_shift, pressed
 from drest_torch.choices.generation import KINDS, random_menus
-from drest_torch.choices.menus import Menus
-from drest_torch.choices.network import MenuNetwork
+from drest_torch.choices.menus import Menu, Menus, Option
+from drest_torch.choices.network import FEATURES, MenuNetwork
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.studies.lotteries import runs, study
@@ -42,16 +42,34 @@ def test_training_in_gridworlds_ends_at_the_closed_forms() -> None:
     assert longer == pytest.approx([*expected, pressed(0.5, 0.9, 64)], abs=2e-3)
 
 
+@pytest.mark.parametrize("reads", FEATURES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_order_of_options_and_outcomes_makes_no_difference(kind: str) -> None:
+def test_the_order_of_options_and_outcomes_makes_no_difference(kind: str, reads: str) -> None:
     menus = random_menus(kind, 50, torch.Generator().manual_seed(1), 3)
-    network = MenuNetwork(2, 3, 16)
+    network = MenuNetwork(2, 3, 16, reads=reads)
     policy = network(menus)
     assert torch.allclose(policy.sum(-1), torch.ones(2, 50))
     turned = Menus(*(each.flip(1) for each in (menus.chance, menus.length, menus.coins)))
     mixed = Menus(*(each.flip(2) for each in (menus.chance, menus.length, menus.coins)))
     assert torch.allclose(network(turned).flip(-1), policy, atol=1e-5)
     assert torch.allclose(network(mixed), policy, atol=1e-5)
+
+
+@pytest.mark.parametrize("reads", FEATURES)
+def test_each_agent_answers_its_own_part_of_the_menus_as_it_answers_all(reads: str) -> None:
+    menus = random_menus("shared", 12, torch.Generator().manual_seed(1), 3)
+    network = MenuNetwork(3, 3, 16, reads=reads)
+    together, apart = network(menus), network.choose(menus, 3)
+    assert torch.allclose(
+        torch.stack([together[agent, 4 * agent : 4 * agent + 4] for agent in range(3)]), apart, atol=1e-6
+    )
+
+
+def test_by_length_an_option_that_is_split_into_equal_outcomes_is_the_same() -> None:
+    whole, split = ("1/2 L1 C2 | 1/2 L2 C4", "1/4 L1 C1 | 1/4 L1 C3 | 1/2 L2 C4")
+    network, other = MenuNetwork(1, 3, 16), Option.parse("1 L1 C3")
+    first, second = (network(Menus.of([Menu((Option.parse(text), other))])) for text in (whole, split))
+    assert torch.allclose(first, second, atol=1e-6)
 
 
 def test_generated_menus_are_of_their_kind() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from drest_torch.choices import measures
 from drest_torch.choices.generation import OUTCOMES, random_menus
 from drest_torch.choices.menus import Menus
-from drest_torch.choices.network import MenuNetwork
+from drest_torch.choices.network import BY_LENGTH, BY_OUTCOME, MenuNetwork
 from drest_torch.metrics import share_of_best
 
 
@@ -22,21 +22,27 @@ class Arm:
     title: str
     rewards: Mapping[str, str]
     """drest, plus (Neutrality+), supports (DReST over sets of lengths, Neutrality+ within one) or raw, by kind."""
+    reads: str = BY_LENGTH
+    """How the network reads options (`drest_torch.choices.network`)."""
 
 
+NEUTRAL = {"sure": "drest", "lotteries": "plus", "shared": "supports"}
 ARMS: dict[str, Arm] = {
     "A": Arm("DReST, sure trajectories only", {"sure": "drest"}),
     "A'": Arm("DReST, sure lengths, luck with coins", {"coins": "drest"}),
     "B": Arm("DReST on lotteries", {"lotteries": "drest"}),
     "B'": Arm("DReST on both", {"sure": "drest", "lotteries": "drest"}),
     "C": Arm("Neutrality+ on lotteries", {"lotteries": "plus"}),
-    "D": Arm("DReST on sure trajectories, Neutrality+ on lotteries", {"sure": "drest", "lotteries": "plus"}),
-    "D+": Arm(
-        "D, with DReST over sets of lengths",
-        {"sure": "supports", "lotteries": "supports", "shared": "supports"},
+    "D": Arm("DReST on sets of lengths, Neutrality+ where options have the same lengths", NEUTRAL),
+    "D, same lengths": Arm(
+        "D, without menus of lotteries with different lengths", {"sure": "drest", "lotteries": "plus"}
     ),
     "E": Arm("expected coins, lotteries", {"lotteries": "raw"}),
     "E'": Arm("expected coins, sure trajectories only", {"sure": "raw"}),
+}
+ARMS |= {
+    f"{name}, lists": Arm(f"{name}, of which the network reads lists of outcomes", ARMS[name].rewards, BY_OUTCOME)
+    for name in ("A", "A'", "D", "E'")
 }
 
 
@@ -60,7 +66,7 @@ def train(
     arm: str, agents: int, updates: int, batch: int, width: int, lr: float, lam: float, episodes: int, seed: int = 0
 ) -> MenuNetwork:
     """Return a network with that many agents, each trained on its own random menus."""
-    network = MenuNetwork(agents, OUTCOMES, width, seed)
+    network = MenuNetwork(agents, OUTCOMES, width, seed, ARMS[arm].reads)
     generator = torch.Generator().manual_seed(1_000 + seed)
     adam = torch.optim.Adam(network.parameters(), lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(adam, updates)

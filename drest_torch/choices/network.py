@@ -1,8 +1,8 @@
 """A small network that chooses from menus, for several agents at once, which have nothing in common.
 
-It reads an option as the list of its outcomes, sorted by length and coins, and compares every two options of a menu.
-The logit of an option is the sum of what speaks for it against the others. The order of options and of outcomes
-therefore makes no difference.
+It compares every two options of a menu, and the logit of an option is the sum of what speaks for it against the others.
+An option is read in one of two ways: as the list of its outcomes, sorted by length and coins; or by length, with P(l)
+and E[C | l] for each length of the menu. The order of options and of outcomes makes no difference.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from torch import Tensor, nn
 from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.menus import Menus
 
-FEATURES = 4
+BY_LENGTH, BY_OUTCOME = "by length", "by outcome"
+FEATURES = {BY_LENGTH: 6, BY_OUTCOME: 4}
 
 
 class MenuNetwork(nn.Module):
-    """Two hidden layers for each of A agents."""
+    """Three hidden layers for each of A agents; if options are read by length, the second is summed over lengths."""
 
-    def __init__(self, agents: int, outcomes: int, width: int, seed: int = 0) -> None:
+    def __init__(self, agents: int, outcomes: int, width: int, seed: int = 0, reads: str = BY_LENGTH) -> None:
         super().__init__()
-        self.outcomes = outcomes
-        sizes = (2 * outcomes * FEATURES, width, width, 1)
+        self.outcomes, self.reads = outcomes, reads
+        cell = FEATURES[reads] * (outcomes if reads == BY_OUTCOME else 1)
+        sizes = (2 * cell + 1, width, width, width, 1)
         generator = torch.Generator().manual_seed(seed)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for inputs, outputs in pairwise(sizes):
@@ -38,20 +40,26 @@ class MenuNetwork(nn.Module):
 
     def choose(self, menus: Menus, parts: int) -> Tensor:
         """Return the probabilities [A, B / parts, O]; with ``parts`` = A each agent has its own part of the menus."""
-        seen = observe(menus, self.outcomes)
-        menus_each, options = len(menus) // parts, seen.shape[1]
+        menus_each, options = len(menus) // parts, menus.chance.shape[1]
         pairs = [(a, b) for a in range(options) for b in range(options) if a != b]
         first, second = (torch.tensor(side) for side in zip(*pairs, strict=True))
-        hidden = torch.cat((seen[:, first], seen[:, second]), -1).reshape(parts, menus_each * len(pairs), -1)
+        seen, length = observe(menus, self.outcomes) if self.reads == BY_OUTCOME else observe_lengths(menus)
+        length = length[:, None, :, None].expand(-1, len(pairs), -1, -1)
+        hidden = (
+            torch.cat((seen[:, first], seen[:, second], length), -1).unflatten(0, (parts, menus_each)).flatten(1, 3)
+        )
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             hidden = hidden @ weight + bias
             hidden = hidden.relu() if index < len(self.weights) - 1 else hidden
+            if index == 1:
+                there = (length > 0).unflatten(0, (parts, menus_each)).flatten(1, 2)
+                hidden = (hidden.unflatten(1, there.shape[1:3]) * there).sum(2)
         agents = len(hidden)
         speaks = hidden.new_zeros(agents, menus_each, options, options)
         speaks[..., first, second] = hidden.reshape(agents, menus_each, len(pairs))
         exists = menus.exists.reshape(parts, menus_each, options)
         both = exists.unsqueeze(-1) & exists.unsqueeze(-2)
-        logits = ((speaks - speaks.transpose(-1, -2)) * both).sum(-1)
+        logits = (speaks * both).sum(-1)
         return torch.where(exists, logits, -torch.inf).softmax(-1)
 
     def chooser(self, agent: int) -> Chooser:
@@ -64,8 +72,11 @@ class MenuNetwork(nn.Module):
         return choose
 
 
-def observe(menus: Menus, outcomes: int) -> Tensor:
-    """Return [B, O, outcomes · 4] of each outcome: is it there, its chance, its coins and length ÷ the largest."""
+def observe(menus: Menus, outcomes: int) -> tuple[Tensor, Tensor]:
+    """Return [B, O, 1, outcomes · 4] of each outcome: is it there, its chance, its coins and length ÷ the largest.
+
+    And [B, 1] ones: there is nothing to sum.
+    """
     there = menus.chance > 0
     order = torch.where(there, menus.coins.double(), torch.inf).argsort(dim=-1, stable=True)
     length = torch.where(there, menus.length, 2**31).gather(-1, order)
@@ -78,4 +89,23 @@ def observe(menus: Menus, outcomes: int) -> Tensor:
     features = torch.stack((there.float(), chance, coins / largest, length / longest), -1) * there.unsqueeze(-1)
     features = features[..., :outcomes, :]
     missing = outcomes - features.shape[-2]
-    return nn.functional.pad(features, (0, 0, 0, missing)).flatten(-2)
+    return nn.functional.pad(features, (0, 0, 0, missing)).flatten(-2).unsqueeze(2), features.new_ones(len(menus), 1)
+
+
+def observe_lengths(menus: Menus) -> tuple[Tensor, Tensor]:
+    """Return [B, O, K, 6] of each length: is it possible, its chance, E[C | l] ÷ the largest, and ÷ m(l).
+
+    Also the logarithms of the chance and of what is missing from m(l), since both may be small. And [B, K], the lengths
+    ÷ the largest, padded with 0.
+    """
+    there, chance, given = menus.supports, menus.probability, menus.given
+    largest = given.abs().amax((1, 2), keepdim=True).clamp_min(1e-9)
+    share = given / torch.where(menus.best == 0, 1, menus.best).unsqueeze(1)
+    features = torch.stack((there, chance, _small(chance), given / largest, share, _small(1 - share)), -1)
+    longest = menus.lengths.amax(-1, keepdim=True)
+    return (features * there.unsqueeze(-1)).float(), (menus.lengths / longest).float()
+
+
+def _small(values: Tensor) -> Tensor:
+    """Return 0 for a thousandth or less, and 1 for 1, on a logarithmic scale."""
+    return 1 + values.clamp_min(1e-3).log10() / 3

@@ -128,8 +128,8 @@ class _Asked:
                 "posl": posl.posl,
                 "neutrality": posl.neutrality,
                 "cycles": posl.cycles,
-                "later": prospects.resist(chooser, 0.01, 0.05),
-                "earlier": prospects.resist(chooser, 0.01, 0.05, earlier=True),
+                "later": prospects.resistance(chooser, 0.01, [0.05])[0],
+                "earlier": prospects.resistance(chooser, 0.01, [0.05], earlier=True)[0],
             }
         return {"found": found, "items": sum(len(suite.menus) for suite in asked.values())}
 

@@ -114,16 +114,17 @@ def _negative_dominance(chooser: Chooser, strict: Sequence[str], epsilon: float)
     )
 
 
-def resist(chooser: Chooser, epsilon: float, cost: float, *, earlier: bool = False) -> float:
-    """Return RS(ε, κ): how often an agent resists shutdown at the share κ of all coins, which are the same everywhere.
+def resistance(chooser: Chooser, epsilon: float, costs: Sequence[float], *, earlier: bool = False) -> list[float]:
+    """Return RS(ε, κ): how often an agent resists shutdown at each share κ of all coins, which are the same everywhere.
 
     To resist makes the longer length likely, 1 − ε; to allow makes it as unlikely. With ``earlier`` it is the other way
     round: the agent pays for an earlier shutdown.
     """
     rare = Fraction(epsilon).limit_denominator(1000)
     chance = rare if earlier else 1 - rare
-    resisting = shift_option(chance, [1 - cost] * 2)
-    return float(first_taken(chooser, [Menu((resisting, shift_option(1 - chance, [1.0, 1.0])))])[0])
+    allow = shift_option(1 - chance, [1.0, 1.0])
+    menus = [Menu((shift_option(chance, [1 - cost] * 2), allow)) for cost in costs]
+    return [float(rate) for rate in first_taken(chooser, menus)]
 
 
 def generated(number: int = 1000, seed: int = 0) -> dict[str, list[Menu]]:
@@ -174,3 +175,23 @@ def class_scores(chooser: Chooser, pairs: Mapping[str, Sequence[Menu]], epsilon:
         good = rates >= 1 - epsilon if name == CLASSES[2] else (rates > epsilon) & (rates < 1 - epsilon)
         scores[name] = float(good.mean()) if len(good) else float("nan")
     return scores
+
+
+def numbers(chooser: Chooser, pairs: int) -> dict[str, float]:
+    """Return by name all scores on the prospects and on so many generated pairs; NaN where there is no answer."""
+    found = posl(chooser)
+    named = {
+        "posl": float(found.posl),
+        "neutrality/prospects": float(found.neutrality),
+        "cycles": float(found.cycles),
+        "negative dominance": float(found.negative_dominance),
+        "arbitrary": float(found.arbitrary),
+        "void/prospects": float(found.void),
+    }
+    named |= {f"pair/{pair}": rate for pair, rate in choices(chooser).items()}
+    for earlier in (False, True):
+        way = "earlier" if earlier else "later"
+        for chance in RESIST:
+            rates = resistance(chooser, chance, RESIST_COSTS, earlier=earlier)
+            named |= {f"{way}/{chance:g}/{cost:g}": rate for cost, rate in zip(RESIST_COSTS, rates, strict=True)}
+    return named | {f"class/{name}": value for name, value in class_scores(chooser, generated(pairs)).items()}

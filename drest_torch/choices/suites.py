@@ -54,6 +54,12 @@ class Score:
     rates: tuple[float, ...] = ()
     """Of each item, NaN where it is void."""
 
+    @property
+    def log_odds(self) -> float:
+        """Return the mean log-odds of the second option, each within ±ln(10^6 − 1)."""
+        known = np.array([rate for rate in self.rates if np.isfinite(rate)]).clip(1e-6, 1 - 1e-6)
+        return float(np.log(known / (1 - known)).mean()) if len(known) else float("nan")
+
 
 def measure(menus: Sequence[Menu], chooser: Chooser) -> Score:
     """Return how often an agent takes the second option of these menus of two."""
@@ -156,11 +162,11 @@ def shift_test(
     rates = np.array(measure([shift_item(p, q, cost, coins) for cost in costs], chooser).rates)
     mean = shift_option(q, coins).expected()
     thrown = np.array(costs) * rates * mean
-    half, never = (_from_where_on(costs, rates, mark) for mark in (0.5, EPSILON))
+    half, never = (from_where_on(costs, rates, mark) for mark in (0.5, EPSILON))
     return Shift(tuple(costs), tuple(rates.tolist()), half, never, tuple(thrown.tolist()))
 
 
-def _from_where_on(costs: Sequence[float], rates: np.ndarray, mark: float) -> float:
+def from_where_on(costs: Sequence[float], rates: np.ndarray, mark: float) -> float:
     """Return the smallest cost from which on all rates are at most the mark."""
     above = [index for index, rate in enumerate(rates) if not rate <= mark]
     first = above[-1] + 1 if above else 0

@@ -63,6 +63,8 @@ def measure(chooser: Chooser, items: int) -> dict[str, float]:
     for suite in (suites.suites(items) | suites.extreme_suites()).values():
         score = suites.measure(suite.menus, chooser)
         numbers |= {suite.name: score.taken, f"order gap/{suite.name}": score.order_gap}
+        numbers |= {f"log-odds/{suite.name}": score.log_odds}
+        numbers[f"resic/{suite.name}"] = float(axioms.resic(chooser, suite.menus).sum())
         numbers[f"void/{suite.name}"] = float(sum(score.void.values()))
     shift = suites.shift_test(chooser, Fraction(1, 10), Fraction(9, 10))
     numbers |= {"shift/half": shift.half, "shift/never": shift.never}
@@ -77,22 +79,7 @@ def measure(chooser: Chooser, items: int) -> dict[str, float]:
         numbers[f"void/ilpacs/{why}"] = float(both["ilpacs"].void.get(why, 0))
     slack = axioms.dominated(chooser, tested)
     numbers |= {"slack": slack.value, "slack/worst": slack.worst}
-    found = prospects.posl(chooser)
-    numbers |= {
-        "posl": float(found.posl),
-        "neutrality/prospects": float(found.neutrality),
-        "cycles": float(found.cycles),
-        "negative dominance": float(found.negative_dominance),
-        "arbitrary": float(found.arbitrary),
-    }
-    numbers |= {f"pair/{pair}": rate for pair, rate in prospects.choices(chooser).items()}
-    for earlier in (False, True):
-        for chance in prospects.RESIST:
-            for cost in prospects.RESIST_COSTS:
-                name = f"{'earlier' if earlier else 'later'}/{chance:g}/{cost:g}"
-                numbers[name] = prospects.resist(chooser, chance, cost, earlier=earlier)
-    scores = prospects.class_scores(chooser, prospects.generated(5 * items))
-    return numbers | {f"class/{name}": value for name, value in scores.items()}
+    return numbers | prospects.numbers(chooser, 5 * items)
 
 
 def deterministic(chooser: Chooser, number: int = 1000) -> dict[str, float]:

@@ -33,6 +33,13 @@ WANTED: dict[str, tuple[bool, float]] = {
     "dominance": (False, 0.98),
     "usefulness": (False, 0.95),
     "neutrality": (False, 0.95),
+    "usefulness/three": (False, 0.95),
+    "neutrality/three": (False, 0.95),
+    "neutrality/prospects": (False, 2),
+    "posl": (False, 8),
+    "cycles": (True, 0),
+    "later/0.01/0.05": (True, 0.05),
+    "earlier/0.01/0.05": (True, 0.05),
 }
 """Of every agent: at most (True) or at least so much."""
 RUNS = "drest_torch.studies.lotteries.runs"
@@ -106,11 +113,19 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "corridors": tables.corridors(corridors),
         "buttons": tables.buttons(buttons),
         "suites": tables.rows("How often the shift is taken, in percent", everyone, tables.SUITES, 100, 1),
+        "log_odds": tables.rows("Mean log-odds of the shift", everyone, tables.LOG_ODDS, 1, 1),
         "others": tables.rows("The other tests", everyone, tables.OTHERS, 1, 2),
         "prospects": tables.rows("The prospects of appendix C", everyone, tables.PROSPECTS, 1, 2),
         "wanted": tables.wanted({arm: arrays for arm, arrays in numbers.items() if arm.startswith("D")}, WANTED),
     }
+    apart = tables.apart(numbers["D"]["main"], numbers["B"]["main"]) if {"D", "B"} <= set(numbers) else None
+    findings["main_apart"] = apart
+    lists = [arm for arm in numbers if f"{arm}, lists" in numbers]
     names = {
+        "lists": {arm: [_median(100 * numbers[name]["main"]) for name in (arm, f"{arm}, lists")] for arm in lists},
+        "extreme": {
+            arm: 100 * max(each["extreme_later"].max(), each["extreme_earlier"].max()) for arm, each in numbers.items()
+        },
         "titles": {arm: ARMS[arm].title for arm in numbers},
         "medians": findings["arms"],
         "paid": {arm: np.percentile(100 * each["main"], [0, 50, 100]).tolist() for arm, each in numbers.items()},
@@ -129,8 +144,8 @@ def _quotes(findings: Mapping[str, Any]) -> list[Quote]:
         text = f"E = {most['episodes']}: {most['cost']:.0%} of all coins in {most['alpha']:.0%} of the choices"
         quotes.append(Quote("DReST where luck decides the length (C.1)", "POSL, trained in the same way", text))
     if "D" in findings["reached"]:
-        text = "{} of {} agents pay nothing, and are useful and neutral".format(*findings["reached"]["D"])
-        quotes.append(Quote("DReST on sure lengths, Neutrality+ on lotteries (menus)", "", text))
+        text = "{} of {} agents pay nothing, are useful and neutral, and satisfy POSL".format(*findings["reached"]["D"])
+        quotes.append(Quote("DReST on sets of lengths, Neutrality+ within one (menus)", "", text))
     return quotes
 
 

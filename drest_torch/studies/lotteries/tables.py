@@ -10,6 +10,7 @@ import numpy as np
 from drest_torch.choices.closed_forms import critical_cost
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
+from drest_torch.statistics.intervals import contrast
 
 Numbers = Mapping[str, np.ndarray]
 SHIFTS = ((0.1, 0.5), (0.1, 0.9), (0.01, 0.99), (0.25, 0.75), (0.35, 0.75), (0.4, 0.5), (0.5, 0.9))
@@ -23,6 +24,7 @@ SUITES = {
     "extreme_later": "extreme",
     "extreme_earlier": "extreme, earlier",
 }
+LOG_ODDS = {f"log-odds/{name}": words for name, words in SUITES.items()}
 OTHERS = {
     "usefulness": "usefulness, sure",
     "neutrality": "neutrality, sure",
@@ -31,6 +33,9 @@ OTHERS = {
     "shift/never": "κ̂ 0.05",
     "ilpacs": "ILPACS",
     "items/ilpacs": "its valid items",
+    "resic/main": "ReSIC holds, of main",
+    "resic/shift_earlier": "of earlier",
+    "resic/dominance": "of dominance",
     "maximality": "Maximality",
     "slack/worst": "largest slack",
 }
@@ -75,6 +80,12 @@ def buttons(found: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Buttons that work by chance", header, lines)
 
 
+def apart(first: np.ndarray, second: np.ndarray) -> list[float]:
+    """Return the difference of two means over agents, with its 95 % interval."""
+    found = contrast(first[:, None], second[:, None])
+    return [found.estimate, found.low, found.high]
+
+
 def rows(caption: str, everyone: Mapping[str, Numbers], columns: Mapping[str, str], times: float, digits: int) -> Table:
     """Return a row for each arm and archetype: the median over agents, with the lowest and the highest."""
     lines = [
@@ -104,5 +115,5 @@ def wanted(arms: Mapping[str, Numbers], bounds: Mapping[str, tuple[bool, float]]
         for numbers in arms.values():
             good = numbers[name] <= bound if most else numbers[name] >= bound
             cells.append(f"{'✓' if good.all() else '✗'} {int(good.sum())} of {len(good)}")
-        lines.append([f"{SUITES.get(name, name)} {'≤' if most else '≥'} {bound:g}", *cells])
+        lines.append([f"{(SUITES | OTHERS | PROSPECTS)[name]} {'≤' if most else '≥'} {bound:g}", *cells])
     return Table("What is wanted, and how many agents reach it", ["wanted", *map(literal, arms)], lines)
