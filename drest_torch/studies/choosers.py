@@ -1,30 +1,38 @@
-"""Runs of the study: agents with a private bit that is shown in one way or another, and agents that exist."""
+"""Runs of several studies: agents of gridworlds that can be asked about lotteries, with a private bit or without."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import MISSING, OmegaConf
 
 from drest_torch.agent import Agent
 from drest_torch.algos.exact import Exact
 from drest_torch.building import levels as data
 from drest_torch.choices import bits
 from drest_torch.choices.bits import Showing
-from drest_torch.choices.grid import random_choice_levels, taken
+from drest_torch.choices.generation import OUTCOMES
+from drest_torch.choices.grid import TURNS, grid_chooser, random_choice_levels, shown_outcomes, taken
 from drest_torch.choices.luck import reflip
 from drest_torch.choices.menus import Menus
+from drest_torch.choices.prospects import numbers as posl_numbers
 from drest_torch.choices.suites import SHIFT_COSTS, shift_item
 from drest_torch.effort import NUMBERS
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, find_levels, write_levels
-from drest_torch.jobs.job import Result
-from drest_torch.jobs.training_job import run_config, trained
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.training_job import run_config, trained, training_jobs
+from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, usefulness
+from drest_torch.studies.goals import parse
+from drest_torch.studies.lotteries.runs import measure as suite_numbers
 from drest_torch.training.run import Run
 from drest_torch.training.updates import ExactUpdater
 
@@ -43,6 +51,39 @@ TICKS = 6
 LOWER, HIGHER = "1/10", "9/10"
 """P(longer) of the two options of the shift test."""
 COSTS = (0.0, *SHIFT_COSTS)
+ITEMS, PAIRS = 100, 200
+"""Of each suite, and generated pairs of lotteries."""
+
+
+@dataclass
+class Kinds:
+    """The values of a study that trains such agents."""
+
+    seeds: int = limited(at_least=1)
+    arguments: str = MISSING
+    levels: dict[str, Any] = MISSING
+    agents: dict[str, dict[str, Any]] = MISSING
+    overrides: list[str] = MISSING
+
+
+def jobs_of(kinds: Kinds, key: str) -> dict[str, list[Job]]:
+    """Return the training runs of each kind of agents; the same kind in two studies is the same run.
+
+    ``key`` is that of the kinds in the configuration, for messages.
+    """
+    planned = {}
+    levels: Any = OmegaConf.to_container(OmegaConf.create(kinds.levels))
+    for title, own in kinds.agents.items():
+        if own["shown"] not in SHOWN:
+            raise ConfigError(f"{key}: '{title}' with shown={own['shown']}; expected one of {', '.join(SHOWN)}")
+        options, values = parse([*kinds.arguments.split(), *own.get("arguments", "").split(), *kinds.overrides])
+        further = {"levels": levels, "menus": list(own.get("menus", ())), "shown": own["shown"]}
+        further["chance"] = own.get("chance")
+        planned[title] = [
+            Job(job.name, f"{__name__}:train", job.spec | further)
+            for job in training_jobs(title, range(kinds.seeds), values, levels=levels["name"], **options)
+        ]
+    return planned
 
 
 def showing_of(spec: dict[str, Any]) -> Showing:
@@ -113,7 +154,16 @@ def measure(agent: Agent, showing: Showing, sets: dict[str, str], files: dict[st
     for way, (p, q) in {"later": (LOWER, HIGHER), "earlier": (HIGHER, LOWER)}.items():
         menus = Menus.of([shift_item(Fraction(p), Fraction(q), cost) for cost in COSTS])
         arrays[f"pays/{way}"] = taken(agent, menus)[..., 1].numpy()
-    return arrays
+    return arrays | in_menus(agent)
+
+
+def in_menus(agent: Agent) -> dict[str, np.ndarray]:
+    """Return the numbers of the studies `lotteries` and `posl`, the latter in each symmetry [8], if it can be asked."""
+    if shown_outcomes(agent) < OUTCOMES:
+        return {}
+    arrays = {f"menus/{name}": np.array([value]) for name, value in suite_numbers(grid_chooser(agent), ITEMS).items()}
+    found = [posl_numbers(grid_chooser(agent, turn), PAIRS) for turn in range(TURNS)]
+    return arrays | {f"posl/{name}": np.array([each[name] for each in found]) for name in found[0]}
 
 
 def on_levels(agent: Agent, showing: Showing, levels: Sequence[Level]) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from drest_torch.choices.closed_forms import button_usefulness, paid_shift, pres
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
+from drest_torch.studies.choosers import Kinds, jobs_of
 from drest_torch.studies.lotteries import tables
 from drest_torch.studies.lotteries.runs import measure
 from drest_torch.studies.results import Results
@@ -63,11 +64,33 @@ class Config(StudyConfig):
     lr: float = limited(above=0)
     menu_episodes: int = limited(at_least=2)
     suite_items: int = limited(at_least=3)
+    gridworlds: Kinds = field(default_factory=Kinds)
 
 
 def jobs(cfg: Config) -> list[Job]:
     """Return the climbs in gridworlds, and the training of each arm in menus."""
-    return [world_job(cfg, episodes) for episodes in cfg.episodes] + [arm_job(cfg, arm) for arm in cfg.arms]
+    return [world_job(cfg, episodes) for episodes in cfg.episodes] + [
+        *(arm_job(cfg, arm) for arm in cfg.arms),
+        *(job for several in trained(cfg).values() for job in several),
+    ]
+
+
+def trained(cfg: Config) -> dict[str, list[Job]]:
+    """Return the training runs of agents of gridworlds."""
+    return jobs_of(cfg.gridworlds, "study.gridworlds.agents")
+
+
+def of_gridworlds(cfg: Config, finished: Finished) -> dict[str, dict[str, np.ndarray]]:
+    """Return the numbers of agents of gridworlds: in menus, and usefulness and neutrality on test levels."""
+    found = {}
+    for title, several in trained(cfg).items():
+        if done := [result.arrays for _, result in finished.of(several)]:
+            names = [name for name in done[0] if name.startswith("menus/")]
+            arrays = {name[6:]: np.concatenate([each[name] for each in done]) for name in names}
+            for name in ("usefulness", "neutrality"):
+                arrays[name] = np.array([each[f"test/{name}"].mean() for each in done])
+            found[title] = arrays
+    return found
 
 
 def world_job(cfg: Config, episodes: int) -> Job:
@@ -107,7 +130,12 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "arms": {arm: {name: _median(values) for name, values in each.items()} for arm, each in numbers.items()},
         "reached": {arm: [int(each.sum()), len(each)] for arm, each in reached.items()},
     }
-    everyone = numbers | archetypes
+    grid = of_gridworlds(cfg, finished)
+    findings["gridworlds"] = {
+        title: {name: _median(values) for name, values in each.items()} | {"agents": len(each["main"])}
+        for title, each in grid.items()
+    }
+    everyone = numbers | grid | archetypes
     made = {
         "critical": tables.critical(float(cfg.lam)),
         "corridors": tables.corridors(corridors),
@@ -116,7 +144,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "log_odds": tables.rows("Mean log-odds of the shift", everyone, tables.LOG_ODDS, 1, 1),
         "others": tables.rows("The other tests", everyone, tables.OTHERS, 1, 2),
         "prospects": tables.rows("The prospects of appendix C", everyone, tables.PROSPECTS, 1, 2),
-        "wanted": tables.wanted({arm: arrays for arm, arrays in numbers.items() if arm.startswith("D")}, WANTED),
+        "wanted": tables.wanted({arm: arrays for arm, arrays in numbers.items() if arm.startswith("D")} | grid, WANTED),
     }
     apart = tables.apart(numbers["D"]["main"], numbers["B"]["main"]) if {"D", "B"} <= set(numbers) else None
     findings["main_apart"] = apart

@@ -113,6 +113,9 @@ def wanted(arms: Mapping[str, Numbers], bounds: Mapping[str, tuple[bool, float]]
     for name, (most, bound) in bounds.items():
         cells = []
         for numbers in arms.values():
+            if np.isnan(numbers[name]).all():
+                cells.append("–")
+                continue
             good = numbers[name] <= bound if most else numbers[name] >= bound
             cells.append(f"{'✓' if good.all() else '✗'} {int(good.sum())} of {len(good)}")
         lines.append([f"{(SUITES | OTHERS | PROSPECTS)[name]} {'≤' if most else '≥'} {bound:g}", *cells])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
+from drest_torch.studies.choosers import Kinds, jobs_of
 from drest_torch.studies.posl.runs import measured
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
@@ -62,12 +63,18 @@ class Config(StudyConfig):
     lr: float = limited(above=0)
     pairs: int = limited(at_least=1)
     asked: dict[str, Any] = MISSING
+    gridworlds: Kinds = field(default_factory=Kinds)
 
 
 def jobs(cfg: Config) -> list[Job]:
     """Return the training of each arm, and the agents that exist."""
     exist = [job for several in asked(cfg).values() for job in several]
-    return exist + [arm_job(cfg, arm) for arm in cfg.arms]
+    return exist + [arm_job(cfg, arm) for arm in cfg.arms] + [job for each in trained(cfg).values() for job in each]
+
+
+def trained(cfg: Config) -> dict[str, list[Job]]:
+    """Return the training runs of agents of gridworlds."""
+    return jobs_of(cfg.gridworlds, "study.gridworlds.agents")
 
 
 def arm_job(cfg: Any, arm: str) -> Job:
@@ -99,6 +106,10 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
     for title, several in planned.items():
         if done := [result.arrays for _, result in finished.of(several)]:
             found[title] = {name: np.concatenate([each[name] for each in done]) for name in done[0]}
+    for title, several in trained(cfg).items():
+        if done := [result.arrays for _, result in finished.of(several)]:
+            kept = [name for name in done[0] if name.startswith("posl/")]
+            found[title] = {name[5:]: np.concatenate([each[name] for each in done]) for name in kept}
     everyone = found | {name: measured([chooser], cfg.pairs) for name, chooser in ARCHETYPES.items()}
     results = Results("posl")
     for title, numbers in everyone.items():

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING
 
-from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.training_job import training_jobs
-from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
-from drest_torch.studies.choosers import COSTS, SHOWN, TICKS
-from drest_torch.studies.goals import parse
+from drest_torch.studies.choosers import COSTS, TICKS, Kinds, jobs_of
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
@@ -31,15 +27,10 @@ SETS = {"paper": "the paper's nine worlds", "test": "test levels"}
 
 
 @dataclass
-class Config(StudyConfig):
+class Config(StudyConfig, Kinds):
     """The values of `configs/study/private_bit.yaml`."""
 
-    seeds: int = limited(at_least=1)
-    arguments: str = MISSING
-    levels: dict[str, Any] = MISSING
-    agents: dict[str, dict[str, Any]] = MISSING
     asked: dict[str, Any] = MISSING
-    overrides: list[str] = MISSING
 
 
 def jobs(cfg: Config) -> list[Job]:
@@ -51,19 +42,7 @@ def jobs(cfg: Config) -> list[Job]:
 
 def trained(cfg: Config) -> dict[str, list[Job]]:
     """Return the training runs of each kind of agents."""
-    planned = {}
-    levels: Any = OmegaConf.to_container(OmegaConf.create(cfg.levels))
-    for title, own in cfg.agents.items():
-        if own["shown"] not in SHOWN:
-            raise ConfigError(f"study.agents: '{title}' with shown={own['shown']}; expected one of {', '.join(SHOWN)}")
-        options, values = parse([*cfg.arguments.split(), *own.get("arguments", "").split(), *cfg.overrides])
-        further = {"levels": levels, "menus": list(own.get("menus", ())), "shown": own["shown"]}
-        further["chance"] = own.get("chance")
-        planned[title] = [
-            Job(job.name, f"{RUNS}:train", job.spec | further)
-            for job in training_jobs(title, range(cfg.seeds), values, levels=levels["name"], **options)
-        ]
-    return planned
+    return jobs_of(cfg, "study.agents")
 
 
 def asked(cfg: Config) -> dict[str, list[Job]]:
