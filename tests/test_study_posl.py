@@ -16,29 +16,32 @@ from tests.helpers.studies import composed, publish
 
 
 class Finished:
-    """Arm D answers as the ideal agent does, every other one as one that maximises usefulness."""
+    """Arm D, and agents of gridworlds, answer as the ideal agent does, every other one maximises usefulness."""
 
     def __init__(self, lost: str = "none") -> None:
         self.lost = lost
 
     def of(self, jobs: list[Job]) -> list[tuple[Job, Result]]:
-        return [
-            (job, Result({}, runs.measured([ARCHETYPES["ideal" if job.spec["arm"] == "D" else "over m"]] * 2, 30)))
-            for job in jobs
-            if self.lost not in job.name
-        ]
+        found = []
+        for job in jobs:
+            arm = job.spec.get("arm", "gridworlds")
+            arrays = runs.measured([ARCHETYPES["over m" if arm == "B" else "ideal"]] * 2, 30)
+            arrays = {f"posl/{name}": values for name, values in arrays.items()} if arm == "gridworlds" else arrays
+            if self.lost not in job.name:
+                found.append((job, Result({}, arrays)))
+        return found
 
 
 def test_the_report_says_who_reaches_all() -> None:
     it = publish(study, composed("posl"), Finished())
     assert it.opens_with_its_answer()
-    assert it.analysis.findings["reached"] == {"D": [2, 2], "B": [0, 2]}
-    assert "All agents of D lack a preference" in it.text
+    assert it.analysis.findings["reached"] == {"D": [2, 2], "B": [0, 2], "D, gridworlds": [2, 2]}
+    assert "All agents of D and D, gridworlds lack a preference" in it.text
     assert "Not all agents of B do" in it.text
 
 
 def test_without_runs_the_report_says_so() -> None:
-    assert "No run has finished" in publish(study, composed("posl"), Finished("arm")).text
+    assert "No run has finished" in publish(study, composed("posl"), Finished("-")).text
 
 
 @pytest.mark.parametrize(
