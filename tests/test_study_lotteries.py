@@ -20,7 +20,6 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.studies.lotteries import runs, study
 from tests.helpers.studies import composed, publish
 
-
 BOTH = ("usefulness", "neutrality")
 
 
