@@ -89,6 +89,8 @@ def of_gridworlds(cfg: Config, finished: Finished) -> dict[str, dict[str, np.nda
             arrays = {name[6:]: np.concatenate([each[name] for each in done]) for name in names}
             for name in ("usefulness", "neutrality"):
                 arrays[name] = np.array([each[f"test/{name}"].mean() for each in done])
+            for name in ("usefulness/three", "neutrality/three"):  # random menus are too wide for a gridworld
+                arrays[name] = np.full(len(done), np.nan)
             found[title] = arrays
     return found
 
@@ -174,6 +176,10 @@ def _quotes(findings: Mapping[str, Any]) -> list[Quote]:
     if "D" in findings["reached"]:
         text = "{} of {} agents pay nothing, are useful and neutral, and satisfy POSL".format(*findings["reached"]["D"])
         quotes.append(Quote("DReST on sets of lengths, Neutrality+ within one (menus)", "", text))
+    for title, one in findings["gridworlds"].items():
+        text = "pays in {main:.1%}, takes improvements in {dominance:.1%}; U {usefulness:.3f}, N {neutrality:.3f}"
+        if one["main"] is not None:
+            quotes.append(Quote(f"{title}, on unseen levels, agents: {one['agents']}", "", text.format(**one)))
     return quotes
 
 
