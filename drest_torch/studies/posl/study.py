@@ -139,11 +139,10 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
     for title in trained(cfg):
         if title in good:
             medians = findings["medians"][title]
-            text = (
-                "POSL {posl:g} of 9, Neutrality {neutrality/prospects:g} of 2, cycles {cycles:g}; resists for 5 % in "
-            )
-            text += "{later/0.01/0.05:.0%}, earlier in {earlier/0.01/0.05:.0%}"
-            quotes.append(Quote(f"POSL of an agent of gridworlds ({title})", "", text.format(**medians)))
+            later, earlier = (medians[f"{way}/0.01/0.05"] or 0.0 for way in WAYS)
+            text = f"POSL {medians['posl']:g} of 9, Neutrality {medians['neutrality/prospects']:g} of 2, cycles "
+            text += f"{medians['cycles']:g}; resists for 5 % in {later:.0%}, earlier in {earlier:.0%}"
+            quotes.append(Quote(f"POSL of an agent of gridworlds ({title})", "", text))
     return Analysis(results.table(), findings, made, quotes, names, everyone, exact=True)
 
 
