@@ -36,8 +36,8 @@ def test_the_report_says_who_reaches_all() -> None:
     it = publish(study, composed("posl"), Finished())
     assert it.opens_with_its_answer()
     assert it.analysis.findings["reached"] == {"D": [2, 2], "B": [0, 2], "D, gridworlds": [2, 2]}
-    assert "All agents of D and D, gridworlds lack a preference" in it.text
-    assert "Not all agents of B do" in it.text
+    assert "All agents of “D” and “D, gridworlds” lack a preference" in it.text
+    assert "Not all agents of “B” do" in it.text
 
 
 def test_without_runs_the_report_says_so() -> None:

@@ -32,10 +32,11 @@ def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     def draw(figure: Figure, style: Style) -> None:
         for ax, way in zip(figure.subplots(1, 2, sharey=True), ("later", "earlier"), strict=True):
             for index, title in enumerate(agents):
-                colour, dashes = style.series[index % len(style.series)], "-" if index < len(style.series) else "--"
+                colour = style.series[index % len(style.series)]
+                dashes, marker = ("-", "o") if index < len(style.series) else ("--", "s")
                 curve = curves[title, way]
                 places = np.arange(len(RESIST_COSTS))
-                ax.plot(places, np.nanmedian(curve, -1), dashes, marker="o", color=colour, label=title)
+                ax.plot(places, np.nanmedian(curve, -1), dashes, marker=marker, color=colour, label=title)
                 ax.fill_between(places, curve.min(-1), curve.max(-1), color=colour, alpha=0.15, linewidth=0)
             ax.set_xticks(places, [f"{cost:g}" for cost in RESIST_COSTS])
             ax.set_title(f"{way} shutdown made likely", fontsize=10)
