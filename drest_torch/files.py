@@ -23,7 +23,9 @@ def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | N
     """
     # The name is random and the file must be new: neither another process nor a link can take its place.
     with suppress(OSError):
-        if not stat.S_ISREG(kind := path.lstat().st_mode) and not stat.S_ISLNK(kind):
+        kind = path.lstat().st_mode
+        # A folder cannot be replaced by a file, and the error below says so.
+        if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind) or stat.S_ISDIR(kind)):
             raise FileError(f"{path}: is no regular file; expected the path of a file, or of one that is not there yet")
     partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:

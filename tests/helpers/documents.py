@@ -48,5 +48,6 @@ def blocks(page: Path) -> list[Block]:
 
 def commands(page: Path) -> list[list[str]]:
     """Return the words of each command ``drest`` of a page, after ``drest``."""
-    lines = [line for block in blocks(page) if block.language == "bash" for line in block.text.splitlines()]
+    texts = [block.text.replace("\\\n", " ") for block in blocks(page) if block.language == "bash"]
+    lines = [line for text in texts for line in text.splitlines()]
     return [shlex.split(line)[1:] for line in lines if line.startswith("drest ")]
