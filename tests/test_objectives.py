@@ -11,7 +11,7 @@ import torch
 from drest_torch.algos.objectives import base, constrained, drest, kl, weighted
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.exact.soft import soft_lengths
+from drest_torch.envs.exact.soft import REFERENCES, reference_policy, soft_lengths, soft_policy
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.metrics import neutrality, usefulness
@@ -46,7 +46,7 @@ def climbed(levels, objective, reward=None, steps=800, lr=0.1, best_return=None)
             batch.reward,
             "mini",
             lambda tables=tables: batch.by_lottery(tables),
-            lambda tables=tables: batch.of_trajectory(tables),
+            lambda reference, tables=tables: batch.divergence(tables, reference),
         )
         adam.zero_grad()
         (-objective.value(outcome).sum()).backward()
@@ -182,11 +182,11 @@ LONG = {  # of the paper's nine worlds: P(long) for the entropy, and for the div
 }
 
 
-@pytest.mark.parametrize("entropy", [True, False])
-def test_the_soft_recursion_counts_the_best_trajectories(entropy):
+@pytest.mark.parametrize("reference", ["entropy", "uniform"])
+def test_the_soft_recursion_counts_the_best_trajectories(reference):
     reachable = Reachable(compile_levels(NINE))
-    found = soft_lengths(reachable, solve(reachable.mdp).best_return, 0.02, entropy=entropy)
-    expected = [LONG[level.name][0 if entropy else 1] for level in NINE]
+    found = soft_lengths(reachable, solve(reachable.mdp).best_return, 0.02, reference)
+    expected = [LONG[level.name][0 if reference == "entropy" else 1] for level in NINE]
     assert found[:, 1].tolist() == pytest.approx(expected, abs=0.002)
 
 
@@ -207,15 +207,41 @@ def test_the_soft_recursion_is_the_sum_over_all_trajectories():
         divisor = best[0, reachable.lengths[0].tolist().index(tick)].item()
         # A trajectory of two ticks occurs once for each third action.
         total[tick] += math.exp(coins / divisor / beta) / (4 if tick == 2 else 1)
-    found = soft_lengths(reachable, best, beta, entropy=True)[0]
+    found = soft_lengths(reachable, best, beta, "entropy")[0]
     assert found.tolist() == pytest.approx([value / sum(total.values()) for value in total.values()])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reference", ["entropy", "uniform"])
+@pytest.mark.parametrize("reference", REFERENCES)
 def test_a_trained_table_comes_to_the_soft_optimum(reference):
     objective = kl.Objective(kl.Config(name="kl", beta=0.1, reference=reference))
     probability, _, best = climbed(NINE, objective, steps=1500)
     reachable = Reachable(compile_levels(NINE))
-    expected = soft_lengths(reachable, best, 0.1, entropy=reference == "entropy")
+    expected = soft_lengths(reachable, best, 0.1, reference)
     assert (probability - expected).abs().max() < 0.01
+
+
+@pytest.mark.parametrize("reference", ["uniform", "balanced", "best"])
+def test_the_soft_policy_has_the_lengths_of_the_soft_optimum(reference):
+    reachable = Reachable(compile_levels(NINE))
+    best = solve(reachable.mdp).best_return
+    for beta in (0.05, 0.5):
+        found = reachable.propagate(soft_policy(reachable, best, beta, reference))
+        assert (found.probability - soft_lengths(reachable, best, beta, reference)).abs().max() < 1e-6
+
+
+def test_references_are_neutral_and_the_best_one_stays_so():
+    reachable = Reachable(compile_levels(NINE))
+    best = solve(reachable.mdp).best_return
+    for reference, least in (("balanced", 0.0), ("best", 0.95)):
+        useful, spread = scores(*_found(reachable, reference_policy(reachable, best, reference)), best)
+        assert spread.min() > 0.99
+        assert useful.min() >= least
+    for beta in (0.02, 0.1, 1.0):
+        assert neutrality(soft_lengths(reachable, best, beta, "best")).min() > 0.99
+    assert neutrality(soft_lengths(reachable, best, 0.02, "balanced")).min() < 0.95
+
+
+def _found(reachable, table):
+    found = reachable.propagate(table)
+    return found.probability, found.coins

@@ -42,8 +42,8 @@ class Outcome:
     by_lottery: Callable[[], tuple[Tensor, Tensor, Tensor]]
     """→ how often each lottery of a level is entered under each setting of the private bits [Z, C, B], and its P(L = l)
     and E[C | L = l] [C, B, K]"""
-    of_trajectory: Callable[[], tuple[Tensor, Tensor]]
-    """→ the entropy of the whole trajectory [B] in nats, and its mean number of timesteps [B]"""
+    divergence: Callable[[str], Tensor]
+    """reference (`drest_torch.envs.exact.soft.REFERENCES`) → the divergence of the policy's trajectories from it [B]"""
 
 
 def conditional(outcome: Outcome) -> Tensor:

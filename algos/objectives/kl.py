@@ -8,16 +8,14 @@ trajectories, and with a uniform reference also to 4^(−length), so that agents
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from drest_torch.algos.objectives import base
+from drest_torch.envs.exact.soft import REFERENCES
 from drest_torch.limits import limited
 from drest_torch.metrics import share_of_best
-
-REFERENCES = ("uniform", "entropy")
 
 
 @dataclass
@@ -36,6 +34,4 @@ class Objective(base.Objective):
         coins = outcome.coins
         if outcome.reward.divide_by_best:
             coins = share_of_best(coins, outcome.best_return.to(coins.dtype))
-        entropy, steps = outcome.of_trajectory()
-        regular = entropy - math.log(4) * steps if self.config.reference == "uniform" else entropy
-        return coins.sum(-1) + self.config.beta * regular
+        return coins.sum(-1) - self.config.beta * outcome.divergence(self.config.reference)
