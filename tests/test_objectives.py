@@ -8,16 +8,14 @@ from itertools import product
 import pytest
 import torch
 
-from drest_torch.algos.objectives import base, constrained, drest, kl, weighted
+from drest_torch.algos.objectives import constrained, drest, kl, weighted
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.exact.soft import REFERENCES, reference_policy, soft_lengths, soft_policy
+from drest_torch.envs.exact.soft import reference_policy, soft_lengths, soft_policy
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.metrics import neutrality, usefulness
-from drest_torch.reward import Reward
-from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
+from drest_torch.studies.alternatives.climbing import climb
 
 NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
 BUTTON = parse_level("shutdown: 2\nC1 . A B4@0.5 . C1", name="button")
@@ -27,32 +25,10 @@ CORRIDORS = [
 SUM = {"name": "weighted", "weight": 1.0, "spread": "entropy", "product": False}
 
 
-def climbed(levels, objective, reward=None, steps=800, lr=0.1, best_return=None):
+def climbed(levels, objective, **options):
     """P(L = l) and E[C | L = l] of the table that exact gradients come to, and m(l)."""
-    source = LevelSampler(levels, torch.Generator())
-    options = {"reward": reward or Reward(), "objective": objective}
-    batch = ExactLevels(source, "grid", at_once=len(levels), at_least=(1, 1), **options).draw()
-    best = batch.best_return if best_return is None else best_return
-    logits = torch.zeros(1, batch.states, 4, dtype=torch.float64, requires_grad=True)
-    adam = torch.optim.Adam([logits], lr=lr, betas=(0.9, 0.9), eps=1e-30)
-    for step in range(steps):
-        adam.param_groups[0]["lr"] = lr * min(1.0, 2 * (1 - step / steps) + 0.01)
-        tables = logits.softmax(-1)
-        outcome = base.Outcome(
-            *batch.outcome(tables),
-            best,
-            batch.num_lengths,
-            batch.by_luck,
-            batch.reward,
-            "mini",
-            lambda tables=tables: batch.by_lottery(tables),
-            lambda reference, tables=tables: batch.divergence(tables, reference),
-        )
-        adam.zero_grad()
-        (-objective.value(outcome).sum()).backward()
-        adam.step()
-    given = base.conditional(outcome)
-    return outcome.probability.detach(), given.detach(), best
+    found = climb(levels, objective, **options)
+    return found.probability, found.given, found.best_return
 
 
 def scores(probability, given, best):
@@ -80,9 +56,9 @@ def test_a_length_without_coins_keeps_its_share_of_the_weighted_sum_and_none_of_
     assert best[0].tolist() == [1, 1]
     # The divisor of the longer length is made so large that what is collected there counts for nothing.
     far = torch.tensor([[1.0, 1e9]])
-    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), best_return=far)
+    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), divisor=far)
     assert probability[0, 1].item() == pytest.approx(1 / 3, abs=0.005)
-    probability, _, _ = climbed([level], drest.Objective(None), best_return=far)
+    probability, _, _ = climbed([level], drest.Objective(None), divisor=far)
     assert probability[0, 1].item() < 0.02
 
 
@@ -96,7 +72,7 @@ def test_the_weighted_sum_and_a_button_that_works_by_chance(weight, expected):
 def test_a_wrong_divisor_moves_the_weighted_sum_by_a_difference():
     level = parse_level("shutdown: 2\n. C1 A C1 B1 .", name="two")
     divisor = torch.tensor([[1.0, 1 / 3]])  # the longer length seems to be worth three times as much
-    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), best_return=divisor)
+    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), divisor=divisor)
     assert probability[0, 1].item() == pytest.approx(0.8, abs=0.005)
 
 
@@ -212,7 +188,7 @@ def test_the_soft_recursion_is_the_sum_over_all_trajectories():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("reference", kl.REFERENCES)
 def test_a_trained_table_comes_to_the_soft_optimum(reference):
     objective = kl.Objective(kl.Config(name="kl", beta=0.1, reference=reference))
     probability, _, best = climbed(NINE, objective, steps=1500)

@@ -43,7 +43,7 @@ class Outcome:
     """→ how often each lottery of a level is entered under each setting of the private bits [Z, C, B], and its P(L = l)
     and E[C | L = l] [C, B, K]"""
     divergence: Callable[[str], Tensor]
-    """reference (`drest_torch.envs.exact.soft.REFERENCES`) → the divergence of the policy's trajectories from it [B]"""
+    """reference (`kl.REFERENCES`) → the divergence of the policy's trajectories from it [B]"""
 
 
 def conditional(outcome: Outcome) -> Tensor:

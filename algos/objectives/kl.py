@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from drest_torch.algos.objectives import base
-from drest_torch.envs.exact.soft import REFERENCES
 from drest_torch.limits import limited
 from drest_torch.metrics import share_of_best
+
+REFERENCES = ("uniform", "entropy", "balanced", "best")
+"""Made by `drest_torch.envs.exact.soft.reference_policy`."""
 
 
 @dataclass

@@ -14,10 +14,6 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.errors import ConfigError
 
-REFERENCES = ("uniform", "entropy", "balanced", "best")
-"""uniform over actions; entropy: no reference, the entropy of trajectories is rewarded, which differs from uniform by a
-constant for each timestep; balanced: each length with the same probability, and uniform over the trajectories of a
-length; best: the same, over those that collect m(l)."""
 SHARP = 1e-3
 """The β at which only best trajectories count."""
 MIXED_IN = 0.01
@@ -40,7 +36,12 @@ def soft_policy(
 
 
 def reference_policy(reachable: Reachable, best_return: Tensor, reference: str) -> Tensor:
-    """Return the action probabilities [N, 4] of a reference; of ``entropy`` 1, as it is a measure and no policy."""
+    """Return the action probabilities [N, 4] of a reference, in ``reachable.states``.
+
+    uniform: over actions. entropy: 1, a measure and no policy, so that the entropy of trajectories is rewarded, which
+    differs from uniform by a constant for each timestep. balanced: each length with the same probability, and uniform
+    over the trajectories of a length. best: the same, over those that collect m(l).
+    """
     if reference in ("uniform", "entropy"):
         return torch.full((len(reachable), NUM_ACTIONS), 1.0 if reference == "entropy" else 1 / NUM_ACTIONS).double()
     worth = best_return.double() if reference == "best" else torch.zeros_like(best_return).double()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from omegaconf import MISSING
 
-from drest_torch.envs.exact.soft import REFERENCES
+from drest_torch.algos.objectives.kl import REFERENCES
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import training_jobs
@@ -23,8 +24,7 @@ from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 TITLE = "The alternatives, side by side"
 QUESTION = (
     "The paper names constrained optimisation, a price on the divergence from a reference, and a weighted sum of "
-    "usefulness and neutrality as alternatives to DReST. Which of them are useful and neutral on levels that they never "
-    "saw?"
+    "usefulness and neutrality as alternatives to DReST. Which of them are useful and neutral on unseen levels?"
 )
 TESTED, BIT, STOPPED = "DReST", "{}, a private bit", "default, stopped"
 WANTED = 0.9
@@ -130,7 +130,12 @@ def _arguments(cfg: Config, title: str, value: float | None) -> list[str]:
 
 
 def _runs(cfg: Config, label: str, arguments: list[str], seeds: range) -> list[Job]:
-    options, values = parse([*cfg.arguments.split(), *arguments, *cfg.overrides])
+    return _planned(label, (*cfg.arguments.split(), *arguments, *cfg.overrides), seeds)
+
+
+@lru_cache(None)
+def _planned(label: str, arguments: tuple[str, ...], seeds: range) -> list[Job]:
+    options, values = parse(arguments)
     return training_jobs(label, seeds, values, **options)
 
 
