@@ -65,13 +65,13 @@ class Config(StudyConfig):
 
 
 def jobs(cfg: Config) -> list[Job]:
-    """Return the climbs, the arms, and then the training of all rivals, seed by seed."""
+    """Return the climbs, the arms, all rivals at their own strength seed by seed, and then at the others."""
     check(cfg)
     own = [trained(cfg, title) for title in titles(cfg)]
     seeds = [job for seed in range(cfg.seeds) for each in own for job in each[seed : seed + 1]]
     elsewhere = [job for title in cfg.rivals for several in others(cfg, title).values() for job in several]
     first = [*predictions.climbs(cfg).values(), predictions.soft_job(cfg), *(menu_job(cfg, arm) for arm in cfg.arms)]
-    return [*first, *seeds[: len(own)], *elsewhere, *seeds[len(own) :]]
+    return [*first, *seeds, *elsewhere]
 
 
 def check(cfg: Config) -> None:
