@@ -8,6 +8,7 @@ trajectories, and with a uniform reference also to 4^(−length), so that agents
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -37,3 +38,12 @@ class Objective(base.Objective):
         if outcome.reward.divide_by_best:
             coins = share_of_best(coins, outcome.best_return.to(coins.dtype))
         return coins.sum(-1) - self.config.beta * outcome.divergence(self.config.reference)
+
+    def can_be_sampled(self) -> bool:
+        """Return whether the reference is known without a model."""
+        return self.config.reference in ("uniform", "entropy")
+
+    def pay(self, played: base.Played) -> Tensor:
+        """Return the reward minus β times the log-ratio of the trajectory [M]."""
+        each = math.log(4) if self.config.reference == "uniform" else 0.0
+        return played.share - self.config.beta * (played.log_prob + each * played.steps)
