@@ -12,7 +12,8 @@ from drest_torch.report.style import Style
 from drest_torch.studies.study import Analysis
 
 if TYPE_CHECKING:
-    from drest_torch.studies.alternatives.study import Config, Point
+    from drest_torch.studies.alternatives.points import Point
+    from drest_torch.studies.alternatives.study import Config
 
 CORNER = 0.8
 """From where on both measures are shown enlarged."""

@@ -7,15 +7,15 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from omegaconf import MISSING
+from omegaconf import MISSING, OmegaConf
 
 from drest_torch.algos.objectives.kl import REFERENCES
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
-from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.alternatives import predictions, tables
+from drest_torch.studies.alternatives.points import STOPPED, TESTED, WANTED, Point, differences, point, side
 from drest_torch.studies.goals import parse
 from drest_torch.studies.lotteries.study import arm_job
 from drest_torch.studies.results import Results
@@ -26,11 +26,7 @@ QUESTION = (
     "The paper names constrained optimisation, a price on the divergence from a reference, and a weighted sum of "
     "usefulness and neutrality as alternatives to DReST. Which of them are useful and neutral on unseen levels?"
 )
-TESTED, BIT, STOPPED = "DReST", "{}, a private bit", "default, stopped"
-WANTED = 0.9
-"""Of usefulness and neutrality, for the range of strengths that reaches both."""
-CLEARLY = 0.005
-"""Differences in the mean of usefulness and neutrality below this count as none."""
+BIT = "{}, a private bit"
 RIVAL_KEYS = ("arguments", "strength", "values", "at", "about")
 
 
@@ -95,8 +91,7 @@ def check(cfg: Config) -> None:
 def menu_job(cfg: Any, arm: str) -> Job:
     """Return the training of an arm in menus; with the same values it is a run of the study `lotteries`."""
     values = {name: cfg[name] for name in ("agents", "updates", "batch", "width", "lr", "lam", "menu_episodes")}
-    like: Any = type("Values", (dict,), {"__getattr__": dict.__getitem__})
-    return arm_job(like(values | {"agents_of": {}, "suite_items": cfg.suite_items}), arm)
+    return arm_job(OmegaConf.create(values | {"agents_of": {}, "suite_items": cfg.suite_items}), arm)
 
 
 def titles(cfg: Config) -> list[str]:
@@ -142,45 +137,6 @@ def _planned(label: str, arguments: tuple[str, ...], seeds: range) -> list[Job]:
 # ---------------------------------------------------------------------------------------- analysis
 
 
-@dataclass(frozen=True)
-class Point:
-    """Agents of one rival at one strength."""
-
-    title: str
-    value: float | None
-    useful: np.ndarray
-    """[seeds] the means over levels"""
-    neutral: np.ndarray
-    own: np.ndarray
-    """Neutrality given the private bits."""
-    short: np.ndarray
-    """[seeds] the share of levels with a neutrality below `WANTED`"""
-    seconds: float
-    """of training, the median"""
-
-    @property
-    def score(self) -> np.ndarray:
-        """Return the mean of usefulness and neutrality."""
-        return (self.useful + self.neutral) / 2
-
-
-def point(title: str, value: float | None, done: list[tuple[Job, Result]]) -> Point:
-    """Return what was measured of these agents: on test levels, and where they were stopped on selection levels."""
-    seconds = float(np.median([result.numbers["wall_seconds"] for _, result in done]))
-    if title == STOPPED:
-        curves = [
-            np.stack([result.arrays[f"eval/selection/{name}"] for name in ("usefulness", "neutrality")])
-            for _, result in done
-        ]
-        best = np.array([curve[:, curve.prod(0).argmax()] for curve in curves])
-        return Point(title, value, best[:, 0], best[:, 1], best[:, 1], np.full(len(best), np.nan), seconds)
-    useful, neutral = (
-        np.stack([result.arrays[f"test/{name}"] for _, result in done]) for name in ("usefulness", "neutrality")
-    )
-    own = np.array([result.numbers["splits"]["test"]["neutrality_own"] for _, result in done])
-    return Point(title, value, useful.mean(-1), neutral.mean(-1), own, (neutral < WANTED).mean(-1), seconds)
-
-
 def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return the closed forms, the rivals on unseen levels, and who pays."""
     rows = predictions.rows(cfg, finished.get)
@@ -216,9 +172,9 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
             for title, each in points.items()
         },
         "apart": {title: [each.estimate, each.low, each.high] for title, each in apart.items()},
-        "better": [title for title in plain if title in apart and _side(apart[title]) > 0],
-        "worse": [title for title in plain if title in apart and _side(apart[title]) < 0],
-        "alike": [title for title in plain if title in apart and _side(apart[title]) == 0],
+        "better": [title for title in plain if title in apart and side(apart[title]) > 0],
+        "worse": [title for title in plain if title in apart and side(apart[title]) < 0],
+        "alike": [title for title in plain if title in apart and side(apart[title]) == 0],
         "range": {title: tables.reach(curve, WANTED) for title, curve in curves.items() if len(curve) > 1},
         "pays": {arm: float(np.median(arrays["main"])) for arm, arrays in arms.items()},
         "seeds": max((len(each.useful) for each in points.values()), default=0),
@@ -239,25 +195,10 @@ def _at(cfg: Config, title: str) -> float | None:
     return None if value is None else float(value)
 
 
-def differences(each: Point, tested: Point) -> Any:
-    """Return the difference to DReST in the mean of usefulness and neutrality, seed by seed, with its interval."""
-    count = min(len(each.score), len(tested.score))
-    return t_interval(each.score[:count] - tested.score[:count])
-
-
-def _side(interval: Any) -> int:
-    """Return 1 for better than DReST, −1 for worse, 0 where the interval or the size does not say so."""
-    if abs(interval.estimate) < CLEARLY or interval.low <= 0 <= interval.high:
-        return 0
-    return 1 if interval.estimate > 0 else -1
-
-
 def _tidy(points: dict[str, Point], curves: dict[str, list[Point]]) -> Results:
     results = Results("alternatives", "strength")
-    seen = [*points.values(), *(each for curve in curves.values() for each in curve if each.title not in points)]
-    seen += [each for curve in curves.values() for each in curve if each is not points.get(each.title)]
-    for each in dict.fromkeys(map(id, seen)):
-        it = next(point for point in seen if id(point) == each)
+    seen = {id(each): each for each in [*points.values(), *(each for curve in curves.values() for each in curve)]}
+    for it in seen.values():
         split = "selection" if it.title == STOPPED else "test"
         for name, values in {"usefulness": it.useful, "neutrality": it.neutral, "neutrality_own": it.own}.items():
             results.add(values, name, variant=it.title, split=split, strength=it.value)

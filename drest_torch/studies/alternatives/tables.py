@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drest_torch.choices.arms import ARMS
+from drest_torch.envs.levels import PAPER_WORLDS
 from drest_torch.jobs.job import Result
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
@@ -15,7 +17,8 @@ from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.alternatives.predictions import Row, scores
 
 if TYPE_CHECKING:
-    from drest_torch.studies.alternatives.study import Config, Point
+    from drest_torch.studies.alternatives.points import Point
+    from drest_torch.studies.alternatives.study import Config
 
 USEFUL = 0.95
 """The usefulness that a price on divergence has to keep, for its best neutrality."""
@@ -97,8 +100,6 @@ def reach(curve: Sequence[Point], wanted: float) -> list[float]:
 
 def pays_table(arms: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
     """Return what agents that were trained in menus of lotteries pay."""
-    from drest_torch.choices.arms import ARMS
-
     suites = {
         "main": "pays, later",
         "shift_earlier": "pays, earlier",
@@ -120,8 +121,6 @@ def pays_table(arms: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
 
 def reference_table(cfg: Config, soft: Result | None) -> Table:
     """Return the best neutrality with enough usefulness over β, for each reference and world."""
-    from drest_torch.envs.levels import PAPER_WORLDS
-
     rows = []
     for reference in cfg.references if soft is not None else ():
         assert soft is not None
