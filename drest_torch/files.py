@@ -1,13 +1,14 @@
-"""Write files whole or not at all. All files of the project are written here."""
+"""Write files whole or not at all, and read those of strangers. All files of the project are written here."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import re
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | N
     error to raise, from the reason for which the file cannot be written.
     """
     # The name is random and the file must be new: neither another process nor a link can take its place.
+    if not path.name:
+        raise FileError(f"'{path}': is the path of no file; expected one that ends in a name")
     with suppress(OSError):
         kind = path.lstat().st_mode
         # A folder cannot be replaced by a file, and the error below says so.
@@ -53,6 +56,39 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, whole or not at all."""
     write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+MOST_BYTES = 1 << 30
+"""The largest file that is read whole."""
+
+
+def read_whole(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Read a regular file, or a link to one. A pipe or a device could go on for ever, and is refused."""
+    # Without waiting for somebody to write to a pipe.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise FileError(f"{path}: is no regular file; expected one")
+        if found.st_size > most:
+            raise FileError(f"{path}: {found.st_size:,} bytes; expected at most {most:,}")
+        return file.read(most)
+
+
+def remove_partial(folder: Path) -> None:
+    """Delete what writes that were cut off by a kill have left in a folder; call it as the owner of the folder."""
+    for parent, _, names in os.walk(folder):  # no link is followed
+        for name in names:
+            if re.fullmatch(r"\.[0-9a-f]{16}\.partial", name):
+                with suppress(OSError):
+                    (Path(parent) / name).unlink()
+
+
+def refuse_to_replace(out: Path, inputs: Iterable[Path]) -> None:
+    """Refuse an output that would replace one of the files, or a file in one of the folders, that a command reads."""
+    for path in inputs:
+        if path.resolve() in (out.resolve(), *out.resolve().parents):
+            raise FileError(f"{out}: would replace what is read ({path}); expected another path")
 
 
 LOCK = ".lock"

@@ -27,6 +27,7 @@ from drest_torch.envs.exact.solver import optimal_route, solve
 from drest_torch.envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
 from drest_torch.envs.objects import KINDS, WorldObject
 from drest_torch.envs.view.rendering import Panel, PictureError, Route, arrows_text, save_picture, to_text
+from drest_torch.errors import UserError, shown
 
 GAMMA = 0.95
 """The paper's discount for the running example (its other eight worlds have 0.9, `lopsided` 1)."""
@@ -84,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(args)
         sys.stdout.flush()
-    except (LevelError, PictureError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+    except UserError as error:
+        print(f"{parser.prog}: {shown(str(error))}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
