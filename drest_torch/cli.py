@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from drest_torch.errors import UserError, shown
-from drest_torch.tracking.stages import announce
+from drest_torch.tracking.stages import announce, flush_output, open_streams
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException, MemoryError, RuntimeError)
 """Errors that are printed as a sentence; of `RuntimeError` only those of memory."""
@@ -78,6 +78,7 @@ def command(
     def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
         @functools.wraps(main)
         def run() -> None:
+            open_streams()
             try:
                 announce(sys.argv[1:])
                 if prepare is not None:
@@ -86,6 +87,9 @@ def command(
             except KeyboardInterrupt:
                 print("drest_torch: stopped", file=sys.stderr)
                 sys.exit(130)
+            finally:
+                if status := flush_output():
+                    sys.exit(status)
 
         return run
 
@@ -134,6 +138,8 @@ def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
     def wrapped(cfg: Any) -> None:
         try:
             main(cfg)
+        except BrokenPipeError:  # nobody reads the output any more
+            sys.exit(0)
         except MISTAKES as error:
             stop(sentence_of(error))
 

@@ -66,11 +66,10 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise CheckpointError(f"{path}: is damaged: its contents do not have its checksum; {other}")
     try:
         meta = json.loads(metadata["meta"])
-        steps = meta["steps"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        steps = None
-    if type(steps) is not int or not isinstance(meta.get("of", {}), dict):
-        raise CheckpointError(f"{path}: is damaged: it does not say what it is of; use another checkpoint of the run")
+        if not isinstance(meta, dict) or not isinstance(meta.get("of", {}), dict):
+            raise TypeError("no object")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: is damaged: its values cannot be read ({error}); use another one") from None
     return tensors, meta
 
 

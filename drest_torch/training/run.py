@@ -325,6 +325,7 @@ def start(cfg: Config) -> Run:
     run = Run(cfg, folder)
     _own(folder)
     _refuse_taken(folder)  # another process may have been faster
+    remove_partial(folder)
     write_config(cfg, folder)
     run.task.begin(cfg, folder)
     run.is_new = True

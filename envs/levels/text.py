@@ -150,9 +150,7 @@ def _check_shutdown(shutdown: object, place: str) -> None:
 def check_text(text: object, key: str, place: str) -> None:
     """Refuse a value that is not one line of text."""
     if not isinstance(text, str) or text != text.strip() or len(text.splitlines()) != 1 or text != shown(text):
-        raise LevelError(
-            f"{place}: {key} {text!r:.40}; expected one line of text with no blanks around it, nor control characters"
-        )
+        raise LevelError(f"{place}: {key} {text!r:.40}; expected one line of text with no blanks around it")
 
 
 def parse_level(text: str, *, name: str = "level", source: str = "", x: float | None = None) -> Level:

@@ -84,12 +84,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     try:
         _run(args)
-        sys.stdout.flush()
+        print(end="", flush=True)
     except UserError as error:
         print(f"{parser.prog}: {shown(str(error))}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # the reader, such as `head`, has closed the pipe
+            print(f"{parser.prog}: the output cannot be written ({error.strerror})", file=sys.stderr)
+            return 2
     except KeyboardInterrupt:
         return 130
     return 0

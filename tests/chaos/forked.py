@@ -18,6 +18,7 @@ IMPORTED = (
     *("drest_torch.train", "drest_torch.evaluate", "drest_torch.study", "drest_torch.compare", "drest_torch.envs.show"),
     *("drest_torch.training.run", "drest_torch.agent", "drest_torch.studies.runner", "drest_torch.config.compose"),
     *("drest_torch.sweep", "matplotlib.pyplot", "hydra.main", "hydra.core.hydra_config", "drest_torch.choices.page"),
+    *("cProfile", "torch._dynamo", "torch.distributed"),
 )
 SECONDS = 20.0
 """What takes longer counts as a hang."""
@@ -50,6 +51,7 @@ class Outcome:
 
 def warm() -> None:
     """Import everything that children need, and leave torch one thread: its pool does not survive a fork."""
+    os.environ["NUMBA_THREADING_LAYER"] = "workqueue"  # OpenMP's own threads do not survive it either
     import torch
 
     torch.set_num_threads(1)
