@@ -49,7 +49,7 @@ def read_config(path: Path) -> Any:
             if depth > MOST_DEPTH or isinstance(token, yaml.AliasToken):
                 raise CheckpointError(f"{path}: has references (*name), or is nested too deeply; no run writes that")
         return OmegaConf.create(_as_text(OmegaConf.to_container(OmegaConf.create(text))))
-    except RecursionError:
+    except (RecursionError, AssertionError):  # OmegaConf asserts that it is a list or a dictionary
         raise CheckpointError(f"{path}: not the configuration of a run of this version") from None
 
 

@@ -78,6 +78,18 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+BEGIN, END = "<!-- written by python -m tests.chaos -->", "<!-- end -->"
+
+
+def written(page: str, record: dict[str, Any]) -> str:
+    """Return a page with the table of a campaign between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    broken = "".join(f"\n- {text}" for row in record["rows"] for text in row["broken"])
+    told = f"\n\nWhat was broken:\n{broken}" if broken else ""
+    share = f"{record['share']:.0%} of the whole campaign, seed {record['seed']}:"
+    return f"{before}{BEGIN}\n{share}\n\n{table(record['rows'])}{told}\n{END}{rest.partition(END)[2]}"
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the parts in as many processes as are asked for; return 1 if anything broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
@@ -86,6 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="parts whose name has these words in it")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, help="a JSON file for what came of it")
+    parser.add_argument("--page", type=Path, help="a page whose table is replaced")
     args = parser.parse_args(arguments)
     forked.warm()
     chosen = [(index, args.seed, args.share) for index, part in enumerate(PARTS) if args.only in part.what]
@@ -99,9 +112,11 @@ def main(arguments: list[str] | None = None) -> int:
             )
             sys.stdout.flush()
     print(f"\n{table(rows)}")
+    record = {"seed": args.seed, "share": args.share, "rows": rows}
     if args.out is not None:
-        record = {"seed": args.seed, "share": args.share, "rows": rows}
         args.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    if args.page is not None:
+        args.page.write_text(written(args.page.read_text(encoding="utf-8"), record), encoding="utf-8")
     return int(any(row["broken"] for row in rows))
 
 
