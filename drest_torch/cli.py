@@ -18,7 +18,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from drest_torch.errors import UserError, shown
-from drest_torch.tracking.stages import announce, flush_output, open_streams
+from drest_torch.files import flush_output, open_streams
+from drest_torch.tracking.stages import announce
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException, MemoryError, RuntimeError)
 """Errors that are printed as a sentence; of `RuntimeError` only those of memory."""

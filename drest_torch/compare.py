@@ -9,7 +9,7 @@ from drest_torch.cli import MISTAKES, sentence_of, stop
 from drest_torch.comparison.records import curves_over_training, find_runs, labels
 from drest_torch.comparison.tables import print_comparison
 from drest_torch.errors import UserError
-from drest_torch.tracking.stages import flush_output, open_streams
+from drest_torch.files import flush_output, open_streams
 
 HELP = """\
 Print and plot runs beside each other.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
+import math
 import os
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -91,6 +94,33 @@ def refuse_to_replace(out: Path, inputs: Iterable[Path]) -> None:
             raise FileError(f"{out}: would replace what is read ({path}); expected another path")
 
 
+MOST_NAMES = 2000
+"""The most metrics that a line may have; ours have some dozens."""
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """Return the rows of a file of metrics (`drest_torch.tracking.sinks.JsonLines`), with null as NaN.
+
+    Incomplete lines, and what is no number, are left out.
+    """
+    if not path.exists():
+        return []
+    rows = []
+    for line in read_whole(path).decode(errors="replace").split("\n"):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and len(row) <= MOST_NAMES and _is_number(row.get("step"), int):
+            numbers = {name: math.nan if value is None else value for name, value in row.items()}
+            rows.append({name: value for name, value in numbers.items() if _is_number(value, int | float)})
+    return rows
+
+
+def _is_number(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool) and not abs(value) >= 2**1023
+
+
 LOCK = ".lock"
 """The file in a folder by which a process owns it."""
 _owned: dict[Path, int] = {}
@@ -125,3 +155,34 @@ def disown(folder: Path) -> None:
     """Let others write to a folder again."""
     if (descriptor := _owned.pop(folder.resolve(), None)) is not None:
         os.close(descriptor)
+
+
+def open_streams() -> None:
+    """Give the program an input and outputs where it was started without, and let them show what they can."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+        elif number and isinstance(stream := getattr(sys, name), io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
+
+
+def flush_output() -> int:
+    """Write the rest of the output; return 2, after a sentence, if there is no room for it, and otherwise 0."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return no_output(error)
+    return 0
+
+
+def no_output(error: OSError) -> int:
+    """Say why the output cannot be written, and return 2; where the reader, such as `head`, has ended, return 0."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again, and complains
+    if isinstance(error, BrokenPipeError):
+        return 0
+    print(f"drest_torch: the output cannot be written ({error.strerror})", file=sys.stderr)
+    return 2

@@ -25,7 +25,7 @@ from drest_torch import __version__, evaluate, train
 from drest_torch.cli import help_text
 from drest_torch.comparison.records import find_runs
 from drest_torch.envs.levels import format_level, world, write_levels
-from drest_torch.tracking.sinks import read_metrics
+from drest_torch.files import read_metrics
 from drest_torch.tracking.stages import announce
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 

@@ -17,8 +17,7 @@ from yaml import YAMLError
 from drest_torch.config.stored import read_config
 from drest_torch.effort import effort, is_exact, rows
 from drest_torch.errors import CheckpointError, UserError
-from drest_torch.files import read_whole
-from drest_torch.tracking.sinks import read_metrics
+from drest_torch.files import read_metrics, read_whole
 
 RUNS_OF_SWEEP = "runs.txt"
 """A file in the folder of a sweep: the folder of each run, as seen from there, one a line."""

@@ -20,9 +20,9 @@ from omegaconf import OmegaConf
 
 from drest_torch.config.stored import read_config
 from drest_torch.effort import updates_of
+from drest_torch.files import read_metrics
 from drest_torch.plots.style import GREY, GRID, TEXT, write_figure
 from drest_torch.statistics.times import moving_average
-from drest_torch.tracking.sinks import read_metrics
 
 Curve = tuple[list[int], list[float]]
 """Steps and values."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from drest_torch.config.logger import SINKS, LoggerConfig
 from drest_torch.errors import UserError
-from drest_torch.files import read_whole, write_text
+from drest_torch.files import read_metrics, write_text
 
 
 class LoggerError(UserError):
@@ -147,30 +147,6 @@ class JsonLines:
         """Append a line."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(_line({"step": step, **metrics}))
-
-
-MOST_NAMES = 2000
-"""The most metrics that a line may have; ours have some dozens."""
-
-
-def read_metrics(path: Path) -> list[dict[str, float]]:
-    """Return the rows of a file of ``JsonLines``, with null as NaN, without incomplete lines and what is no number."""
-    if not path.exists():
-        return []
-    rows = []
-    for line in read_whole(path).decode(errors="replace").split("\n"):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict) and len(row) <= MOST_NAMES and _is_number(row.get("step"), int):
-            numbers = {name: math.nan if value is None else value for name, value in row.items()}
-            rows.append({name: value for name, value in numbers.items() if _is_number(value, int | float)})
-    return rows
-
-
-def _is_number(value: Any, kind: Any) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool) and not abs(value) >= 2**1023
 
 
 def _line(row: Mapping[str, float]) -> str:

@@ -5,8 +5,6 @@ Nothing is imported here that takes time: the first line appears before torch is
 
 from __future__ import annotations
 
-import io
-import os
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -20,29 +18,6 @@ _PRINTS_ONLY = {
     *("--shell-completion", "-sc"),
 }
 """Arguments with which a command only prints something."""
-
-
-def open_streams() -> None:
-    """Give the program an input and outputs where it was started without, and let them show what they can."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
-            with open(os.devnull, "r+") as nothing:
-                os.dup2(nothing.fileno(), number)
-            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
-        elif number and isinstance(stream := getattr(sys, name), io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
-
-
-def flush_output() -> int:
-    """Write the rest of the output; return 2, after a sentence, if there is no room for it, and otherwise 0."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again, and complains
-        if not isinstance(error, BrokenPipeError):  # the reader, such as `head`, has closed the pipe
-            print(f"drest_torch: the output cannot be written ({error.strerror})", file=sys.stderr)
-            return 2
-    return 0
 
 
 def announce(arguments: Sequence[str]) -> None:
