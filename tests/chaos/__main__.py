@@ -86,6 +86,7 @@ def written(page: str, record: dict[str, Any]) -> str:
     before, _, rest = page.partition(BEGIN)
     broken = "".join(f"\n- {text}" for row in record["rows"] for text in row["broken"])
     told = f"\n\nWhat was broken:\n{broken}" if broken else ""
+    told += f"\n\n{record['note']}" if "note" in record else ""
     share = f"{record['share']:.0%} of the whole campaign, seed {record['seed']}:"
     return f"{before}{BEGIN}\n{share}\n\n{table(record['rows'])}{told}\n{END}{rest.partition(END)[2]}"
 
