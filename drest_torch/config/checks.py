@@ -30,7 +30,7 @@ from drest_torch.limits import Limits, limits_of
 
 MAX_PRIVATE_BITS = 10
 """Evaluation goes through all 2^n settings of n bits."""
-PATHS = ("path", "selection_path", "run", "run_dir", "checkpoint", "out", "pictures", "animation")
+PATHS = ("path", "selection_path", "run", "checkpoint", "out", "pictures", "animation")
 """The keys of paths, which must not be empty."""
 
 
