@@ -15,7 +15,7 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
-from drest_torch.config.stored import read_config
+from drest_torch.config.reading import read_config
 from drest_torch.errors import CheckpointError, ConfigError
 
 try:

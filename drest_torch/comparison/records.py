@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from drest_torch.config.stored import read_config
+from drest_torch.config.reading import read_config
 from drest_torch.effort import effort, is_exact, rows
 from drest_torch.errors import CheckpointError, UserError
 from drest_torch.files import read_metrics, read_whole

@@ -18,7 +18,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 from omegaconf import OmegaConf
 
-from drest_torch.config.stored import read_config
+from drest_torch.config.reading import read_config
 from drest_torch.effort import updates_of
 from drest_torch.files import read_metrics
 from drest_torch.plots.style import GREY, GRID, TEXT, write_figure
