@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -n auto
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-all lint check format docs bench clean
+.PHONY: help install train test test-slow test-all lint check format docs bench chaos clean
 
 help:
 	@echo "make train     train an agent on random levels with PPO and the DReST reward (four minutes)"
@@ -20,6 +20,7 @@ help:
 	@echo "make format    format the code and repair what ruff can repair"
 	@echo "make docs      build the documentation into build/docs"
 	@echo "make bench     measure speed and write docs/benchmarks.md (a quarter of an hour)"
+	@echo "make chaos     kill runs, damage files, fill disks; write what came of it (an hour)"
 	@echo "make clean     remove what builds, tests and tools left behind (not .venv, not runs/)"
 
 install: $(INSTALLED)
@@ -67,6 +68,9 @@ docs: $(INSTALLED_DOCS)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.run
+
+chaos: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --out docs/explanation/reliability.json --page docs/explanation/reliability.md
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -12,16 +12,17 @@ import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from traceback import extract_tb
 from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from drest_torch.errors import UserError
+from drest_torch.errors import UserError, shown
+from drest_torch.files import flush_output, open_streams
 from drest_torch.tracking.stages import announce
 
-MISTAKES = (UserError, OSError, OmegaConfBaseException)
+MISTAKES = (UserError, OSError, OmegaConfBaseException, MemoryError, RuntimeError)
+"""Errors that are printed as a sentence; of `RuntimeError` only those of memory."""
 COLUMNS = 80
 FULL_ERROR = "HYDRA_FULL_ERROR"
 """Where this is set, Hydra leaves it to us to print an error."""
@@ -78,6 +79,7 @@ def command(
     def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
         @functools.wraps(main)
         def run() -> None:
+            open_streams()
             try:
                 announce(sys.argv[1:])
                 if prepare is not None:
@@ -86,6 +88,9 @@ def command(
             except KeyboardInterrupt:
                 print("drest_torch: stopped", file=sys.stderr)
                 sys.exit(130)
+            finally:
+                if status := flush_output():
+                    sys.exit(status)
 
         return run
 
@@ -103,19 +108,26 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
         print(help_text(name))
         return
     register()
+    is_composed = False
+
+    def begin(cfg: Any) -> None:
+        nonlocal is_composed
+        is_composed = True
+        stop_on_mistakes(main)(cfg)
+
     composed = hydra.main(
         version_base=VERSION_BASE, config_path=str(config_folder()), config_name=COMMANDS[name].config
-    )(stop_on_mistakes(main))
+    )(begin)
     before = os.environ.get(FULL_ERROR)
     os.environ[FULL_ERROR] = "1"
     try:
         composed()
     except HydraException as error:
         stop(explain(error))
-    except AssertionError as error:
-        if "omegaconf" not in extract_tb(error.__traceback__)[-1].filename:
+    except Exception as error:
+        if is_composed:
             raise
-        stop(explain(error))
+        stop(explain(error))  # Hydra and OmegaConf raise errors of all kinds for what a user types
     finally:
         os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
 
@@ -127,6 +139,8 @@ def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
     def wrapped(cfg: Any) -> None:
         try:
             main(cfg)
+        except BrokenPipeError:  # nobody reads the output any more
+            sys.exit(0)
         except MISTAKES as error:
             stop(sentence_of(error))
 
@@ -135,17 +149,31 @@ def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
 
 def stop(sentence: str) -> None:
     """Print a sentence and exit with 2."""
-    print(f"drest_torch: {sentence}", file=sys.stderr)
+    print(f"drest_torch: {shown(sentence)}", file=sys.stderr)
     sys.exit(2)
 
 
 def sentence_of(error: Exception) -> str:
-    """Return what a user reads of a mistake."""
+    """Return what a user reads of a mistake; another error is raised again."""
+    if isinstance(error, MemoryError | RuntimeError):
+        return _sentence_of_memory(error)
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} has no value; give it one: {error.full_key}=VALUE"
     if isinstance(error, OSError) and error.strerror is not None:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split())
+
+
+def _sentence_of_memory(error: Exception) -> str:
+    """Return what a user reads where memory is short: torch raises a `RuntimeError` then."""
+    if not isinstance(error, MemoryError) and not re.search("allocate memory|out of memory", str(error)):
+        raise error
+    wanted = re.search(r"allocate (\d+) bytes", str(error))
+    much = f": {int(wanted[1]) / 2**30:,.1f} GiB at once" if wanted else ""
+    return (
+        f"more memory was needed than there is{much}; use a smaller policy.width, algo.episodes or memory_gib, or "
+        "fewer and smaller levels"
+    )
 
 
 # ------------------------------------------------------------------------------------------- help

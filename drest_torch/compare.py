@@ -9,6 +9,7 @@ from drest_torch.cli import MISTAKES, sentence_of, stop
 from drest_torch.comparison.records import curves_over_training, find_runs, labels
 from drest_torch.comparison.tables import print_comparison
 from drest_torch.errors import UserError
+from drest_torch.files import flush_output, open_streams
 
 HELP = """\
 Print and plot runs beside each other.
@@ -32,12 +33,18 @@ def main() -> None:
     if {"-h", "--help"} & set(arguments):
         print(HELP)
         return
+    open_streams()
     try:
         _compare(arguments)
+    except BrokenPipeError:
+        sys.exit(0)
     except MISTAKES as error:
         stop(sentence_of(error))
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        if status := flush_output():
+            sys.exit(status)
 
 
 def _compare(arguments: list[str]) -> None:

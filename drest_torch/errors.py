@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from unicodedata import category
+
+
+def shown(text: str) -> str:
+    """Return a text as it can be printed: a terminal shows the control characters in it and does not obey them."""
+    return "".join(repr(each)[1:-1] if category(each) in ("Cc", "Cf", "Cs") and each != "\n" else each for each in text)
+
 
 class UserError(ValueError):
     """An error that the user can correct; the message names the place and the remedy."""

@@ -20,8 +20,10 @@ def main(cfg: EvaluateConfig) -> None:
     from drest_torch.config.checks import check_limits
     from drest_torch.config.schema import in_gridworld
     from drest_torch.config.stored import load_config
+    from drest_torch.files import refuse_to_replace
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage
+    from drest_torch.training.folder import READ
 
     check_limits(cfg)
     if cfg.animation is not None:
@@ -29,6 +31,9 @@ def main(cfg: EvaluateConfig) -> None:
 
         check_ending(Path(cfg.animation))
     folder = Path(cfg.run or "")
+    if cfg.out is not None:
+        others = [Path(path) for path in (cfg.checkpoint, cfg.levels.path) if path is not None]
+        refuse_to_replace(Path(cfg.out), [*(folder / name for name in READ), *others])
     if (folder / "config.yaml").is_file() and not in_gridworld(trained := load_config(folder)):
         return _evaluate_environment(cfg, trained)
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)

@@ -1,13 +1,17 @@
-"""Write files whole or not at all. All files of the project are written here."""
+"""Write files whole or not at all, and read those of strangers. All files of the project are written here."""
 
 from __future__ import annotations
 
 import fcntl
+import io
 import json
+import math
 import os
+import re
 import secrets
 import stat
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,8 @@ def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | N
     error to raise, from the reason for which the file cannot be written.
     """
     # The name is random and the file must be new: neither another process nor a link can take its place.
+    if not path.name:
+        raise FileError(f"'{path}': is the path of no file; expected one that ends in a name")
     with suppress(OSError):
         kind = path.lstat().st_mode
         # A folder cannot be replaced by a file, and the error below says so.
@@ -53,6 +59,66 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, whole or not at all."""
     write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+MOST_BYTES = 1 << 30
+"""The largest file that is read whole."""
+
+
+def read_whole(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Read a regular file, or a link to one. A pipe or a device could go on for ever, and is refused."""
+    # Without waiting for somebody to write to a pipe.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise FileError(f"{path}: is no regular file; expected one")
+        if found.st_size > most:
+            raise FileError(f"{path}: {found.st_size:,} bytes; expected at most {most:,}")
+        return file.read(most)
+
+
+def remove_partial(folder: Path) -> None:
+    """Delete what writes that were cut off by a kill have left in a folder; call it as the owner of the folder."""
+    for parent, _, names in os.walk(folder):  # no link is followed
+        for name in names:
+            if re.fullmatch(r"\.[0-9a-f]{16}\.partial", name):
+                with suppress(OSError):
+                    (Path(parent) / name).unlink()
+
+
+def refuse_to_replace(out: Path, inputs: Iterable[Path]) -> None:
+    """Refuse an output that would replace one of the files, or a file in one of the folders, that a command reads."""
+    for path in inputs:
+        if path.resolve() in (out.resolve(), *out.resolve().parents):
+            raise FileError(f"{out}: would replace what is read ({path}); expected another path")
+
+
+MOST_NAMES = 2000
+"""The most metrics that a line may have; ours have some dozens."""
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """Return the rows of a file of metrics (`drest_torch.tracking.sinks.JsonLines`), with null as NaN.
+
+    Incomplete lines, and what is no number, are left out.
+    """
+    if not path.exists():
+        return []
+    rows = []
+    for line in read_whole(path).decode(errors="replace").split("\n"):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and len(row) <= MOST_NAMES and _is_number(row.get("step"), int):
+            numbers = {name: math.nan if value is None else value for name, value in row.items()}
+            rows.append({name: value for name, value in numbers.items() if _is_number(value, int | float)})
+    return rows
+
+
+def _is_number(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool) and not abs(value) >= 2**1023
 
 
 LOCK = ".lock"
@@ -89,3 +155,34 @@ def disown(folder: Path) -> None:
     """Let others write to a folder again."""
     if (descriptor := _owned.pop(folder.resolve(), None)) is not None:
         os.close(descriptor)
+
+
+def open_streams() -> None:
+    """Give the program an input and outputs where it was started without, and let them show what they can."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+        elif number and isinstance(stream := getattr(sys, name), io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
+
+
+def flush_output() -> int:
+    """Write the rest of the output; return 2, after a sentence, if there is no room for it, and otherwise 0."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return no_output(error)
+    return 0
+
+
+def no_output(error: OSError) -> int:
+    """Say why the output cannot be written, and return 2; where the reader, such as `head`, has ended, return 0."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again, and complains
+    if isinstance(error, BrokenPipeError):
+        return 0
+    print(f"drest_torch: the output cannot be written ({error.strerror})", file=sys.stderr)
+    return 2

@@ -15,6 +15,7 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
+from drest_torch.config.reading import read_config
 from drest_torch.errors import CheckpointError, ConfigError
 
 try:
@@ -110,11 +111,11 @@ def download(repo_id: str | Path, **options: Any) -> Path:
 def _refuse_other_modules(folder: Path) -> None:
     """Refuse a configuration that names modules outside this project, because loading it would import them."""
     try:
-        loaded: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+        loaded: Any = OmegaConf.to_container(read_config(folder / "config.yaml"))
         names = [(ALGORITHMS, loaded["algo"]["name"]), (NETWORKS, loaded["policy"]["network"])]
         names += [(OBJECTIVES, loaded["objective"]["name"])] if "objective" in loaded else []
         names += [(SINKS, name) for name in loaded.get("logger", {}).get("sinks", [])]
-    except (OSError, YAMLError, OmegaConfBaseException, LookupError, TypeError, AttributeError):
+    except (OSError, YAMLError, OmegaConfBaseException, LookupError, TypeError, AttributeError, ValueError):
         return  # `load_config` says what is wrong with it
     for registry, name in names:
         if not registry.is_known(name) and name not in sys.modules:

@@ -25,7 +25,7 @@ from drest_torch import __version__, evaluate, train
 from drest_torch.cli import help_text
 from drest_torch.comparison.records import find_runs
 from drest_torch.envs.levels import format_level, world, write_levels
-from drest_torch.tracking.sinks import read_metrics
+from drest_torch.files import read_metrics
 from drest_torch.tracking.stages import announce
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 
@@ -397,7 +397,7 @@ def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run=RUN", "checkpoint=RUN/config.yaml"], "damaged or cut off"),
         (["run=RUN"], "has no test levels"),
         (["run=RUN", "levels=own"], "choose levels=paper or levels.path=FILE"),
-        (["run=RUN", "levels=example", "sampled=0"], "sampled=0; expected a number at least 1"),
+        (["run=RUN", "levels=example", "sampled=0"], "sampled=0; expected a number from 1 to 1e+07"),
         (["run=RUN", "chekpoint=best"], "did you mean checkpoint?"),
         (["run=RUN", "levels.path=none.jsonl"], "none.jsonl: no such file"),
         (["run=RUN", "levels=example", "out=/dev/null/out.json"], "/dev/null/out.json: cannot be written"),

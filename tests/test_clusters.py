@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.files import read_metrics
 from drest_torch.jobs import ray_cluster as clusters
 from drest_torch.jobs.executor import Again, Done, Event, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Job, Result
@@ -25,7 +26,6 @@ from drest_torch.jobs.local import Local
 from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import train, training_jobs
-from drest_torch.tracking.sinks import read_metrics
 from tests.helpers.job_runners import ROOT, calls, is_alive, job, names, squares, sums, wait_for
 
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"

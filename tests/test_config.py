@@ -429,7 +429,9 @@ def stored(folder: Path, *overrides: str, **changes: Any) -> Path:
     """The folder of a run whose file has these values."""
     cfg: Any = compose(*overrides, "run_dir=x")
     OmegaConf.set_struct(cfg, False)
-    values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(cfg)), changes))
+    values: Any = OmegaConf.to_container(
+        OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), changes)
+    )
     (folder / "config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     return folder
 

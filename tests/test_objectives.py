@@ -18,13 +18,13 @@ from drest_torch.envs.exact.soft import reference_policy, soft_lengths, soft_pol
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.errors import ConfigError
+from drest_torch.files import read_metrics
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, alike_in_group
 from drest_torch.rollout.collector import Collector
 from drest_torch.rollout.lockstep import LockstepCollector
 from drest_torch.studies.alternatives.climbing import climb, named
-from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 

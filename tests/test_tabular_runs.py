@@ -16,7 +16,7 @@ from drest_torch.algos.tabular_kernel import State
 from drest_torch.envs.levels import Level, parse_level, world, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import Tables
-from drest_torch.tracking.sinks import read_metrics
+from drest_torch.files import read_metrics
 from drest_torch.training.run import Run, resume, start
 from tests.helpers.runs import configured, metrics, same_run, stop_after, weights
 from tests.helpers.tabular_twin import LONGEST, UINT64, Told, as_many_threads_as_torch, ready, reference_agent

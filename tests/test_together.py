@@ -9,8 +9,8 @@ from drest_torch.agent import Agent
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
+from drest_torch.files import read_metrics
 from drest_torch.tracking.provenance import read_provenance
-from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import FEW, configured, same_run, stop_after, weights
 

@@ -17,8 +17,8 @@ from drest_torch.building.checkpoints import step_checkpoints
 from drest_torch.config.stored import load_config
 from drest_torch.envs.levels import LevelError, world, write_levels
 from drest_torch.errors import ConfigError
+from drest_torch.files import read_metrics
 from drest_torch.tracking.provenance import read_provenance
-from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import FEW, arguments, configured, metrics, same_run, stop_after, weights
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_summary

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,17 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path}: no checkpoint of this program; expected one that a run has saved")
     # Checkpoints of older versions have no checksum.
-    if "sha256" in metadata and metadata["sha256"] != checksum(tensors, metadata["meta"]):
+    if "sha256" in metadata and metadata["sha256"] != checksum(tensors, metadata.get("meta", "")):
         others = [other for other in reversed(step_checkpoints(path.parent)) if other != path]
         other = f"use the one before it, {others[0]}" if others else "use another checkpoint of the run"
         raise CheckpointError(f"{path}: is damaged: its contents do not have its checksum; {other}")
-    return tensors, json.loads(metadata["meta"])
+    try:
+        meta = json.loads(metadata["meta"])
+        if not isinstance(meta, dict) or not isinstance(meta.get("of", {}), dict):
+            raise TypeError("no object")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: is damaged: its values cannot be read ({error}); use another one") from None
+    return tensors, meta
 
 
 def step_checkpoints(folder: Path) -> list[Path]:
@@ -114,6 +120,13 @@ class State:
     backward_rows: int = 0
     """Rows that were backpropagated."""
 
+    def check(self) -> None:
+        """Refuse values of other types, which a damaged file can have."""
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if type(value) is not type(entry.default) and not (entry.name == "wandb_id" and isinstance(value, str)):
+                raise ValueError(f"{entry.name} is {value!r:.40}")
+
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
     """Return the state of a network by name."""
@@ -127,6 +140,8 @@ def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], p
         tensor = tensors.get(f"{prefix}.{name}")
         if tensor is None:
             raise CheckpointError(f"{path}: no {prefix} tensor '{name}'; it was saved by a run of another architecture")
+        if tensor.dtype != value.dtype:
+            raise CheckpointError(f"{path}: {prefix} tensor '{name}' is {tensor.dtype}, the network's {value.dtype}")
         if tensor.shape != value.shape:
             raise CheckpointError(
                 f"{path}: {prefix} tensor '{name}' is {tuple(tensor.shape)}, the network's {tuple(value.shape)}; "
@@ -149,11 +164,15 @@ def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str
 
 
 def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Load the state of an optimiser."""
+    """Load the state of an optimiser, or raise an error where it is not that of its parameters."""
     state: dict[int, dict[str, Tensor]] = {}
+    parameters = optimizer.param_groups[0]["params"]
     for key, value in tensors.items():
         if key.startswith(f"{prefix}."):
             index, name = key.removeprefix(f"{prefix}.").split(".")
+            parameter = parameters[int(index)]
+            if (value.ndim and value.shape != parameter.shape) or not value.is_floating_point():
+                raise ValueError(f"{key} is {value.dtype} {tuple(value.shape)}, of {tuple(parameter.shape)} weights")
             state.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
@@ -177,4 +196,16 @@ def restore_learner(learner: Learner, tensors: Mapping[str, Tensor], path: Path)
     for name, optimizer in learner.optimizers.items():
         load_optimizer(f"optimizer.{name}", optimizer, tensors)
     for name, value in learner.tensors().items():
-        value.copy_(tensors[f"learner.{name}"])
+        fill(value, tensors, f"learner.{name}", path)
+
+
+def fill(value: Tensor, tensors: Mapping[str, Tensor], name: str, path: Path) -> None:
+    """Write a tensor of a checkpoint to one of a run, or raise an error if there is none of its shape and type."""
+    saved = tensors.get(name)
+    if saved is None or saved.shape != value.shape or saved.dtype != value.dtype:
+        found = "missing" if saved is None else f"{saved.dtype} {tuple(saved.shape)}"
+        raise CheckpointError(
+            f"{path}: the tensor '{name}' is {found}, and the run's {value.dtype} {tuple(value.shape)}; it was saved "
+            "by another run"
+        )
+    value.copy_(saved)

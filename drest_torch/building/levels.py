@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from drest_torch.config.schema import Config, GeneratorConfig, LevelsConfig
 from drest_torch.envs.generation import splits
 from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
+from drest_torch.envs.levels.files import level_to_record
 from drest_torch.errors import ConfigError
 
 
@@ -77,6 +80,17 @@ def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
         seed=levels.split_seed,
         device=device,
     )
+
+
+def digest(levels: Levels) -> str:
+    """Return a short text that changes with any level of a run but those of its split, which has its own hashes."""
+    split = levels.split
+    hashed = () if split is None else (split.train, split.selection, split.test)
+    found = hashlib.sha256()
+    for members in (levels.train, levels.selection, *levels.reported.values()):
+        if not any(members is one for one in hashed):
+            found.update("".join(f"{json.dumps(level_to_record(level))}\n" for level in members).encode())
+    return found.hexdigest()[:16]
 
 
 def write_split(levels: Levels, cfg: Config, folder: Path) -> None:

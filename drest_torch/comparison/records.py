@@ -14,9 +14,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from drest_torch.config.reading import read_config
 from drest_torch.effort import effort, is_exact, rows
-from drest_torch.errors import CheckpointError
-from drest_torch.tracking.sinks import read_metrics
+from drest_torch.errors import CheckpointError, UserError
+from drest_torch.files import read_metrics, read_whole
 
 RUNS_OF_SWEEP = "runs.txt"
 """A file in the folder of a sweep: the folder of each run, as seen from there, one a line."""
@@ -161,17 +162,19 @@ def read_run(folder: Path) -> RunRecord:
     """Return the run of a folder."""
     config_file, summary_file = folder / "config.yaml", folder / "summary.json"
     try:
-        config: Any = OmegaConf.to_container(OmegaConf.load(config_file))
+        config: Any = OmegaConf.to_container(read_config(config_file))
         flat = _flat(config)
         flat["algo.name"], flat["seed"], flat["env_steps"]
-    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError, KeyError, AttributeError):
+    except (YAMLError, OmegaConfBaseException, UserError, ValueError, LookupError, AttributeError, TypeError):
         raise CheckpointError(f"{config_file}: not the configuration of a run; leave this folder out") from None
     summary = None
     if summary_file.is_file():
         try:
-            summary = json.loads(summary_file.read_text(encoding="utf-8"))
-            summary["env_steps"], summary["wall_seconds"], summary["splits"].values()
-        except (ValueError, KeyError, TypeError, AttributeError):
+            summary = json.loads(read_whole(summary_file))
+            int(summary["env_steps"]), float(summary["wall_seconds"])
+            for numbers in summary["splits"].values():
+                [float(numbers[measure]) for measure in MEASURES]
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
             raise CheckpointError(f"{summary_file}: not the summary of a run; leave this folder out") from None
     return RunRecord(folder, flat, summary, read_metrics(folder / "metrics.jsonl"))
 

@@ -25,11 +25,13 @@ from drest_torch.config.schema import (
 )
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, shown
 from drest_torch.limits import Limits, limits_of
 
 MAX_PRIVATE_BITS = 10
 """Evaluation goes through all 2^n settings of n bits."""
+PATHS = ("path", "selection_path", "run", "checkpoint", "out", "pictures", "animation")
+"""The keys of paths, which must not be empty."""
 
 
 def check_limits(cfg: Any, prefix: str = "") -> None:
@@ -51,14 +53,19 @@ def check_limits(cfg: Any, prefix: str = "") -> None:
     for each in fields(kind):
         if OmegaConf.is_missing(cfg, each.name):
             continue
+        value = cfg[each.name]
+        if each.name in PATHS and isinstance(value, str) and ("\0" in value or not value.strip()):
+            raise ConfigError(f"{prefix}{each.name}={shown(value)}; expected a path, or leave it out")
         if limits := limits_of(each):
-            _check_value(f"{prefix}{each.name}", cfg[each.name], limits)
+            _check_value(f"{prefix}{each.name}", value, limits)
         elif is_dataclass(inner := OmegaConf.get_type(cfg, each.name)) or inner is list:
             check_limits(cfg[each.name], f"{prefix}{each.name}.")
 
 
 def _check_value(key: str, value: Any, limits: Limits) -> None:
     values = list(value.values() if isinstance(value, DictConfig) else value) if OmegaConf.is_config(value) else [value]
+    if any(type(one) is int and abs(one) >= 1 << 63 for one in values):
+        raise ConfigError(f"{key}={value!s:.40}; expected {limits}, below 2^63")
     if not all(one is None or limits.allow(one) for one in values):
         raise ConfigError(f"{key}={value}; expected {limits}")
 

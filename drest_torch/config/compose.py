@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -104,6 +105,8 @@ def explain(error: Exception) -> str:
         given = text.removeprefix("Error merging override ").lstrip("+") if cause is not error else cause.full_key
         wanted = TYPES.get(type(cause.child_node).__name__)
         return f"{given}; expected {wanted}" if wanted and cause is not error else f"{given}: {reason}".lstrip(": ")
+    if isinstance(error, AttributeError) and (null := re.search("full_key: (\\S+)", text)):  # an error of OmegaConf
+        return f"{null[1]} is null here, and cannot be set on the command line; set it in a yaml file of your own"
     if isinstance(error, AssertionError):  # OmegaConf's own
         return "a key was set within one that is null, as levels.generator is of levels that are not generated"
     if text.startswith("Ambiguous value"):

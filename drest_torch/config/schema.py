@@ -27,6 +27,9 @@ ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
 PRIVATE_KINDS = ("bits", "uniform")
 SUITES = ("shutdownability",)
 LARGEST_SEED = 2**62 - 1
+MOST_SAMPLED = 10_000_000
+"""Mini-episodes on a level: enough for an interval of usefulness of width 0.001."""
+MOST_LEVELS = 10_000_000
 if TYPE_CHECKING:
 
     class RewardConfig(Reward):
@@ -90,9 +93,9 @@ class LevelsConfig:
     path: str | None = MISSING
     clock: str | None = MISSING
     generator: GeneratorConfig | None = MISSING
-    train: int = limited(at_least=0)
-    selection: int = limited(at_least=0)
-    test: int = limited(at_least=0)
+    train: int = limited(at_least=0, at_most=MOST_LEVELS)
+    selection: int = limited(at_least=0, at_most=MOST_LEVELS)
+    test: int = limited(at_least=0, at_most=MOST_LEVELS)
     fresh: bool = MISSING
     symmetries: bool = MISSING
     by_chance: bool = MISSING
@@ -109,8 +112,8 @@ class EnvConfig:
     id: str | None = MISSING
     options: dict[str, Any] = MISSING
     factory: str | None = MISSING
-    copies: int = limited(at_least=1)
-    workers: int = limited(at_least=0)
+    copies: int = limited(at_least=1, at_most=65_536)
+    workers: int = limited(at_least=0, at_most=1024)
     base: int | None = limited(at_least=1)
     delays: list[int] = MISSING
     control: str = MISSING
@@ -138,15 +141,15 @@ class TestConfig:
 @dataclass
 class PolicyConfig:
     observation: str = limited(choices=OBSERVATIONS)
-    time_steps: int = limited(at_least=1)
-    width: int = limited(at_least=1)
-    depth: int = limited(at_least=0)
+    time_steps: int = limited(at_least=1, at_most=65_536)
+    width: int = limited(at_least=1, at_most=65_536)
+    depth: int = limited(at_least=0, at_most=256)
     activation: str = limited(choices=ACTIVATIONS)
     network: str = MISSING
     """A module of `drest_torch.algos.networks`, or one of the user's own"""
     private_bits: int = limited(at_least=0)
     private_kind: str = limited(choices=PRIVATE_KINDS)
-    private_draws: int = limited(at_least=1)
+    private_draws: int = limited(at_least=1, at_most=1_000_000)
 
 
 @dataclass
@@ -164,16 +167,16 @@ class Config:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     seed: int = limited(at_least=0, at_most=LARGEST_SEED)
-    agents: int = limited(at_least=1)
+    agents: int = limited(at_least=1, at_most=4096)
     device: str = MISSING
     lockstep: bool | None = MISSING
     compile: bool = MISSING
     cuda_graphs: bool = MISSING
-    threads: int | None = limited(at_least=1)
+    threads: int | None = limited(at_least=1, at_most=1024)
     env_steps: int = limited(at_least=1)
     evaluations: int = limited(at_least=1)
     evaluated_levels: int = limited(at_least=1)
-    sampled: int | None = limited(at_least=1)
+    sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED)
     memory_gib: float = limited(above=0, finite=False)
     keep_last: int = limited(at_least=1)
     pictures: int = limited(at_least=0)
@@ -191,7 +194,7 @@ class EvaluateConfig:
     checkpoint: str = MISSING
     device: str = MISSING
     greedy: bool = MISSING
-    sampled: int | None = limited(at_least=1)
+    sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED)
     memory_gib: float = limited(above=0, finite=False)
     suite: str | None = limited(choices=SUITES)
     out: str | None = MISSING

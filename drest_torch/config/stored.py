@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
+import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
+from drest_torch.config.reading import read_config
 from drest_torch.config.schema import Config, algorithm
-from drest_torch.errors import CheckpointError, ConfigError
+from drest_torch.errors import CheckpointError, UserError
 from drest_torch.files import write_whole
 
 FORMER = {"algo": ("observation", "private_bits", "counting", "episodes_at_start"), "levels": ("env_steps", "entropy")}
@@ -30,7 +31,7 @@ def load_config(folder: Path) -> Config:
     if not path.is_file():
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
     try:
-        loaded: Any = OmegaConf.load(path)
+        loaded = read_config(path)
         for group, keys in FORMER.items():
             for key in keys:
                 loaded[group].pop(key, None)
@@ -42,7 +43,17 @@ def load_config(folder: Path) -> Config:
             schema.objective = OmegaConf.structured(OBJECTIVES[loaded.objective.name].Config)
         cfg = cast(Config, OmegaConf.merge(schema, loaded))
         check_limits(cfg)
-    except (YAMLError, OmegaConfBaseException, ConfigError, KeyError, AttributeError, TypeError) as error:
-        reason = str(error).splitlines()[0]
+    except CheckpointError:
+        raise
+    except (
+        yaml.YAMLError,
+        OmegaConfBaseException,
+        UserError,
+        LookupError,
+        AttributeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
     return cfg

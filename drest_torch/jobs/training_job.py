@@ -16,10 +16,9 @@ from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.effort import NUMBERS, is_exact
 from drest_torch.evaluation.exact import LevelSetEvaluator
-from drest_torch.files import write_whole
+from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
-from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import Run, resume
 
 IN_A_STUDY: dict[str, Any] = {

@@ -18,7 +18,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 from omegaconf import OmegaConf
 
+from drest_torch.config.reading import read_config
 from drest_torch.effort import updates_of
+from drest_torch.files import read_metrics
 from drest_torch.plots.style import GREY, GRID, TEXT, write_figure
 from drest_torch.statistics.times import moving_average
 
@@ -100,11 +102,11 @@ def learning_curves(metrics_file: Path, picture: Path) -> None:
 def _read_curves(path: Path, steps_per_tick: int) -> dict[str, Curve]:
     """Return every metric with its steps or updates, without values that are not finite numbers."""
     curves: dict[str, Curve] = defaultdict(lambda: ([], []))
-    for record in _records(path):
+    for record in read_metrics(path):
         for name, value in record.items():
-            if name != "step" and isinstance(value, (int, float)) and math.isfinite(value):
+            if name != "step" and math.isfinite(value):
                 steps, values = curves[name]
-                steps.append(record["step"] // steps_per_tick)
+                steps.append(int(record["step"]) // steps_per_tick)
                 values.append(value)
     return dict(curves)
 
@@ -114,7 +116,7 @@ def _read_run(folder: Path) -> _Run:
     files = folder / "config.yaml", folder / "summary.json"
     if not all(file.is_file() for file in files):
         return _Run()
-    cfg, summary = OmegaConf.load(files[0]), json.loads(files[1].read_text(encoding="utf-8"))
+    cfg, summary = read_config(files[0]), json.loads(files[1].read_text(encoding="utf-8"))
     levels = f"levels={cfg.levels.name if cfg.levels.path is None else cfg.levels.path}"
     env = OmegaConf.select(cfg, "env.name")  # older runs do not say it
     where = levels if env in (None, "gridworld") else f"env={cfg.env.title}"
@@ -131,11 +133,6 @@ def _is_straight(steps: Sequence[int], values: Sequence[float]) -> bool:
         return len(values) == 2 and values[0] == values[1]
     straight = np.interp(steps, [steps[0], steps[-1]], [values[0], values[-1]])
     return bool(np.allclose(values, straight, rtol=1e-6, atol=1e-9))
-
-
-def _records(path: Path) -> list[dict[str, Any]]:
-    *lines, _ = path.read_text(encoding="utf-8").split("\n")  # a line is complete once its end is written
-    return [json.loads(line) for line in lines]
 
 
 def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str, numbers: Mapping[str, Any]) -> None:

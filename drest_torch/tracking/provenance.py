@@ -19,7 +19,7 @@ import torch
 
 from drest_torch._version import __version__
 from drest_torch.errors import FileError
-from drest_torch.files import write_json
+from drest_torch.files import read_whole, write_json
 
 FILE = "provenance.json"
 PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba")
@@ -56,8 +56,8 @@ def read_provenance(folder: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        sessions = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+        sessions = json.loads(read_whole(path))
+    except (ValueError, RecursionError):
         sessions = None
     if not isinstance(sessions, list):
         raise FileError(f"{path}: damaged; delete it, or put its last good copy there")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from drest_torch.config.logger import SINKS, LoggerConfig
 from drest_torch.errors import UserError
-from drest_torch.files import write_text
+from drest_torch.files import read_metrics, write_text
 
 
 class LoggerError(UserError):
@@ -147,21 +147,6 @@ class JsonLines:
         """Append a line."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(_line({"step": step, **metrics}))
-
-
-def read_metrics(path: Path) -> list[dict[str, float]]:
-    """Return the rows of a file of ``JsonLines``, with null as NaN and without incomplete lines."""
-    if not path.exists():
-        return []
-    rows = []
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and isinstance(row.get("step"), int):
-            rows.append({name: math.nan if value is None else value for name, value in row.items()})
-    return rows
 
 
 def _line(row: Mapping[str, float]) -> str:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+from drest_torch.files import LOCK
 
 CHECKPOINTS = "checkpoints"
 """The name of the folder of checkpoints, inside the folder of a run."""
+
+
+OF_A_RUN = ("config.yaml", "metrics.jsonl", "summary.json", CHECKPOINTS)
+"""What is in the folder of a run; a new run begins in a folder that has none of it."""
+READ = (*OF_A_RUN, "provenance.json", "split.json")
+"""What commands read in the folder of a run, and no output of theirs may replace."""
+
+
+def withdraw(folder: Path) -> None:
+    """Delete what a new run has written that could not begin; what is not of a run stays."""
+    with suppress(OSError):
+        for name in ("config.yaml", "metrics.jsonl", "provenance.json", "split.json", LOCK):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def resume_command(folder: Path) -> str:
@@ -29,4 +47,16 @@ def next_commands(folder: Path, *, in_gridworld: bool = True) -> str:
 def command_line(name: str, *arguments: str) -> str:
     """Return a command of this project as a user types it: beginning as the one that is running did."""
     as_script = sys.argv[0].startswith("drest ")  # `drest_torch.__main__` leaves its name there
+    if name != "compare":  # the others give their arguments to Hydra, which has a grammar for values
+        arguments = tuple(map(_value_quoted, arguments))
     return " ".join([f"drest {name}" if as_script else f"python -m drest_torch.{name}", *map(shlex.quote, arguments)])
+
+
+def _value_quoted(argument: str) -> str:
+    """Return KEY=VALUE with quotes around a value that Hydra would not take for a text."""
+    key, _, value = argument.partition("=")
+    is_plain = re.fullmatch(r"[1-9][0-9]*|[A-Za-z_./][\w./%@+-]*", value, re.ASCII)
+    if is_plain and value.lower() not in ("null", "true", "false", "nan", "inf"):
+        return argument
+    value = re.sub(r'(\\*)(?="|$)', r"\1\1", value).replace('"', r"\"")
+    return f'{key}="{value}"'

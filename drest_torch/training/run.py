@@ -17,6 +17,7 @@ from torch import Tensor
 from drest_torch.algos.generators import Generators
 from drest_torch.building.checkpoints import (
     State,
+    fill,
     learner_tensors,
     load_checkpoint,
     prune,
@@ -29,14 +30,14 @@ from drest_torch.building.parts import reward_of
 from drest_torch.config.checks import check_run, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, write_config
-from drest_torch.errors import CheckpointError, ConfigError, UserError
-from drest_torch.files import disown, own, write_json
+from drest_torch.errors import CheckpointError, ConfigError, UserError, shown
+from drest_torch.files import disown, own, remove_partial, write_json
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
-from drest_torch.tracking.sinks import Loggers
+from drest_torch.tracking.sinks import LoggerError, Loggers
 from drest_torch.tracking.stages import stage
-from drest_torch.training.folder import CHECKPOINTS, resume_command
+from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, resume_command, withdraw
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.judge import run_summary
 from drest_torch.training.multi_seed import SeedRun, mean
@@ -54,6 +55,8 @@ class Run:
         self.resumed_by = folder
         """The folder of the run that is resumed after an interruption: another one, of which this is a part."""
         self.state = State()
+        self.is_new = False
+        """Whether it has just been created, so that nothing is lost if it cannot begin."""
         check_run(cfg)
         self.device = device_of(cfg.device)
         if cfg.threads is not None:
@@ -76,6 +79,10 @@ class Run:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
         try:
             return self._train()
+        except LoggerError:
+            if self.is_new:
+                withdraw(self.folder)
+            raise
         finally:
             disown(self.folder)
 
@@ -85,7 +92,7 @@ class Run:
             return None
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
         session = provenance(self.device, state.steps)
-        for folder in (self.folder, *(agent.folder for agent in self.agents)):
+        for folder in self._folders():
             append_provenance(folder, session)
         stage(self.task.introduction(self.folder), shown=cfg.progress)
         began = time.monotonic() - state.wall_seconds
@@ -133,6 +140,10 @@ class Run:
             progress.stage("evaluating on all levels, and plotting …")
             summary = self._report(loggers)
         return summary
+
+    def _folders(self) -> list[Path]:
+        """Return the folder of the run and those of its agents."""
+        return [self.folder, *(agent.folder for agent in self.agents)]
 
     def update(self) -> dict[str, float]:
         """Take one update and return its metrics."""
@@ -214,7 +225,7 @@ class Run:
         """Save a checkpoint of the run and of each agent, and delete old ones."""
         for agent in self.agents:
             folder = agent.folder / CHECKPOINTS
-            meta = asdict(replace(self.state, wandb_id=None))
+            meta = asdict(replace(self.state, wandb_id=None)) | {"of": self.task.origin()}
             save_checkpoint(step_path(folder, self.state.steps), agent.tensors(self.learner), meta)
             prune(folder, self.cfg.keep_last)
         self._write(step_path(self.checkpoints, self.state.steps))
@@ -231,7 +242,8 @@ class Run:
 
     def _write(self, path: Path) -> None:
         turn = {f"updater.{name}": value for name, value in self.updater.tensors().items()}
-        save_checkpoint(path, learner_tensors(self.learner) | turn | self.rng.tensors(), asdict(self.state))
+        meta = asdict(self.state) | {"of": self.task.origin()}
+        save_checkpoint(path, learner_tensors(self.learner) | turn | self.rng.tensors(), meta)
 
     def restore(self) -> None:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
@@ -243,13 +255,34 @@ class Run:
                     "or train anew with another run_dir"
                 )
             return
-        tensors, meta = load_checkpoint(saved[-1])
-        restore_learner(self.learner, tensors, saved[-1])
-        for name, value in self.updater.tensors().items():
-            value.copy_(tensors[f"updater.{name}"])
-        self.updater.restored()
-        self.rng.restore(tensors)
-        self.state = State(**meta)
+        path = saved[-1]
+        tensors, meta = load_checkpoint(path)
+        _check_origin(path, meta.pop("of", {}), self.task.origin())
+        try:
+            restore_learner(self.learner, tensors, path)
+            for name, value in self.updater.tensors().items():
+                fill(value, tensors, f"updater.{name}", path)
+            self.updater.restored()
+            self.rng.restore(tensors)
+            self.state = State(**meta)
+            self.state.check()
+        except CheckpointError:
+            raise
+        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
+        for folder in self._folders():  # a kill may have come before
+            prune(folder / CHECKPOINTS, self.cfg.keep_last)
+
+
+def _check_origin(path: Path, saved: dict[str, str], own: dict[str, str]) -> None:
+    """Refuse a checkpoint of another algorithm or of other levels; those of older versions do not say."""
+    for name, value in own.items():
+        if (other := saved.get(name, value)) != value:
+            raise CheckpointError(
+                f"{path}: was saved with another {name} ({other}, and this run's is {value}); put back what was "
+                "changed, or train anew with another run_dir"
+            )
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
@@ -268,10 +301,6 @@ def _stream(cfg: Config) -> TextIO:
     return sys.stderr if cfg.progress else io.StringIO()
 
 
-OF_A_RUN = ("config.yaml", "metrics.jsonl", "summary.json", CHECKPOINTS)
-"""What is in the folder of a run; a new run begins in a folder that has none of it."""
-
-
 def _refuse_taken(folder: Path) -> None:
     """Refuse a folder in which another run is."""
     if any((folder / name).exists() for name in OF_A_RUN):
@@ -287,6 +316,8 @@ def _own(folder: Path) -> None:
 
 def start(cfg: Config) -> Run:
     """Create a run in a new folder; the folder of an earlier run is refused."""
+    if not cfg.run_dir.strip() or "\0" in cfg.run_dir:  # the runs of studies get theirs later
+        raise ConfigError(f"run_dir={shown(cfg.run_dir)}; expected a path, or leave it out")
     folder = Path(cfg.run_dir)
     _refuse_taken(folder)
     # Absolute paths: the run may be resumed or evaluated from another working directory.
@@ -296,8 +327,10 @@ def start(cfg: Config) -> Run:
     run = Run(cfg, folder)
     _own(folder)
     _refuse_taken(folder)  # another process may have been faster
+    remove_partial(folder)
     write_config(cfg, folder)
     run.task.begin(cfg, folder)
+    run.is_new = True
     return run
 
 
@@ -305,7 +338,10 @@ def resume(folder: Path) -> Run:
     """Load a run from its folder and restore its last checkpoint."""
     cfg = load_config(folder)
     _own(folder)
+    remove_partial(folder)
     run = Run(cfg, folder)
     run.task.resume(folder)
     run.restore()
+    if not step_checkpoints(run.checkpoints):  # a kill may have come before it was written
+        run.task.begin(cfg, folder)
     return run

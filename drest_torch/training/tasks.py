@@ -42,6 +42,7 @@ class Task(ABC):
     learner: Learner
     updater: Updater
     judge: AnyJudge
+    cfg: Config
 
     @abstractmethod
     def introduction(self, folder: Path) -> str:
@@ -49,6 +50,10 @@ class Task(ABC):
 
     def begin(self, cfg: Config, folder: Path) -> None:  # noqa: B027 (most need nothing)
         """Write to the folder of a new run, or of one of its agents, what it can be verified by."""
+
+    def origin(self) -> dict[str, str]:
+        """Return what a checkpoint is of, by name: one of something else is not gone on from."""
+        return {"algorithm": self.cfg.algo.name}
 
     def prepare(self, folder: Path) -> bool:
         """Do what has to be done before training, in the run's folder; return whether it was not interrupted."""
@@ -69,6 +74,7 @@ class Gridworlds(Task):
         stage(levels_to_make(cfg), shown=cfg.progress)
         self.levels = data.load(cfg)
         check_levels(cfg, self.levels.train, self.levels.evaluated())
+        self._digest = data.digest(self.levels)
         self.map_size = map_size(cfg, self.levels)
         self.judge: Judge = Judge(cfg, reward, self.levels, self.map_size, device)
         self.learner, self.updater = learner_of(cfg, reward, self.levels, self.map_size, rng)
@@ -76,6 +82,9 @@ class Gridworlds(Task):
     def introduction(self, folder: Path) -> str:
         pace = self.updater.pace
         return introduction(self.cfg, self.levels, self.judge.reported, self.learner, pace, self.device, folder)
+
+    def origin(self) -> dict[str, str]:
+        return super().origin() | {"set of levels": self._digest}
 
     def begin(self, cfg: Config, folder: Path) -> None:
         data.write_split(self.levels, cfg, folder)

@@ -18,6 +18,7 @@ from drest_torch.envs.generation.stream import GeneratorConfig
 from drest_torch.envs.levels import Level, LevelError
 from drest_torch.envs.levels.files import write_file
 from drest_torch.envs.levels.symmetry import canonical_key
+from drest_torch.files import read_whole
 
 MAX_KNOWN = 10_000
 """The number of repeated levels in a row after which the search for different ones ends with an error."""
@@ -159,7 +160,7 @@ def _check_hashes(path: str | os.PathLike[str], record: dict[str, Any], split: S
 def _read_record(path: Path) -> dict[str, Any]:
     """Return the JSON object of a split's file; refuse it if something is missing."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_whole(path))
     except OSError as error:
         raise LevelError(f"{path}: cannot be read ({error.strerror}); expected the file of a split") from None
     except (ValueError, RecursionError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 from drest_torch.envs.levels.level import STUDY_KEYS, Level, LevelError
 from drest_torch.envs.levels.text import Named, add_lottery, check_text, format_level, parse_level, parse_map
-from drest_torch.files import write_whole
+from drest_torch.files import read_whole, write_whole
 
 _REQUIRED = ("name", "shutdown", "map")
 
@@ -86,7 +86,7 @@ def read_levels(path: str | os.PathLike[str], *, x: float | None = None) -> list
     if path.suffix not in (".txt", ".jsonl"):
         raise LevelError(f"{path}: unknown kind of file; expected a level set (.jsonl) or a level (.txt)")
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
     except FileNotFoundError:
         raise LevelError(f"{path}: no such file; expected a level set (.jsonl) or a level (.txt)") from None
     except OSError as error:

@@ -18,8 +18,8 @@ from drest_torch.envs.levels.level import (
 )
 from drest_torch.envs.objects import KIND_OF, KINDS, Coin, Lottery, WorldObject
 from drest_torch.envs.objects.base import NUMBER
+from drest_torch.errors import shown
 
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LOTTERY = re.compile(r"\s*lottery\s+([^\s:]*)\s*:\s*(.*)")
 _HEADER = re.compile(r"\s*([^\s:]+)\s*:\s*(.*)")
 
@@ -149,7 +149,7 @@ def _check_shutdown(shutdown: object, place: str) -> None:
 
 def check_text(text: object, key: str, place: str) -> None:
     """Refuse a value that is not one line of text."""
-    if not isinstance(text, str) or text != text.strip() or len(text.splitlines()) != 1 or _SURROGATE.search(text):
+    if not isinstance(text, str) or text != text.strip() or len(text.splitlines()) != 1 or text != shown(text):
         raise LevelError(f"{place}: {key} {text!r:.40}; expected one line of text with no blanks around it")
 
 

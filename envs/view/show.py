@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import io
 import math
 import os
 import re
@@ -27,6 +26,8 @@ from drest_torch.envs.exact.solver import optimal_route, solve
 from drest_torch.envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
 from drest_torch.envs.objects import KINDS, WorldObject
 from drest_torch.envs.view.rendering import Panel, PictureError, Route, arrows_text, save_picture, to_text
+from drest_torch.errors import UserError, shown
+from drest_torch.files import flush_output, no_output, open_streams
 
 GAMMA = 0.95
 """The paper's discount for the running example (its other eight worlds have 0.9, `lopsided` 1)."""
@@ -79,19 +80,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0, or 2 after an error, which is printed as one sentence."""
     parser = _parser()
     args = parser.parse_args(arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without arrows shows question marks
+    open_streams()
     try:
         _run(args)
-        sys.stdout.flush()
-    except (LevelError, PictureError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+    except UserError as error:
+        print(f"{parser.prog}: {shown(str(error))}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # files have errors of ours
+        return no_output(error)
     except KeyboardInterrupt:
         return 130
-    return 0
+    return flush_output()
 
 
 def _run(args: argparse.Namespace) -> None:

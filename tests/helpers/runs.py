@@ -10,7 +10,7 @@ import torch
 
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config.compose import compose
-from drest_torch.tracking.sinks import read_metrics
+from drest_torch.files import read_metrics
 from drest_torch.training.run import start
 
 SMALLEST = ("policy.width=8", "policy.depth=1", "env_steps=2000", "evaluations=2", "pictures=0", "algo.episodes=64")

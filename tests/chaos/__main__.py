@@ -1,0 +1,125 @@
+"""Run the campaign, print what came of it, and write it as JSON: ``python -m tests.chaos --share 0.1``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import forked, kills, mutations, overrides, surroundings
+
+GOOD = ("same", "done", "refused", "accepted", "refused when it is solved")
+Found = Counter[str]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the campaign."""
+
+    what: str
+    count: int
+    """How often it is tried in the whole campaign."""
+    attack: Callable[[random.Random, int], Found]
+
+
+def _reader(rng: random.Random, count: int) -> Found:
+    return mutations.levels(rng, count, 0)[0]
+
+
+def _commands(rng: random.Random, count: int) -> Found:
+    return mutations.levels(rng, 2 * count, count)[1]
+
+
+PARTS = (
+    Part("runs of every algorithm, killed up to three times at random and resumed", 100, kills.at_random),
+    Part("runs killed before a file operation, each in turn, and resumed", 300, kills.crash_points),
+    Part("a second process in the folder of a run", 10, kills.two_at_once),
+    Part("mutated level files, read", 10_000, _reader),
+    Part("mutated level files, given to show, train and evaluate", 300, _commands),
+    Part("runs with a mutated file, resumed, evaluated and compared", 300, mutations.runs),
+    Part("training with random values", 1000, overrides.training),
+    Part("evaluation with random values", 200, overrides.evaluating),
+    Part("training on a full disk, then resumed with room", 30, surroundings.full_disk),
+    Part("runs with a permission taken away, as a user who is not root", 60, surroundings.permissions),
+    Part("training while the clock goes backwards", 10, surroundings.clock),
+    Part("folders with strange names", 20, surroundings.paths),
+    Part("shells without HOME, output, input or a locale", 30, surroundings.shells),
+)
+
+
+def run(index: int, seed: int, share: float) -> dict[str, Any]:
+    """Run a part of the campaign; return what was tried, how often, and what came of it."""
+    part, began = PARTS[index], time.monotonic()
+    count = max(1, round(part.count * share))
+    found = part.attack(random.Random(f"{seed} {part.what}"), count)
+    return {
+        "what": part.what,
+        "tried": sum(found.values()),
+        "found": {kind: found[kind] for kind in GOOD if found[kind]},
+        "broken": sorted(kind for kind in found if kind not in GOOD),
+        "seconds": round(time.monotonic() - began),
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the campaign as a table in Markdown."""
+    lines = ["| tried | how often | what came of it | broken |", "|---|---:|---|---:|"]
+    for row in rows:
+        found = ", ".join(f"{count:,} {kind}" for kind, count in row["found"].items())
+        lines.append(f"| {row['what']} | {row['tried']:,} | {found} | {len(row['broken'])} |")
+    return "\n".join(lines)
+
+
+BEGIN, END = "<!-- written by python -m tests.chaos -->", "<!-- end -->"
+
+
+def written(page: str, record: dict[str, Any]) -> str:
+    """Return a page with the table of a campaign between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    broken = "".join(f"\n- {text}" for row in record["rows"] for text in row["broken"])
+    told = f"\n\nWhat was broken:\n{broken}" if broken else ""
+    told += f"\n\n{record['note']}" if "note" in record else ""
+    share = f"{record['share']:.0%} of the whole campaign, seed {record['seed']}:"
+    return f"{before}{BEGIN}\n{share}\n\n{table(record['rows'])}{told}\n{END}{rest.partition(END)[2]}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the parts in as many processes as are asked for; return 1 if anything broke."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="share of the whole campaign (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="parts whose name has these words in it")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="a JSON file for what came of it")
+    parser.add_argument("--page", type=Path, help="a page whose table is replaced")
+    args = parser.parse_args(arguments)
+    forked.warm()
+    chosen = [(index, args.seed, args.share) for index, part in enumerate(PARTS) if args.only in part.what]
+    rows = []
+    with multiprocessing.get_context("fork").Pool(args.processes) as pool:
+        waiting = [pool.apply_async(run, values) for values in chosen]
+        for one in waiting:
+            rows.append(one.get())
+            print(
+                f"{rows[-1]['seconds']:5} s  {rows[-1]['what']}: {rows[-1]['tried']}", *rows[-1]["broken"], sep="\n    "
+            )
+            sys.stdout.flush()
+    print(f"\n{table(rows)}")
+    record = {"seed": args.seed, "share": args.share, "rows": rows}
+    if args.out is not None:
+        args.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    if args.page is not None:
+        args.page.write_text(written(args.page.read_text(encoding="utf-8"), record), encoding="utf-8")
+    return int(any(row["broken"] for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

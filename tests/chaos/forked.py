@@ -1,0 +1,137 @@
+"""Run a command many times a second: in forked children of a process that has imported everything once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+IMPORTED = (
+    *("drest_torch.train", "drest_torch.evaluate", "drest_torch.study", "drest_torch.compare", "drest_torch.envs.show"),
+    *("drest_torch.training.run", "drest_torch.agent", "drest_torch.studies.runner", "drest_torch.config.compose"),
+    *("drest_torch.sweep", "matplotlib.pyplot", "hydra.main", "hydra.core.hydra_config", "drest_torch.choices.page"),
+    *("cProfile", "torch._dynamo", "torch.distributed"),
+)
+SECONDS = 20.0
+"""What takes longer counts as a hang."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a command."""
+
+    status: int
+    """The exit status; that of a signal is negative, and a hang has that of the kill that ended it."""
+    out: str
+    err: str
+    seconds: float
+    hung: bool
+
+    @property
+    def kind(self) -> str:
+        """Name the outcome: ``done``, ``refused`` (one sentence and status 2), or what must not be."""
+        if self.hung:
+            return "hang"
+        if "Traceback (most recent call last)" in self.err:
+            return "traceback"
+        if self.status == 0:
+            return "done"
+        if self.status < 0:
+            return "crash"
+        return "refused" if self.status == 2 and "drest" in self.err else f"status {self.status}"
+
+
+def warm() -> None:
+    """Import everything that children need, and leave torch one thread: its pool does not survive a fork."""
+    os.environ["NUMBA_THREADING_LAYER"] = "workqueue"  # OpenMP's own threads do not survive it either
+    import torch
+
+    torch.set_num_threads(1)
+    for name in IMPORTED:
+        importlib.import_module(name)
+
+
+def forked(act: Callable[[], int], *, folder: Path, seconds: float = SECONDS) -> Outcome:
+    """Call a function in a child process, in a working directory, and return what came of it."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        began, hung = time.monotonic(), False
+        child = os.fork()
+        if child == 0:
+            _child(act, folder, out.fileno(), err.fileno())
+        while True:
+            ended, status, _ = os.wait4(child, os.WNOHANG)
+            if ended:
+                break
+            if not hung and time.monotonic() - began > seconds:
+                hung = True
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.002)
+        took = time.monotonic() - began
+        out.seek(0)
+        err.seek(0)
+        texts = [file.read().decode(errors="replace") for file in (out, err)]
+    return Outcome(os.waitstatus_to_exitcode(status), *texts, took, hung)
+
+
+def _child(act: Callable[[], int], folder: Path, out: int, err: int) -> None:
+    """Run in the child, and end it without the parent's own ends."""
+    status = 1
+    try:
+        os.setsid()
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.chdir(folder)
+        status = act()
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(status & 255)
+
+
+def drest(
+    name: str,
+    *arguments: str,
+    folder: Path,
+    seconds: float = SECONDS,
+    environment: Mapping[str, str | None] | None = None,
+    before: Callable[[], None] | None = None,
+) -> Outcome:
+    """Run ``drest NAME ARGUMENTS`` in a working directory; ``before`` is called in the child first."""
+
+    def act() -> int:
+        from drest_torch.__main__ import main
+
+        for key, value in (environment or {}).items():
+            os.environ.pop(key, None) if value is None else os.environ.update({key: value})
+        sys.argv = ["drest", name, *arguments]
+        if before is not None:
+            before()
+        return main()
+
+    return forked(act, folder=folder, seconds=seconds)
+
+
+def show(outcomes: Sequence[Outcome]) -> str:
+    """Return outcomes by kind, as text."""
+    kinds = [outcome.kind for outcome in outcomes]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))

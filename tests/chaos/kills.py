@@ -1,0 +1,212 @@
+"""Kill runs, resume them, and compare what they leave with runs that nobody killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.chaos.folders import contents, differences
+from tests.chaos.forked import Outcome, forked
+
+TINY = (
+    "policy.width=8",
+    "policy.depth=1",
+    "evaluations=3",
+    "pictures=1",
+    "keep_last=1",
+    "logger=csv",
+    "progress=false",
+)
+WORLD = ("levels=example", "test.paper=false")
+SAMPLED = ("algo.episodes=64", "env_steps=1200")
+GENERATED = ("levels=generated", "levels.train=6", "levels.selection=3", "levels.test=3", "test.paper=false")
+RUNS: dict[str, tuple[str, ...]] = {
+    "reinforce": ("algo=reinforce", *WORLD, *SAMPLED),
+    "a2c": ("algo=a2c", *WORLD, *SAMPLED),
+    "ppo": ("algo=ppo", *WORLD, *SAMPLED),
+    "several agents": ("algo=ppo", "agents=2", *WORLD, *SAMPLED),
+    "generated levels": ("algo=ppo", *GENERATED, "reward.group=16", *SAMPLED),
+    "generalist": ("algo=generalist", *GENERATED, "algo.levels_at_once=3", "env_steps=40960"),
+    "exact": ("algo=exact", *WORLD, "env_steps=40960"),
+    "tabular": ("algo=tabular", *WORLD, "env_steps=20000"),
+}
+"""Short runs of every algorithm."""
+CRASHED = ("ppo", "several agents", "generated levels")
+"""Those of which every file operation is a crash point."""
+
+
+def configured(name: str) -> Any:
+    """Return the configuration of one of the runs; its folder is ``run`` in the working directory."""
+    from drest_torch.config.compose import compose
+
+    return compose(*RUNS[name], *TINY, "run_dir=run")
+
+
+def train(cfg: Any, before: Callable[[], None] = lambda: None) -> int:
+    """Start the run in the working directory, or resume it where it has begun.
+
+    Its pictures are blank: to draw them takes longer than all the rest.
+    """
+    from matplotlib.figure import Figure
+
+    from drest_torch.training.run import resume, start
+
+    Figure.savefig = lambda self, file, **options: file.write(b"blank")  # type: ignore[method-assign]
+    before()
+    folder = Path("run")
+    run = resume(folder) if (folder / "config.yaml").exists() else start(cfg)
+    summary = run.train()
+    run.task.close()
+    return 0 if summary is not None else 130
+
+
+@contextmanager
+def uninterrupted(name: str) -> Iterator[tuple[Any, dict[str, Any], float]]:
+    """Yield the configuration of a run, what it leaves if nobody kills it, and how many seconds it takes."""
+    cfg = configured(name)
+    with TemporaryDirectory() as folder:
+        outcome = forked(partial(train, cfg), folder=Path(folder), seconds=120)
+        assert outcome.status == 0, outcome.err
+        yield cfg, contents(Path(folder) / "run"), outcome.seconds
+
+
+def _judge(outcome: Outcome, folder: Path, whole: dict[str, Any]) -> str:
+    """Say what came of a run that was resumed after a kill."""
+    if outcome.status != 0:
+        return f"{outcome.kind}: {outcome.err.strip().splitlines()[-1:]}"
+    found = differences(whole, contents(folder / "run"))
+    return f"differs: {found}" if found else "same"
+
+
+# ------------------------------------------------------------------------------------------ at random
+
+
+def at_random(rng: random.Random, count: int) -> Counter[str]:
+    """Kill each run up to three times at random moments, then let it end; ``count`` runs in all."""
+    found: Counter[str] = Counter()
+    names = list(RUNS)
+    for index in range(len(names)):
+        repeats = len(range(index, count, len(names)))
+        if repeats:
+            with uninterrupted(names[index]) as (cfg, whole, seconds):
+                for _ in range(repeats):
+                    with TemporaryDirectory() as folder:
+                        for _ in range(rng.randint(1, 3)):
+                            forked(partial(train, cfg), folder=Path(folder), seconds=rng.uniform(0.05, 1) * seconds)
+                        last = forked(partial(train, cfg), folder=Path(folder), seconds=120)
+                        found[_named(names[index], _judge(last, Path(folder), whole))] += 1
+    return found
+
+
+def _named(name: str, verdict: str) -> str:
+    return verdict if verdict == "same" else f"{name}: {verdict}"
+
+
+# -------------------------------------------------------------------------------------- crash points
+
+
+def _kill_at(point: int, *, torn: bool) -> None:
+    """Kill this process before its file operation of this number, after half a line where one is to be appended."""
+    count = 0
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal count
+        if not _writes(event, arguments) or count > point:
+            return
+        count += 1
+        if count <= point:
+            return
+        if torn and event == "open" and arguments[1] == "a":
+            with open(arguments[0], "a") as file:
+                file.write('{"step": 100, "train/ret')
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(heard)
+
+
+def _writes(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Return whether an event of Python's audit changes a file of the run."""
+    if event not in ("open", "os.rename", "os.remove", "os.mkdir"):
+        return False
+    if event == "open" and not (isinstance(arguments[1], str) and set(arguments[1]) & set("wxa")):
+        return False
+    return "run" in Path(os.fsdecode(arguments[0])).parts if isinstance(arguments[0], str | bytes | Path) else False
+
+
+def crash_points(rng: random.Random, most: int) -> Counter[str]:
+    """Kill runs at each of their file operations, at most so many of them, chosen at random."""
+    found: Counter[str] = Counter()
+    for name in CRASHED:
+        with uninterrupted(name) as (cfg, whole, _):
+            points = list(range(_operations(cfg)))
+            share = max(1, most // len(CRASHED))
+            for point in sorted(rng.sample(points, share)) if share < len(points) else points:
+                with TemporaryDirectory() as folder:
+                    kill = partial(_kill_at, point, torn=bool(rng.getrandbits(1)))
+                    killed = forked(partial(train, cfg, kill), folder=Path(folder), seconds=120)
+                    if killed.status != -signal.SIGKILL:
+                        found[f"{name}: not killed at {point}: {killed.kind}"] += 1
+                        continue
+                    last = forked(partial(train, cfg), folder=Path(folder), seconds=120)
+                    found[_named(f"{name}, operation {point}", _judge(last, Path(folder), whole))] += 1
+    return found
+
+
+def _operations(cfg: Any) -> int:
+    """Count the file operations of a run."""
+
+    def counted() -> int:
+        count = 0
+
+        def heard(event: str, arguments: tuple[Any, ...]) -> None:
+            nonlocal count
+            count += _writes(event, arguments)
+
+        train(cfg, partial(sys.addaudithook, heard))
+        print(count)
+        return 0
+
+    with TemporaryDirectory() as folder:
+        return int(forked(counted, folder=Path(folder), seconds=120).out.split()[-1])
+
+
+# -------------------------------------------------------------------------------------- two at once
+
+
+def two_at_once(rng: random.Random, count: int) -> Counter[str]:
+    """Start a second process in the folder of a run that trains: it is refused, and the run is as it would be."""
+    found: Counter[str] = Counter()
+    with uninterrupted("ppo") as (cfg, whole, seconds):
+        for _ in range(count):
+            with TemporaryDirectory() as folder:
+                first = os.fork()
+                if first == 0:
+                    os._exit(forked(partial(train, cfg), folder=Path(folder), seconds=120).status & 255)
+                second = forked(partial(_wait_and_train, cfg), folder=Path(folder), seconds=120 + seconds)
+                _, status = os.waitpid(first, 0)
+                if "another process trains in it" not in second.err and second.status != 0:
+                    found[f"second process: {second.kind}: {second.err.strip().splitlines()[-1:]}"] += 1
+                elif os.waitstatus_to_exitcode(status):
+                    found["the first process failed"] += 1
+                else:
+                    left = differences(whole, contents(Path(folder) / "run"))
+                    found[f"differs: {left}" if left else "same"] += 1
+    return found
+
+
+def _wait_and_train(cfg: Any) -> int:
+    """Resume the run as soon as another process has begun it."""
+    import time
+
+    while not Path("run/config.yaml").exists():
+        time.sleep(0.01)
+    return train(cfg)

@@ -1,0 +1,170 @@
+"""Give commands random values of their keys."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from tests.chaos.forked import drest
+from tests.chaos.mutations import _verdict
+
+VALUES = (
+    *(
+        "-1",
+        "0",
+        "1",
+        "2",
+        "3",
+        "7",
+        "0.5",
+        "1.5",
+        "-0.1",
+        "1e-9",
+        "1e9",
+        "1e400",
+        "inf",
+        "-inf",
+        "nan",
+        "99999999999999999999",
+    ),
+    *(
+        "null",
+        "true",
+        "false",
+        "abc",
+        "''",
+        "[]",
+        "[1]",
+        "[1,2]",
+        "[2,1]",
+        "[1,2,3]",
+        "[a,b]",
+        "[-1,1]",
+        "{}",
+        "{a:1}",
+        "{a:[1,1]}",
+    ),
+    *(
+        "../../x",
+        "/dev/null",
+        "'a b'",
+        "ü",
+        "'${oc.env:HOME}'",
+        "'\\x1b[31m'",
+        "'<b>'",
+        "cpu",
+        "cuda",
+        "ppo",
+        "example",
+        "drest",
+    ),
+)
+OPTIONS = {
+    "algo": ("ppo", "a2c", "reinforce", "exact", "generalist", "tabular", "nope"),
+    "levels": ("example", "lopsided", "generated", "paper", "easy", "own", "nope"),
+    "policy": ("mlp", "convolutional", "symmetric", "residual", "auto", "nope"),
+    "reward": ("drest", "default", "unnormalised", "nope"),
+    "objective": ("drest", "weighted", "constrained", "kl", "nope"),
+    "logger": ("none", "csv", "nope"),
+}
+SMALL = {
+    **{"env_steps": "300", "evaluations": "1", "pictures": "0", "policy.width": "8", "policy.depth": "1"},
+    **{"levels.train": "3", "levels.test": "2", "levels.selection": "1", "test.paper": "false", "progress": "false"},
+    **{"logger": "none", "memory_gib": "0.2"},
+}
+"""What keeps a run short, and is left out where the key itself is drawn."""
+SLOW = (
+    "env_steps",
+    "levels.train",
+    "levels.test",
+    "levels.selection",
+    "levels.fresh",
+    "threads",
+    "resume",
+    "env.id",
+    "env.factory",
+)
+"""Keys whose large values are asked for by whoever sets them, and take their time."""
+
+
+@lru_cache(maxsize=1)
+def keys() -> tuple[str, ...]:
+    """Return every key of a run's configuration."""
+    from drest_torch.config.compose import compose, keys_of
+
+    known = keys_of(OmegaConf.to_container(compose("levels=generated", "algo=ppo")))
+    return tuple(key for key in known if key not in SLOW and not key.startswith(("env.", "hydra")))
+
+
+def drawn(rng: random.Random) -> list[str]:
+    """Return the arguments of a run, one to three of them at random."""
+    chosen = dict(SMALL)
+    if rng.random() < 0.7:
+        chosen["algo"] = rng.choice(OPTIONS["algo"])
+    if rng.random() < 0.8:
+        chosen["levels"] = rng.choice(OPTIONS["levels"])
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        if rng.random() < 0.2:
+            group = rng.choice(sorted(OPTIONS))
+            chosen[group] = rng.choice(OPTIONS[group])
+        else:
+            chosen[rng.choice(keys())] = rng.choice(VALUES)
+    if chosen.get("algo") in ("exact", "generalist"):
+        chosen["env_steps"] = "8192"
+    return [f"{key}={value}" for key, value in chosen.items()]
+
+
+def training(rng: random.Random, count: int) -> Counter[str]:
+    """Train with random values: each run ends, or is refused in one sentence."""
+    found: Counter[str] = Counter()
+    for _ in range(count):
+        words = drawn(rng)
+        with tempfile.TemporaryDirectory() as folder:
+            if not any(word.startswith("run_dir=") for word in words):
+                words.append("run_dir=run")
+            outcome = drest("train", *words, folder=Path(folder))
+            found[_judged(words, outcome)] += 1
+    return found
+
+
+def _judged(words: list[str], outcome: Any) -> str:
+    if outcome.kind == "refused" and len(outcome.err.strip().splitlines()) > 3:
+        return f"{words}: refused in several lines"
+    return _verdict(" ".join(words), outcome)
+
+
+EVALUATED = {
+    "levels": ("example", "paper", "lopsided", "own", "nope"),
+    "levels.x": VALUES,
+    "levels.path": ("/dev/zero", "/dev/null", "nowhere.txt", "''", ".", "/"),
+    "levels.clock": ("moves", "steps", "nope", "null"),
+    "checkpoint": ("last", "best", "nope", "''", "/dev/zero", "."),
+    "greedy": VALUES,
+    "sampled": VALUES,
+    "memory_gib": VALUES,
+    "suite": ("nope", "null", "[]"),
+    "out": ("out.json", "''", "/", ".", "/dev/full", "/dev/null", "a/b/c.json", "run"),
+    "pictures": ("pictures", "''", "/dev/null", "/proc/x"),
+    "most_pictures": VALUES,
+    "animation": ("a.gif", "a.png", "''", "/dev/null", "/"),
+    "device": VALUES,
+    "run": ("generalist", "generalist-bit", "nowhere", "''", "/", "/dev/zero", "."),
+}
+
+
+def evaluating(rng: random.Random, count: int) -> Counter[str]:
+    """Evaluate the agent that ships with random values."""
+    found: Counter[str] = Counter()
+    for _ in range(count):
+        names = rng.sample(sorted(EVALUATED), rng.choice((1, 2, 3)))
+        words = {"levels": "example", "memory_gib": "0.2"} | {name: rng.choice(EVALUATED[name]) for name in names}
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = [f"{name}={value}" for name, value in words.items()]
+            found[_judged(arguments, drest("evaluate", *arguments, folder=Path(folder)))] += 1
+    return found

@@ -1,0 +1,289 @@
+"""Files of strangers, outputs in the place of inputs, and values that nothing can be made of: one sentence each."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
+from drest_torch.cli import sentence_of
+from drest_torch.comparison.records import read_run
+from drest_torch.config.compose import compose
+from drest_torch.config.stored import load_config
+from drest_torch.envs.levels import LevelError, format_level, read_levels, world
+from drest_torch.errors import CheckpointError, ConfigError, FileError, shown
+from drest_torch.files import MOST_BYTES, read_whole, refuse_to_replace, remove_partial, write_text
+from drest_torch.tracking.sinks import LoggerError, read_metrics
+from drest_torch.training.folder import command_line
+from drest_torch.training.run import resume, start
+from tests.helpers.runs import QUIET, SMALLEST
+
+
+def small(folder: Path, *overrides: str):
+    return compose("levels=example", *SMALLEST, *QUIET, f"run_dir={folder}", *overrides)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_curves() -> Iterator[None]:
+    """To plot takes longer than all the rest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drest_torch.training.run.learning_curves", lambda *_: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, no_curves: None) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    start(small(folder, "env_steps=500", "evaluations=1", "keep_last=1")).train()
+    return folder
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A finished run that a test may damage."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def changed(run: Path, **changes) -> Path:
+    """Write other tensors or values to the checkpoint of a run, with the right checksum."""
+    (path,) = step_checkpoints(run / "checkpoints")
+    tensors, meta = load_checkpoint(path)
+    values = meta | changes.pop("meta", {})
+    tensors |= changes
+    save_checkpoint(path, {name: tensor for name, tensor in tensors.items() if tensor is not None}, values)
+    return path
+
+
+# ------------------------------------------------------------------------------------------- files
+
+
+def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
+    with open(tmp_path / "large.jsonl", "wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    for name, reason in (("pipe", "no regular file"), ("zero", "no regular file"), ("large", "expected at most")):
+        with pytest.raises(FileError, match=reason):
+            read_whole(tmp_path / f"{name}.jsonl")
+        with pytest.raises(FileError, match=reason):
+            read_levels(tmp_path / f"{name}.jsonl")
+
+
+def test_what_a_kill_has_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    ours, others = ".0123456789abcdef.partial", (".mine.partial", "0123456789abcdef.partial", "kept")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / ours).write_text("another's")
+    folder = tmp_path / "run"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    for name in (ours, *others):
+        (folder / "inner" / name).write_text("")
+    remove_partial(folder)
+    assert sorted(path.name for path in (folder / "inner").iterdir()) == sorted(others)
+    assert (tmp_path / "elsewhere" / ours).read_text() == "another's"
+
+
+def test_an_output_does_not_replace_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    inputs = [tmp_path / "config.yaml", tmp_path / "checkpoints"]
+    refuse_to_replace(tmp_path / "out.json", inputs)
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name in ("config.yaml", "checkpoints/step.json", "checkpoints/../config.yaml", "link/config.yaml"):
+        with pytest.raises(FileError, match="would replace what is read"):
+            refuse_to_replace(tmp_path / name, inputs)
+
+
+@pytest.mark.parametrize("path", [Path(), Path("/")])
+def test_a_path_without_a_name_is_no_file(path: Path) -> None:
+    with pytest.raises(FileError, match="the path of no file"):
+        write_text(path, "mine")
+
+
+def test_control_characters_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    assert shown("a\x1b[31mb\u202ec λ ü\nd") == "a\\x1b[31mb\\u202ec λ ü\nd"
+    (tmp_path / "level.txt").write_text("title: \x1b]0;mine\x07x\n" + format_level(world("example")))
+    with pytest.raises(LevelError, match="title"):
+        read_levels(tmp_path / "level.txt")
+
+
+# ------------------------------------------------------------------------------------ configurations
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [1, 2]\nb: [*a, *a]\n",
+        "[" * 100_000,
+        "!!python/object/apply:os.system ['touch pwned']",
+        "- 1\n",
+        "7",
+        "\x00",
+        "a: ${oc.env:HOME",
+    ],
+    ids=["references", "nested", "tag", "list", "number", "nul", "half an interpolation"],
+)
+def test_a_configuration_that_no_run_wrote_is_refused(text: str, run: Path) -> None:
+    (run / "config.yaml").write_text(text)
+    for read in (load_config, read_run):
+        with pytest.raises(CheckpointError) as error:
+            read(run)
+        assert len(str(error.value).splitlines()) == 1
+    assert not Path("pwned").exists()
+
+
+def test_an_interpolation_in_a_foreign_configuration_is_a_text(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "hunter2")
+    path = run / "config.yaml"
+    path.write_text(path.read_text().replace("title: example", "title: ${oc.env:SECRET}"))
+    assert load_config(run).env.title == "${oc.env:SECRET}"
+    assert read_run(run).config["env.title"] == "\\${oc.env:SECRET}"
+    resume(run).train()
+    for written in run.rglob("*"):
+        assert not written.is_file() or b"hunter2" not in written.read_bytes()
+
+
+# ----------------------------------------------------------------------------------------- checkpoints
+
+
+def test_other_levels_than_those_that_the_checkpoint_is_of_are_refused(tmp_path: Path) -> None:
+    level = tmp_path / "level.txt"
+    level.write_text(format_level(world("example")))
+    start(small(tmp_path / "run", f"levels.path={level}")).save()
+    resume(tmp_path / "run")
+    level.write_text(format_level(world("example")).replace("C3", "C4"))
+    with pytest.raises(CheckpointError, match=r"saved with another set of levels \(\w+, and this run's is \w+\)"):
+        resume(tmp_path / "run")
+
+
+def test_a_checkpoint_of_another_algorithm_is_refused(run: Path) -> None:
+    path = changed(run, meta={"of": {"algorithm": "a2c"}})
+    with pytest.raises(
+        CheckpointError, match=rf"{path}: was saved with another algorithm \(a2c, and this run's is ppo"
+    ):
+        resume(run)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"generator": None},
+        {"generator": torch.zeros(3, dtype=torch.uint8)},
+        {"optimizer.adam.0.exp_avg": torch.zeros(1, 1)},
+        {"optimizer.adam.0.exp_avg": torch.zeros(1, dtype=torch.int64)},
+        {"optimizer.adam.99.exp_avg": torch.zeros(1)},
+        {"optimizer.adam.zero.exp_avg.more": torch.zeros(1)},
+        {"meta": {"steps": "many"}},
+        {"meta": {"best_score": 10**400}},
+        {"meta": {"unknown": 1}},
+        {"meta": {"of": 3}},
+    ],
+    ids=["none", "generator", "shape", "type", "index", "name", "steps", "score", "value", "origin"],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused(changes: dict, run: Path) -> None:
+    path = changed(run, **changes)
+    with pytest.raises(CheckpointError, match=str(path)):
+        resume(run)
+
+
+def test_weights_of_another_type_are_refused(run: Path) -> None:
+    tensors, _ = load_checkpoint(step_checkpoints(run / "checkpoints")[0])
+    name = next(name for name in tensors if name.startswith("policy.") and tensors[name].ndim)
+    path = changed(run, **{name: tensors[name].double()})
+    with pytest.raises(CheckpointError, match=rf"{path}: policy tensor '.*' is torch.float64"):
+        resume(run)
+
+
+def test_a_header_that_promises_gigabytes_is_refused(run: Path) -> None:
+    (path,) = step_checkpoints(run / "checkpoints")
+    path.write_bytes((1 << 40).to_bytes(8, "little") + b"{}")
+    with pytest.raises(CheckpointError, match="damaged"):
+        resume(run)
+    path.write_bytes(save({"policy.x": torch.ones(1)}, metadata={"format": "drest_torch checkpoint 1", "meta": "["}))
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        resume(run)
+
+
+def test_what_a_kill_kept_too_many_is_pruned_and_what_it_prevented_is_written(run: Path, tmp_path: Path) -> None:
+    (path,) = step_checkpoints(run / "checkpoints")
+    shutil.copy(path, path.with_name("step-000000000001.safetensors"))
+    resume(run)
+    assert step_checkpoints(run / "checkpoints") == [path]
+    few = ("levels=generated", "levels.train=2", "levels.test=1", "levels.selection=0")
+    start(small(tmp_path / "generated", *few))
+    split = tmp_path / "generated" / "split.json"
+    written = split.read_bytes()
+    split.unlink()
+    resume(tmp_path / "generated")
+    assert split.read_bytes() == written
+
+
+# ---------------------------------------------------------------------------------------------- metrics
+
+
+def test_only_numbers_are_read_of_damaged_metrics(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    many = json.dumps({"step": 4} | {f"name{index}": 1 for index in range(20_000)})
+    lines = (
+        '{"step": 1, "a": "text", "b": [1], "c": {"d": 1}, "e": true, "f": null, "g": 0.5}',
+        *("[1]", "[" * 100_000, '{"step": "2"}', '{"step": 3, "x": 1' + "0" * 500 + "}", many, '{"step": 5, "x'),
+    )
+    path.write_text("\n".join(lines))
+    first, second = read_metrics(path)
+    assert first.pop("f") != 0
+    assert (first, second) == ({"step": 1, "g": 0.5}, {"step": 3})
+
+
+# ---------------------------------------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [
+        ("run_dir=", "run_dir=; expected a path"),
+        ("policy.width=1000000000000", "policy.width=1000000000000; expected a number from 1 to 65536"),
+        ("threads=100000000", "threads=100000000; expected a number from 1 to 1024"),
+        ("sampled=1000000000", "sampled=1000000000; expected a number from 1 to"),
+        ("algo.episodes=99999999999999999999", "algo.episodes=9+; expected a number at least 1, below 2"),
+    ],
+)
+def test_values_of_which_nothing_can_be_made_are_refused(override: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        start(small(tmp_path / "run", override))
+
+
+def test_short_memory_is_a_sentence_and_other_errors_stay_errors() -> None:
+    with pytest.raises(RuntimeError) as error:
+        torch.empty(1 << 60)
+    assert "more memory was needed than there is: 4,294,967,296.0 GiB at once; use a smaller" in sentence_of(
+        error.value
+    )
+    with pytest.raises(RuntimeError, match="shapes"):
+        sentence_of(RuntimeError("shapes do not match"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["runs/a", "a b", "ü", "a, b (c)=[1]", 'q"uote', "it's", "back\\slash", "end\\", 'a\\"b', "12", "007", "null"],
+)
+def test_the_command_that_resumes_a_run_can_be_pasted(name: str) -> None:
+    assert compose(shlex.split(command_line("train", f"resume={name}"))[-1]).resume == name
+
+
+def test_a_run_whose_logger_cannot_start_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise LoggerError("no logger")
+
+    monkeypatch.setattr("drest_torch.tracking.csv_sink.Logger", fails)
+    folder = tmp_path / "run"
+    run = start(small(folder, "logger=csv"))
+    with pytest.raises(LoggerError):
+        run.train()
+    assert not folder.exists()
