@@ -49,7 +49,8 @@ class Config(StudyConfig):
 def jobs(cfg: Config) -> list[Job]:
     """Return the runs: those in worlds first, then seed by seed."""
     by_kind = list(trained(cfg).values())
-    return [*in_worlds(cfg).values(), *(several[seed] for seed in range(cfg.seeds) for several in by_kind)]
+    in_turn = [several[seed] for seed in range(cfg.seeds) for several in by_kind if seed < len(several)]
+    return [*in_worlds(cfg).values(), *in_turn]
 
 
 def in_worlds(cfg: Config) -> dict[tuple[str, str, str, str], Job]:
@@ -84,7 +85,8 @@ def trained(cfg: Config) -> dict[str, list[Job]]:
         if cfg.chosen is None or title in cfg.chosen:
             options, values = parse([*cfg.arguments.split(), *own["arguments"].split(), *cfg.overrides])
             further = {"feature": own["feature"], "levels": levels}
-            several = training_jobs(title, range(cfg.seeds), values, **options)
+            seeds = range(min(cfg.seeds, own.get("seeds", cfg.seeds)))
+            several = training_jobs(title, seeds, values, **options)
             planned[title] = [replace(job, runner=runs.TRAIN, spec=job.spec | further) for job in several]
     return planned
 
