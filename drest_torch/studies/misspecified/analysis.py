@@ -11,13 +11,12 @@ import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.paid_coins import PaidCoins
-from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
-from drest_torch.jobs.job import Result
-from drest_torch.metrics import usefulness
+from drest_torch.jobs.job import Job, Result
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import t_interval
+from drest_torch.studies.misspecified.worlds import measure
 from drest_torch.studies.results import Results
 from drest_torch.theory import balance
 
@@ -60,18 +59,26 @@ class Row:
     """The usefulness by the values that are paid."""
 
     @classmethod
-    def of(cls, method: str, name: str, pays: str, divisor: str, reward: dict[str, Any], result: Result) -> Row:
-        """Return the row of a finished run."""
-        gamma, arrays = reward["gamma"], result.arrays
-        x = ratio(name, pays, divisor, gamma)
-        paid = PaidCoins(pays).paid(compile_levels([world(name)]))
-        policy = torch.from_numpy(arrays["train/policy"]).double()
-        lengths = Reachable(paid).arrivals(policy, gamma).lengths()
-        proxy = usefulness(lengths.probability, lengths.coins, solve(paid, gamma).best_return)
-        predicted = balance(1.0, x, reward["lam"], reward["episodes_per_meta"]).item()
-        found = float(arrays["train/p_length"].ravel()[-1])
-        neutral, useful = (float(arrays[f"train/{metric}"].mean()) for metric in ("neutrality", "usefulness"))
-        return cls(method, name, pays, divisor, x, predicted, found, neutral, useful, float(proxy))
+    def each(cls, job: Job, result: Result) -> list[Row]:
+        """Return the rows of a finished run: that of one world, or of several side by side."""
+        spec, arrays = job.spec, result.arrays
+        if "worlds" in spec:
+            method, worlds, reward = "exact", spec["worlds"], spec["reward"]
+            pays, divisor = spec["pays"], spec["best_of"]
+        else:
+            config = spec["config"]
+            method, worlds, reward = config["algo"]["name"], [config["levels"]["name"]], config["reward"]
+            method = "table" if method == "tabular" else "network"
+            pays, divisor = reward["pays"], reward["best_of"]
+            policy = torch.from_numpy(arrays["train/policy"]).double()
+            arrays = measure(worlds, policy, PaidCoins(pays, divisor), reward["gamma"])
+        rows = []
+        for index, name in enumerate(worlds):
+            x = ratio(name, pays, divisor, reward["gamma"])
+            predicted = balance(1.0, x, reward["lam"], reward["episodes_per_meta"]).item()
+            numbers = (float(arrays[metric][index]) for metric in ("neutrality", "usefulness", "proxy"))
+            rows.append(cls(method, name, pays, divisor, x, predicted, float(arrays["p_length"][index, -1]), *numbers))
+        return rows
 
     @property
     def error(self) -> float:

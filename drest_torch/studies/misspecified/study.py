@@ -17,6 +17,7 @@ from drest_torch.studies.misspecified import analysis, runs
 from drest_torch.studies.misspecified.analysis import Kind, Row
 from drest_torch.studies.misspecified.features import FEATURES
 from drest_torch.studies.misspecified.tables import kinds_table, square_table, worlds_table
+from drest_torch.studies.misspecified.worlds import CLIMB
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
@@ -25,8 +26,6 @@ QUESTION = (
     "Section 8.4 expects neutrality to be a second line of defence: an agent that wants the wrong coins still does not "
     "care how long it runs. Does neutrality survive wrong coin values, and goals that generalise wrongly?"
 )
-TABLE = "algo=tabular evaluations=1"
-"""The arguments of table agents."""
 
 
 @dataclass
@@ -34,10 +33,10 @@ class Config(StudyConfig):
     """The values of `configs/study/misspecified.yaml`."""
 
     worlds: list[str] = MISSING
-    tables: list[str] = MISSING
     pays: list[str] = limited(choices=[name for name in VALUES if name != ACTUAL])
     divisors: list[str] = limited(choices=BEST_OF)
-    in_worlds: str = MISSING
+    climb: dict[str, Any] = MISSING
+    commands: dict[str, str] = MISSING
     seeds: int = limited(at_least=1)
     arguments: str = MISSING
     agents: dict[str, dict[str, Any]] = MISSING
@@ -50,23 +49,24 @@ def jobs(cfg: Config) -> list[Job]:
     """Return the runs: those in worlds first, then seed by seed."""
     by_kind = list(trained(cfg).values())
     in_turn = [several[seed] for seed in range(cfg.seeds) for several in by_kind if seed < len(several)]
-    return [*in_worlds(cfg).values(), *in_turn]
+    return [*in_worlds(cfg), *in_turn]
 
 
-def in_worlds(cfg: Config) -> dict[tuple[str, str, str, str], Job]:
-    """Return the runs by method, world, values that are paid, and values of the divisor."""
-    planned = {}
-    for method, arguments, worlds in (("exact", cfg.in_worlds, cfg.worlds), ("table", TABLE, cfg.tables)):
-        for world in worlds:
-            own = cfg.overrides if method == "exact" else []
-            options, values = parse([*arguments.split(), f"levels={world}", *own])
-            (job,) = training_jobs(world, [0], values, **options)
-            for paid in cfg.pays:
-                for divisor in cfg.divisors:
-                    reward = job.spec["config"]["reward"] | {"pays": paid, "best_of": divisor}
-                    spec = {"config": job.spec["config"] | {"reward": reward}}
-                    name = f"{method}-{world}-{paid}-{divisor}"
-                    planned[method, world, paid, divisor] = replace(job, name=name, spec=spec)
+def in_worlds(cfg: Config) -> list[Job]:
+    """Return the runs in worlds: all worlds side by side, then one by one, with arguments of `drest train`."""
+    climb: Any = OmegaConf.to_container(OmegaConf.create(cfg.climb))
+    wrong = [(pays, divisor) for pays in cfg.pays for divisor in cfg.divisors]
+    planned = [
+        Job(f"worlds-{pays}-{divisor}", CLIMB, {"worlds": list(cfg.worlds), "pays": pays, "best_of": divisor} | climb)
+        for pays, divisor in wrong
+    ]
+    for title, arguments in cfg.commands.items():
+        options, values = parse(arguments.split())
+        (job,) = training_jobs(title, [0], values, **options)
+        for pays, divisor in wrong:
+            reward = job.spec["config"]["reward"] | {"pays": pays, "best_of": divisor}
+            spec = {"config": job.spec["config"] | {"reward": reward}}
+            planned.append(replace(job, name=f"{title}-{pays}-{divisor}", spec=spec))
     return planned
 
 
@@ -93,11 +93,7 @@ def trained(cfg: Config) -> dict[str, list[Job]]:
 
 def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return what becomes of neutrality in both ways to a wrong goal."""
-    rows = [
-        Row.of(*what, job.spec["config"]["reward"], result)
-        for what, job in in_worlds(cfg).items()
-        if (result := finished.get(job)) is not None
-    ]
+    rows = [row for job, result in finished.of(in_worlds(cfg)) for row in Row.each(job, result)]
     kinds = [
         Kind(title, cfg.agents[title]["feature"], several[0].spec["config"]["reward"]["lam"] < 1, arrays)
         for title, several in trained(cfg).items()

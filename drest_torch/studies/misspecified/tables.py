@@ -6,7 +6,7 @@ from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.studies.misspecified.analysis import CLOSE, Kind, Row
 
-METHODS = {"exact": "exact gradients", "table": "table"}
+METHODS = {"exact": "free policy, exact", "network": "network, exact", "table": "table, sampled"}
 
 
 def worlds_table(rows: list[Row]) -> Table:
