@@ -36,7 +36,7 @@ class Config(StudyConfig):
     pays: list[str] = limited(choices=[name for name in VALUES if name != ACTUAL])
     divisors: list[str] = limited(choices=BEST_OF)
     climb: dict[str, Any] = MISSING
-    commands: dict[str, str] = MISSING
+    commands: dict[str, str] | None = MISSING
     seeds: int = limited(at_least=1)
     arguments: str = MISSING
     agents: dict[str, dict[str, Any]] = MISSING
@@ -60,7 +60,7 @@ def in_worlds(cfg: Config) -> list[Job]:
         Job(f"worlds-{pays}-{divisor}", CLIMB, {"worlds": list(cfg.worlds), "pays": pays, "best_of": divisor} | climb)
         for pays, divisor in wrong
     ]
-    for title, arguments in cfg.commands.items():
+    for title, arguments in (cfg.commands or {}).items():
         options, values = parse(arguments.split())
         (job,) = training_jobs(title, [0], values, **options)
         for pays, divisor in wrong:
