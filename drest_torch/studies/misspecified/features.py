@@ -19,8 +19,8 @@ from drest_torch.envs.levels import Button, Coin, Level
 
 AT_ONCE = 256
 """Levels that are solved together."""
-SMALL = 2.0**-20
-"""What a coin's own value adds to its value by the feature: it decides between what is equally good by the feature."""
+LARGE = 2.0**20
+"""More than all coins of a level together: its multiples and what is added to them can be told apart."""
 
 
 def _apart(coin: Coin, row: int, column: int) -> int:
@@ -58,12 +58,12 @@ def is_clear(level: Level, feature: str) -> bool:
 def share_left(mdp: Mdp, paid: Mdp) -> Tensor:
     """Return what is left of m [B, K], given each length, by a policy that is as useful as can be by other values.
 
-    ``paid`` is the same level set with these values, which are whole numbers. Of all such policies it is the most
+    ``paid`` is the same level set with these values; all values are whole numbers. Of all such policies it is the most
     useful one. It is 1 where m is 0.
     """
-    both = replace(paid, layers={**paid.layers, "coin": paid.coin + SMALL * mdp.coin})
-    actual, proxy, mixed = (solve(each, allow_barren=True).best_return for each in (mdp, paid, both))
-    return torch.where(actual > 0, (mixed - proxy) / SMALL / actual, 1.0)
+    both = replace(paid, layers={**paid.layers, "coin": LARGE * paid.coin + mdp.coin})
+    actual, mixed = (solve(each, allow_barren=True).best_return for each in (mdp, both))
+    return torch.where(actual > 0, (mixed % LARGE) / actual, 1.0)
 
 
 def designs(levels: Iterable[Level], feature: str, most: float) -> Iterator[Level]:
