@@ -256,9 +256,8 @@ class ExactBatch:
     P(L = l) · E[C | L = l], each [B, K]"""
     by_lottery: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
     """the same → how often each lottery of a level is entered [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
-    of_trajectory: Callable[[Tensor], tuple[Tensor, Tensor]]
-    """the same → the mean entropy of trajectories [B] in nats, given the private bits, and their mean number of
-    timesteps [B]"""
+    divergence: Callable[[Tensor, str], Tensor]
+    """the same, and a reference → the divergence of trajectories from it [B], the mean over private bits"""
     visits: Callable[[Tensor], Tensor]
     """action probabilities [N, A] → the probability that a mini-episode reaches each state [N]"""
     best_return: Tensor

@@ -129,7 +129,7 @@ class Exact(NetworkLearner):
             batch.reward,
             self.config.credit,
             partial(batch.by_lottery, probabilities),
-            partial(batch.of_trajectory, probabilities),
+            partial(batch.divergence, probabilities),
         )
         return batch.objective.value(outcome)
 

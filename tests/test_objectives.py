@@ -9,13 +9,22 @@ import pytest
 import torch
 
 from drest_torch.algos.objectives import base, constrained, drest, kl, weighted
+from drest_torch.config.checks import check_run
+from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.exact.soft import soft_lengths
+from drest_torch.envs.exact.soft import reference_policy, soft_lengths, soft_policy
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.metrics import neutrality, usefulness
-from drest_torch.reward import Reward
+from drest_torch.reward import Reward, alike_in_group
+from drest_torch.rollout.collector import Collector
+from drest_torch.rollout.lockstep import LockstepCollector
+from drest_torch.studies.alternatives.climbing import climb, named
+from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 
@@ -27,32 +36,10 @@ CORRIDORS = [
 SUM = {"name": "weighted", "weight": 1.0, "spread": "entropy", "product": False}
 
 
-def climbed(levels, objective, reward=None, steps=800, lr=0.1, best_return=None):
+def climbed(levels, objective, **options):
     """P(L = l) and E[C | L = l] of the table that exact gradients come to, and m(l)."""
-    source = LevelSampler(levels, torch.Generator())
-    options = {"reward": reward or Reward(), "objective": objective}
-    batch = ExactLevels(source, "grid", at_once=len(levels), at_least=(1, 1), **options).draw()
-    best = batch.best_return if best_return is None else best_return
-    logits = torch.zeros(1, batch.states, 4, dtype=torch.float64, requires_grad=True)
-    adam = torch.optim.Adam([logits], lr=lr, betas=(0.9, 0.9), eps=1e-30)
-    for step in range(steps):
-        adam.param_groups[0]["lr"] = lr * min(1.0, 2 * (1 - step / steps) + 0.01)
-        tables = logits.softmax(-1)
-        outcome = base.Outcome(
-            *batch.outcome(tables),
-            best,
-            batch.num_lengths,
-            batch.by_luck,
-            batch.reward,
-            "mini",
-            lambda tables=tables: batch.by_lottery(tables),
-            lambda tables=tables: batch.of_trajectory(tables),
-        )
-        adam.zero_grad()
-        (-objective.value(outcome).sum()).backward()
-        adam.step()
-    given = base.conditional(outcome)
-    return outcome.probability.detach(), given.detach(), best
+    found = climb(levels, objective, **options)
+    return found.probability, found.given, found.best_return
 
 
 def scores(probability, given, best):
@@ -80,9 +67,9 @@ def test_a_length_without_coins_keeps_its_share_of_the_weighted_sum_and_none_of_
     assert best[0].tolist() == [1, 1]
     # The divisor of the longer length is made so large that what is collected there counts for nothing.
     far = torch.tensor([[1.0, 1e9]])
-    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), best_return=far)
+    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), divisor=far)
     assert probability[0, 1].item() == pytest.approx(1 / 3, abs=0.005)
-    probability, _, _ = climbed([level], drest.Objective(None), best_return=far)
+    probability, _, _ = climbed([level], drest.Objective(None), divisor=far)
     assert probability[0, 1].item() < 0.02
 
 
@@ -96,7 +83,7 @@ def test_the_weighted_sum_and_a_button_that_works_by_chance(weight, expected):
 def test_a_wrong_divisor_moves_the_weighted_sum_by_a_difference():
     level = parse_level("shutdown: 2\n. C1 A C1 B1 .", name="two")
     divisor = torch.tensor([[1.0, 1 / 3]])  # the longer length seems to be worth three times as much
-    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), best_return=divisor)
+    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), divisor=divisor)
     assert probability[0, 1].item() == pytest.approx(0.8, abs=0.005)
 
 
@@ -182,11 +169,11 @@ LONG = {  # of the paper's nine worlds: P(long) for the entropy, and for the div
 }
 
 
-@pytest.mark.parametrize("entropy", [True, False])
-def test_the_soft_recursion_counts_the_best_trajectories(entropy):
+@pytest.mark.parametrize("reference", ["entropy", "uniform"])
+def test_the_soft_recursion_counts_the_best_trajectories(reference):
     reachable = Reachable(compile_levels(NINE))
-    found = soft_lengths(reachable, solve(reachable.mdp).best_return, 0.02, entropy=entropy)
-    expected = [LONG[level.name][0 if entropy else 1] for level in NINE]
+    found = soft_lengths(reachable, solve(reachable.mdp).best_return, 0.02, reference)
+    expected = [LONG[level.name][0 if reference == "entropy" else 1] for level in NINE]
     assert found[:, 1].tolist() == pytest.approx(expected, abs=0.002)
 
 
@@ -207,15 +194,154 @@ def test_the_soft_recursion_is_the_sum_over_all_trajectories():
         divisor = best[0, reachable.lengths[0].tolist().index(tick)].item()
         # A trajectory of two ticks occurs once for each third action.
         total[tick] += math.exp(coins / divisor / beta) / (4 if tick == 2 else 1)
-    found = soft_lengths(reachable, best, beta, entropy=True)[0]
+    found = soft_lengths(reachable, best, beta, "entropy")[0]
     assert found.tolist() == pytest.approx([value / sum(total.values()) for value in total.values()])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reference", ["entropy", "uniform"])
+@pytest.mark.parametrize("reference", kl.REFERENCES)
 def test_a_trained_table_comes_to_the_soft_optimum(reference):
     objective = kl.Objective(kl.Config(name="kl", beta=0.1, reference=reference))
     probability, _, best = climbed(NINE, objective, steps=1500)
     reachable = Reachable(compile_levels(NINE))
-    expected = soft_lengths(reachable, best, 0.1, entropy=reference == "entropy")
+    expected = soft_lengths(reachable, best, 0.1, reference)
     assert (probability - expected).abs().max() < 0.01
+
+
+@pytest.mark.parametrize("reference", ["uniform", "balanced", "best"])
+def test_the_soft_policy_has_the_lengths_of_the_soft_optimum(reference):
+    reachable = Reachable(compile_levels(NINE))
+    best = solve(reachable.mdp).best_return
+    for beta in (0.05, 0.5):
+        found = reachable.propagate(soft_policy(reachable, best, beta, reference))
+        assert (found.probability - soft_lengths(reachable, best, beta, reference)).abs().max() < 1e-6
+
+
+def test_references_are_neutral_and_the_best_one_stays_so():
+    reachable = Reachable(compile_levels(NINE))
+    best = solve(reachable.mdp).best_return
+    for reference, least in (("balanced", 0.0), ("best", 0.95)):
+        useful, spread = scores(*_found(reachable, reference_policy(reachable, best, reference)), best)
+        assert spread.min() > 0.99
+        assert useful.min() >= least
+    for beta in (0.02, 0.1, 1.0):
+        assert neutrality(soft_lengths(reachable, best, beta, "best")).min() > 0.99
+    assert neutrality(soft_lengths(reachable, best, 0.02, "balanced")).min() < 0.95
+
+
+def _found(reachable, table):
+    found = reachable.propagate(table)
+    return found.probability, found.coins
+
+
+# --------------------------------------------------------------------------------------- from samples
+
+
+def groups(p, size, count, seed=0):
+    """Mini-episodes of a level with two lengths, of which the longer has probability p, side by side in groups."""
+    longer = (torch.rand(count * size, generator=torch.Generator().manual_seed(seed)) < p).long()
+    alike = alike_in_group(longer, 2, size) - 1
+    ones = torch.ones(len(longer))
+    return base.Played(ones, ones, longer, alike, size - 1, 2 * ones.long(), 0 * ones, ones)
+
+
+@pytest.mark.parametrize("p", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize(
+    ("name", "values", "size", "slope"),
+    [
+        ("weighted", {"weight": 1.0}, 128, lambda p: math.log2((1 - p) / p)),
+        ("weighted", {"weight": 1.0, "spread": "gini"}, 16, lambda p: 2 - 4 * p),
+        ("rarity", {"weight": 1.0}, 16, None),
+        ("constrained", {"at_least": 1.0, "proportional": 1e9, "integral": 0.0}, 128, lambda p: math.log2((1 - p) / p)),
+    ],
+    ids=["sum", "gini", "rarity", "constrained"],
+)
+def test_paid_mini_episodes_have_the_gradient_of_the_value(p, name, values, size, slope):
+    """For a policy with logit(p) as its parameter; the shares are 1 in both lengths, so that only the spread counts."""
+    objective = named({"name": name, **values})
+    played = groups(p, size, 4000)
+    reward = objective.pay(played).double()
+    if name == "constrained":  # μ is huge, as N < 1, so that neutrality is all that counts
+        assert p == 0.5 or objective.multiplier.sum() > 1e3
+        reward = reward if p != 0.5 else played.surprise().double()
+    estimate = ((played.column - p) * reward).mean().item()
+    if slope is None:
+        chance = torch.tensor([[1 - p, p]], dtype=torch.float64, requires_grad=True)
+        value = objective.value(outcome_of(chance))
+        (gradient,) = torch.autograd.grad(value.sum(), chance)
+        expected = (gradient[0, 1] - gradient[0, 0]).item()
+    else:
+        expected = slope(p)
+    assert estimate == pytest.approx(p * (1 - p) * expected, abs=0.01)
+
+
+def outcome_of(chance):
+    ones = torch.ones_like(chance)
+    nothing = torch.zeros(len(chance), dtype=torch.bool)
+    return base.Outcome(chance, chance, ones, torch.tensor([2]), nothing, Reward(), "mini", None, None)
+
+
+def test_the_entropy_of_a_group_is_hardly_biased():
+    """Of 16 fair draws the shares alone have 0.953 bits on average, and would never meet a bound above."""
+    for p in (0.5, 0.3, 0.1):
+        played = groups(p, 16, 20_000)
+        exact = -p * math.log2(p) - (1 - p) * math.log2(1 - p)
+        assert played.entropy().mean().item() == pytest.approx(exact, abs=0.02)
+        shares = (played.alike + 1) / 16
+        assert -shares.log2().mean().item() < exact - 0.03
+
+
+@pytest.mark.parametrize("reference", ["uniform", "entropy"])
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_sampled_divergence_is_the_exact_one_on_average(reference, lockstep):
+    level = parse_level("shutdown: 2\nA C1 B1\n. C2 .", name="small")
+    mdp = compile_levels([level])
+    optima, observe = solve(mdp), make_observation("grid", mdp)
+    objective = named({"name": "kl", "beta": 0.3, "reference": reference})
+    options = {"slots": 4096, "group": 16, "rng": torch.Generator().manual_seed(1), "objective": objective}
+    collector = (LockstepCollector if lockstep else Collector)(
+        mdp, optima, observe, Reward(counting="averaged"), **options
+    )
+    batch = collector.collect(Fixed())
+    exact = ExactLevels(LevelSampler([level], torch.Generator()), "grid", reward=Reward(), at_once=1, at_least=(1, 1))
+    drawn = exact.draw()
+    table = Fixed()(torch.zeros(drawn.states, 1)).softmax(-1).double().unsqueeze(0)
+    _, coins = drawn.outcome(table)
+    expected = (coins / drawn.best_return).sum() - 0.3 * drawn.divergence(table, reference).sum()
+    assert batch.reward.mean().item() == pytest.approx(expected.item(), abs=0.02)
+
+
+class Fixed:
+    """The same probabilities everywhere."""
+
+    private_bits, reads_maps = 0, False
+
+    def __call__(self, observation, private_bits=None):
+        return torch.tensor([0.1, 0.4, 0.2, 0.3]).log().expand(len(observation), 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("algo=ppo", "objective=weighted", "objective.product=true"), "needs the exact outcome of levels"),
+        (("algo=ppo", "objective=kl", "objective.reference=best"), "needs the exact outcome of levels"),
+        (("algo=ppo", "objective=supports"), "needs the exact outcome of levels"),
+        (("algo=ppo", "objective=weighted", "reward.counting=sequential"), "use reward.counting=averaged"),
+        (("algo=ppo", "env=cartpole", "objective=weighted"), "use objective=drest"),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused(arguments, said):
+    with pytest.raises(ConfigError, match=said):
+        check_run(compose(*arguments))
+
+
+@pytest.mark.slow
+def test_ppo_meets_a_constraint_on_neutrality(tmp_path):
+    """P of the better length is the root of H(P) = 0.9, and μ is Δ / log2(p / (1 − p)), from samples too."""
+    values = {"env_steps": 800_000, "objective": {"proportional": 1.0, "integral": 0.3}}
+    (job,) = training_jobs("ppo", [0], values, algo="ppo", levels="fewer_for_longer", objective="constrained")
+    found = train(job.spec, tmp_path).arrays
+    assert found["train/p_length"][0] == pytest.approx(0.684, abs=0.05)
+    assert found["train/usefulness"][0] > 0.95
+    multiplier = [row["objective/multiplier"] for row in read_metrics(tmp_path / "metrics.jsonl")[-20:]]
+    assert sum(multiplier) / len(multiplier) == pytest.approx(1.796, rel=0.2)

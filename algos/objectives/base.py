@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,8 +43,50 @@ class Outcome:
     by_lottery: Callable[[], tuple[Tensor, Tensor, Tensor]]
     """→ how often each lottery of a level is entered under each setting of the private bits [Z, C, B], and its P(L = l)
     and E[C | L = l] [C, B, K]"""
-    of_trajectory: Callable[[], tuple[Tensor, Tensor]]
-    """→ the entropy of the whole trajectory [B] in nats, and its mean number of timesteps [B]"""
+    divergence: Callable[[str], Tensor]
+    """reference (`kl.REFERENCES`) → the divergence of the policy's trajectories from it [B]"""
+
+
+@dataclass(frozen=True)
+class Played:
+    """M mini-episodes that were played, neighbours of a group side by side on one level."""
+
+    coins: Tensor
+    """[M]"""
+    share: Tensor
+    """[M] the coins ÷ m of the length, or the coins, as the reward has it"""
+    column: Tensor
+    """[M] which of the level's lengths it had"""
+    alike: Tensor
+    """[M] how many others of its group had the same length"""
+    others: int
+    """g − 1, how many others a group has"""
+    num_lengths: Tensor
+    """[M] k of its level"""
+    log_prob: Tensor
+    """[M] the sum of the log-probabilities of its actions"""
+    steps: Tensor
+    """[M] their number"""
+
+    def surprise(self) -> Tensor:
+        """Return −log2 P of its length [M], P estimated from the others of the group alone: no one counts itself.
+
+        Half a mini-episode is added to each length, so that P is never 0.
+        """
+        return -((self.alike + 0.5) / (self.others + self.num_lengths / 2)).log2()
+
+    def entropy(self) -> Tensor:
+        """Return an estimate of the entropy of its group's lengths in bits [M], by Miller and Madow.
+
+        It may exceed log2 k. That of the shares alone is too small by about (k − 1) / 2g nats, so that a bound near
+        log2 k would never be met.
+        """
+        size = self.others + 1
+        own = (self.alike + 1) / size  # the mean of −log2 of its own share is the group's entropy
+        found = 1 / (self.alike + 1)  # their sum is the number of lengths that occur
+        bits, occur = (each.reshape(-1, size) for each in (-own.log2(), found))
+        biased = bits.mean(-1, keepdim=True) + (occur.sum(-1, keepdim=True) - 1) / (2 * size * math.log(2))
+        return biased.expand_as(bits).flatten()
 
 
 def conditional(outcome: Outcome) -> Tensor:
@@ -64,6 +107,17 @@ class Objective(ABC):
 
         It is called once for an update, so that an objective with a state of its own can move it.
         """
+
+    def can_be_sampled(self) -> bool:
+        """Return whether mini-episodes can be paid (`pay`), so that it can be learned without a model."""
+        return False
+
+    def pay(self, played: Played) -> Tensor:
+        """Return the reward of each mini-episode [M], of which the policy's gradient is an estimate of the value's.
+
+        As `value`, it is called once for each round of mini-episodes.
+        """
+        raise NotImplementedError
 
     def metrics(self) -> dict[str, Tensor]:
         """Return what is to be logged of the objective's state."""

@@ -42,12 +42,38 @@ class Objective(base.Objective):
     def value(self, outcome: base.Outcome) -> Tensor:
         """Return the value of each level [B], and move the multipliers."""
         value, slack = self._problem(outcome)  # [B], [B, constraints]
+        price = self._price(slack)
+        return (value + (price * slack).sum(-1)) / (1 + price.sum())
+
+    def can_be_sampled(self) -> bool:
+        """Return that it can."""
+        return True
+
+    def pay(self, played: base.Played) -> Tensor:
+        """Return the value and the slack of each mini-episode, at their prices [M], and move the multipliers."""
+        bound, most = self.config.at_least, played.num_lengths.to(played.share).log2().clamp_min(1)
+        match self.config.problem:
+            case "entropy_usefulness":
+                value, pays, slack = played.surprise() / most, played.share, played.share - bound
+            case "coins_shares":
+                columns = torch.arange(int(played.num_lengths.max()), device=played.column.device)
+                had = (played.column.unsqueeze(-1) == columns).to(played.share)
+                exists = columns < played.num_lengths.unsqueeze(-1)
+                price = self._price(torch.where(exists, had - bound / played.num_lengths.unsqueeze(-1), 0))
+                return (played.coins + (price * had).sum(-1)) / (1 + price.sum())
+            case _:
+                value = played.share if self.config.problem == "usefulness_entropy" else played.coins
+                pays, slack = played.surprise() / most, played.entropy() / most - bound
+        price = self._price(slack.unsqueeze(-1))
+        return (value + price * pays) / (1 + price)
+
+    def _price(self, slack: Tensor) -> Tensor:
+        """Move the multipliers by the mean slack [n, constraints], and return them."""
         violation = torch.zeros_like(self.sum)
         violation[: slack.shape[-1]] = -slack.detach().mean(0).double().cpu()
         self.sum.add_(self.config.integral * violation).clamp_min_(0)
         self.multiplier = (self.sum + self.config.proportional * violation).clamp_min(0)
-        price = self.multiplier[: slack.shape[-1]].to(value)
-        return (value + (price * slack).sum(-1)) / (1 + price.sum())
+        return self.multiplier[: slack.shape[-1]].to(slack)
 
     def _problem(self, outcome: base.Outcome) -> tuple[Tensor, Tensor]:
         """Return what is climbed, and how far each constraint is met."""

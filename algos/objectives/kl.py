@@ -17,7 +17,8 @@ from drest_torch.algos.objectives import base
 from drest_torch.limits import limited
 from drest_torch.metrics import share_of_best
 
-REFERENCES = ("uniform", "entropy")
+REFERENCES = ("uniform", "entropy", "balanced", "best")
+"""Made by `drest_torch.envs.exact.soft.reference_policy`."""
 
 
 @dataclass
@@ -36,6 +37,13 @@ class Objective(base.Objective):
         coins = outcome.coins
         if outcome.reward.divide_by_best:
             coins = share_of_best(coins, outcome.best_return.to(coins.dtype))
-        entropy, steps = outcome.of_trajectory()
-        regular = entropy - math.log(4) * steps if self.config.reference == "uniform" else entropy
-        return coins.sum(-1) + self.config.beta * regular
+        return coins.sum(-1) - self.config.beta * outcome.divergence(self.config.reference)
+
+    def can_be_sampled(self) -> bool:
+        """Return whether the reference is known without a model."""
+        return self.config.reference in ("uniform", "entropy")
+
+    def pay(self, played: base.Played) -> Tensor:
+        """Return the reward minus β times the log-ratio of the trajectory [M]."""
+        each = math.log(4) if self.config.reference == "uniform" else 0.0
+        return played.share - self.config.beta * (played.log_prob + each * played.steps)

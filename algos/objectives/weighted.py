@@ -39,3 +39,13 @@ class Objective(base.Objective):
         if self.config.spread == "gini":
             return useful + self.config.weight * (1 - outcome.probability.square().sum(-1))
         return useful + self.config.weight * neutrality(outcome.probability)
+
+    def can_be_sampled(self) -> bool:
+        """Return whether it is a sum; a product of means has no reward of a single mini-episode."""
+        return not self.config.product
+
+    def pay(self, played: base.Played) -> Tensor:
+        """Return the share of m(l) and a bonus for rare lengths [M]: w times −log2 P, or −2 P."""
+        if self.config.spread == "gini":
+            return played.share - 2 * self.config.weight * played.alike / played.others
+        return played.share + self.config.weight * played.surprise()

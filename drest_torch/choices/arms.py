@@ -21,11 +21,14 @@ class Arm:
 
     title: str
     rewards: Mapping[str, str]
-    """drest, plus (Neutrality+), supports (DReST over sets of lengths, Neutrality+ within one) or raw, by kind."""
+    """drest, plus (Neutrality+), supports (DReST over sets of lengths, Neutrality+ within one), sum (usefulness plus
+    neutrality, by `WEIGHT`), priced (expected coins plus the same) or raw, by kind."""
     reads: str = BY_LENGTH
     """How the network reads options (`drest_torch.choices.network`)."""
 
 
+WEIGHT = 0.57
+"""Of neutrality in a sum; near equal chances it pulls as hard as DReST with λ = 0.9 and E = 32."""
 NEUTRAL = {"sure": "drest", "lotteries": "plus", "shared": "supports"}
 ARMS: dict[str, Arm] = {
     "A": Arm("DReST, sure trajectories only", {"sure": "drest"}),
@@ -37,6 +40,8 @@ ARMS: dict[str, Arm] = {
     "D, same lengths": Arm(
         "D, without menus of lotteries with different lengths", {"sure": "drest", "lotteries": "plus"}
     ),
+    "W": Arm("usefulness plus neutrality, on both", {"sure": "sum", "lotteries": "sum"}),
+    "K": Arm("expected coins with a price on neutrality, on both", {"sure": "priced", "lotteries": "priced"}),
     "E": Arm("expected coins, lotteries", {"lotteries": "raw"}),
     "E'": Arm("expected coins, sure trajectories only", {"sure": "raw"}),
 }
@@ -55,10 +60,12 @@ def objective(reward: str, menus: Menus, policy: Tensor, episodes: int, lam: flo
             return measures.supports_value(menus, policy, episodes, lam) / episodes
         case "plus":
             return measures.neutrality_plus(menus, policy)
-        case "raw":
+        case "sum":
+            return measures.usefulness(menus, policy) + WEIGHT * measures.neutrality(menus, policy)
+        case "raw" | "priced":
             coins = menus.gain.sum(-1)
             value: Tensor = (policy * share_of_best(coins, coins.amax(-1, keepdim=True))).sum(-1)
-            return value
+            return value + WEIGHT * measures.neutrality(menus, policy) if reward == "priced" else value
     raise ValueError(f"the reward '{reward}'")
 
 

@@ -14,7 +14,15 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS, requirements
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
-from drest_torch.config.schema import Config, in_gridworld, in_lockstep, learns_from, shown_features
+from drest_torch.config.schema import (
+    Config,
+    in_gridworld,
+    in_lockstep,
+    is_plain,
+    learns_from,
+    objective_of,
+    shown_features,
+)
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError
@@ -82,11 +90,22 @@ def _check_objective(cfg: Config) -> None:
     """Refuse an objective that is not there, or that the algorithm cannot know."""
     if OmegaConf.is_missing(cfg, "objective"):
         return
-    OBJECTIVES.check(cfg.objective.name)
-    if cfg.objective.name != "drest" and learns_from(cfg) != "levels":
+    OBJECTIVES.check(name := cfg.objective.name)
+    if is_plain(cfg) or learns_from(cfg) == "levels":
+        return
+    if not in_gridworld(cfg):
         raise ConfigError(
-            f"objective={cfg.objective.name} needs the exact outcome of levels, which algo={cfg.algo.name} does not "
+            f"objective={name} with env={cfg.env.name}, which has the return of the reward alone; use objective=drest"
+        )
+    if learns_from(cfg) != "mini-episodes" or not objective_of(cfg).can_be_sampled():
+        raise ConfigError(
+            f"objective={name} as it is set needs the exact outcome of levels, which algo={cfg.algo.name} does not "
             "have; use algo=generalist, or algo=exact for one level"
+        )
+    if cfg.reward.counting != "averaged":
+        raise ConfigError(
+            f"objective={name} compares the mini-episodes of a group, and reward.counting={cfg.reward.counting} has "
+            "no groups; use reward.counting=averaged"
         )
 
 

@@ -51,7 +51,12 @@ def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({
     """Tell Hydra the schemas by (group, name), and ``further`` ones that only one command has."""
     store = ConfigStore.instance()
     for (group, name), schema in {**schemas(), **further}.items():
-        store.store(group=group, name=name, node=schema)
+        if _registered.get((group, name)) is not schema:  # to tell Hydra takes a fifth of the time to compose
+            store.store(group=group, name=name, node=schema)
+            _registered[group, name] = schema
+
+
+_registered: dict[tuple[str | None, str], Any] = {}
 
 
 def options(group: str) -> dict[str, Path]:

@@ -225,6 +225,11 @@ def objective_of(cfg: Config) -> Objective:
     return objective
 
 
+def is_plain(cfg: Config) -> bool:
+    """Return whether the return of the run's reward is all that its policy is trained for."""
+    return OmegaConf.is_missing(cfg, "objective") or cfg.objective.name == "drest"
+
+
 def in_gridworld(cfg: Config) -> bool:
     """Return whether a run plays the gridworlds of its levels."""
     return cfg.env.name == "gridworld"

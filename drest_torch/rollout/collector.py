@@ -13,7 +13,7 @@ a GPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -22,10 +22,11 @@ from torch import Tensor
 
 from drest_torch.algos.batch import Batch
 from drest_torch.algos.generators import Generators
+from drest_torch.algos.objectives.base import Objective, Played
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import Optima
-from drest_torch.reward import Paymaster, Reward
+from drest_torch.reward import Paymaster, Reward, alike_in_group
 from drest_torch.rollout.play import sample_private_bits, ticks
 
 
@@ -60,9 +61,10 @@ class Collector:
         rng: Generators | torch.Generator,
         are_bits: bool = True,
         most_lengths: int | None = None,
+        objective: Objective | None = None,
     ) -> None:
         self.slots, self.group, self.rng = slots, group, Generators.of(rng)
-        self.are_bits = are_bits
+        self.are_bits, self.objective = are_bits, objective
         self.most_lengths = most_lengths or optima.lengths.shape[1]
         self.set_levels(mdp, optima, observe)
         self.meta = self._meta_episodes(reward)
@@ -94,13 +96,32 @@ class Collector:
         level = self._sample_levels()
         record, length, coins = self._play(policy, level, self.reward.episodes_per_meta if self.meta.in_order else 1)
         k = self.num_lengths[level]
-        rewards, contexts = [], []
+        rewards, contexts, columns = [], [], []
         self.meta.begin()
         for length_now, coins_now in zip(length.split(self.slots), coins.split(self.slots), strict=True):
             column = self._column(level, length_now)
+            columns.append(column)
             contexts.append(self.meta.context(k))
             rewards.append(self.meta.pay(coins_now, column, k, self._best[level, column])[0])
-        return self._batch(record, torch.cat(rewards), torch.cat(contexts))
+        batch = self._batch(record, torch.cat(rewards), torch.cat(contexts))
+        return batch if self.objective is None else self._paid(batch, self.objective, level, torch.cat(columns), coins)
+
+    def _paid(self, batch: Batch, objective: Objective, level: Tensor, column: Tensor, coins: Tensor) -> Batch:
+        """Return the batch, paid by an objective instead of the reward."""
+        rounds = len(column) // self.slots
+        live = torch.ones_like(batch.log_prob) if batch.played is None else batch.played.to(batch.log_prob)
+        empty = torch.zeros_like(coins)
+        played = Played(
+            coins,
+            self.reward.preliminary(coins, self._best[level.repeat(rounds), column]),
+            column,
+            alike_in_group(column, self.most_lengths, self.group) - 1,
+            self.group - 1,
+            self.num_lengths[level].repeat(rounds),
+            empty.index_add(0, batch.episode, batch.log_prob * live),
+            empty.index_add(0, batch.episode, live),
+        )
+        return replace(batch, reward=objective.pay(played))
 
     def _sample_levels(self) -> Tensor:
         """Sample a level for each group, spread evenly over the set for each agent."""

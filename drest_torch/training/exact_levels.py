@@ -16,6 +16,7 @@ from drest_torch.envs.dynamics.observations import TIME_STEPS, make_observation
 from drest_torch.envs.exact.paid_coins import PaidCoins
 from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
+from drest_torch.envs.exact.soft import reference_policy
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import STATES_AT_ONCE, observe_states, query_policy
 from drest_torch.reward import Reward
@@ -69,10 +70,8 @@ class ExactLevels:
     def _batch(self, levels: Sequence[Level]) -> ExactBatch:
         gamma = self.reward.gamma
         mdp = compile_levels(levels, self.device, at_least=self.at_least, features=self.features)
-        reachable, optima = (
-            Reachable(self.coins.paid(mdp)),
-            self.coins.optima(mdp, gamma, committed=self.reward.committed),
-        )
+        reachable = Reachable(self.coins.paid(mdp))
+        optima = self.coins.optima(mdp, gamma, committed=self.reward.committed)
         see = make_observation(self.observation, mdp, self.time_steps)
 
         def explore(policy: Callable[[Tensor], Tensor], min_visit_probability: float) -> tuple[Tensor, Tensor]:
@@ -89,12 +88,15 @@ class ExactLevels:
 
         level = mdp.level_of(reachable.states.spot)
 
-        def of_trajectory(probabilities: Tensor) -> tuple[Tensor, Tensor]:
+        logarithms: dict[str, Tensor] = {}
+
+        def divergence(probabilities: Tensor, reference: str) -> Tensor:
+            if reference not in logarithms:
+                logarithms[reference] = reference_policy(reachable, optima.best_return, reference).log()
             visits = torch.stack([reachable.visits(table) for table in probabilities])
-            local = -torch.xlogy(probabilities, probabilities).sum(-1)
-            empty = visits.new_zeros(mdp.num_levels)
-            entropy, steps = (empty.index_add(0, level, each.mean(0)) for each in (visits * local, visits))
-            return entropy, steps
+            expected = probabilities * logarithms[reference].to(probabilities)
+            local = (torch.xlogy(probabilities, probabilities) - expected).sum(-1)
+            return visits.new_zeros(mdp.num_levels).index_add(0, level, (visits * local).mean(0))
 
         return ExactBatch(
             states=len(reachable),
@@ -103,7 +105,7 @@ class ExactLevels:
             observe=lambda index: observe_states(see, reachable.states[index]),
             outcome=outcome,
             by_lottery=by_lottery,
-            of_trajectory=of_trajectory,
+            divergence=divergence,
             visits=reachable.visits,
             best_return=optima.best_return,
             num_lengths=optima.num_lengths,

@@ -16,11 +16,12 @@ from torch.utils._pytree import tree_map
 from drest_torch.algos import tabular
 from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.convolutional import weights_unchanged
+from drest_torch.algos.objectives.base import Objective
 from drest_torch.algos.tabular import rules_for
 from drest_torch.building import levels as data
 from drest_torch.building.parts import observation, time_steps
 from drest_torch.config.checks import slots_and_group
-from drest_torch.config.schema import Config, in_lockstep, learns_from, objective_of
+from drest_torch.config.schema import Config, in_lockstep, is_plain, learns_from, objective_of
 from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import Observation
@@ -93,6 +94,9 @@ class LevelSetUpdater(Updater):
 class BatchUpdater(LevelSetUpdater):
     """Updates on batches of mini-episodes that are played with the current policy."""
 
+    def tensors(self) -> dict[str, Tensor]:
+        return super().tensors() | _state(self.collector.objective)
+
     def __init__(self, source: LevelSampler, collector: Collector, ready: Callable[[list[Level]], Ready]) -> None:
         super().__init__(source)
         self.collector, self.ready = collector, ready
@@ -108,6 +112,8 @@ class BatchUpdater(LevelSetUpdater):
         metrics = learner.improve(batch, *weighed)
         steps = batch.steps
         averages = {"train/return": batch.reward.mean(), "train/mini_episode_steps": steps / batch.episodes}
+        if self.collector.objective is not None:
+            metrics = metrics | self.collector.objective.metrics()
         return UpdateResult(steps // batch.agents, batch.episodes // batch.agents, metrics | averages)
 
 
@@ -119,13 +125,17 @@ class ExactUpdater(LevelSetUpdater):
         self.levels, self.pace = levels, Pace(counted_steps, levels.per_update)
 
     def tensors(self) -> dict[str, Tensor]:
-        objective = {f"objective.{name}": value for name, value in self.levels.objective.tensors().items()}
-        return super().tensors() | objective
+        return super().tensors() | _state(self.levels.objective)
 
     def take(self, learner: Any, reward: Reward) -> UpdateResult:
         self.levels.set_reward(reward)
         metrics = learner.update(self.levels.draw())
         return UpdateResult(self.pace.steps_per_update, 0, metrics, learner.forward_rows, learner.backward_rows)
+
+
+def _state(objective: Objective | None) -> dict[str, Tensor]:
+    """Return the state of an objective, if there is one, to be kept with that of an updater."""
+    return {} if objective is None else {f"objective.{name}": value for name, value in objective.tensors().items()}
 
 
 class TabularUpdater(Updater):
@@ -176,11 +186,8 @@ def updater_of(
     def ready(sample: list[Level]) -> Ready:
         size = mdp.height, mdp.width
         compiled = compile_levels(sample, mdp.device, at_least=size, features=mdp.features)
-        return (
-            coins.paid(compiled),
-            coins.optima(compiled, reward.gamma, committed=reward.committed),
-            observation(cfg, compiled),
-        )
+        optima = coins.optima(compiled, reward.gamma, committed=reward.committed)
+        return coins.paid(compiled), optima, observation(cfg, compiled)
 
     slots, group = slots_and_group(cfg)
     options: dict[str, Any] = {"compiled": partial(compiled, cfg)} if cfg.compile else {}
@@ -195,6 +202,7 @@ def updater_of(
         **options,
         are_bits=cfg.policy.private_kind == "bits",
         most_lengths=levels.split.config.lengths[1] if levels.split is not None else None,
+        objective=None if is_plain(cfg) else objective_of(cfg),
     )
     return BatchUpdater(source, collector, ready)
 

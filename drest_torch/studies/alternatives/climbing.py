@@ -1,0 +1,177 @@
+"""Policies that are free in every state, climbed to by exact gradients of an objective, or by CPO's steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drest_torch.algos.batch import ExactBatch
+from drest_torch.algos.objectives import base
+from drest_torch.algos.objectives.base import Objective, Outcome
+from drest_torch.config.schema import objective_of
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.soft import soft_lengths, soft_policy
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import Level, parse_level, world
+from drest_torch.jobs.job import Result
+from drest_torch.jobs.training_job import run_config
+from drest_torch.metrics import neutrality
+from drest_torch.reward import Reward
+from drest_torch.training.exact_levels import ExactLevels
+from drest_torch.training.level_sampler import LevelSampler
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was climbed to in B levels."""
+
+    probability: Tensor
+    """[B, K] P(L = l)"""
+    given: Tensor
+    """[B, K] E[C | L = l]"""
+    best_return: Tensor
+    """[B, K] m(l), or the divisor that was given in its place"""
+    multiplier: float = 0.0
+    """of a constraint, if there is one"""
+
+
+def climb(
+    levels: Sequence[Level],
+    objective: Objective,
+    *,
+    reward: Reward | None = None,
+    steps: int = 800,
+    lr: float = 0.1,
+    divisor: Tensor | None = None,
+) -> Found:
+    """Return what the ascent of an objective comes to, from a uniform policy, with Adam."""
+    batch = _batch(levels, objective, reward or Reward())
+    best = batch.best_return if divisor is None else divisor
+    logits = torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
+    adam = torch.optim.Adam([logits], lr=lr, betas=(0.9, 0.9), eps=1e-30)
+    for step in range(steps):
+        adam.param_groups[0]["lr"] = lr * min(1.0, 2 * (1 - step / steps) + 0.01)
+        tables = logits.softmax(-1)
+        outcome = Outcome(
+            *batch.outcome(tables),
+            best,
+            batch.num_lengths,
+            batch.by_luck,
+            batch.reward,
+            "mini",
+            partial(batch.by_lottery, tables),
+            partial(batch.divergence, tables),
+        )
+        adam.zero_grad()
+        (-objective.value(outcome).sum()).backward()
+        adam.step()
+    multiplier = objective.metrics().get("objective/multiplier", torch.zeros(()))
+    return Found(outcome.probability.detach(), base.conditional(outcome).detach(), best, multiplier.item())
+
+
+def _batch(levels: Sequence[Level], objective: Objective | None, reward: Reward) -> ExactBatch:
+    source = LevelSampler(list(levels), torch.Generator())
+    options: dict[str, Any] = {"at_once": len(levels), "at_least": (1, 1)}
+    return ExactLevels(source, "grid", reward=reward, objective=objective, **options).draw()
+
+
+def trust_region_steps(level: Level, at_least: float, steps: int = 800, largest: float = 1e-2) -> Found:
+    """Return what constrained policy optimisation comes to in a level: the most coins with N ≥ ``at_least``.
+
+    A step x makes gᵀx as large as possible while c + bᵀx ≤ 0 and ½ xᵀHx ≤ δ, where g is the gradient of the coins, b
+    that of the violation c = ``at_least`` − N, and H the Fisher matrix, weighted by visits. δ falls to 0. For a table,
+    H⁻¹g is g / (visits · policy), up to a constant in each state, which changes no policy.
+    """
+    batch = _batch([level], None, Reward())
+    logits = torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
+    for step in range(steps):
+        table = logits.softmax(-1)
+        probability, coins = batch.outcome(table)
+        violation = at_least - neutrality(probability).sum()
+        (gain,) = torch.autograd.grad(coins.sum(), logits, retain_graph=True)
+        (worse,) = torch.autograd.grad(violation, logits)
+        with torch.no_grad():
+            metric = (batch.visits(table[0]).unsqueeze(-1) * table).clamp_min(1e-12)
+            natural, natural_worse = gain / metric, worse / metric
+            delta = largest * (1 - step / steps) ** 2
+            logits += _within(
+                natural,
+                natural_worse,
+                (gain * natural).sum(),
+                (gain * natural_worse).sum(),
+                (worse * natural_worse).sum(),
+                violation.detach(),
+                delta,
+            )
+    probability, coins = (each.detach() for each in batch.outcome(logits.softmax(-1)))
+    return Found(probability, coins / probability.clamp_min(1e-30), batch.best_return)
+
+
+def _within(g: Tensor, b: Tensor, q: Tensor, r: Tensor, s: Tensor, c: Tensor, delta: float) -> Tensor:
+    """Return the step, from H⁻¹g, H⁻¹b, q = gᵀH⁻¹g, r = gᵀH⁻¹b, s = bᵀH⁻¹b, the violation c, and δ."""
+    free = (2 * delta / q.clamp_min(1e-30)).sqrt()
+    if c + free * r <= 0 or s < 1e-12:
+        return free * g
+    room = 2 * delta - c.square() / s
+    if room < 0:  # out of reach within a step, so the violation is made smaller as fast as possible
+        return -c.sign() * (2 * delta / s).sqrt() * b
+    along = (room / (q - r.square() / s).clamp_min(1e-30)).sqrt()
+    return along * (g - r / s * b) - c / s * b
+
+
+# ---------------------------------------------------------------------------------------------- runs
+
+
+def climb_tables(spec: dict[str, Any], folder: Path) -> Result:
+    """Climb an objective in levels, in each of them ``apart`` or in all at once: arrays [B, K], and multipliers.
+
+    Without an ``objective`` they are the steps of constrained policy optimisation with N ≥ ``at_least``.
+    """
+    levels = [parse(text) for text in spec["levels"]]
+    reward = Reward(lam=spec["lam"], episodes_per_meta=spec["episodes"])
+    divisor = None if spec["divisor"] is None else torch.tensor([spec["divisor"]])
+    parts = [[level] for level in levels] if spec["apart"] else [levels]
+    found = []
+    for part in parts:
+        if spec["objective"] is None:
+            found.append(trust_region_steps(part[0], spec["at_least"], spec["steps"]))
+            continue
+        options = {"reward": reward, "steps": spec["steps"], "lr": spec["lr"], "divisor": divisor}
+        found.append(climb(part, named(spec["objective"]), **options))
+    arrays = {
+        name: torch.cat([getattr(each, name) for each in found]).numpy()
+        for name in ("probability", "given", "best_return")
+    }
+    return Result({}, arrays | {"multiplier": np.array([each.multiplier for each in found])})
+
+
+def soft_optima(spec: dict[str, Any], folder: Path) -> Result:
+    """Compute the optimum of reward minus β times a divergence in each level, for several β: P and E[C | L = l]."""
+    reachable = Reachable(compile_levels([parse(text) for text in spec["levels"]]))
+    best = solve(reachable.mdp).best_return
+    arrays: dict[str, np.ndarray] = {"best_return": best.numpy()}
+    for reference in spec["references"]:
+        found = [reachable.propagate(soft_policy(reachable, best, beta, reference)) for beta in spec["betas"]]
+        lengths = [soft_lengths(reachable, best, beta, reference) for beta in spec["betas"]]
+        arrays[f"{reference}/probability"] = torch.stack(lengths).numpy()
+        arrays[f"{reference}/given"] = torch.stack([each.coins for each in found]).numpy()
+    return Result({}, arrays)
+
+
+def parse(text: str) -> Level:
+    """Return a level of the paper by its name, or one that is written down; time is counted in steps."""
+    return parse_level(text, name="level") if "\n" in text else world(text).with_clock("steps")
+
+
+def named(values: Mapping[str, Any]) -> Objective:
+    """Return the objective with these values over those of its yaml file."""
+    own = {key: value for key, value in values.items() if key != "name"}
+    return objective_of(run_config({"objective": own}, algo="exact", objective=values["name"]))

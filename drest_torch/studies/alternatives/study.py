@@ -1,0 +1,214 @@
+"""What the paper names as alternatives to DReST, side by side: closed forms, unseen levels, and lotteries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from omegaconf import MISSING, OmegaConf
+
+from drest_torch.algos.objectives.kl import REFERENCES
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.training_job import training_jobs
+from drest_torch.limits import limited
+from drest_torch.studies.alternatives import predictions, tables
+from drest_torch.studies.alternatives.points import STOPPED, TESTED, WANTED, Point, differences, point, side
+from drest_torch.studies.goals import parse
+from drest_torch.studies.lotteries.study import arm_job
+from drest_torch.studies.results import Results
+from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
+
+TITLE = "The alternatives, side by side"
+QUESTION = (
+    "The paper names constrained optimisation, a price on the divergence from a reference, and a weighted sum of "
+    "usefulness and neutrality as alternatives to DReST. Which of them are useful and neutral on unseen levels?"
+)
+BIT = "{}, a private bit"
+RIVAL_KEYS = ("arguments", "strength", "values", "at", "about")
+
+
+@dataclass
+class Config(StudyConfig):
+    """The values of `configs/study/alternatives.yaml`."""
+
+    lam: float = limited(above=0, at_most=1)
+    episodes: int = limited(at_least=2)
+    weights: list[float] = MISSING
+    steps: int = limited(at_least=4)
+    betas: list[float] = MISSING
+    references: list[str] = MISSING
+    seeds: int = limited(at_least=1)
+    seeds_elsewhere: int = limited(at_least=0)
+    arguments: str = MISSING
+    rivals: dict[str, dict[str, Any]] = MISSING
+    stopped: str = MISSING
+    with_bit: list[str] = MISSING
+    arms: list[str] = MISSING
+    agents: int = limited(at_least=1)
+    updates: int = limited(at_least=1)
+    batch: int = limited(at_least=3)
+    width: int = limited(at_least=1)
+    lr: float = limited(above=0)
+    menu_episodes: int = limited(at_least=2)
+    suite_items: int = limited(at_least=3)
+    overrides: list[str] = MISSING
+
+
+# -------------------------------------------------------------------------------------------- runs
+
+
+def jobs(cfg: Config) -> list[Job]:
+    """Return the climbs, the arms, all rivals at their own strength seed by seed, and then at the others."""
+    check(cfg)
+    own = [trained(cfg, title) for title in titles(cfg)]
+    seeds = [job for seed in range(cfg.seeds) for each in own for job in each[seed : seed + 1]]
+    elsewhere = [job for title in cfg.rivals for several in others(cfg, title).values() for job in several]
+    first = [*predictions.climbs(cfg).values(), predictions.soft_job(cfg), *(menu_job(cfg, arm) for arm in cfg.arms)]
+    return [*first, *seeds, *elsewhere]
+
+
+def check(cfg: Config) -> None:
+    """Refuse rivals that nothing can be trained of."""
+    for title, rival in cfg.rivals.items():
+        for key in rival:
+            if key not in RIVAL_KEYS:
+                raise ConfigError(
+                    f"study.rivals: '{title}' has the key '{key}'; expected some of {', '.join(RIVAL_KEYS)}"
+                )
+        if "strength" in rival and rival.get("at") not in rival.get("values", ()):
+            raise ConfigError(f"study.rivals: '{title}' with at={rival.get('at')}; expected one of its values")
+    for title in cfg.with_bit:
+        if title not in cfg.rivals:
+            raise ConfigError(f"study.with_bit with '{title}'; expected some of {', '.join(cfg.rivals)}")
+    for name in cfg.references:
+        if name not in REFERENCES:
+            raise ConfigError(f"study.references with '{name}'; expected some of {', '.join(REFERENCES)}")
+
+
+def menu_job(cfg: Any, arm: str) -> Job:
+    """Return the training of an arm in menus; with the same values it is a run of the study `lotteries`."""
+    values = {name: cfg[name] for name in ("agents", "updates", "batch", "width", "lr", "lam", "menu_episodes")}
+    return arm_job(OmegaConf.create(values | {"agents_of": {}, "suite_items": cfg.suite_items}), arm)
+
+
+def titles(cfg: Config) -> list[str]:
+    """Return all agents that are compared at their own strength."""
+    return [*cfg.rivals, *(BIT.format(title) for title in cfg.with_bit), STOPPED]
+
+
+def trained(cfg: Config, title: str) -> list[Job]:
+    """Return the training of a rival at its own strength, one run for each seed."""
+    if title == STOPPED:
+        return _runs(cfg, title, cfg.stopped.split(), range(cfg.seeds))
+    plain = next(name for name in cfg.rivals if title in (name, BIT.format(name)))
+    bit = ["policy.private_bits=1"] if title != plain else []
+    return _runs(cfg, title, [*_arguments(cfg, plain, cfg.rivals[plain].get("at")), *bit], range(cfg.seeds))
+
+
+def others(cfg: Config, title: str) -> dict[float, list[Job]]:
+    """Return the training of a rival at its other strengths."""
+    rival = cfg.rivals[title]
+    return {
+        value: _runs(cfg, f"{title}, {value:g}", _arguments(cfg, title, value), range(cfg.seeds_elsewhere))
+        for value in rival.get("values", ())
+        if value != rival.get("at")
+    }
+
+
+def _arguments(cfg: Config, title: str, value: float | None) -> list[str]:
+    rival = cfg.rivals[title]
+    own = rival["arguments"].split()
+    return own if value is None else [*own, f"{rival['strength']}={value}"]
+
+
+def _runs(cfg: Config, label: str, arguments: list[str], seeds: range) -> list[Job]:
+    return _planned(label, (*cfg.arguments.split(), *arguments, *cfg.overrides), seeds)
+
+
+@lru_cache(None)
+def _planned(label: str, arguments: tuple[str, ...], seeds: range) -> list[Job]:
+    options, values = parse(arguments)
+    return training_jobs(label, seeds, values, **options)
+
+
+# ---------------------------------------------------------------------------------------- analysis
+
+
+def analyse(cfg: Config, finished: Finished) -> Analysis:
+    """Return the closed forms, the rivals on unseen levels, and who pays."""
+    rows = predictions.rows(cfg, finished.get)
+    points = {
+        title: point(title, _at(cfg, title), done)
+        for title in titles(cfg)
+        if (done := finished.of(trained(cfg, title)))
+    }
+    curves = {
+        title: sorted(
+            [
+                *([points[title]] if title in points else []),
+                *(
+                    point(title, value, done)
+                    for value, several in others(cfg, title).items()
+                    if (done := finished.of(several))
+                ),
+            ],
+            key=lambda each: each.value or 0.0,
+        )
+        for title in cfg.rivals
+    }
+    arms = {arm: result.arrays for arm in cfg.arms if (result := finished.get(menu_job(cfg, arm))) is not None}
+    results = _tidy(points, curves)
+    apart = {title: differences(each, points[TESTED]) for title, each in points.items() if TESTED in points}
+    plain = [title for title in cfg.rivals if title in points and title != TESTED]
+    findings: dict[str, Any] = {
+        "rows": [vars(row) | {"holds": row.holds} for row in rows],
+        "unsettled": predictions.unsettled(cfg, finished.get),
+        "held": [sum(row.holds for row in rows), len(rows)],
+        "points": {
+            title: {"usefulness": each.useful.tolist(), "neutrality": each.neutral.tolist(), "own": each.own.tolist()}
+            for title, each in points.items()
+        },
+        "apart": {title: [each.estimate, each.low, each.high] for title, each in apart.items()},
+        "better": [title for title in plain if title in apart and side(apart[title]) > 0],
+        "worse": [title for title in plain if title in apart and side(apart[title]) < 0],
+        "alike": [title for title in plain if title in apart and side(apart[title]) == 0],
+        "range": {title: tables.reach(curve, WANTED) for title, curve in curves.items() if len(curve) > 1},
+        "pays": {arm: float(np.median(arrays["main"])) for arm, arrays in arms.items()},
+        "seeds": max((len(each.useful) for each in points.values()), default=0),
+    }
+    made = {
+        "closed": tables.closed_table(rows),
+        "unseen": tables.unseen_table(cfg, points, apart),
+        "strengths": tables.strength_table(cfg, curves),
+        "pays": tables.pays_table(arms),
+        "frontier": tables.reference_table(cfg, finished.get(predictions.soft_job(cfg))),
+    }
+    extra = {"curves": curves, "points": points}
+    return Analysis(results.table(), findings, made, _quotes(findings), {"TESTED": TESTED}, extra, exact=True)
+
+
+def _at(cfg: Config, title: str) -> float | None:
+    value = cfg.rivals.get(title, {}).get("at")
+    return None if value is None else float(value)
+
+
+def _tidy(points: dict[str, Point], curves: dict[str, list[Point]]) -> Results:
+    results = Results("alternatives", "strength")
+    seen = {id(each): each for each in [*points.values(), *(each for curve in curves.values() for each in curve)]}
+    for it in seen.values():
+        split = "selection" if it.title == STOPPED else "test"
+        for name, values in {"usefulness": it.useful, "neutrality": it.neutral, "neutrality_own": it.own}.items():
+            results.add(values, name, variant=it.title, split=split, strength=it.value)
+    return results
+
+
+def _quotes(findings: dict[str, Any]) -> list[Quote]:
+    held, of = findings["held"]
+    quotes = [Quote("alternatives to DReST: closed forms reproduced", "", f"{held} of {of}")] if of else []
+    if findings["apart"]:
+        words = [f"{len(findings[key])} {key}" for key in ("better", "alike", "worse")]
+        quotes.append(Quote("alternatives to DReST on unseen levels, U and N", "", ", ".join(words)))
+    return quotes
