@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,9 +17,6 @@ from drest_torch.theory import balance
 if TYPE_CHECKING:
     from drest_torch.studies.misspecified.study import Config
 
-LAM, EPISODES = 0.9, 64
-"""Of the curve, if no run says otherwise."""
-
 
 def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return the picture of the study: one panel for each way to a wrong goal."""
@@ -31,7 +28,7 @@ def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     def draw(figure: Figure, style: Style) -> None:
         axes = iter(np.atleast_1d(figure.subplots(1, len(several))))
         if rows:
-            _draw_worlds(next(axes), style, rows)
+            _draw_worlds(next(axes), style, rows, cfg.climb["reward"])
         if kinds:
             _draw_kinds(next(axes), style, kinds)
 
@@ -52,9 +49,14 @@ def _kinds_text(kinds: list[Kind]) -> str:
     return f"Neutrality against usefulness where the feature misleads, means over seeds: {ends}."
 
 
-def _draw_worlds(ax, style: Style, rows: list[Row]) -> None:  # type: ignore[no-untyped-def]
+def _draw_worlds(ax, style: Style, rows: list[Row], reward: Any) -> None:  # type: ignore[no-untyped-def]
     x = np.geomspace(min(0.1, *(row.x for row in rows)), max(10.0, *(row.x for row in rows)), 200)
-    ax.plot(x, balance(1.0, torch.from_numpy(x), LAM, EPISODES).numpy(), color=style.muted, label="predicted, b(x)")
+    ax.plot(
+        x,
+        balance(1.0, torch.from_numpy(x), reward["lam"], reward["episodes_per_meta"]).numpy(),
+        color=style.muted,
+        label="predicted, b(x)",
+    )
     for index, (divisor, marker) in enumerate((("paid", "o"), ("actual", "s"))):
         several = [row for row in rows if row.divisor == divisor]
         found = [row.found for row in several]
