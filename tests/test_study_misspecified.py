@@ -207,7 +207,8 @@ def test_an_agent_is_measured_by_the_actual_coins_and_by_the_feature():
     assert found["usefulness"][1] == found["proxy"][1]
     assert found["usefulness"][0] != pytest.approx(found["proxy"][0], abs=0.1)
     assert found["usefulness"][0] == pytest.approx(agent.evaluate([level]).usefulness, abs=1e-6)
-    assert found["differ"].tolist() == [0, 0]
+    assert found["longest"][0] == pytest.approx(max(agent.probabilities(level).items())[1], abs=1e-6)
+    assert features.lengths_differ([level], "near") == [False]
 
 
 # ------------------------------------------------------------------------------------------ reports
@@ -230,7 +231,7 @@ def arrays(usefulness: float, proxy: float, neutrality: float, before: float = 1
     coincide = {"usefulness": 1.0, "proxy": 1.0, "neutrality": before}
     both = {"coincides": coincide, "reversed": reverse}
     numbers = {f"{order}/{name}": np.full(2, value) for order, of in both.items() for name, value in of.items()}
-    return numbers | {f"{order}/differ": np.array([1.0, 0.0]) for order in both}
+    return numbers | {f"{order}/longest": np.full(2, 0.5) for order in both}
 
 
 def test_a_goal_is_lost_held_or_neither():

@@ -148,11 +148,6 @@ class Kind:
         both = zip(self.outcomes, self.neutral, strict=True)
         return sum(what == outcome and neutral in (None, bool(is_neutral)) for what, is_neutral in both)
 
-    def where_lengths_differ(self, order: str) -> np.ndarray:
-        """Return the neutrality of each seed on the levels whose lengths differ in what they offer by the feature."""
-        several = [arrays[f"{order}/neutrality"][arrays[f"{order}/differ"] > 0] for arrays in self.found]
-        return np.array([values.mean() if len(values) else np.nan for values in several])
-
     def interval(self, name: str) -> Interval:
         """Return the mean of a measure with its interval over seeds."""
         return t_interval(self.mean(name)).within(0.0, 1.0)
@@ -163,7 +158,7 @@ class Kind:
 
     def findings(self) -> dict[str, Any]:
         """Return the numbers as JSON values."""
-        names = sorted(name for name in self.found[0] if not name.endswith("/differ"))
+        names = sorted(self.found[0])
         change = self.change()
         return {
             "seeds": self.seeds,

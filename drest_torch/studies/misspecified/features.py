@@ -6,7 +6,7 @@ coin with most of it becomes the most valuable one, or, in the reverse order, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -78,3 +78,9 @@ def designs(levels: Iterable[Level], feature: str, most: float) -> Iterator[Leve
         )
         worst = share_left(reverse, coincide).amax(-1)
         yield from (level for level, share in zip(several, worst.tolist(), strict=True) if share <= most)
+
+
+def lengths_differ(levels: Sequence[Level], feature: str) -> list[bool]:
+    """Return for each level whether its longest and its shortest length differ in what they offer by the feature."""
+    best = solve(compile_levels([by_feature(level, feature) for level in levels]), allow_barren=True).best_return
+    return (best[:, 0] != best[:, -1]).tolist()

@@ -23,7 +23,7 @@ from drest_torch.envs.levels import Level, write_levels
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import neutrality, usefulness
-from drest_torch.studies.misspecified.features import by_feature, designs
+from drest_torch.studies.misspecified.features import AT_ONCE, by_feature, designs, lengths_differ
 
 TRAIN = "drest_torch.studies.misspecified.runs:train"
 ORDERS = {"coincides": False, "reversed": True}
@@ -53,18 +53,26 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 @lru_cache(maxsize=4)
 def split(levels: str, feature: str) -> tuple[list[Level], list[Level]]:
-    """Return the test levels and the training levels of a study's values ``levels``, as JSON."""
+    """Return the test levels and the training levels of a study's values ``levels``, as JSON.
+
+    In test levels the lengths differ in what they offer by the feature, so that neutrality is put to a test.
+    """
     values = json.loads(levels)
     found = distinct(designs(stream(GeneratorConfig(**values["generator"]), values["seed"]), feature, values["most"]))
-    return list(islice(found, values["test"])), list(islice(found, values["train"]))
+    test: list[Level] = []
+    train: list[Level] = []
+    while len(test) < values["test"] or len(train) < values["train"]:
+        several = list(islice(found, AT_ONCE))
+        for level, differ in zip(several, lengths_differ(several, feature), strict=True):
+            (test if differ and len(test) < values["test"] else train).append(level)
+    return test, train[: values["train"]]
 
 
 @torch.no_grad()
 def measure(agent: Agent, levels: Sequence[Level], paid: Sequence[Level]) -> dict[str, np.ndarray]:
     """Return the numbers of an agent in each level [B]; ``paid`` are the levels with their values by the feature.
 
-    ``usefulness``, and ``proxy``, which it is by the feature; ``neutrality``, and whether the lengths ``differ`` in the
-    most that they offer by the feature.
+    ``usefulness``, and ``proxy``, which it is by the feature; ``neutrality``, and ``longest``, P of the longest length.
     """
     level_set = agent.evaluator(list(levels))
     reachable = level_set.unrolled(range(len(levels)))
@@ -76,6 +84,6 @@ def measure(agent: Agent, levels: Sequence[Level], paid: Sequence[Level]) -> dic
         "usefulness": usefulness(by_value.probability, by_value.coins, level_set.optima.best_return),
         "proxy": usefulness(by_proxy.probability, by_proxy.coins, best),
         "neutrality": neutrality(by_value.probability) / level_set.optima.num_lengths.double().log2(),
-        "differ": (best[:, 0] != best[:, -1]).double(),
+        "longest": by_value.probability.gather(-1, (level_set.optima.num_lengths - 1).unsqueeze(-1)).squeeze(-1),
     }
     return {name: values.numpy() for name, values in numbers.items()}

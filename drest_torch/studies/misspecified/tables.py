@@ -30,13 +30,14 @@ def worlds_table(rows: list[Row]) -> Table:
 
 def kinds_table(kinds: list[Kind]) -> Table:
     """Return usefulness and neutrality of each kind of agents, where the feature coincides and where it misleads."""
-    header = ["agents", "seeds", "test levels", "U", "U by the feature", "N", "N where lengths differ"]
+    header = ["agents", "seeds", "test levels", "U", "U by the feature", "N", "P(longer)"]
     rows = []
     for kind in kinds:
         for order, words in {"coincides": "feature coincides", "reversed": "feature misleads"}.items():
-            measures = [kind.interval(f"{order}/{name}").text() for name in ("usefulness", "proxy", "neutrality")]
+            names = ("usefulness", "proxy", "neutrality", "longest")
+            measures = [kind.interval(f"{order}/{name}").text() for name in names]
             name = [literal(kind.title), str(kind.seeds)] if order == "coincides" else ["", ""]
-            rows.append([*name, words, *measures, f"{kind.where_lengths_differ(order).mean():.3f}"])
+            rows.append([*name, words, *measures])
     return Table("Usefulness and neutrality before and after", header, rows)
 
 
