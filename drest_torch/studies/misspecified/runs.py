@@ -23,7 +23,7 @@ from drest_torch.envs.levels import Level, write_levels
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import neutrality, usefulness
-from drest_torch.studies.misspecified.features import AT_ONCE, by_feature, designs, lengths_differ
+from drest_torch.studies.misspecified.features import by_feature, designs, lengths_differ
 
 TRAIN = "drest_torch.studies.misspecified.runs:train"
 ORDERS = {"coincides": False, "reversed": True}
@@ -62,7 +62,7 @@ def split(levels: str, feature: str) -> tuple[list[Level], list[Level]]:
     test: list[Level] = []
     train: list[Level] = []
     while len(test) < values["test"] or len(train) < values["train"]:
-        several = list(islice(found, AT_ONCE))
+        several = list(islice(found, 32))
         for level, differ in zip(several, lengths_differ(several, feature), strict=True):
             (test if differ and len(test) < values["test"] else train).append(level)
     return test, train[: values["train"]]
