@@ -208,10 +208,10 @@ def updater_of(
 
 
 def paid_coins(cfg: Config) -> PaidCoins:
-    """Return what a run pays for coins: older runs do not say, and paid what they are worth."""
-    values: Any = cfg.reward
-    stated = [name for name in ("pays", "best_of") if not OmegaConf.is_missing(values, name)]
-    return PaidCoins(**{name: values[name] for name in stated})
+    """Return what a run pays for coins; older runs do not say, and paid what they are worth."""
+    if OmegaConf.is_missing(cfg.reward, "pays"):
+        return PaidCoins()
+    return PaidCoins(cfg.reward.pays, cfg.reward.best_of)
 
 
 def compiled(cfg: Config, function: Callable[..., Any]) -> Callable[..., Any]:
