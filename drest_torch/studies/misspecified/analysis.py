@@ -20,6 +20,8 @@ from drest_torch.studies.misspecified.worlds import measure
 from drest_torch.studies.results import Results
 from drest_torch.theory import balance
 
+SAMPLED = "table"
+"""The method whose agents play mini-episodes, by chance."""
 CLOSE = 0.01
 """P(longer) is as predicted if it is no further away than this."""
 NEUTRAL = 0.9
@@ -68,7 +70,7 @@ class Row:
         else:
             config = spec["config"]
             method, worlds, reward = config["algo"]["name"], [config["levels"]["name"]], config["reward"]
-            method = "table" if method == "tabular" else "network"
+            method = SAMPLED if method == "tabular" else "network"
             pays, divisor = reward["pays"], reward["best_of"]
             policy = torch.from_numpy(arrays["train/policy"]).double()
             arrays = measure(worlds, policy, PaidCoins(pays, divisor), reward["gamma"])
@@ -98,8 +100,8 @@ class Row:
 
 
 def apart(rows: list[Row], divisor: str) -> dict[str, Any] | None:
-    """Return how far the predictions are from what was found with a divisor, and the ranges of the measures."""
-    several = [row for row in rows if row.divisor == divisor]
+    """Return how far the predictions are from what exact gradients found with a divisor, and the ranges of measures."""
+    several = [row for row in rows if row.divisor == divisor and row.method != SAMPLED]
     if not several:
         return None
     neutralities = [row.neutrality for row in several]

@@ -105,7 +105,8 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "kinds": {kind.title: kind.findings() for kind in kinds},
         "close": analysis.CLOSE,
     }
-    names = {"rows": rows, "kinds": kinds, **analysis.limits()}
+    sampled = [row.error for row in rows if row.method == analysis.SAMPLED]
+    names = {"rows": rows, "kinds": kinds, "sampled": max(sampled, default=None), **analysis.limits()}
     tables = {"worlds": worlds_table(rows), "kinds": kinds_table(kinds), "square": square_table(kinds)}
     results = Results("misspecified", "pays", "divisor")
     for row in rows:
@@ -117,10 +118,11 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
 
 def _quotes(rows: list[Row], kinds: list[Kind]) -> list[Quote]:
     quotes = []
-    if rows:
-        close = sum(row.error <= analysis.CLOSE for row in rows)
-        text = f"within {analysis.CLOSE:g} of the closed form in {close} of {len(rows)} runs"
-        quotes.append(Quote("wrong coin values: P(longer)", "", text))
+    exact = [row.error for row in rows if row.method != analysis.SAMPLED]
+    if exact:
+        close = sum(error <= analysis.CLOSE for error in exact)
+        text = f"within {analysis.CLOSE:g} of the closed form in {close} of {len(exact)} runs"
+        quotes.append(Quote("wrong coin values, exact gradients: P(longer)", "", text))
     for kind in kinds:
         lost = kind.count("lost")
         text = f"{lost} of {kind.seeds} lose the goal, {kind.count('lost', neutral=True)} of them are neutral"
