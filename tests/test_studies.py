@@ -62,7 +62,7 @@ def settings(folder, **changes):
 def test_every_study_is_an_option_and_part_of_all():
     assert {path.stem for path in FOLDER.glob("*.yaml")} == {*STUDIES, "all"}
     by_themselves = {"learning", "goals_unseen", "size", "beyond", "gap", "lotteries", "memory", "posl", "pressure"}
-    by_themselves |= {"alternatives", "private_bit"}
+    by_themselves |= {"alternatives", "misspecified", "private_bit"}
     assert set(composed_study("all").studies) == set(STUDIES) - by_themselves
 
 

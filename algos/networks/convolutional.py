@@ -32,7 +32,7 @@ ASKING = 128, 2
 SMALL = 1e-5
 
 REQUIRES = Requirements(
-    observations=("grid", "grid_start"),
+    observations=("grid", "grid_start", "grid_faint", "grid_alike"),
     because="which is no planes of a map",
     symmetries="cells",
     width_multiple=8,

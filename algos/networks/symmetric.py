@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from drest_torch.algos.networks.base import Flat, NetworkSize, Requirements, Signature, Symmetries
 
 REQUIRES = Requirements(
-    observations=("centred", "centred_start", "grid", "grid_start"),
+    observations=tuple(f"{kind}{more}" for kind in ("centred", "grid") for more in ("", "_start", "_faint", "_alike")),
     because="which shows no map that could be rotated",
     symmetries="observation",
     width_multiple=8,

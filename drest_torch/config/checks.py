@@ -121,6 +121,8 @@ def _check_environment(cfg: Config) -> None:
     name = f"env={cfg.env.name}"
     if learns_from(cfg) != "mini-episodes":
         raise ConfigError(f"algo={cfg.algo.name} knows the model of a gridworld, and {name} has none; use algo=ppo")
+    if cfg.reward.pays != "actual":
+        raise ConfigError(f"reward.pays={cfg.reward.pays}, but {name} has no coins on a map; use reward.pays=actual")
     for key, needed in {"device": "cpu", "agents": 1, "compile": False}.items():
         if (value := getattr(cfg, key)) != needed:
             raise ConfigError(f"{key}={value}, which {name} does not offer; use {key}={str(needed).lower()}")

@@ -19,6 +19,7 @@ from drest_torch.algos.objectives import OBJECTIVES, drest
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
+from drest_torch.envs.exact.paid_coins import BEST_OF, VALUES
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -33,10 +34,13 @@ MOST_LEVELS = 10_000_000
 if TYPE_CHECKING:
 
     class RewardConfig(Reward):
-        """The fields of `Reward`, so that a new one is written there alone; its name, and how a collector counts."""
+        """The fields of `Reward`, so that a new one is written there alone; its name, how a collector counts, and what
+        coins pay."""
 
         name: str
         group: int
+        pays: str
+        best_of: str
 else:
     _TYPES = get_type_hints(Reward)
     RewardConfig = make_dataclass(
@@ -48,6 +52,8 @@ else:
                 for entry in fields(Reward)
             ),
             ("group", int, MISSING),
+            ("pays", str, limited(choices=VALUES)),
+            ("best_of", str, limited(choices=BEST_OF)),
         ],
     )
     RewardConfig.__module__ = __name__

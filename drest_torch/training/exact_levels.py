@@ -13,10 +13,10 @@ from drest_torch.algos.objectives import drest
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, make_observation
+from drest_torch.envs.exact.paid_coins import PaidCoins
 from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
 from drest_torch.envs.exact.soft import reference_policy
-from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import STATES_AT_ONCE, observe_states, query_policy
 from drest_torch.reward import Reward
@@ -37,6 +37,7 @@ class ExactLevels:
         observation: str,
         *,
         reward: Reward,
+        coins: PaidCoins = PaidCoins(),  # noqa: B008 (frozen)
         objective: Objective | None = None,
         at_once: int,
         at_least: tuple[int, int],
@@ -45,6 +46,7 @@ class ExactLevels:
         device: torch.device | str = "cpu",
     ) -> None:
         self.source, self.observation, self.time_steps, self.reward = source, observation, time_steps, reward
+        self.coins = coins
         self.at_least, self.features, self.device = at_least, features, device
         self.objective = drest.Objective(None) if objective is None else objective
         self.at_once = at_once
@@ -68,7 +70,8 @@ class ExactLevels:
     def _batch(self, levels: Sequence[Level]) -> ExactBatch:
         gamma = self.reward.gamma
         mdp = compile_levels(levels, self.device, at_least=self.at_least, features=self.features)
-        reachable, optima = Reachable(mdp), solve(mdp, gamma, committed=self.reward.committed)
+        reachable = Reachable(self.coins.paid(mdp))
+        optima = self.coins.optima(mdp, gamma, committed=self.reward.committed)
         see = make_observation(self.observation, mdp, self.time_steps)
 
         def explore(policy: Callable[[Tensor], Tensor], min_visit_probability: float) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
@@ -24,7 +25,8 @@ from drest_torch.config.schema import Config, in_lockstep, is_plain, learns_from
 from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import Observation
-from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.exact.paid_coins import PaidCoins
+from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import check_at_once
 from drest_torch.evaluation.tabular import check_finite, tabulate
@@ -139,10 +141,10 @@ def _state(objective: Objective | None) -> dict[str, Tensor]:
 class TabularUpdater(Updater):
     """Updates of an algorithm that plays the mini-episodes itself, in one world, and learns from each of them."""
 
-    def __init__(self, mdp: Mdp, reward: Reward, config: tabular.Config) -> None:
-        optima = solve(mdp, reward.gamma, committed=reward.committed)
+    def __init__(self, mdp: Mdp, reward: Reward, coins: PaidCoins, config: tabular.Config) -> None:
+        optima = coins.optima(mdp, reward.gamma, committed=reward.committed)
         divisor = optima.best_return[0] if reward.divide_by_best else torch.ones_like(optima.best_return[0])
-        self.worlds = tabulate(mdp, optima)
+        self.worlds = tabulate(coins.paid(mdp), optima)
         self.episodes = config.episodes
         self.rules = rules_for(1, config, reward, num_lengths=int(optima.num_lengths[0]), divisor=divisor.tolist())
 
@@ -161,8 +163,9 @@ def updater_of(
     cfg: Config, reward: Reward, levels: data.Levels, mdp: Mdp, observe: Observation, rng: Generators
 ) -> Updater:
     """Return the source of updates for a run's algorithm."""
+    coins = paid_coins(cfg)
     if learns_from(cfg) == "world":
-        return TabularUpdater(mdp, reward, cfg.algo)
+        return TabularUpdater(mdp, reward, coins, cfg.algo)
     source = _source(cfg, levels, rng.generators[0])
     if learns_from(cfg) == "levels":
         check_at_once(mdp, cfg.algo.levels_at_once, cfg.memory_gib, 1 << cfg.policy.private_bits)
@@ -170,6 +173,7 @@ def updater_of(
             source,
             cfg.policy.observation,
             reward=reward,
+            coins=coins,
             objective=objective_of(cfg),
             at_once=cfg.algo.levels_at_once,
             at_least=(mdp.height, mdp.width),
@@ -182,14 +186,14 @@ def updater_of(
     def ready(sample: list[Level]) -> Ready:
         size = mdp.height, mdp.width
         compiled = compile_levels(sample, mdp.device, at_least=size, features=mdp.features)
-        optima = solve(compiled, reward.gamma, committed=reward.committed)
-        return compiled, optima, observation(cfg, compiled)
+        optima = coins.optima(compiled, reward.gamma, committed=reward.committed)
+        return coins.paid(compiled), optima, observation(cfg, compiled)
 
     slots, group = slots_and_group(cfg)
     options: dict[str, Any] = {"compiled": partial(compiled, cfg)} if cfg.compile else {}
     collector = (LockstepCollector if in_lockstep(cfg) else Collector)(
-        mdp,
-        solve(mdp, reward.gamma, committed=reward.committed),
+        coins.paid(mdp),
+        coins.optima(mdp, reward.gamma, committed=reward.committed),
         observe,
         reward,
         slots=slots * cfg.agents,
@@ -201,6 +205,13 @@ def updater_of(
         objective=None if is_plain(cfg) else objective_of(cfg),
     )
     return BatchUpdater(source, collector, ready)
+
+
+def paid_coins(cfg: Config) -> PaidCoins:
+    """Return what a run pays for coins; older runs do not say, and paid what they are worth."""
+    if OmegaConf.is_missing(cfg.reward, "pays"):
+        return PaidCoins()
+    return PaidCoins(cfg.reward.pays, cfg.reward.best_of)
 
 
 def compiled(cfg: Config, function: Callable[..., Any]) -> Callable[..., Any]:

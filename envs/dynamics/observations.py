@@ -24,6 +24,10 @@ _FADING = {plane.name for kind in KINDS if kind.is_taken for plane in kind.plane
 """The planes of objects that are gone once they have been taken."""
 
 
+FAINT = 0.01
+"""What a coin of 1 adds to a coin that is shown faintly."""
+
+
 class Observation(Protocol):
     """A function from states to what a policy sees of them."""
 
@@ -81,9 +85,16 @@ class VectorObservation:
         return torch.cat((position, present), dim=-1).float()
 
 
-def _planes(feature: str | None) -> list[Plane]:
-    """Return the planes of all kinds of objects for sets with this feature, or (None) for every set."""
-    return [plane for kind in KINDS for plane in kind.planes if plane.feature == feature]
+def _planes(contrast: float | None) -> list[Plane]:
+    """Return the planes of all kinds of objects for every set.
+
+    With a ``contrast`` a coin of v is shown as 1 + contrast · v: with 0 all coins look the same.
+    """
+    planes = [plane for kind in KINDS for plane in kind.planes if plane.feature is None]
+    if contrast is None:
+        return planes
+    faint = Plane("coin", lambda layers: (layers["coin"] > 0) + contrast * layers["coin"])
+    return [faint if plane.name == "coin" else plane for plane in planes]
 
 
 def _further(mdp: Mdp, shows_start: bool) -> list[Plane]:
@@ -102,13 +113,13 @@ class GridObservation:
     set are padded with wall on the right and below. Features that only some sets have add further planes: if a button
     of the set works by chance, a sixth plane shows the chance of each button. With ``shows_start`` a last plane marks
     the cell where the mini-episode began. Two levels that share a state differ in it, and it is the same in all states
-    of a level.
+    of a level. With a ``contrast`` the values of coins are hard to tell, or hidden (`_planes`).
     """
 
     see_time = True
 
-    def __init__(self, mdp: Mdp, *, shows_start: bool = False) -> None:
-        objects, further = _planes(None), _further(mdp, shows_start)
+    def __init__(self, mdp: Mdp, *, shows_start: bool = False, contrast: float | None = None) -> None:
+        objects, further = _planes(contrast), _further(mdp, shows_start)
         first, last = ([(plane.name, plane.scale) for plane in planes] for planes in (objects, further))
         self.planes, scales = zip(("wall", 1), *first, ("agent", 1), ("time", 1 / DELAY_UNIT), *last, strict=True)
         self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
@@ -152,14 +163,17 @@ class CentredObservation:
 
     see_time = True
 
-    def __init__(self, mdp: Mdp, *, shows_start: bool = False, time_steps: int = TIME_STEPS) -> None:
+    def __init__(
+        self, mdp: Mdp, *, shows_start: bool = False, contrast: float | None = None, time_steps: int = TIME_STEPS
+    ) -> None:
         self._cells = mdp.num_cells
         self._window = _window(mdp.height, mdp.width).to(mdp.device)
         per_level = (mdp.num_levels, mdp.num_cells)
         # Each level has one further cell, which stands for the outside of its map.
         self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
         self._found = _with_outside(mdp.found.reshape(per_level), 0)
-        planes, largest = _planes(None) + _further(mdp, shows_start), largest_coin(mdp.layers, mdp.num_levels)
+        planes = _planes(contrast) + _further(mdp, shows_start)
+        largest = largest_coin(mdp.layers, mdp.num_levels)
         self._planes = [
             (
                 plane.name in _FADING,
@@ -226,8 +240,12 @@ OBSERVATIONS: dict[str, Callable[..., Observation]] = {
     "vector": VectorObservation,
     "grid": GridObservation,
     "grid_start": partial(GridObservation, shows_start=True),
+    "grid_faint": partial(GridObservation, shows_start=True, contrast=FAINT),
+    "grid_alike": partial(GridObservation, shows_start=True, contrast=0.0),
     "centred": CentredObservation,
     "centred_start": partial(CentredObservation, shows_start=True),
+    "centred_faint": partial(CentredObservation, shows_start=True, contrast=FAINT),
+    "centred_alike": partial(CentredObservation, shows_start=True, contrast=0.0),
 }
 
 
