@@ -222,9 +222,10 @@ def train(module, lam, updates, *, divide=True, private_bits=0, counting="averag
 
 
 ALGORITHMS = [(ppo, 60), (a2c, 200), (reinforce, 250), (exact, 300)]
+AND_SLOW = [pytest.param(*each, marks=pytest.mark.slow) if each[0] in (a2c, reinforce) else each for each in ALGORITHMS]
 
 
-@pytest.mark.parametrize(("module", "updates"), ALGORITHMS)
+@pytest.mark.parametrize(("module", "updates"), AND_SLOW)
 def test_drest_learns_to_be_useful_and_neutral(module, updates):
     useful, neutral, _ = train(module, 0.8, updates)
     assert useful > 0.9

@@ -85,6 +85,7 @@ def test_own_environment_is_played_as_it_says():
     assert not td["drest_counts"].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lam", "least", "most"), [(0.9, 0.45, 0.55), (1.0, 0.0, 0.05)])
 def test_own_environment_learns_what_the_page_says(lam, least, most):
     probability, coins = own.measure(own.train(lam))

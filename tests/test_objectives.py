@@ -97,10 +97,10 @@ def test_the_weighted_sum_pays_to_even_out_the_lengths(weight, expected):
 # ---------------------------------------------------------------------------------------- constrained
 
 
-def by_itself(level, **changes):
+def by_itself(level, steps=1500, **changes):
     values = {"name": "c", "problem": "coins_entropy", "at_least": 0.9, "proportional": 10.0, "integral": 0.05}
     objective = constrained.Objective(constrained.Config(**values | changes))
-    return objective, *climbed([level], objective, steps=1500, lr=0.05)
+    return objective, *climbed([level], objective, steps=steps, lr=0.05)
 
 
 def test_the_most_coins_of_a_policy_that_is_neutral_enough():
@@ -126,6 +126,7 @@ def test_an_entropy_that_cannot_be_exceeded_has_no_multiplier_that_settles():
     assert grown[1] > 1.2 * grown[0]
 
 
+@pytest.mark.slow
 def test_linear_constraints_need_proportional_control():
     level = world("fewer_for_longer").with_clock("steps")
     shares = {"problem": "coins_shares", "at_least": 0.9}
@@ -136,6 +137,7 @@ def test_linear_constraints_need_proportional_control():
     assert probability.min().item() < 0.3  # it winds up behind a softmax that is saturated
 
 
+@pytest.mark.slow
 def test_the_most_neutral_policy_that_is_useful_enough():
     _, probability, given, best = by_itself(
         world("example").with_clock("steps"), problem="entropy_usefulness", at_least=0.95
@@ -146,7 +148,7 @@ def test_the_most_neutral_policy_that_is_useful_enough():
 
 
 def test_the_state_of_a_constraint_is_restored():
-    objective, *_ = by_itself(world("fewer_for_longer").with_clock("steps"))
+    objective, *_ = by_itself(world("fewer_for_longer").with_clock("steps"), steps=100)
     again = constrained.Objective(objective.config)
     for name, value in again.tensors().items():
         value.copy_(objective.tensors()[name])

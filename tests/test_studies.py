@@ -278,7 +278,7 @@ def test_an_installed_study_is_found_by_the_name_of_its_entry_point(documented, 
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("lamda_meta", "study=lamda_meta; expected one of beyond, .*, or the path of a package"),
+        ("lamda_meta", "study=lamda_meta; expected one of alternatives, .*, or the path of a package"),
         ("my_project.lost", "there is no module my_project.lost.study; put the folder"),
         ("nowhere.lambdas", "there is no module nowhere.lambdas.study; put the folder"),
     ],
