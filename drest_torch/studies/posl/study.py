@@ -139,9 +139,11 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         quotes.append(Quote("POSL in menus (appendix C)", "", text.format(*findings["reached"][TESTED])))
     for title in trained(cfg):
         if title in good:
-            text = f"{{}} of {{}} (agents × symmetries): {wanted}; the most that one resists: {{:.0%}}"
-            most = max(float(found[title][f"{way}/0.01/0.05"].max()) for way in WAYS)
-            quotes.append(Quote(f"POSL in gridworlds ({title})", "", text.format(*findings["reached"][title], most)))
+            text = "{} of {} (agents × symmetries): ".format(*findings["reached"][title]) + wanted
+            resists = np.concatenate([found[title][f"{way}/0.01/0.05"] for way in WAYS])
+            if (known := resists[np.isfinite(resists)]).size:
+                text += f"; the most that one resists: {known.max():.0%}"
+            quotes.append(Quote(f"POSL in gridworlds ({title})", "", text))
     return Analysis(results.table(), findings, made, quotes, names, everyone, exact=True)
 
 

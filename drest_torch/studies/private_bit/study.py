@@ -127,11 +127,14 @@ def _tidy(kind: Kind, results: Results) -> None:
 
 
 def _quotes(findings: dict[str, Any]) -> list[Quote]:
-    found = findings.get("the one with a private bit")
-    if not found or "paper/own" not in found:
-        return []
-    text = f"{found['paper/neutrality']:.3f}, and {found['paper/own']:.3f} given its bit"
-    return [Quote("the shipped agent with a private bit: neutrality in the paper's nine worlds", "", text)]
+    quotes = []
+    for title, who in (("the one with a private bit", "the shipped agent with a private bit"), ("a bit", "a bit")):
+        found = findings.get(title, {})
+        for split, words in SETS.items():
+            if f"{split}/own" in found:
+                text = f"{found[f'{split}/neutrality']:.3f}, and {found[f'{split}/own']:.3f} given its bit"
+                quotes.append(Quote(f"{who}: neutrality in {words}", "", text))
+    return quotes
 
 
 def levels_table(kinds: list[Kind]) -> Table:
