@@ -65,12 +65,13 @@ def expected_discount(probability: Tensor, num_lengths: Tensor | float, episodes
     """Return Σ_i E[λ^(N − (i−1)/k)] over a meta-episode, for a length chosen with probability p.
 
     The policy cannot tell mini-episodes apart. Each of the i − 1 earlier ones therefore has this length
-    independently with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1).
+    independently with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1). Each term is cut at the largest reward.
     """
     k = torch.as_tensor(num_lengths, device=probability.device).to(probability.dtype)
     log_ratio = torch.log1p(-probability * (1 - lam)) - math.log(lam) / k
     before = torch.arange(episodes_per_meta, device=probability.device, dtype=probability.dtype)
-    return (log_ratio.unsqueeze(-1) * before).exp().sum(-1)
+    terms = log_ratio.unsqueeze(-1) * before
+    return terms.clamp(max=math.log(largest_reward(terms.dtype))).exp().sum(-1)
 
 
 def group_discount(num_lengths: float, group: int, episodes_per_meta: int, lam: float) -> Tensor:
@@ -100,16 +101,21 @@ def alike_in_group(column: Tensor, columns: int, group: int) -> Tensor:
     return counts.gather(1, column.unsqueeze(-1)).squeeze(-1)
 
 
+def largest_reward(dtype: torch.dtype) -> float:
+    """Return what rewards are cut at: sums of their squares, and of those of gradients, are finite, too."""
+    return torch.finfo(dtype).max ** (1 / 3)
+
+
 def overall_return(
     coins: Tensor, discount: Tensor, best_return: Tensor | None = None, clip: float | None = None
 ) -> Tensor:
     """Return the reward of a mini-episode: discount · C/m, at most ``clip``; ``best_return=None`` does not divide by m.
 
-    A large E and a small λ can make a discount larger than any float. The reward stays finite, and it is 0
-    where no coins were collected, or where m is 0 and all that lotteries offer is a loss.
+    A large E and a small λ can make a discount larger than any float. The reward is cut where sums of its square would
+    be, and it is 0 where no coins were collected, or where m is 0 and all that lotteries offer is a loss.
     """
     paid = coins * discount if best_return is None else coins * discount / best_return
-    most = torch.finfo(paid.dtype).max
+    most = largest_reward(paid.dtype)
     paid = torch.where(coins != 0 if best_return is None else (coins != 0) & (best_return != 0), paid, 0)
     return paid.clamp(-most, most if clip is None else clip)
 
@@ -197,6 +203,10 @@ class Reward:
     def discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
         """Return the sequential discount of a mini-episode."""
         return self.lam ** self.exponent(chosen_before, index, num_lengths)
+
+    def log10_of_largest(self, num_lengths: float = 2) -> float:
+        """Return log10 of the largest discount of the normalised reward, of a length that is chosen last, and once."""
+        return -(self.episodes_per_meta - 1) / self.normaliser(num_lengths) * math.log10(self.lam)
 
     def group_discounts(self, most_lengths: int, group: int) -> Tensor:
         """Return the discount [k, n] of a mini-episode that shares its length with n others of its group.

@@ -98,6 +98,13 @@ def test_training_stops_before_numbers_that_are_not_finite_are_saved(
         assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
+def test_rewards_that_have_to_be_cut_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start(small(tmp_path / "a", "reward.lam=0.5", "reward.episodes_per_meta=256")).train()
+    assert "a length that is hardly ever chosen can be paid 10^38; rewards are cut at 10^13" in capsys.readouterr().err
+    start(small(tmp_path / "b")).train()
+    assert "rewards are cut" not in capsys.readouterr().err
+
+
 def test_a_flipped_bit_is_noticed_and_the_checkpoint_before_is_named(tmp_path: Path) -> None:
     run = start(small(tmp_path / "run"))
     tensors = {f"policy.{name}": value for name, value in run.learner.policy.state_dict().items()}

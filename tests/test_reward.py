@@ -22,7 +22,7 @@ from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.metrics import neutrality
-from drest_torch.reward import Paymaster, Reward, group_discount
+from drest_torch.reward import Paymaster, Reward, group_discount, largest_reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from tests.helpers.networks import Table
@@ -263,10 +263,23 @@ def test_slots_that_begin_and_end_at_different_times_are_paid_each_by_its_own_co
 
 def test_what_is_paid_is_finite_and_no_more_than_the_clip():
     coins, discount, best = torch.tensor([1.0, 0.0, 1.0]), torch.tensor([math.inf, math.inf, 4.0]), torch.full((3,), 2)
-    most = torch.finfo(torch.float32).max
+    most = pytest.approx(largest_reward(torch.float32))
+    assert (torch.tensor([largest_reward(torch.float32)]).square() * 2**40).isfinite()
     assert Reward().pay(coins, discount, best).tolist() == [most, 0, 2]
     assert Reward(clip=1.5).pay(coins, discount, best).tolist() == [1.5, 0, 1.5]
     assert Reward(divide_by_best=False).pay(coins, discount, None).tolist() == [most, 0, 4]
+
+
+@pytest.mark.parametrize("shares", [(0.0, 1.0), (1e-6, 1 - 1e-6), (0.5, 0.5)])
+def test_the_largest_discounts_of_the_papers_grid_are_finite_and_so_are_their_gradients(shares):
+    """λ = 0.5 and E = 512: 2^255.5 is more than 32 bits can hold."""
+    probability = torch.tensor(shares, requires_grad=True)
+    reward = Reward(0.5, episodes_per_meta=512)
+    reward.expected_return(probability, probability, 2).backward()
+    gradient = probability.grad
+    assert gradient.isfinite().all()
+    assert gradient.square().sum().isfinite()
+    assert (gradient[0] >= gradient[1]).item()
 
 
 @pytest.mark.parametrize(

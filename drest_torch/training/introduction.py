@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from torch import nn
 from drest_torch.building.levels import Levels
 from drest_torch.config.schema import Config
 from drest_torch.effort import Pace
+from drest_torch.reward import Reward, largest_reward
 
 _SPLITS = {"train": "training level", "test": "test level", "paper": "paper world"}
 
@@ -92,3 +94,14 @@ def _device(device: torch.device) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def cut_rewards(reward: Reward) -> str | None:
+    """Return a sentence if rewards can be so large that 32-bit numbers have to cut them."""
+    most = math.log10(largest_reward(torch.float32))
+    if reward.clip is not None or reward.log10_of_largest() <= most:
+        return None
+    return (
+        f"with reward.lam={reward.lam:g} and reward.episodes_per_meta={reward.episodes_per_meta} a length that is "
+        f"hardly ever chosen can be paid 10^{reward.log10_of_largest():.0f}; rewards are cut at 10^{most:.0f}"
+    )

@@ -39,6 +39,7 @@ from drest_torch.tracking.sinks import LoggerError, Loggers
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, resume_command, withdraw
 from drest_torch.training.interruption import interruptible
+from drest_torch.training.introduction import cut_rewards
 from drest_torch.training.judge import run_summary
 from drest_torch.training.multi_seed import SeedRun, mean
 from drest_torch.training.tasks import Gridworlds, task_of
@@ -95,6 +96,8 @@ class Run:
         for folder in self._folders():
             append_provenance(folder, session)
         stage(self.task.introduction(self.folder), shown=cfg.progress)
+        if cfg.algo.name != "tabular" and (cut := cut_rewards(self.reward)):
+            print(f"drest_torch: {cut}", file=sys.stderr)
         began = time.monotonic() - state.wall_seconds
         with (
             Loggers(
