@@ -206,7 +206,7 @@ class Reward:
 
     def log10_of_largest(self, num_lengths: float = 2) -> float:
         """Return log10 of the largest discount of the normalised reward, of a length that is chosen last, and once."""
-        return -(self.episodes_per_meta - 1) / self.normaliser(num_lengths) * math.log10(self.lam)
+        return -(self.episodes_per_meta - 1) / float(self.normaliser(num_lengths)) * math.log10(self.lam)
 
     def group_discounts(self, most_lengths: int, group: int) -> Tensor:
         """Return the discount [k, n] of a mini-episode that shares its length with n others of its group.
