@@ -47,6 +47,7 @@ def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
         whole.set_ylim(-0.03, 1.03)
         corner.set_xlim(CORNER, 1.005)
         corner.set_ylim(CORNER, 1.005)
+        corner.set_xticks(np.linspace(CORNER, 1, 5))
         corner.set_title("enlarged", fontsize=10)
         figure.legend(*whole.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
 

@@ -179,6 +179,10 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "pays": {arm: float(np.median(arrays["main"])) for arm, arrays in arms.items()},
         "seeds": max((len(each.useful) for each in points.values()), default=0),
     }
+    findings["by"] = {
+        key: max((abs(apart[title].estimate) for title in findings[key]), default=None)
+        for key in ("better", "alike", "worse")
+    }
     made = {
         "closed": tables.closed_table(rows),
         "unseen": tables.unseen_table(cfg, points, apart),
@@ -209,6 +213,9 @@ def _quotes(findings: dict[str, Any]) -> list[Quote]:
     held, of = findings["held"]
     quotes = [Quote("alternatives to DReST: closed forms reproduced", "", f"{held} of {of}")] if of else []
     if findings["apart"]:
-        words = [f"{len(findings[key])} {key}" for key in ("better", "alike", "worse")]
+        words = [
+            f"{len(findings[key])} {key}" + (f" (by at most {by:.3f})" if (by := findings["by"][key]) else "")
+            for key in ("better", "alike", "worse")
+        ]
         quotes.append(Quote("alternatives to DReST on unseen levels, U and N", "", ", ".join(words)))
     return quotes
