@@ -7,11 +7,13 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save
+from torch import nn
 
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.cli import sentence_of
@@ -21,6 +23,7 @@ from drest_torch.config.stored import load_config
 from drest_torch.envs.levels import LevelError, format_level, read_levels, world
 from drest_torch.errors import CheckpointError, ConfigError, FileError, shown
 from drest_torch.files import MOST_BYTES, read_whole, refuse_to_replace, remove_partial, write_text
+from drest_torch.memory import COPIES, Bounded
 from drest_torch.tracking.sinks import LoggerError, read_metrics
 from drest_torch.training.folder import command_line
 from drest_torch.training.run import resume, start
@@ -257,6 +260,25 @@ def test_only_numbers_are_read_of_damaged_metrics(tmp_path: Path) -> None:
 def test_values_of_which_nothing_can_be_made_are_refused(override: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=reason):
         start(small(tmp_path / "run", override))
+
+
+@pytest.mark.parametrize("env", [("levels=example",), ("env=cartpole",)], ids=["gridworld", "environment"])
+def test_networks_and_batches_that_do_not_fit_are_refused_before_they_are_made(
+    env: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drest_torch.memory.free_memory", lambda: 2.0**20)
+    asked = compose(*env, "algo=ppo", "policy.width=512", "policy.depth=3", f"run_dir={tmp_path / 'run'}")
+    with pytest.raises(ConfigError, match=r"at least [\d.]+ GiB .* use a smaller (policy\.width|algo\.episodes)"):
+        start(asked)
+    assert not (tmp_path / "run" / "config.yaml").exists()
+
+
+def test_the_memory_of_networks_is_that_of_their_weights_four_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = COPIES * 4 * (8 * 16 + 16)
+    for free, fits in ((needed, True), (needed - 1, False)):
+        monkeypatch.setattr("drest_torch.memory.free_memory", lambda free=free: float(free))
+        with nullcontext() if fits else pytest.raises(ConfigError), Bounded():
+            nn.Linear(8, 16)
 
 
 def test_short_memory_is_a_sentence_and_other_errors_stay_errors() -> None:

@@ -25,6 +25,9 @@ QUIET: dict[str, Any] = {
     "x_save_requirements": False,
 }
 """Settings of wandb: it prints nothing, and records only what the run logs."""
+PATIENCE = {"init_timeout": 10.0, "finish_timeout": 60.0}
+"""Seconds that a server gets to answer, and to take what is left at the end, unless WANDB_INIT_TIMEOUT or
+WANDB_FINISH_TIMEOUT say otherwise: by itself wandb waits for minutes for an answer, and at the end for ever."""
 
 
 class WandbSink(Sink):
@@ -82,16 +85,21 @@ def _start(run: RunInfo) -> Any:
         "resume": "allow" if config.mode == "online" else None,
     }
     with _preserved_environment(), _no_input():
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # reports of errors take time, and fail with a message
         import wandb
 
         try:
-            wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET))
+            wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET, **_patience()))
         except (wandb.Error, ValueError) as error:
             raise LoggerError(_advice(config.mode, " ".join(str(error).split()))) from error
     # A run that is resumed online has the provenance of its first session already.
     wandb_run.config.update({"provenance": dict(run.provenance)}, allow_val_change=True)
     wandb_run.define_metric("*", step_metric="step")
     return wandb_run
+
+
+def _patience() -> dict[str, Any]:
+    return {name: seconds for name, seconds in PATIENCE.items() if f"WANDB_{name.upper()}" not in os.environ}
 
 
 def _advice(mode: str, reason: str) -> str:

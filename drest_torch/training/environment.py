@@ -25,6 +25,7 @@ from drest_torch.config.schema import Config, algorithm
 from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
 from drest_torch.evaluation.summary import split_summary
 from drest_torch.files import write_json
+from drest_torch.memory import Bounded
 from drest_torch.reward import Reward
 from drest_torch.rollout.torchrl import EnvironmentCollector, steps
 from drest_torch.training.introduction import environment_introduction
@@ -148,9 +149,10 @@ class EnvironmentTask(Task):
         )
         self.updater: EnvironmentUpdater = EnvironmentUpdater(self.environment, collector)
         kind = algorithm(cfg.algo.name).Algorithm
-        policy, critic = environment_networks(
-            cfg, self.environment, collector.context_size, with_critic=kind.needs_critic
-        )
+        with Bounded():
+            policy, critic = environment_networks(
+                cfg, self.environment, collector.context_size, with_critic=kind.needs_critic
+            )
         self.learner: Learner = kind(policy, critic, cfg.algo, rng)
         self.judge: EnvironmentJudge = EnvironmentJudge(cfg, reward, self.environment)
 

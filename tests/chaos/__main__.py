@@ -41,6 +41,7 @@ def _commands(rng: random.Random, count: int) -> Found:
 PARTS = (
     Part("runs of every algorithm, killed up to three times at random and resumed", 100, kills.at_random),
     Part("runs killed before a file operation, each in turn, and resumed", 300, kills.crash_points),
+    Part("studies, killed up to three times at random and started again", 12, kills.studies),
     Part("a second process in the folder of a run", 10, kills.two_at_once),
     Part("mutated level files, read", 10_000, _reader),
     Part("mutated level files, given to show, train and evaluate", 300, _commands),
@@ -51,6 +52,8 @@ PARTS = (
     Part("runs with a permission taken away, as a user who is not root", 60, surroundings.permissions),
     Part("training while the clock goes backwards", 10, surroundings.clock),
     Part("folders with strange names", 20, surroundings.paths),
+    Part("training with little memory and networks of any width", 60, surroundings.memory),
+    Part("W&B online, where something else answers for its server", 10, surroundings.network),
     Part("shells without HOME, output, input or a locale", 30, surroundings.shells),
 )
 

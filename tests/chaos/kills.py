@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -205,8 +207,57 @@ def two_at_once(rng: random.Random, count: int) -> Counter[str]:
 
 def _wait_and_train(cfg: Any) -> int:
     """Resume the run as soon as another process has begun it."""
-    import time
-
     while not Path("run/config.yaml").exists():
         time.sleep(0.01)
     return train(cfg)
+
+
+# ------------------------------------------------------------------------------------------- studies
+
+STUDIES = ("example", "worlds")
+
+
+def studies(rng: random.Random, count: int) -> Counter[str]:
+    """Kill each study up to three times at random moments, then let it end: its results are the same."""
+    found: Counter[str] = Counter()
+    for index in range(min(count, len(STUDIES))):
+        repeats = len(range(index, count, len(STUDIES)))
+        with TemporaryDirectory() as base:
+            seconds = _study(STUDIES[index], Path(base), None)
+            whole = _results(Path(base), STUDIES[index])
+            for _ in range(repeats):
+                with TemporaryDirectory() as folder:
+                    for _ in range(rng.randint(1, 3)):
+                        _study(STUDIES[index], Path(folder), rng.uniform(0.3, 1) * seconds)
+                    _study(STUDIES[index], Path(folder), None)
+                    left = differences(whole, _results(Path(folder), STUDIES[index]))
+                    found[f"{STUDIES[index]}: differs: {left}" if left else "same"] += 1
+    return found
+
+
+def _study(name: str, folder: Path, seconds: float | None) -> float:
+    """Run a study in its quick version, and kill it with all its processes after so many seconds, if any."""
+    words = [f"study={name}", "quick=true", "workers=1", "progress=false", "out=out"]
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drest_torch", "study", *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        process.wait(120 if seconds is None else seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return time.monotonic() - began
+
+
+def _results(folder: Path, name: str) -> dict[str, Any]:
+    """Return what a study has found, and the arrays of its runs, by path."""
+    quick = folder / "out" / "quick"
+    paths = [quick / name / "summary.json", quick / name / "results.csv", *sorted(quick.glob("runs/*/result.npz"))]
+    left = quick.rglob("*.partial")
+    return {str(path.relative_to(quick)): path.read_bytes() if path.exists() else None for path in [*paths, *left]}

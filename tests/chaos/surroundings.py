@@ -7,14 +7,18 @@ import random
 import resource
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count as counted
 from pathlib import Path
+from threading import Thread
 
 from tests.chaos.folders import contents, differences
 from tests.chaos.forked import drest, forked
@@ -174,4 +178,77 @@ def shells(rng: random.Random, count: int) -> Counter[str]:
         bad = any(word in text for word in ("Traceback", "Exception ignored", "Error:"))
         verdict = {0: "done", 2: "refused"}.get(done.returncode, f"status {done.returncode}")
         found[f"{name}: {command}: {verdict}: {text.strip().splitlines()[-1:]}" if bad else verdict] += 1
+    return found
+
+
+ANSWERS: dict[str, bytes | None] = {
+    "does not answer": None,
+    "hangs up": b"",
+    "has a page to log in": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+    "is no gateway": b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
+    "speaks no HTTP": bytes(range(256)),
+}
+
+
+def network(rng: random.Random, count: int) -> Counter[str]:
+    """Train with W&B online where something else answers for its server: a sentence, and no run has begun."""
+    found: Counter[str] = Counter()
+    words = ("algo=ppo", *WORLD, "algo.episodes=64", "env_steps=300", *TINY[:2], "pictures=0", "progress=false")
+    for index in range(count):
+        name = list(ANSWERS)[index % len(ANSWERS)] if count >= len(ANSWERS) else rng.choice(list(ANSWERS))
+        with tempfile.TemporaryDirectory() as folder, _server(ANSWERS[name]) as url:
+            environment = {"WANDB_BASE_URL": url, "WANDB_API_KEY": "a" * 40, "WANDB_MODE": None}
+            online = ("logger=wandb", "logger.mode=online", "run_dir=run")
+            outcome = drest("train", *words, *online, folder=Path(folder), seconds=40, environment=environment)
+            verdict = _verdict(name, outcome)
+            if verdict == "refused" and (Path(folder) / "run" / "config.yaml").exists():
+                verdict = f"{name}: a run was begun"
+            found[verdict] += 1
+    return found
+
+
+@contextmanager
+def _server(answer: bytes | None) -> Iterator[str]:
+    """Yield the address of a server that gives this answer to everything; None: it never does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            waiting = []
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:  # it is closed
+                    return
+                if answer is None:
+                    waiting.append(client)
+                    continue
+                with client, suppress(OSError):
+                    if answer:
+                        client.recv(65536)
+                    client.sendall(answer)
+
+        Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def memory(rng: random.Random, count: int) -> Counter[str]:
+    """Train a network that may be too large with so little memory: it is trained, or a sentence says why not."""
+    found: Counter[str] = Counter()
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+    def limited(most: int) -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+
+    for _ in range(count):
+        room, width = rng.randrange(100, 4000), rng.choice((64, 512, 2048, 8192, 10**5, 10**7))
+        words = ("algo=ppo", *WORLD, "env_steps=300", "evaluations=1", "pictures=0", "progress=false", "logger=none")
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = drest(
+                *("train", *words, f"policy.width={width}", "policy.depth=2", "algo.episodes=64", "run_dir=run"),
+                folder=Path(folder),
+                seconds=60,
+                before=partial(limited, used + room * 2**20),
+            )
+            found[_verdict(f"{room} MiB and width {width}", outcome)] += 1
     return found

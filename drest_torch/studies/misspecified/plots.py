@@ -93,4 +93,4 @@ def _draw_kinds(ax, style: Style, kinds: list[Kind]) -> None:  # type: ignore[no
     ax.set_xlabel("usefulness on test levels")
     ax.set_ylabel("neutrality on test levels")
     ax.set_title("A goal that generalises wrongly", fontsize=10)
-    ax.legend(fontsize=8, loc="lower left")
+    ax.legend(fontsize=8, loc="center left")
