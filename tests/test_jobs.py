@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import enum
 import errno
+import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 
@@ -220,6 +223,22 @@ def test_a_damaged_result_counts_as_none_and_says_so_once(
     found = store.get(job)
     assert found is not None
     np.testing.assert_array_equal(found.arrays["curve"], RESULT.arrays["curve"])
+
+
+@pytest.mark.parametrize(("most", "shape"), [(100, (1000,)), (10**6, (10**13,))])
+def test_arrays_that_unpack_to_too_much_are_not_read(
+    store: Store, job: Job, most: int, shape: tuple[int], monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """A stranger's file that is small itself: it holds many zeros, or says that much will follow."""
+    monkeypatch.setattr(stores, "MOST_BYTES", most)
+    store.put(job, RESULT, 1)
+    path = store.folder_of(job) / "result.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("curve.npy", "w") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+        file.write(bytes(8000))
+    edit(store.folder_of(job) / "result.json", arrays=hashlib.sha256(path.read_bytes()).hexdigest())
+    assert store.get(job) is None
+    assert re.search("it unpacks to|it holds no arrays", capsys.readouterr().err)
 
 
 def test_results_of_an_older_version_are_mentioned_once(

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from drest_torch.files import write_json, write_whole
+from drest_torch.files import MOST_BYTES, write_json, write_whole
 from drest_torch.jobs.job import FORMAT, Failure, Job, JobError, Result, canonical
 
 _NAME_LENGTH = 100
@@ -200,8 +200,13 @@ def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
     if hashlib.sha256(data).hexdigest() != checksum:
         raise _Damaged(path, "its content is not what was stored")
     arrays = {}
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for name in archive.namelist():
-            with archive.open(name) as file:
-                arrays[name.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if (size := sum(info.file_size for info in archive.infolist())) > MOST_BYTES:
+                raise _Damaged(path, f"it unpacks to {size:,} bytes, and at most {MOST_BYTES:,} are read")
+            for name in archive.namelist():
+                with archive.open(name) as file:
+                    arrays[name.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+    except (ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        raise _Damaged(path, f"it holds no arrays ({error})") from None
     return arrays
