@@ -13,6 +13,7 @@ of the expected return. It is where no coin can be collected before the choice o
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +34,13 @@ GRADIENTS = ("softmax", "behaviour")
 
 
 def _keep_torchs_threads() -> None:
-    """Start numba's threads and restore torch's number of threads, which their start sets to the number of cores."""
+    """Start numba's threads and restore torch's number of threads, which their start sets to the number of cores.
+
+    They are threads of a kind that a forked process can have of its own, unless the user has chosen another one.
+    """
     threads = torch.get_num_threads()
+    if "NUMBA_THREADING_LAYER" not in os.environ:
+        numba.config.THREADING_LAYER = "forksafe"
     numba.get_num_threads()
     torch.set_num_threads(threads)
 

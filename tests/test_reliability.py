@@ -105,6 +105,27 @@ def test_rewards_that_have_to_be_cut_are_said(tmp_path: Path, capsys: pytest.Cap
     assert "rewards are cut" not in capsys.readouterr().err
 
 
+FORK = """
+import os, sys
+from drest_torch.config.compose import compose
+from drest_torch.training.run import start
+def train(name):
+    return start(compose(*sys.argv[1:], f"run_dir={name}")).train() is not None
+assert train("parent")
+child = os.fork()
+if child == 0:
+    os._exit(0 if train("child") else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_process_that_was_forked_from_one_that_trained_can_train(tmp_path: Path) -> None:
+    words = ["algo=tabular", "levels=example", "env_steps=2000", "evaluations=1", "pictures=0", *QUIET]
+    environment = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+    subprocess.run([sys.executable, "-c", FORK, *words], cwd=tmp_path, env=environment, timeout=90, check=True)
+    assert (tmp_path / "child" / "summary.json").exists()
+
+
 def test_a_flipped_bit_is_noticed_and_the_checkpoint_before_is_named(tmp_path: Path) -> None:
     run = start(small(tmp_path / "run"))
     tensors = {f"policy.{name}": value for name, value in run.learner.policy.state_dict().items()}
