@@ -40,7 +40,7 @@ def _keep_torchs_threads() -> None:
     """
     threads = torch.get_num_threads()
     if "NUMBA_THREADING_LAYER" not in os.environ:
-        numba.config.THREADING_LAYER = "forksafe"
+        numba.config.THREADING_LAYER = "forksafe"  # type: ignore[attr-defined]
     numba.get_num_threads()
     torch.set_num_threads(threads)
 

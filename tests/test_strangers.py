@@ -255,6 +255,8 @@ def test_only_numbers_are_read_of_damaged_metrics(tmp_path: Path) -> None:
         ("threads=100000000", "threads=100000000; expected a number from 1 to 1024"),
         ("sampled=1000000000", "sampled=1000000000; expected a number from 1 to"),
         ("algo.episodes=99999999999999999999", "algo.episodes=9+; expected a number at least 1, below 2"),
+        ("test=${run_dir}", "test=.*; expected keys with values, not a text"),
+        ("levels.generator=${reward}", "levels.generator=.*; expected keys with values"),
     ],
 )
 def test_values_of_which_nothing_can_be_made_are_refused(override: str, reason: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -50,10 +50,15 @@ def check_limits(cfg: Any, prefix: str = "") -> None:
         return
     if extra := sorted(set(cfg) - {each.name for each in fields(kind)}):  # `+KEY=VALUE` can add what nothing reads
         raise ConfigError(f"{prefix}{extra[0]}: no such key; leave it out (--cfg job prints all keys)")
+    hints = get_type_hints(kind)
     for each in fields(kind):
         if OmegaConf.is_missing(cfg, each.name):
             continue
         value = cfg[each.name]
+        if OmegaConf.is_interpolation(cfg, each.name):  # whose value OmegaConf has not compared with the schema
+            wanted = [one for one in (hints[each.name], *get_args(hints[each.name])) if is_dataclass(one)]
+            if wanted and not (OmegaConf.is_dict(value) and OmegaConf.get_type(value) in wanted):
+                raise ConfigError(f"{prefix}{each.name}={shown(str(value))}; expected keys with values, not a text")
         if each.name in PATHS and isinstance(value, str) and ("\0" in value or not value.strip()):
             raise ConfigError(f"{prefix}{each.name}={shown(value)}; expected a path, or leave it out")
         if limits := limits_of(each):

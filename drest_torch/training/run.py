@@ -27,7 +27,7 @@ from drest_torch.building.checkpoints import (
     step_path,
 )
 from drest_torch.building.parts import reward_of
-from drest_torch.config.checks import check_run, device_of
+from drest_torch.config.checks import check_limits, check_run, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError, shown
@@ -319,6 +319,7 @@ def _own(folder: Path) -> None:
 
 def start(cfg: Config) -> Run:
     """Create a run in a new folder; the folder of an earlier run is refused."""
+    check_limits(cfg)
     if not cfg.run_dir.strip() or "\0" in cfg.run_dir:  # the runs of studies get theirs later
         raise ConfigError(f"run_dir={shown(cfg.run_dir)}; expected a path, or leave it out")
     folder = Path(cfg.run_dir)

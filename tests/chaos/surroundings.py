@@ -241,7 +241,7 @@ def memory(rng: random.Random, count: int) -> Counter[str]:
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
 
     for _ in range(count):
-        room, width = rng.randrange(100, 4000), rng.choice((64, 512, 2048, 8192, 10**5, 10**7))
+        room, width = rng.randrange(100, 4000), rng.choice((64, 512, 2048, 65536, 10**7))
         words = ("algo=ppo", *WORLD, "env_steps=300", "evaluations=1", "pictures=0", "progress=false", "logger=none")
         with tempfile.TemporaryDirectory() as folder:
             outcome = drest(
