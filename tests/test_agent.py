@@ -37,6 +37,7 @@ from drest_torch.envs.levels import Level, parse_level, world, write_levels
 from drest_torch.errors import CheckpointError, ConfigError, FileError
 from drest_torch.evaluation import results as results_module
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
+from drest_torch.plots.animation import MOST_FRAMES, times
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import TINY, train
@@ -321,6 +322,14 @@ def test_the_command_writes_results_and_pictures(
     assert f"1 of 1 picture is in {pictures}\n" in printed
     printed = command([f"run={on_example}", "levels=paper", f"pictures={pictures}", "most_pictures=2"])
     assert f"2 of 9 pictures are in {pictures}; most_pictures=9 renders all\n" in printed
+
+
+@pytest.mark.parametrize("last", [0, 1, 8, 39, 40, 119, 120, 500, 4096])
+def test_an_animation_has_a_bounded_number_of_frames_from_start_to_end(last):
+    shown = times(last)
+    assert (shown[0], shown[-1]) == (0, last)
+    assert all(now < then for now, then in pairwise(shown))
+    assert len(shown) == 1 + 3 * last if last < 40 else len(shown) <= MOST_FRAMES
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +27,9 @@ FIRST, TICK, BETWEEN, LAST = 1200, 300, 60, 3000
 """How long frames are shown, in milliseconds: the first, one in which agents are in cells, one between, the last."""
 STEPS = (1 / 3, 2 / 3)
 """Where an agent is between two cells."""
+MOST_FRAMES = 120
+"""A frame takes a tenth of a second."""
+MOST_BOXES = 60
 OFF_THE_BOARD = (-9, -9)
 DPI = 84
 MOST_COLOURS = 128
@@ -43,13 +47,19 @@ def write_animation(level: Level, episodes: Sequence[Episode], path: Path, *, ag
     if not episodes:
         raise PictureError(f"animation={path}: no length of the level {level.name} has a probability above 1 %")
     title = f"{agent} on {level.name}"
-    frames, durations = [], []
-    for tick in range(max(len(episode.moments) for episode in episodes)):
-        for part in (*STEPS, 1.0) if tick else (1.0,):
-            frames.append(_frame(level, episodes, tick - 1 + part, title))
-            durations.append(BETWEEN if part < 1 else TICK)
+    shown = times(max(len(episode.moments) for episode in episodes) - 1)
+    durations = [TICK if time == int(time) else BETWEEN for time in shown]
     durations[0], durations[-1] = FIRST, LAST
-    write_whole(path, gif(frames, durations))
+    write_whole(path, gif([_frame(level, episodes, time, title) for time in shown], durations))
+
+
+def times(last: int) -> list[float]:
+    """Return the times that are shown, 0 to ``last``, in ticks: with steps between them, or some, if they are many."""
+    between = [float(0), *(tick + part for tick in range(last) for part in (*STEPS, 1.0))]
+    if len(between) <= MOST_FRAMES:
+        return between
+    every = math.ceil(last / (MOST_FRAMES - 1))
+    return [*map(float, range(0, last, every)), float(last)]
 
 
 def gif(frames: Sequence[np.ndarray], durations: Sequence[int]) -> bytes:
@@ -113,15 +123,20 @@ def _render_moment(level: Level, episode: Episode, time: float, ax: Axes) -> Non
 
 
 def _render_clock(level: Level, episode: Episode, time: float, longest: int, ax: Axes) -> None:
-    """Render a box for each tick, filled while it is left, above what the agent has done."""
+    """Render a box for each tick, or one for many, filled while it is left, above what the agent has done."""
     index, _ = _place(episode, time)
     moment = episode.moments[index]
     ax.set(xlim=(0, max(longest, 8)), ylim=(1, 0))
     ax.set_axis_off()
     ticks = elapsed(episode.moments[: index + 1])
-    for tick in range(ticks + moment.time_left):
-        colour = GRID if tick < ticks else ROUTE
-        ax.add_patch(Rectangle((tick + 0.04, 0.05), 0.9, 0.32, facecolor=colour, edgecolor="none"))
+    if longest > MOST_BOXES:
+        boxes = [(0, ticks, GRID), (ticks, ticks + moment.time_left, ROUTE)]
+    else:
+        boxes = [
+            (tick + 0.04, tick + 0.94, GRID if tick < ticks else ROUTE) for tick in range(ticks + moment.time_left)
+        ]
+    for left, right, colour in boxes:
+        ax.add_patch(Rectangle((left, 0.05), right - left, 0.32, facecolor=colour, edgecolor="none"))
     taken = [thing for bit, thing in enumerate(level.objects) if moment.taken >> bit & 1]
     words = "button pressed   " * any(isinstance(thing, Button) for thing in taken) + f"coins {moment.coins:g}"
     style: dict[str, Any] = {"fontsize": 10, "color": TEXT, "va": "center", "transform": ax.transAxes}
