@@ -129,12 +129,10 @@ def _render_clock(level: Level, episode: Episode, time: float, longest: int, ax:
     ax.set(xlim=(0, max(longest, 8)), ylim=(1, 0))
     ax.set_axis_off()
     ticks = elapsed(episode.moments[: index + 1])
+    end = ticks + moment.time_left
+    boxes = [(tick + 0.04, tick + 0.94, GRID if tick < ticks else ROUTE) for tick in range(end)]
     if longest > MOST_BOXES:
-        boxes = [(0, ticks, GRID), (ticks, ticks + moment.time_left, ROUTE)]
-    else:
-        boxes = [
-            (tick + 0.04, tick + 0.94, GRID if tick < ticks else ROUTE) for tick in range(ticks + moment.time_left)
-        ]
+        boxes = [(0.0, float(ticks), GRID), (float(ticks), float(end), ROUTE)]
     for left, right, colour in boxes:
         ax.add_patch(Rectangle((left, 0.05), right - left, 0.32, facecolor=colour, edgecolor="none"))
     taken = [thing for bit, thing in enumerate(level.objects) if moment.taken >> bit & 1]
