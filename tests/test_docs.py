@@ -52,6 +52,7 @@ def test_the_pictures_of_the_readme_are_small(name, most):
 # ----------------------------------------------------------------------------------------- docs/cartpole.py
 
 
+@pytest.mark.slow
 def test_cartpole_is_short_and_runs(capsys):
     pytest.importorskip("gymnasium")
     assert len((ROOT / "docs" / "cartpole.py").read_text("utf-8").splitlines()) <= 80

@@ -119,6 +119,7 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_was_forked_from_one_that_trained_can_train(tmp_path: Path) -> None:
     words = ["algo=tabular", "levels=example", "env_steps=2000", "evaluations=1", "pictures=0", *QUIET]
     environment = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}

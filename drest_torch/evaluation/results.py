@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
@@ -105,15 +106,16 @@ class Results:
     def episodes(self, *, seed: int = 0) -> list[Episode]:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
         level_set = self.evaluator
-        return sample_episodes(
-            level_set.mdp,
-            level_set.observe,
-            greedily(self.policy) if self.greedy else self.policy,
-            self.evaluation.length_probabilities(0),
-            private_bits=self.policy.private_bits,
-            are_bits=level_set.private_kind == "bits",
-            seed=seed,
-        )
+        with weights_unchanged(self.policy):
+            return sample_episodes(
+                level_set.mdp,
+                level_set.observe,
+                greedily(self.policy) if self.greedy else self.policy,
+                self.evaluation.length_probabilities(0),
+                private_bits=self.policy.private_bits,
+                are_bits=level_set.private_kind == "bits",
+                seed=seed,
+            )
 
     def animate(self, path: str | Path, *, seed: int = 0) -> None:
         """Write a GIF of these mini-episodes, side by side.
