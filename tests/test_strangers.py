@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import nn
 
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
-from drest_torch.cli import sentence_of
+from drest_torch.cli import sentence_of, stop_on_mistakes
 from drest_torch.comparison.records import read_run
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
@@ -281,6 +281,19 @@ def test_the_memory_of_networks_is_that_of_their_weights_four_times(monkeypatch:
         monkeypatch.setattr("drest_torch.memory.free_memory", lambda free=free: float(free))
         with nullcontext() if fits else pytest.raises(ConfigError), Bounded():
             nn.Linear(8, 16)
+
+
+def test_short_memory_in_a_library_in_rust_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    def raising(text: str) -> None:
+        raise panic(text)
+
+    with pytest.raises(SystemExit):
+        stop_on_mistakes(raising)("PyObject pointer is null")
+    assert "more memory was needed than there is" in capsys.readouterr().err
+    with pytest.raises(panic):
+        stop_on_mistakes(raising)("index out of bounds")
 
 
 def test_short_memory_is_a_sentence_and_other_errors_stay_errors() -> None:
