@@ -23,8 +23,6 @@ from drest_torch.tracking.stages import announce
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException, MemoryError, RuntimeError)
 """Errors that are printed as a sentence; of `RuntimeError` only those of memory."""
-RUST = "pyo3_runtime"
-"""The module of errors of libraries in Rust, such as safetensors; short of memory, they find that a pointer is null."""
 COLUMNS = 80
 FULL_ERROR = "HYDRA_FULL_ERROR"
 """Where this is set, Hydra leaves it to us to print an error."""
@@ -145,10 +143,6 @@ def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
             sys.exit(0)
         except MISTAKES as error:
             stop(sentence_of(error))
-        except BaseException as error:
-            if type(error).__module__ != RUST or "pointer is null" not in str(error):
-                raise
-            stop(sentence_of(MemoryError()))
 
     return wrapped
 

@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import nn
 
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
-from drest_torch.cli import sentence_of, stop_on_mistakes
+from drest_torch.cli import sentence_of
 from drest_torch.comparison.records import read_run
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
@@ -275,25 +275,29 @@ def test_networks_and_batches_that_do_not_fit_are_refused_before_they_are_made(
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
+def test_a_checkpoint_for_which_memory_is_short_is_a_memory_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library that writes it would end the process."""
+    asked = []
+
+    def none(size: int) -> None:
+        asked.append(size)
+        raise MemoryError
+
+    monkeypatch.setattr("drest_torch.building.checkpoints.bytearray", none, raising=False)
+    with pytest.raises(MemoryError):
+        save_checkpoint(tmp_path / "a.safetensors", {"a": torch.zeros(1000)}, {})
+    assert asked[0] > 2 * 4000
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_memory_of_networks_is_that_of_their_weights_four_times(monkeypatch: pytest.MonkeyPatch) -> None:
     needed = COPIES * 4 * (8 * 16 + 16)
     for free, fits in ((needed, True), (needed - 1, False)):
         monkeypatch.setattr("drest_torch.memory.free_memory", lambda free=free: float(free))
         with nullcontext() if fits else pytest.raises(ConfigError), Bounded():
             nn.Linear(8, 16)
-
-
-def test_short_memory_in_a_library_in_rust_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
-
-    def raising(text: str) -> None:
-        raise panic(text)
-
-    with pytest.raises(SystemExit):
-        stop_on_mistakes(raising)("PyObject pointer is null")
-    assert "more memory was needed than there is" in capsys.readouterr().err
-    with pytest.raises(panic):
-        stop_on_mistakes(raising)("index out of bounds")
 
 
 def test_short_memory_is_a_sentence_and_other_errors_stay_errors() -> None:

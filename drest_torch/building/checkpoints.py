@@ -31,6 +31,8 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str
     """Write tensors and JSON values to a checkpoint file."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(meta)
+    # The library takes twice the bytes, and where it cannot, it ends the process; Python raises a MemoryError.
+    bytearray(2 * sum(tensor.nbytes for tensor in tensors.values()) + 2**20)
     data = save(tensors, metadata={"format": FORMAT, "meta": text, "sha256": checksum(tensors, text)})
     write_whole(path, data)
 
