@@ -55,7 +55,7 @@ def write_animation(level: Level, episodes: Sequence[Episode], path: Path, *, ag
 
 def times(last: int) -> list[float]:
     """Return the times that are shown, 0 to ``last``, in ticks: with steps between them, or some, if they are many."""
-    between = [float(0), *(tick + part for tick in range(last) for part in (*STEPS, 1.0))]
+    between = [0.0, *(tick + part for tick in range(last) for part in (*STEPS, 1.0))]
     if len(between) <= MOST_FRAMES:
         return between
     every = math.ceil(last / (MOST_FRAMES - 1))

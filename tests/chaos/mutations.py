@@ -7,7 +7,7 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -201,33 +201,39 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
 )
 
 
-def runs(rng: random.Random, count: int) -> Counter[str]:
-    """Mutate one file of a finished run, and resume, evaluate or compare it; nothing outside it may change."""
-    found: Counter[str] = Counter()
+def copies(count: int) -> Iterator[Path]:
+    """Yield folders one after the other, each with a copy, ``run``, of one finished run."""
     with tempfile.TemporaryDirectory() as base:
         assert forked(partial(train, configured("generated levels")), folder=Path(base), seconds=120).status == 0
         for _ in range(count):
             with tempfile.TemporaryDirectory() as folder:
                 here = Path(folder)
                 shutil.copytree(Path(base) / "run", here / "run")
-                name = rng.choice(NAMES)
-                path = (
-                    next(iter(sorted((here / "run" / name).glob("step*"))), None)
-                    if name == "checkpoints"
-                    else here / "run" / name
-                )
-                assert path is not None
-                was = path.read_bytes()
-                path.write_bytes(mutated(was, rng))
-                kept = here / "kept"
-                kept.write_text("mine")
-                index = rng.randrange(len(COMMANDS))
-                outcome = COMMANDS[index](here)
-                verdict = _verdict(f"{name} of {len(was)} bytes, command {index}", outcome)
-                if kept.read_text() != "mine":
-                    verdict = f"{name}: a file outside the run was changed"
-                used = name == "checkpoints" and index < 2 and path.exists() and path.read_bytes() != was
-                if outcome.kind == "done" and used:
-                    verdict = f"a damaged checkpoint was used, command {index}"
-                found[verdict] += 1
+                yield here
+
+
+def runs(rng: random.Random, count: int) -> Counter[str]:
+    """Mutate one file of a finished run, and resume, evaluate or compare it; nothing outside it may change."""
+    found: Counter[str] = Counter()
+    for here in copies(count):
+        name = rng.choice(NAMES)
+        path = (
+            next(iter(sorted((here / "run" / name).glob("step*"))), None)
+            if name == "checkpoints"
+            else here / "run" / name
+        )
+        assert path is not None
+        was = path.read_bytes()
+        path.write_bytes(mutated(was, rng))
+        kept = here / "kept"
+        kept.write_text("mine")
+        index = rng.randrange(len(COMMANDS))
+        outcome = COMMANDS[index](here)
+        verdict = _verdict(f"{name} of {len(was)} bytes, command {index}", outcome)
+        if kept.read_text() != "mine":
+            verdict = f"{name}: a file outside the run was changed"
+        used = name == "checkpoints" and index < 2 and path.exists() and path.read_bytes() != was
+        if outcome.kind == "done" and used:
+            verdict = f"a damaged checkpoint was used, command {index}"
+        found[verdict] += 1
     return found

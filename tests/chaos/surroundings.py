@@ -6,7 +6,6 @@ import os
 import random
 import resource
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -23,17 +22,18 @@ from threading import Thread
 from tests.chaos.folders import contents, differences
 from tests.chaos.forked import drest, forked
 from tests.chaos.kills import CRASHED, TINY, WORLD, configured, train, uninterrupted
-from tests.chaos.mutations import COMMANDS, _verdict
+from tests.chaos.mutations import COMMANDS, _verdict, copies
 
 NOBODY = 65534
+
+
+def _limit(what: int, most: int) -> None:
+    resource.setrlimit(what, (most, resource.RLIM_INFINITY))
 
 
 def full_disk(rng: random.Random, count: int) -> Counter[str]:
     """Train where no file can have more than so many bytes, then resume where it can: nothing is lost."""
     found: Counter[str] = Counter()
-
-    def limited(most: int) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
     with uninterrupted(CRASHED[0]) as (_, whole, _):
         for _ in range(count):
@@ -41,7 +41,7 @@ def full_disk(rng: random.Random, count: int) -> Counter[str]:
             words = ("algo=ppo", *WORLD, "algo.episodes=64", "env_steps=1200", *TINY, "run_dir=run")
             with tempfile.TemporaryDirectory() as folder:
                 here = Path(folder)
-                first = drest("train", *words, folder=here, before=partial(limited, most))
+                first = drest("train", *words, folder=here, before=partial(_limit, resource.RLIMIT_FSIZE, most))
                 verdict = _verdict(f"at most {most} bytes", first)
                 if verdict == "refused":
                     last = forked(partial(train, configured(CRASHED[0])), folder=here, seconds=120)
@@ -56,20 +56,15 @@ def permissions(rng: random.Random, count: int) -> Counter[str]:
     found: Counter[str] = Counter()
     if os.getuid() != 0:
         return found
-    with tempfile.TemporaryDirectory() as base:
-        assert forked(partial(train, configured("generated levels")), folder=Path(base), seconds=120).status == 0
-        for _ in range(count):
-            with tempfile.TemporaryDirectory() as folder:
-                here = Path(folder)
-                shutil.copytree(Path(base) / "run", here / "run")
-                for path in (here, *here.rglob("*")):
-                    os.chown(path, NOBODY, NOBODY)
-                chosen = rng.choice([here / "run", *sorted((here / "run").rglob("*"))])
-                mode = rng.choice((0o000, 0o444, 0o555))
-                chosen.chmod(mode)
-                outcome = rng.choice(COMMANDS)(here, before=_as_nobody)
-                found[_verdict(f"{chosen.relative_to(here)} with mode {mode:o}", outcome)] += 1
-                chosen.chmod(0o755)
+    for here in copies(count):
+        for path in (here, *here.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+        chosen = rng.choice([here / "run", *sorted((here / "run").rglob("*"))])
+        mode = rng.choice((0o000, 0o444, 0o555))
+        chosen.chmod(mode)
+        outcome = rng.choice(COMMANDS)(here, before=_as_nobody)
+        found[_verdict(f"{chosen.relative_to(here)} with mode {mode:o}", outcome)] += 1
+        chosen.chmod(0o755)
     return found
 
 
@@ -237,9 +232,6 @@ def memory(rng: random.Random, count: int) -> Counter[str]:
     found: Counter[str] = Counter()
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
-    def limited(most: int) -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-
     for _ in range(count):
         room, width = rng.randrange(100, 4000), rng.choice((64, 512, 2048, 65536, 10**7))
         words = ("algo=ppo", *WORLD, "env_steps=300", "evaluations=1", "pictures=0", "progress=false", "logger=none")
@@ -248,7 +240,7 @@ def memory(rng: random.Random, count: int) -> Counter[str]:
                 *("train", *words, f"policy.width={width}", "policy.depth=2", "algo.episodes=64", "run_dir=run"),
                 folder=Path(folder),
                 seconds=60,
-                before=partial(limited, used + room * 2**20),
+                before=partial(_limit, resource.RLIMIT_AS, used + room * 2**20),
             )
             found[_verdict(f"{room} MiB and width {width}", outcome)] += 1
     return found

@@ -214,8 +214,8 @@ def _quotes(findings: dict[str, Any]) -> list[Quote]:
     quotes = [Quote("alternatives to DReST: closed forms reproduced", "", f"{held} of {of}")] if of else []
     if findings["apart"]:
         words = [
-            f"{len(findings[key])} {key}" + (f" (by at most {by:.3f})" if (by := findings["by"][key]) else "")
-            for key in ("better", "alike", "worse")
+            f"{len(findings[key])} {key}" + (f" (by at most {by:.3f})" if by else "")
+            for key, by in findings["by"].items()
         ]
         quotes.append(Quote("alternatives to DReST on unseen levels, U and N", "", ", ".join(words)))
     return quotes
