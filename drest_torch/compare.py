@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from drest_torch.cli import MISTAKES, sentence_of, stop
+from drest_torch.cli import stop_on_mistakes
 from drest_torch.comparison.records import curves_over_training, find_runs, labels
 from drest_torch.comparison.tables import print_comparison
 from drest_torch.errors import UserError
@@ -35,11 +35,7 @@ def main() -> None:
         return
     open_streams()
     try:
-        _compare(arguments)
-    except BrokenPipeError:
-        sys.exit(0)
-    except MISTAKES as error:
-        stop(sentence_of(error))
+        stop_on_mistakes(_compare)(arguments)
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
