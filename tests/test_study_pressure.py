@@ -74,11 +74,12 @@ def test_everybody_is_asked_the_same() -> None:
     planned = pressure_study.jobs(cfg)
     names = [job.name for job in planned]
     assert names[:4] == ["generalist-0", "generalist-bit-0", "uniform", "most coins"]
-    assert len(planned) == 4 + 2 * len(cfg.agents)
+    assert len(planned) == 4 + 2 * len(cfg.agents) + len(cfg.gridworlds.agents)
     assert all(job.spec["pressure"] == planned[0].spec["pressure"] for job in planned)
     trained = {title: several[0].spec["config"] for title, several in pressure_study.trained(cfg).items()}
     assert {values["levels"]["by_chance"] for values in trained.values()} == {True}
-    assert {values["levels"]["outcomes"] for values in trained.values()} == {1}
+    outcomes = {title: values["levels"]["outcomes"] for title, values in trained.items()}
+    assert outcomes == dict.fromkeys(cfg.agents, 1) | {"D, gridworlds": 3}
     assert {title: values["reward"]["lam"] for title, values in trained.items()}["default reward"] == 1.0
     assert trained["DReST that sees the state alone"]["policy"]["observation"] == "grid"
 

@@ -92,7 +92,18 @@ def showing_of(spec: dict[str, Any]) -> Showing:
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Train an agent on generated levels and, if asked, on as many levels of menus, and measure it."""
+    """Train an agent as `trained_agent` does, and measure it."""
+    agent, numbers, files = trained_agent(spec, folder)
+    # What is hidden at times in training is shown all the time afterwards.
+    showing = bits.always() if spec["shown"] == "at times" else showing_of(spec)
+    return Result(numbers, measure(agent, showing, {"test": "test"}, files))
+
+
+def trained_agent(spec: dict[str, Any], folder: Path) -> tuple[Agent, dict[str, Any], dict[str, Path]]:
+    """Train an agent on generated levels and, if asked, on as many levels of menus.
+
+    Returns it, what training took, and the files of its levels by split.
+    """
     files = write_level_files(spec, folder)
     config = dict(spec["config"])
     config["levels"] = config["levels"] | {"path": str(files["train"])}
@@ -108,11 +119,8 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
             learner.all_private_bits = showing.settings()
 
     _, result = trained({"config": config}, folder, show)
-    agent = Agent.load(folder)
-    # What is hidden at times in training is shown all the time afterwards.
-    arrays = measure(agent, bits.always() if spec["shown"] == "at times" else showing, {"test": "test"}, files)
     took = ("wall_seconds", *NUMBERS)
-    return Result({name: result.numbers[name] for name in took if name in result.numbers}, arrays)
+    return Agent.load(folder), {name: result.numbers[name] for name in took if name in result.numbers}, files
 
 
 def shipped(spec: dict[str, Any], folder: Path) -> Result:

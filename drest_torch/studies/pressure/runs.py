@@ -35,6 +35,7 @@ from drest_torch.envs.levels import Level, world
 from drest_torch.errors import UserError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import run_config, trained
+from drest_torch.studies.choosers import trained_agent
 from drest_torch.studies.goals import parse
 
 RUNS = "drest_torch.studies.pressure.runs"
@@ -46,6 +47,12 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     took = ("env_steps", "wall_seconds", *NUMBERS)
     numbers = {name: result.numbers[name] for name in took if name in result.numbers}
     return Result(numbers | {"asked": ask(of_agent(Agent.load(folder)), spec["pressure"])})
+
+
+def train_on_menus(spec: dict[str, Any], folder: Path) -> Result:
+    """The same for an agent that is trained on menus, too (`drest_torch.studies.choosers`)."""
+    agent, numbers, _ = trained_agent(spec, folder)
+    return Result(numbers | {"asked": ask(of_agent(agent), spec["pressure"])})
 
 
 def existing(spec: dict[str, Any], folder: Path) -> Result:

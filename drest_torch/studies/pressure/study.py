@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
+from drest_torch.studies.choosers import Kinds, jobs_of
 from drest_torch.studies.goals import parse
 from drest_torch.studies.pressure import tables
 from drest_torch.studies.pressure.row import DIRECTIONS, PAID, PARTS, Row
@@ -41,6 +42,7 @@ class Config(StudyConfig):
     asked: dict[str, Any] = MISSING
     archetypes: list[str] = MISSING
     overrides: list[str] = MISSING
+    gridworlds: Kinds = field(default_factory=Kinds)
     lam: float = limited(above=0, at_most=1)
     episodes: int = limited(at_least=2)
     worlds: list[str] = MISSING
@@ -65,17 +67,21 @@ def pressure(cfg: Config) -> dict[str, Any]:
 
 def trained(cfg: Config) -> dict[str, list[Job]]:
     """Return the training runs of each kind of agents."""
+    kinds = [*cfg.agents, *cfg.gridworlds.agents]
     for title in cfg.chosen or ():
-        if title not in cfg.agents:
-            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(cfg.agents)}")
+        if title not in kinds:
+            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(kinds)}")
     planned = {}
     for title, own in cfg.agents.items():
-        if cfg.chosen is None or title in cfg.chosen:
-            options, values = parse([*cfg.arguments.split(), *own.split(), *cfg.overrides])
-            several = training_jobs(title, range(cfg.seeds), values, **options)
-            spec = {"pressure": pressure(cfg)}
-            planned[title] = [replace(job, runner=f"{RUNS}:train", spec=job.spec | spec) for job in several]
-    return planned
+        options, values = parse([*cfg.arguments.split(), *own.split(), *cfg.overrides])
+        planned[title] = _asking(cfg, training_jobs(title, range(cfg.seeds), values, **options), "train")
+    for title, several in jobs_of(cfg.gridworlds, "study.gridworlds.agents").items():
+        planned[title] = _asking(cfg, several, "train_on_menus")
+    return planned if cfg.chosen is None else {title: planned[title] for title in kinds if title in cfg.chosen}
+
+
+def _asking(cfg: Config, several: list[Job], runner: str) -> list[Job]:
+    return [replace(job, runner=f"{RUNS}:{runner}", spec=job.spec | {"pressure": pressure(cfg)}) for job in several]
 
 
 def asked(cfg: Config) -> dict[str, list[Job]]:
