@@ -23,7 +23,7 @@ from drest_torch.building.checkpoints import (
 )
 from drest_torch.building.parts import evaluator, map_size, networks, observation, reward_of
 from drest_torch.config.checks import device_of
-from drest_torch.config.schema import Config, LevelsConfig, in_gridworld, shown_features
+from drest_torch.config.schema import LevelsConfig, in_gridworld, shown_features
 from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import Level, features_of, find_levels
@@ -67,7 +67,7 @@ class Agent:
                 f"{folder}: a run in {self.cfg.env.title}, and an Agent acts in gridworlds; evaluate it with "
                 f"python -m drest_torch.evaluate run={folder}"
             )
-        for group, key, path in _level_files(self.cfg):
+        for group, key, path in data.level_files(self.cfg):
             if (folder / path).is_file():
                 setattr(getattr(self.cfg, group), key, str(folder / path))
         self.device, self.cfg.device = device_of(device), device
@@ -319,7 +319,7 @@ class Agent:
         tensors, meta = load_checkpoint(self.checkpoint)
         cfg: Any = load_config(self.folder)
         cfg.run_dir, cfg.threads = "runs/shipped", None
-        for group, key, path in _level_files(self.cfg):
+        for group, key, path in data.level_files(self.cfg):
             copy = f"{group}-{key}{path.suffix}"
             write_whole(folder / copy, path.read_bytes())
             setattr(getattr(cfg, group), key, copy)
@@ -331,8 +331,6 @@ class Agent:
             if other != checkpoint:
                 other.unlink()
         return folder
-
-    # ------------------------------------------------------------------------------------ the Hugging Face Hub
 
     def save_pretrained(self, path: str | Path, **options: Any) -> None:
         """Save the agent to a folder together with a page that describes it on the Hub.
@@ -400,10 +398,3 @@ def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
             raise ConfigError(f"{agent.folder} has no test levels; choose levels=paper or levels.path=FILE")
         return agent.levels.reported["test"]
     return data.named(chosen)
-
-
-def _level_files(cfg: Config) -> list[tuple[str, str, Path]]:
-    """Return the group, the key and the path of each level file that a configuration names."""
-    keys = (("levels", "path"), ("test", "path"), ("test", "selection_path"))
-    paths = ((group, key, getattr(getattr(cfg, group), key)) for group, key in keys)
-    return [(group, key, Path(path)) for group, key, path in paths if path is not None]

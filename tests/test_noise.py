@@ -11,7 +11,8 @@ from drest_torch.algos.networks.policy import PRIVATE_SCALE, Critic, Policy, pri
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.state_count import estimate_size
 from drest_torch.envs.levels import LevelError, parse_level, world
-from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator, check_at_once, observe_states
+from drest_torch.evaluation.exact import ExactEvaluator, observe_states
+from drest_torch.evaluation.memory import BYTES_PER_STATE, check_at_once
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward

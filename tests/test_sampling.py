@@ -14,7 +14,8 @@ from drest_torch.algos.networks.policy import Policy
 from drest_torch.config.compose import compose
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator
+from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.memory import BYTES_PER_STATE
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.evaluation.summary import split_scores
 from drest_torch.reward import Reward

@@ -127,3 +127,10 @@ def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.Gener
 
 def _on_clock(levels: list[Level], clock: str | None) -> list[Level]:
     return levels if clock is None else [level.with_clock(clock) for level in levels]
+
+
+def level_files(cfg: Config) -> list[tuple[str, str, Path]]:
+    """Return the group, the key and the path of each level file that a configuration names."""
+    keys = (("levels", "path"), ("test", "path"), ("test", "selection_path"))
+    paths = ((group, key, getattr(getattr(cfg, group), key)) for group, key in keys)
+    return [(group, key, Path(path)) for group, key, path in paths if path is not None]

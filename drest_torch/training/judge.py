@@ -16,7 +16,8 @@ from drest_torch.config.schema import Config
 from drest_torch.effort import Pace, updates_of
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.state_count import estimate_size
-from drest_torch.evaluation.exact import LevelSetEvaluator, check_size
+from drest_torch.evaluation.exact import LevelSetEvaluator
+from drest_torch.evaluation.memory import check_size
 from drest_torch.evaluation.summary import plot_policies, split_summary
 from drest_torch.files import write_json
 from drest_torch.reward import Reward

@@ -28,7 +28,7 @@ from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.paid_coins import PaidCoins
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.levels import Level
-from drest_torch.evaluation.exact import check_at_once
+from drest_torch.evaluation.memory import check_at_once
 from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
 from drest_torch.rollout.collector import Collector
