@@ -5,12 +5,13 @@ Torch and Hydra are imported when a command is called, after its first line is o
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,22 +80,29 @@ def command(
     def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
         @functools.wraps(main)
         def run() -> None:
-            open_streams()
-            try:
+            with streams():
                 announce(sys.argv[1:])
                 if prepare is not None:
                     stop_on_mistakes(lambda _: prepare())(None)
                 _run(name, main)
-            except KeyboardInterrupt:
-                print("drest_torch: stopped", file=sys.stderr)
-                sys.exit(130)
-            finally:
-                if status := flush_output():
-                    sys.exit(status)
 
         return run
 
     return decorate
+
+
+@contextlib.contextmanager
+def streams() -> Iterator[None]:
+    """Open the program's input and outputs, and write what is left of its output; Ctrl-C ends it with 130."""
+    open_streams()
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("drest_torch: stopped", file=sys.stderr)
+        sys.exit(130)
+    finally:
+        if status := flush_output():
+            sys.exit(status)
 
 
 def _run(name: str, main: Callable[[Any], None]) -> None:

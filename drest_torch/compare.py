@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from drest_torch.cli import stop_on_mistakes
+from drest_torch.cli import stop_on_mistakes, streams
 from drest_torch.comparison.records import curves_over_training, find_runs, labels
 from drest_torch.comparison.tables import print_comparison
 from drest_torch.errors import UserError
-from drest_torch.files import flush_output, open_streams
 
 HELP = """\
 Print and plot runs beside each other.
@@ -33,14 +32,8 @@ def main() -> None:
     if {"-h", "--help"} & set(arguments):
         print(HELP)
         return
-    open_streams()
-    try:
+    with streams():
         stop_on_mistakes(_compare)(arguments)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    finally:
-        if status := flush_output():
-            sys.exit(status)
 
 
 def _compare(arguments: list[str]) -> None:
