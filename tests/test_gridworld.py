@@ -14,7 +14,7 @@ from drest_torch.envs.dynamics.observations import TIME_STEPS, GridObservation, 
 from drest_torch.envs.dynamics.simulator import Simulator, random_level
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 
 NINE = [world(name) for name in PAPER_WORLDS]
 
@@ -250,6 +250,38 @@ def test_longer_times_are_told_apart_with_more_steps():
     before = few(spot, taken, torch.tensor([16, 17, 40]))
     assert torch.equal(before[:, -17:-1], torch.ones(3, 16))
     assert torch.equal(before[:, :-17], seen[:, :-41])
+
+
+@pytest.mark.parametrize("clock", ["steps", "moves"])
+def test_the_elapsed_time_is_that_of_the_simulator(clock: str) -> None:
+    levels = random_levels(20, clock=clock)
+    env = GridworldEnv(levels, 20, episodes_per_meta=1000, observation="centred_start_elapsed")
+    less = make_observation("centred_start", compile_levels(levels))
+    td = env.reset(level=torch.arange(20))
+    simulators, rng, most = [Simulator(level) for level in levels], random.Random(0), 0
+    for _ in range(40):
+        seen = td["observation"][:, -TIME_STEPS - 1 : -1].sum(-1).tolist()
+        assert seen == [min(simulator.ticks, TIME_STEPS) for simulator in simulators]
+        assert td["observation"][:, -1].tolist() == pytest.approx([each.ticks / TIME_STEPS for each in simulators])
+        assert torch.equal(
+            td["observation"][:, : -TIME_STEPS - 1],
+            less(*(getattr(env._slots, name) for name in ("spot", "taken", "time_left"))),
+        )
+        most = max(most, *(simulator.ticks for simulator in simulators))
+        actions = [rng.randrange(4) for _ in levels]
+        td.set("action", torch.tensor(actions))
+        _, td = env.step_and_maybe_reset(td)
+        for index, (simulator, action) in enumerate(zip(simulators, actions, strict=True)):
+            simulator.step(action)
+            if simulator.done:
+                simulators[index] = Simulator(levels[index])
+    assert most > 4
+
+
+def test_the_elapsed_time_is_not_shown_where_luck_decides_it() -> None:
+    mdp = compile_levels([world("example"), *random_levels(1, chances=True)])
+    with pytest.raises(LevelError, match="has luck or lotteries, and the elapsed time is shown in levels without"):
+        make_observation("centred_elapsed", mdp)
 
 
 def test_vector_observation_is_the_papers():

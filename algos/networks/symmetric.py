@@ -13,7 +13,10 @@ from torch import Tensor, nn
 from drest_torch.algos.networks.base import Flat, NetworkSize, Requirements, Signature, Symmetries
 
 REQUIRES = Requirements(
-    observations=tuple(f"{kind}{more}" for kind in ("centred", "grid") for more in ("", "_start", "_faint", "_alike")),
+    observations=(
+        *(f"{kind}{more}" for kind in ("centred", "grid") for more in ("", "_start", "_faint", "_alike")),
+        *("centred_elapsed", "centred_start_elapsed"),
+    ),
     because="which shows no map that could be rotated",
     symmetries="observation",
     width_multiple=8,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from drest_torch.envs.actions import ACTIONS
 from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.levels import LevelError
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells
 from drest_torch.envs.objects import KINDS, Plane, largest_coin
 from drest_torch.envs.objects.button import DELAY_UNIT
@@ -158,13 +159,20 @@ class CentredObservation:
     values as shares of the level's largest coin, and button delays (and the further planes of `GridObservation`); the
     outside of the map is wall. The time left follows as ``time_steps`` steps, of which step j is min(max(time − j, 0),
     1), and as a share of them. A move in a direction changes the window in the same way everywhere on the map. With the
-    grid observation, an MLP has to learn this for each cell separately.
+    grid observation, an MLP has to learn this for each cell separately. With ``shows_elapsed`` the time since the
+    mini-episode began follows in the same way; luck must not decide it, or it would be no part of the state.
     """
 
     see_time = True
 
     def __init__(
-        self, mdp: Mdp, *, shows_start: bool = False, contrast: float | None = None, time_steps: int = TIME_STEPS
+        self,
+        mdp: Mdp,
+        *,
+        shows_start: bool = False,
+        shows_elapsed: bool = False,
+        contrast: float | None = None,
+        time_steps: int = TIME_STEPS,
     ) -> None:
         self._cells = mdp.num_cells
         self._window = _window(mdp.height, mdp.width).to(mdp.device)
@@ -182,19 +190,41 @@ class CentredObservation:
             for plane in planes
         ]
         self._steps = torch.arange(time_steps, device=mdp.device)
-        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + time_steps + 1,)
+        self._granted = _granted(mdp) if shows_elapsed else None
+        further = (time_steps + 1) * (2 if shows_elapsed else 1)
+        self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + further,)
         names = ("wall", *(plane.name for plane in planes))
-        self.rotated = _turned(mdp, 2 * mdp.height - 1, names, time_steps + 1)
+        self.rotated = _turned(mdp, 2 * mdp.height - 1, names, further)
         self.scale = torch.ones(self.shape, device=mdp.device)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         level = torch.div(spot, self._cells, rounding_mode="floor")
         cells = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
         here = (self._found.take(cells) & ~taken.unsqueeze(-1)) != 0
-        time = time_left.unsqueeze(-1)
         planes = [plane.take(cells) * here if fades else plane.take(cells) for fades, plane in self._planes]
-        steps = (time - self._steps).clamp(0, 1)
-        return torch.cat((self._wall.take(cells), *planes, steps, time / len(self._steps)), dim=-1)
+        times = [time_left]
+        if self._granted is not None:
+            bits = (taken.unsqueeze(-1) >> torch.arange(self._granted.shape[1] - 1, device=taken.device)) & 1
+            granted = self._granted[level]
+            times.append(granted[:, 0] + (granted[:, 1:] * bits).sum(-1) - time_left)
+        shown = [part for time in times for part in self._as_steps(time.unsqueeze(-1))]
+        return torch.cat((self._wall.take(cells), *planes, *shown), dim=-1)
+
+    def _as_steps(self, time: Tensor) -> tuple[Tensor, Tensor]:
+        return (time - self._steps).clamp(0, 1), time / len(self._steps)
+
+
+def _granted(mdp: Mdp) -> Tensor:
+    """Return [B, 1 + bits] the time that a level begins with, and what each of its objects adds to it."""
+    for level in mdp.levels:
+        if level.lotteries or any(button.chance < 1 for button in level.buttons):
+            raise LevelError(
+                f"{level.place} has luck or lotteries, and the elapsed time is shown in levels without; choose another "
+                "policy.observation, or other levels"
+            )
+    bits = torch.arange(mdp.num_objects, device=mdp.device)
+    has = ((mdp.found.reshape(mdp.num_levels, -1, 1) >> bits) & 1) * mdp.delay.reshape(mdp.num_levels, -1, 1)
+    return torch.cat((mdp.shutdown.unsqueeze(-1), has.sum(1)), -1)
 
 
 def _window(height: int, width: int) -> Tensor:
@@ -244,6 +274,8 @@ OBSERVATIONS: dict[str, Callable[..., Observation]] = {
     "grid_alike": partial(GridObservation, shows_start=True, contrast=0.0),
     "centred": CentredObservation,
     "centred_start": partial(CentredObservation, shows_start=True),
+    "centred_elapsed": partial(CentredObservation, shows_elapsed=True),
+    "centred_start_elapsed": partial(CentredObservation, shows_start=True, shows_elapsed=True),
     "centred_faint": partial(CentredObservation, shows_start=True, contrast=FAINT),
     "centred_alike": partial(CentredObservation, shows_start=True, contrast=0.0),
 }
