@@ -143,6 +143,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
     if drest:
         text = f"{reached[0]} of {reached[1]} agents"
         quotes.append(Quote("trained on coins divided by m: the trio passes on at least 95 % of the forks", "", text))
+    quotes += [Quote(f"the preferential gap: {kind.title}", "", kind.quote()) for kind in kinds]
     return Analysis(results.table(), findings, shown, quotes, names, (kinds, tables), exact=True)
 
 

@@ -10,7 +10,7 @@ from drest_torch.choices import gap
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import num
-from drest_torch.studies.gap.analysis import Kind, Tables
+from drest_torch.studies.gap.analysis import Kind, Tables, spread_text
 
 
 def kinds_table(kinds: Sequence[Kind]) -> Table:
@@ -28,14 +28,14 @@ def kinds_table(kinds: Sequence[Kind]) -> Table:
                 literal(kind.title),
                 str(len(kind.gaps)),
                 f"{mark}{kind.reached} of {len(kind.gaps)}",
-                _spread(kind.trios, 2),
-                _spread(kind.values("p_better")),
-                _spread(kind.values("p_long")),
-                _spread(kind.values("same"), 1),
-                _spread(kind.values("cross"), 2),
-                _spread(kind.ratios),
+                spread_text(kind.trios, 2),
+                spread_text(kind.values("p_better")),
+                spread_text(kind.values("p_long")),
+                spread_text(kind.values("same"), 1),
+                spread_text(kind.values("cross"), 2),
+                spread_text(kind.ratios),
                 f"{np.median(ends[0]):.2f} to {np.median(ends[1]):.1f}" if ends[0] else "none",
-                *(_spread(_tested(kind, name)) for name in ("usefulness", "neutrality")),
+                *(spread_text(_tested(kind, name)) for name in ("usefulness", "neutrality")),
             ]
         )
     return Table("What the agents do in forks, ex ante", header, rows)
@@ -55,7 +55,7 @@ def given_table(kinds: Sequence[Kind]) -> Table:
         ]:
             found = [gap.gap(each).numbers() for each in chances]
             cells = (("trio", 2), ("p_better", 3), ("p_long", 3), ("e_same", 1), ("e_cross", 2))
-            values = [_spread([n[key] for n in found if n[key] is not None], digits) for key, digits in cells]
+            values = [spread_text([n[key] for n in found if n[key] is not None], digits) for key, digits in cells]
             rows.append([f"{literal(kind.title)}, {name}", *values])
     header = ["agents", "trio", "P(b | long)", "P(long)", "e_s", "e_x"]
     return Table("Before and after the private bits are known", header, rows)
@@ -69,11 +69,11 @@ def control_table(kinds: Sequence[Kind]) -> Table:
         rows.append(
             [
                 literal(kind.title),
-                _spread([steepness for steepness, _ in kind.controls], 2),
-                _spread([float(of.passes().mean()) for of in found], 2),
-                _spread([float(of.p_better.mean()) for of in found]),
-                _spread([float(of.p_long.mean()) for of in found]),
-                _spread([of.ratio for of in found if not np.isnan(of.ratio)]),
+                spread_text([steepness for steepness, _ in kind.controls], 2),
+                spread_text([float(of.passes().mean()) for of in found], 2),
+                spread_text([float(of.p_better.mean()) for of in found]),
+                spread_text([float(of.p_long.mean()) for of in found]),
+                spread_text([of.ratio for of in found if not np.isnan(of.ratio)]),
             ]
         )
     header = ["as deterministic as", "steepness", "trio", "P(b | long)", "P(long)", "e_x / e_s"]
@@ -88,13 +88,3 @@ def tables_table(tables: Sequence[Tables]) -> Table:
         for of in tables
     ]
     return Table("Table agents whose coins are not divided by m", header, rows)
-
-
-def _spread(values: Sequence[float], digits: int = 3) -> str:
-    """Return ``0.998 (0.991 to 0.999)``: median, lowest and highest."""
-    known = [value for value in values if not np.isnan(value)]
-    if not known:
-        return "–"
-    middle = num(float(np.median(known)), digits)
-    low, high = num(min(known), digits), num(max(known), digits)
-    return middle if low == high else f"{middle} ({low} to {high})"
