@@ -99,11 +99,9 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
     }
     findings = {f"{where}: {sees}": values.tolist() for (where, sees), values in both.items()}
     tables = {where: _table(where, scores) for where in (PAIRS, UNSEEN)}
-    quotes = [
-        Quote(f"{sees}, in pairs of levels that share a state: (U + N) / 2", f"at most {most:.3f}", _range(values))
-        for (where, sees), values in both.items()
-        if where == PAIRS and most is not None
-    ]
+    title = "in pairs of levels that share a state: (U + N) / 2"
+    quotes = [] if most is None else [Quote(f"{title}, the most for the state alone", "", f"{most:.3f}")]
+    quotes += [Quote(f"{sees}, {title}", "", _range(v)) for (where, sees), v in both.items() if where == PAIRS]
     quotes += [
         Quote(f"{sees}, in levels never seen: U, N", "", ", ".join(_range(found[name]) for name in METRICS))
         for (where, sees), found in scores.items()
