@@ -31,11 +31,20 @@ def known() -> dict[str, np.ndarray]:
 
 def test_every_kind_is_a_run_of_its_own(cfg):
     several = study.jobs(cfg)
-    assert len({job.digest() for job in several}) == len(several) == len(cfg.agents)
+    assert len({job.digest() for job in several}) == len(several) == len(cfg.chosen)
     cfg.agents["a bit"]["shown"] = "now and then"
     with pytest.raises(ConfigError, match="'a bit' with shown=now and then; expected one of always, never, first"):
         study.jobs(cfg)
     cfg.agents["a bit"]["shown"] = "always"
+
+
+def test_some_of_the_kinds_can_be_chosen(cfg):
+    several = composed_study("private_bit")
+    several.chosen = ["a bit", "no bit"]
+    assert list(study.trained(several)) == ["no bit", "a bit"]
+    several.chosen = ["no bits"]
+    with pytest.raises(ConfigError, match=r"^study.chosen with 'no bits'; expected some of no bit; a bit; drawn again"):
+        study.jobs(several)
 
 
 def test_the_levels_of_a_run_are_generated_ones_and_menus(cfg, tmp_path: Path):

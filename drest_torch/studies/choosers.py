@@ -63,6 +63,8 @@ class Kinds:
     arguments: str = MISSING
     levels: dict[str, Any] = MISSING
     agents: dict[str, dict[str, Any]] = MISSING
+    chosen: list[str] | None = None
+    """Titles of the kinds that are trained; null: all."""
     overrides: list[str] = MISSING
 
 
@@ -71,9 +73,15 @@ def jobs_of(kinds: Kinds, key: str) -> dict[str, list[Job]]:
 
     ``key`` is that of the kinds in the configuration, for messages.
     """
+    for title in kinds.chosen or ():
+        if title not in kinds.agents:
+            where = f"{key.removesuffix('agents')}chosen"
+            raise ConfigError(f"{where} with '{title}'; expected some of {'; '.join(kinds.agents)}")
     planned = {}
     levels: Any = OmegaConf.to_container(OmegaConf.create(kinds.levels))
     for title, own in kinds.agents.items():
+        if kinds.chosen is not None and title not in kinds.chosen:
+            continue
         if own["shown"] not in SHOWN:
             raise ConfigError(f"{key}: '{title}' with shown={own['shown']}; expected one of {', '.join(SHOWN)}")
         options, values = parse([*kinds.arguments.split(), *own.get("arguments", "").split(), *kinds.overrides])
