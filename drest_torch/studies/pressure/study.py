@@ -71,13 +71,17 @@ def trained(cfg: Config) -> dict[str, list[Job]]:
     for title in cfg.chosen or ():
         if title not in kinds:
             raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(kinds)}")
+    chosen = kinds if cfg.chosen is None else cfg.chosen
     planned = {}
     for title, own in cfg.agents.items():
+        if title not in chosen:
+            continue
         options, values = parse([*cfg.arguments.split(), *own.split(), *cfg.overrides])
         planned[title] = _asking(cfg, training_jobs(title, range(cfg.seeds), values, **options), "train")
     for title, several in jobs_of(cfg.gridworlds, "study.gridworlds.agents").items():
-        planned[title] = _asking(cfg, several, "train_on_menus")
-    return planned if cfg.chosen is None else {title: planned[title] for title in kinds if title in cfg.chosen}
+        if title in chosen:
+            planned[title] = _asking(cfg, several, "train_on_menus")
+    return planned
 
 
 def _asking(cfg: Config, several: list[Job], runner: str) -> list[Job]:

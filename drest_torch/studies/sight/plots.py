@@ -20,9 +20,9 @@ PANELS = {"pairs": "levels that share a state", "unseen": "levels never seen bef
 
 def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     """Return the plot of (U + N) / 2: a panel for each kind of levels, a row for what is seen, a mark for each seed."""
-    scores, bound = analysis.extra, analysis.findings["bound"]
-    rows = [sees for sees in SEES if any(seen == sees for _, seen in scores)]
-    panels = {where: title for where, title in PANELS.items() if any(place == where for place, _ in scores)}
+    both, bound = analysis.extra, analysis.findings["bound"]
+    rows = [sees for sees in SEES if any(seen == sees for _, seen in both)]
+    panels = {where: title for where, title in PANELS.items() if any(place == where for place, _ in both)}
     if not rows:
         return {}
 
@@ -30,8 +30,7 @@ def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
         for index, (where, title) in enumerate(panels.items()):
             ax = figure.add_subplot(1, len(panels), index + 1)
             for place, sees in enumerate(rows):
-                if found := scores.get((where, sees)):
-                    values = (found["usefulness"] + found["neutrality"]) / 2
+                if (values := both.get((where, sees))) is not None:
                     colour = COLOURS["drest"](style)
                     ax.plot(values, [place] * len(values), linestyle="", marker="o", alpha=0.8, color=colour)
             if where == "pairs" and bound is not None:
@@ -42,9 +41,6 @@ def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
             ax.set_title(title, fontsize=10)
             ax.set_xlabel("(U + N) / 2")
 
-    medians = "; ".join(
-        f"{PANELS[where]}, {sees}: {((found['usefulness'] + found['neutrality']) / 2).mean():.3f}"
-        for (where, sees), found in scores.items()
-    )
+    medians = "; ".join(f"{PANELS[where]}, {sees}: {values.mean():.3f}" for (where, sees), values in both.items())
     alt = f"The mean of usefulness and neutrality, by what the policy sees. {medians}."
     return {"sight": Plot(alt=alt, caption="", draw=draw, size=(7.2, 0.4 * len(rows) + 1.2))}

@@ -107,7 +107,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         for (where, sees), found in scores.items()
         if where == UNSEEN
     ]
-    return Analysis(results.table(), findings | {BOUND: most}, tables, quotes, names, scores, exact=True)
+    return Analysis(results.table(), findings | {BOUND: most}, tables, quotes, names, both, exact=True)
 
 
 def _gains(both: dict[tuple[str, str], np.ndarray]) -> dict[str, float]:
