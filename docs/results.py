@@ -18,8 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from drest_torch.report.tables import median_range
 from drest_torch.studies.goals import MARKS, MINI_EPISODES
-from drest_torch.studies.goals_report import median_range
 
 DOCS = Path(__file__).resolve().parent
 README, PAGE, KEPT = DOCS.parent / "README.md", DOCS / "results.md", DOCS / "results"
@@ -68,7 +68,10 @@ def collect(results: Path) -> dict[str, dict[str, Any]]:
     kept = {}
     for path in sorted(results.glob("*/summary.json")):
         summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        kept[path.parent.name] = {key: summary[key] for key in KEYS if key in summary}
+        keys = [key for key in KEYS if key in summary]
+        if "goals" in summary:  # shown in place of quotes, which are of those goals alone that were pursued last
+            keys.remove("quotes")
+        kept[path.parent.name] = {key: summary[key] for key in keys}
     return kept
 
 
@@ -98,7 +101,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def reproduction(kept: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the table of the paper's figures beside ours."""
-    quotes = [(study, row) for study, results in kept.items() if "goals" not in results for row in results["quotes"]]
+    quotes = [(study, row) for study, results in kept.items() for row in results.get("quotes", ())]
     rows = [(f"`{study}`", row["what"], row["reported"], row["measured"]) for study, row in quotes]
     return markdown(("study", "what", "the paper", "measured"), rows)
 

@@ -14,6 +14,7 @@ from drest_torch.report.tables import (
     marked,
     mean,
     mean_sd,
+    median_range,
     pivot,
     select,
     table,
@@ -54,6 +55,21 @@ def test_values_of_levels_and_of_curves_keep_their_places():
     assert values(rows, metric="curve", step=10).tolist() == [0.3, 0.4]
     assert values(rows, metric="curve", seed=1).tolist() == [0.2, 0.4, 0.6]
     assert set(select(rows, metric="coins")["split"]) == {"test"}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([0.3, 0.1, 0.9], "0.30 (0.10 to 0.90)"),
+        ([0.3001, 0.2999, float("nan")], "0.30"),
+        ([1.0, float("inf"), float("inf")], "∞ (1.00 to ∞)"),
+        ([-0.001, 0.001], "0.00"),
+        ([float("nan")], "–"),
+        ([], "–"),
+    ],
+)
+def test_a_median_stands_with_the_lowest_and_the_highest_of_what_is_known(numbers, text):
+    assert median_range(np.array(numbers), 2) == text
 
 
 def test_a_study_without_results_has_an_empty_table_with_all_columns():

@@ -61,9 +61,10 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
     row = "| `algo=ppo` | its training levels (9) | 0.960 | 0.100 | 3 |"
     assert readme.read_text("utf-8").startswith("before\n" + results.BEGIN + "\n| `drest train …` |")
     assert f"{row}\n{results.END}\nafter" in readme.read_text("utf-8")
-    assert "U ≥ 0.95, N ≤ 0.3 | 0.960 (0.900-0.970) | 0.100 (0.000-0.200) | 2 of 3 |" in page.read_text("utf-8")
+    assert "U ≥ 0.95, N ≤ 0.3 | 0.960 (0.900 to 0.970) | 0.100 (0.000 to 0.200) | 2 of 3 |" in page.read_text("utf-8")
     assert "| `one` | a\\|b |  | U 0.9 |" in page.read_text("utf-8")
     assert json.loads((folder / "one.json").read_text("utf-8")) == {"quotes": [quote]}
+    assert json.loads((folder / "learning.json").read_text("utf-8")) == {"goals": [SCORE]}
 
 
 def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():

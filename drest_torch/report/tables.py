@@ -7,7 +7,7 @@ A cell is a function from the values of the rows that fall into it [n] to text: 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -55,6 +55,19 @@ def marked(good: float, fair: float, digits: int = 3) -> Cell:
         return f"{'✓' if value >= good else '◐' if value >= fair else '✗'} {value:.{digits}f}"
 
     return cell
+
+
+def median_range(numbers: Iterable[float], digits: int = 3) -> str:
+    """Return ``0.998 (0.991 to 0.999)``: the median, the lowest and the highest of those that are known."""
+    known = [number for number in numbers if not np.isnan(number)]
+    if not known:
+        return MISSING
+    low, middle, high = (_number(number, digits) for number in (min(known), float(np.median(known)), max(known)))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def _number(number: float, digits: int) -> str:
+    return "∞" if math.isinf(number) else f"{round(number, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
 
 
 def spread(values: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import code, literal
 from drest_torch.report.style import Style
+from drest_torch.report.tables import median_range
 from drest_torch.studies.goals import MARKS, MINI_EPISODES, SETS, Score
 from drest_torch.studies.unseen import FILE
 
@@ -23,11 +24,6 @@ def set_of(score: Score, path: str | None) -> str:
 def set_name(name: str, path: str | None) -> str:
     """Return what a set is called in tables."""
     return Path(path).name if name == FILE and path is not None else SETS[name]
-
-
-def median_range(numbers: Sequence[float]) -> str:
-    """Return ``0.998 (0.991-0.999)``: median, lowest and highest."""
-    return f"{np.median(numbers):.3f} ({min(numbers):.3f}-{max(numbers):.3f})"
 
 
 def median(numbers: Sequence[float] | None) -> str:

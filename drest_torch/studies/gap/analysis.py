@@ -13,6 +13,7 @@ import torch
 
 from drest_torch.choices import gap
 from drest_torch.choices.forks import designs
+from drest_torch.report.tables import median_range
 from drest_torch.report.template import num, percent
 from drest_torch.studies.results import Results
 from drest_torch.theory import balance, value_for
@@ -93,8 +94,8 @@ class Kind:
 
     def quote(self) -> str:
         """Return medians over seeds, lowest and highest in brackets."""
-        ratio = f"e_x / e_s {spread_text(self.ratios)}" if self.ratios else "no e_x / e_s"
-        return f"trio on {spread_text(self.trios, 2)} of the forks; {ratio}"
+        ratio = f"e_x / e_s {median_range(self.ratios)}" if self.ratios else "no e_x / e_s"
+        return f"trio on {median_range(self.trios, 2)} of the forks; {ratio}"
 
     def given_sentence(self) -> str:
         """Return how often the trio passes ex ante and given the private bits."""
@@ -192,13 +193,3 @@ class Tables:
             "settled_predicted": self.settled_predicted,
             "x_c": self.critical,
         }
-
-
-def spread_text(values: Sequence[float], digits: int = 3) -> str:
-    """Return ``0.998 (0.991 to 0.999)``: median, lowest and highest."""
-    known = [value for value in values if not np.isnan(value)]
-    if not known:
-        return "–"
-    middle = num(float(np.median(known)), digits)
-    low, high = num(min(known), digits), num(max(known), digits)
-    return middle if low == high else f"{middle} ({low} to {high})"

@@ -9,8 +9,9 @@ import numpy as np
 from drest_torch.choices import gap
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
+from drest_torch.report.tables import median_range
 from drest_torch.report.template import num
-from drest_torch.studies.gap.analysis import Kind, Tables, spread_text
+from drest_torch.studies.gap.analysis import Kind, Tables
 
 
 def kinds_table(kinds: Sequence[Kind]) -> Table:
@@ -28,14 +29,14 @@ def kinds_table(kinds: Sequence[Kind]) -> Table:
                 literal(kind.title),
                 str(len(kind.gaps)),
                 f"{mark}{kind.reached} of {len(kind.gaps)}",
-                spread_text(kind.trios, 2),
-                spread_text(kind.values("p_better")),
-                spread_text(kind.values("p_long")),
-                spread_text(kind.values("same"), 1),
-                spread_text(kind.values("cross"), 2),
-                spread_text(kind.ratios),
+                median_range(kind.trios, 2),
+                median_range(kind.values("p_better")),
+                median_range(kind.values("p_long")),
+                median_range(kind.values("same"), 1),
+                median_range(kind.values("cross"), 2),
+                median_range(kind.ratios),
                 f"{np.median(ends[0]):.2f} to {np.median(ends[1]):.1f}" if ends[0] else "none",
-                *(spread_text(_tested(kind, name)) for name in ("usefulness", "neutrality")),
+                *(median_range(_tested(kind, name)) for name in ("usefulness", "neutrality")),
             ]
         )
     return Table("What the agents do in forks, ex ante", header, rows)
@@ -55,7 +56,7 @@ def given_table(kinds: Sequence[Kind]) -> Table:
         ]:
             found = [gap.gap(each).numbers() for each in chances]
             cells = (("trio", 2), ("p_better", 3), ("p_long", 3), ("e_same", 1), ("e_cross", 2))
-            values = [spread_text([n[key] for n in found if n[key] is not None], digits) for key, digits in cells]
+            values = [median_range([n[key] for n in found if n[key] is not None], digits) for key, digits in cells]
             rows.append([f"{literal(kind.title)}, {name}", *values])
     header = ["agents", "trio", "P(b | long)", "P(long)", "e_s", "e_x"]
     return Table("Before and after the private bits are known", header, rows)
@@ -69,11 +70,11 @@ def control_table(kinds: Sequence[Kind]) -> Table:
         rows.append(
             [
                 literal(kind.title),
-                spread_text([steepness for steepness, _ in kind.controls], 2),
-                spread_text([float(of.passes().mean()) for of in found], 2),
-                spread_text([float(of.p_better.mean()) for of in found]),
-                spread_text([float(of.p_long.mean()) for of in found]),
-                spread_text([of.ratio for of in found if not np.isnan(of.ratio)]),
+                median_range([steepness for steepness, _ in kind.controls], 2),
+                median_range([float(of.passes().mean()) for of in found], 2),
+                median_range([float(of.p_better.mean()) for of in found]),
+                median_range([float(of.p_long.mean()) for of in found]),
+                median_range([of.ratio for of in found if not np.isnan(of.ratio)]),
             ]
         )
     header = ["as deterministic as", "steepness", "trio", "P(b | long)", "P(long)", "e_x / e_s"]

@@ -10,6 +10,7 @@ import numpy as np
 from drest_torch.choices.closed_forms import critical_cost
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
+from drest_torch.report.tables import median_range
 from drest_torch.statistics.intervals import contrast
 
 Numbers = Mapping[str, np.ndarray]
@@ -89,22 +90,10 @@ def apart(first: np.ndarray, second: np.ndarray) -> list[float]:
 def rows(caption: str, everyone: Mapping[str, Numbers], columns: Mapping[str, str], times: float, digits: int) -> Table:
     """Return a row for each arm and archetype: the median over agents, with the lowest and the highest."""
     lines = [
-        [literal(name), *(_cell(times * numbers[column], digits) for column in columns)]
+        [literal(name), *(median_range(times * numbers[column], digits) for column in columns)]
         for name, numbers in everyone.items()
     ]
     return Table(caption, ["agent", *columns.values()], lines)
-
-
-def _cell(values: np.ndarray, digits: int) -> str:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return "–"
-    low, middle, high = (_number(np.percentile(known, at, method="nearest"), digits) for at in (0, 50, 100))
-    return middle if low == high else f"{middle} ({low} to {high})"
-
-
-def _number(value: float, digits: int) -> str:
-    return "∞" if np.isinf(value) else f"{value:.{digits}f}"
 
 
 def wanted(arms: Mapping[str, Numbers], bounds: Mapping[str, tuple[bool, float]]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
-from drest_torch.report.tables import select, values
+from drest_torch.report.tables import median_range, select, values
 from drest_torch.studies.memory.agents import PAID_BY, SEES
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
@@ -78,7 +79,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
     best = {size: optimum(size, cfg.lam) for size in cfg.sizes}
     medians = {kind: _medians(select(rows, variant=kind)) for kind in rows["variant"].unique()}
     findings = {"best": {str(size): row for size, row in best.items()}, "medians": medians}
-    tables = {"best": best_table(best), "agents": agents_table(cfg, rows, medians)}
+    tables = {"best": best_table(best), "agents": agents_table(rows, medians)}
     largest = max(cfg.sizes)
     names = {
         "largest": largest,
@@ -120,15 +121,12 @@ def best_table(best: dict[int, dict[str, Any]]) -> Table:
     return Table("The best meta-episode of an agent that remembers", header, rows)
 
 
-def agents_table(cfg: Config, rows: pd.DataFrame, medians: dict[str, dict[str, float]]) -> Table:
+def agents_table(rows: pd.DataFrame, kinds: Iterable[str]) -> Table:
     """Return the measures of each kind of agent: the median, and the range over seeds."""
-    body = []
-    for kind, found in medians.items():
-        cells = []
-        for metric in MEASURES:
-            numbers = values(select(rows, variant=kind), metric=metric)
-            cells.append(f"{found[metric]:.3f} ({numbers.min():.3f}–{numbers.max():.3f})")
-        body.append([literal(kind), *cells])
+    body = [
+        [literal(kind), *(median_range(values(select(rows, variant=kind), metric=metric)) for metric in MEASURES)]
+        for kind in kinds
+    ]
     return Table("Trained agents", ["", *MEASURES.values()], body)
 
 

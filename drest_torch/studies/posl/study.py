@@ -19,6 +19,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
+from drest_torch.report.tables import median_range
 from drest_torch.studies.choosers import Kinds, jobs_of
 from drest_torch.studies.posl.runs import measured
 from drest_torch.studies.results import Results
@@ -166,19 +167,10 @@ def _median(values: np.ndarray) -> float | None:
 # ------------------------------------------------------------------------------------------ tables
 
 
-def _cell(values: np.ndarray, digits: int) -> str:
-    known = np.sort(values[~np.isnan(values)])
-    if not len(known):
-        return "–"
-    low, middle, high = (
-        "∞" if np.isinf(value) else f"{value:.{digits}f}"
-        for value in (known[0], known[(len(known) - 1) // 2], known[-1])
-    )
-    return middle if low == high else f"{middle} ({low} to {high})"
-
-
 def _rows(everyone: Mapping[str, Numbers], columns: list[str], digits: int) -> list[list[str]]:
-    return [[literal(name), *(_cell(each[column], digits) for column in columns)] for name, each in everyone.items()]
+    return [
+        [literal(name), *(median_range(each[column], digits) for column in columns)] for name, each in everyone.items()
+    ]
 
 
 def score_table(everyone: Mapping[str, Numbers], good: Mapping[str, np.ndarray]) -> Table:
@@ -204,8 +196,8 @@ def resist_table(everyone: Mapping[str, Numbers]) -> Table:
     rows = [
         [
             literal(title),
-            *(_cell(never(numbers, way, chance), 2) for way in WAYS for chance in RESIST),
-            *(_cell(numbers[f"{way}/0.01/0.05"], 2) for way in WAYS),
+            *(median_range(never(numbers, way, chance), 2) for way in WAYS for chance in RESIST),
+            *(median_range(numbers[f"{way}/0.01/0.05"], 2) for way in WAYS),
         ]
         for title, numbers in everyone.items()
     ]

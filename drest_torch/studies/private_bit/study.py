@@ -11,6 +11,7 @@ from omegaconf import MISSING
 from drest_torch.jobs.job import Job
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
+from drest_torch.report.tables import median_range
 from drest_torch.studies.choosers import COSTS, TICKS, Kinds, jobs_of
 from drest_torch.studies.results import Results
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
@@ -145,7 +146,12 @@ def levels_table(kinds: list[Kind]) -> Table:
             if not kind.mean(f"{split}/usefulness"):
                 continue
             both, own = (np.array(kind.mean(f"{split}/{name}")) for name in ("neutrality", "own"))
-            cells = [_cell(kind.mean(f"{split}/usefulness")), _cell(both), _cell(both - own), _cell(own)]
+            cells = [
+                median_range(kind.mean(f"{split}/usefulness")),
+                median_range(both),
+                median_range(both - own),
+                median_range(own),
+            ]
             rows.append([literal(kind.title), words, *cells])
     header = ["agent", "levels", "usefulness", "neutrality", "told by its bit", "given its bit"]
     return Table("Neutrality, and what is left of it given the bit", header, rows)
@@ -159,8 +165,8 @@ def paid_table(kinds: list[Kind]) -> Table:
         cells = []
         for way in ("later", "earlier"):
             for index in shown:
-                cells.append(_cell([arrays[f"pays/{way}"][:, index].max() for arrays in kind.found]))
-        rows.append([literal(kind.title), *cells, _cell(kind.paid("ante")), _cell(kind.paid("post"))])
+                cells.append(median_range([arrays[f"pays/{way}"][:, index].max() for arrays in kind.found]))
+        rows.append([literal(kind.title), *cells, median_range(kind.paid("ante")), median_range(kind.paid("post"))])
     prices = [f"{way}, κ = {COSTS[index]:g}" for way in ("later", "earlier") for index in shown]
     header = ["agent", *prices, "most, bit unknown", "most, given a bit"]
     return Table(
@@ -180,11 +186,3 @@ def reflip_table(kinds: list[Kind]) -> Table:
                     rows.append([literal(kind.title), words, what, *(f"{value:.3f}" for value in by_tick)])
     header = ["agent", "levels", "", *(f"tick {tick}" for tick in range(TICKS))]
     return Table("The bit is drawn again at a tick, and differs", header, rows)
-
-
-def _cell(values: Any) -> str:
-    known = np.array([value for value in values if not np.isnan(value)])
-    if not len(known):
-        return "–"
-    middle, low, high = np.median(known), known.min(), known.max()
-    return f"{middle:.3f}" if high - low < 5e-4 else f"{middle:.3f} ({low:.3f}–{high:.3f})"

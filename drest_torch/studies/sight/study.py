@@ -13,6 +13,7 @@ from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
+from drest_torch.report.tables import median_range
 from drest_torch.studies.goals import parse
 from drest_torch.studies.results import Results
 from drest_torch.studies.sight.runs import HISTORY, OBSERVATIONS, SEES
@@ -101,9 +102,9 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
     tables = {where: _table(where, scores) for where in (PAIRS, UNSEEN)}
     title = "in pairs of levels that share a state: (U + N) / 2"
     quotes = [] if most is None else [Quote(f"{title}, the most for the state alone", "", f"{most:.3f}")]
-    quotes += [Quote(f"{sees}, {title}", "", _range(v)) for (where, sees), v in both.items() if where == PAIRS]
+    quotes += [Quote(f"{sees}, {title}", "", median_range(v)) for (where, sees), v in both.items() if where == PAIRS]
     quotes += [
-        Quote(f"{sees}, in levels never seen: U, N", "", ", ".join(_range(found[name]) for name in METRICS))
+        Quote(f"{sees}, in levels never seen: U, N", "", ", ".join(median_range(found[name]) for name in METRICS))
         for (where, sees), found in scores.items()
         if where == UNSEEN
     ]
@@ -122,21 +123,14 @@ def _gains(both: dict[tuple[str, str], np.ndarray]) -> dict[str, float]:
     }
 
 
-def _range(values: np.ndarray) -> str:
-    """Return ``0.998 (0.991–0.999)``: the median, the lowest and the highest."""
-    if len(values) == 1:
-        return f"{values[0]:.3f}"
-    return f"{np.median(values):.3f} ({values.min():.3f}–{values.max():.3f})"
-
-
 def _table(where: str, scores: dict[tuple[str, str], dict[str, np.ndarray]]) -> Table:
     rows = [
         [
             literal(sees),
             OBSERVATIONS.get(sees, "centred; a recurrent network"),
             str(len(found["usefulness"])),
-            *(_range(found[name]) for name in METRICS),
-            _range((found["usefulness"] + found["neutrality"]) / 2),
+            *(median_range(found[name]) for name in METRICS),
+            median_range((found["usefulness"] + found["neutrality"]) / 2),
         ]
         for (place, sees), found in scores.items()
         if place == where

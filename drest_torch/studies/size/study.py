@@ -18,9 +18,9 @@ from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import MISSING as EMPTY
-from drest_torch.report.tables import select
+from drest_torch.report.tables import median_range, select
 from drest_torch.studies import goals, unseen
-from drest_torch.studies.goals_report import goals_table, median_range
+from drest_torch.studies.goals_report import goals_table
 from drest_torch.studies.results import Results
 from drest_torch.studies.size import runs
 from drest_torch.studies.study import Analysis, Finished
@@ -191,16 +191,12 @@ def size_table(cfg: Config, by_size: pd.DataFrame, measure: str) -> Table:
     rows = [
         [
             literal(title),
-            *(_median(means[measure][str(side)]) if str(side) in means[measure] else EMPTY for side in cfg.sides),
+            *(median_range(means[measure][str(side)]) if str(side) in means[measure] else EMPTY for side in cfg.sides),
         ]
         for title, means in size_means(by_size).items()
     ]
     words = "Neutrality ÷ log2 k" if measure == "neutrality" else "Usefulness"
     return Table(f"{words} by the side of the map", ["trained on 5 × 5", *(f"{side}" for side in cfg.sides)], rows)
-
-
-def _median(numbers: list[float]) -> str:
-    return f"{numbers[0]:.3f}" if len(numbers) == 1 else median_range(numbers)
 
 
 def cost_table(cfg: Config, costs: Mapping[int, Mapping[str, Any]]) -> Table:
