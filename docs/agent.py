@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 
-from drest_torch.agent import PRETRAINED, SHIPPED, Agent
+from drest_torch.agent import SHIPPED, Agent
+from drest_torch.building.saved import PRETRAINED
 
 
 def main() -> None:

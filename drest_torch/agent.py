@@ -22,6 +22,7 @@ from drest_torch.building.checkpoints import (
     step_path,
 )
 from drest_torch.building.parts import evaluator, map_size, networks, observation, reward_of
+from drest_torch.building.saved import agent_folder
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import LevelsConfig, in_gridworld, shown_features
 from drest_torch.config.stored import load_config
@@ -32,8 +33,6 @@ from drest_torch.evaluation.exact import LevelSetEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.files import write_whole
 
-PRETRAINED = Path(__file__).resolve().parent / "pretrained"
-"""The folder of the agents that come with the project, as `Agent.save` writes them."""
 SHIPPED = "generalist"
 """The agent that is loaded by default."""
 
@@ -117,13 +116,7 @@ class Agent:
         Example:
             >>> agent = Agent.load("runs/my-run", checkpoint="best")  # doctest: +SKIP
         """
-        folder = Path(path_or_name)
-        if not folder.exists() and (PRETRAINED / str(path_or_name)).is_dir():
-            folder = PRETRAINED / str(path_or_name)
-        if not folder.is_dir():
-            names = ", ".join(sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir()))
-            raise CheckpointError(f"{path_or_name}: no such folder of a run, and no agent of that name ({names})")
-        return cls(folder, checkpoint=checkpoint, device=device)
+        return cls(agent_folder(path_or_name), checkpoint=checkpoint, device=device)
 
     def seed(self, seed: int) -> None:
         """Restart the generator of actions and private bits from a seed, so that they can be sampled again.

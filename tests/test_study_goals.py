@@ -167,8 +167,22 @@ def test_the_report_of_learning_says_who_reaches_what() -> None:
     table = next(block for block in it.analysis.tables.values())
     took = ["2.5 M steps", "11"]
     assert [row[1:] for row in table.rows] == [
-        ["its training levels", "U ≥ 0.95, N ≥ 0.95", "0.975 (0.970 to 0.980)", "0.975 (0.960 to 0.990)", "✓ 2 of 2", *took],
-        ["its own test levels", "U ≥ 0.93, N ≥ 0.93", "0.975 (0.970 to 0.980)", "0.730 (0.500 to 0.960)", "◐ 1 of 2", *took],
+        [
+            "its training levels",
+            "U ≥ 0.95, N ≥ 0.95",
+            "0.975 (0.970 to 0.980)",
+            "0.975 (0.960 to 0.990)",
+            "✓ 2 of 2",
+            *took,
+        ],
+        [
+            "its own test levels",
+            "U ≥ 0.93, N ≥ 0.93",
+            "0.975 (0.970 to 0.980)",
+            "0.730 (0.500 to 0.960)",
+            "◐ 1 of 2",
+            *took,
+        ],
         ["the paper's nine", "–", "0.975 (0.970 to 0.980)", "0.975 (0.960 to 0.990)", "–", *took],
     ]
     assert it.analysis.findings["goals"][1]["reached"] == 1

@@ -22,6 +22,7 @@ from drest_torch.config.schema import (
     learns_from,
     objective_of,
     shown_features,
+    start_name,
 )
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
@@ -84,6 +85,7 @@ def check_run(cfg: Config) -> None:
         SINKS.check(name)
     check_limits(cfg)
     _device_number(cfg.device)  # whether there is such a device is known where the run is done
+    _check_start(cfg)
     if not in_gridworld(cfg):
         _check_environment(cfg)
         return
@@ -259,6 +261,18 @@ def _check_private_bits(cfg: Config) -> None:
             f"policy.private_kind={policy.private_kind} cannot be averaged over exactly, as algo={cfg.algo.name} does; "
             "use policy.private_kind=bits"
         )
+
+
+def _check_start(cfg: Config) -> None:
+    """Refuse to begin with the weights of an agent where there is not one network in gridworlds."""
+    if start_name(cfg) is None:
+        return
+    if not in_gridworld(cfg):
+        raise ConfigError(f"start_from with env={cfg.env.name}; only runs in gridworlds can begin with another agent")
+    if learns_from(cfg) == "world":
+        raise ConfigError(f"start_from with algo={cfg.algo.name}, which trains a table; use another algorithm")
+    if cfg.agents > 1:
+        raise ConfigError(f"start_from with agents={cfg.agents}, which begin with different weights; use agents=1")
 
 
 def _check_policy(cfg: Config) -> None:

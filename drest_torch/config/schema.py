@@ -188,6 +188,7 @@ class Config:
     pictures: int = limited(at_least=0)
     progress: bool = MISSING
     run_dir: str = MISSING
+    start_from: str | None = MISSING
     resume: str | None = MISSING
 
 
@@ -236,6 +237,11 @@ def is_plain(cfg: Config) -> bool:
 def in_gridworld(cfg: Config) -> bool:
     """Return whether a run plays the gridworlds of its levels."""
     return cfg.env.name == "gridworld"
+
+
+def start_name(cfg: Config) -> str | None:
+    """Return the agent that a run begins with, which older runs do not say; None: random weights."""
+    return None if OmegaConf.is_missing(cfg, "start_from") else cfg.start_from
 
 
 def in_lockstep(cfg: Config) -> bool:

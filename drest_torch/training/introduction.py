@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from drest_torch.building.levels import Levels
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import Config, start_name
 from drest_torch.effort import Pace
 from drest_torch.reward import Reward, largest_reward
 
@@ -51,7 +51,7 @@ def introduction(
         f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, {seed}\n"
         f"trained on: {_count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})\n"
         f"evaluated on: {evaluated}, {how}{few}{selection}\n"
-        f"policy: {_networks(cfg, learner)}\n"
+        f"policy: {_networks(cfg, learner)}{_start(cfg)}\n"
         f"device: {_device(device)}\n"
         f"folder: {folder}"
     )
@@ -80,6 +80,11 @@ def _networks(cfg: Config, learner: Any) -> str:
         return "a table"
     critic = "" if learner.critic is None else f", and a critic of {_size(learner.critic, cfg.agents)}"
     return f"{cfg.policy.network} network, {policy} parameters{critic}"
+
+
+def _start(cfg: Config) -> str:
+    name = start_name(cfg)
+    return "" if name is None else f"; begins with the weights of {name}"
 
 
 def _size(network: nn.Module, agents: int) -> str:

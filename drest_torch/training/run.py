@@ -27,6 +27,7 @@ from drest_torch.building.checkpoints import (
     step_path,
 )
 from drest_torch.building.parts import reward_of
+from drest_torch.building.saved import PRETRAINED, begin_with, start_of
 from drest_torch.config.checks import check_limits, check_run, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, write_config
@@ -248,10 +249,16 @@ class Run:
         meta = asdict(self.state) | {"of": self.task.origin()}
         save_checkpoint(path, learner_tensors(self.learner) | turn | self.rng.tensors(), meta)
 
+    def begin(self) -> None:
+        """Give the policy the weights that training begins with, if they are those of another agent."""
+        if (folder := start_of(self.cfg)) is not None:
+            begin_with(folder, self.learner.policy, self.cfg)
+
     def restore(self) -> None:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
         saved = step_checkpoints(self.checkpoints)
         if not saved:
+            self.begin()
             if (self.folder / "summary.json").exists() or _evaluations(self.folder / "metrics.jsonl") > 2:
                 raise CheckpointError(
                     f"{self.checkpoints}: no checkpoint in it, though the run has trained; put its checkpoints back, "
@@ -328,7 +335,10 @@ def start(cfg: Config) -> Run:
     for group, key in ((cfg.levels, "path"), (cfg.test, "path"), (cfg.test, "selection_path")):
         if getattr(group, key) is not None:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
+    if (source := start_of(cfg)) is not None and source.parent != PRETRAINED:
+        cfg.start_from = str(source.resolve())
     run = Run(cfg, folder)
+    run.begin()
     _own(folder)
     _refuse_taken(folder)  # another process may have been faster
     remove_partial(folder)
