@@ -80,6 +80,8 @@ def command(
     def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
         @functools.wraps(main)
         def run() -> None:
+            # Read when torch is loaded: threads that wait for each other sleep, and leave a shared core to other work.
+            os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
             with streams():
                 announce(sys.argv[1:])
                 if prepare is not None:

@@ -40,7 +40,7 @@ STUDY = ["study", "quick=true", "workers=1", "progress=false"]
 SEES_NO_START = ["policy=mlp", "policy.observation=centred"]
 ADAM = [*SEES_NO_START, "algo.entropy=0.1", "algo.critic_width=null", "algo.muon_lr=null", "reward.group=16"]
 """What algorithms that play generated levels had by default when the digests were recorded."""
-PPO, A2C = ["algo=ppo", *ADAM], ["algo=a2c", *ADAM, "algo.lr=0.001"]
+PPO, A2C = ["algo=ppo", "algo.minibatches=8", "algo.epochs=3", *ADAM], ["algo=a2c", *ADAM, "algo.lr=0.001"]
 WITH_A_BIT = ["policy.private_bits=1", "algo.muon_lr=0.025"]
 """What `algo=generalist` had by default when the digests were recorded; it saw no start."""
 

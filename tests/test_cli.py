@@ -218,7 +218,7 @@ def test_options_of_ones_own_state_what_is_different(call: Call, tmp_path: Path)
     assert (done.code, done.err) == (0, "")
     shown = yaml.safe_load(done.out)
     assert (shown["levels"]["generator"]["height"], shown["levels"]["generator"]["width"]) == (9, 5)
-    assert (shown["policy"]["width"], shown["policy"]["depth"], shown["env_steps"]) == (8, 3, 10_000_000)
+    assert (shown["policy"]["width"], shown["policy"]["depth"], shown["env_steps"]) == (8, 3, 36_000_000)
 
 
 @pytest.mark.slow

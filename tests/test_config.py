@@ -184,7 +184,7 @@ SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.private_bit
 @pytest.mark.parametrize(
     ("overrides", "values"),
     [
-        ("", [0.03, 10_000_000, "centred_start", 0, "averaged"]),
+        ("", [0.03, 36_000_000, "centred_start", 0, "averaged"]),
         ("algo=ppo levels=example", [0.3, 6_000_000, "centred", 0, "averaged"]),
         ("levels=example algo=a2c", [0.3, 6_000_000, "centred", 0, "averaged"]),
         ("algo=reinforce levels=paper policy=symmetric", [0.3, 6_000_000, "centred", 0, "averaged"]),

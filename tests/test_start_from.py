@@ -44,7 +44,7 @@ def test_it_begins_with_these_weights_and_learns_other_ones(source: Path, tmp_pa
 
 def test_an_agent_that_comes_with_the_project_is_named(tmp_path: Path) -> None:
     few = [word for word in SMALL if not word.startswith("policy.")]
-    run = begun(tmp_path / "run", *few, "policy=convolutional", "reward.group=16", "start_from=generalist")
+    run = begun(tmp_path / "run", *few, "policy=convolutional", "start_from=generalist")
     first, own = policy_of(run), Agent.load("generalist").policy.state_dict()
     assert all(torch.equal(first[name], own[name]) for name in own)
     assert run.cfg.start_from == "generalist"  # no path of this machine
@@ -77,7 +77,7 @@ def test_a_run_that_was_killed_at_once_begins_with_these_weights_again(source: P
     ("arguments", "words"),
     [
         (("policy.width=16", "policy.depth=2"), "another kind; add policy.width=8 policy.depth=1"),
-        (("policy=convolutional", "reward.group=16"), "add policy.network=symmetric policy.observation=centred_start"),
+        (("policy=convolutional",), "add policy.network=symmetric policy.observation=centred_start"),
         (("algo=tabular", "levels=example"), "start_from with algo=tabular, which trains a table"),
         (("agents=2",), "start_from with agents=2"),
         (("env=queue",), "; only runs in gridworlds can begin with another agent"),

@@ -14,7 +14,8 @@ from drest_torch.tracking.provenance import read_provenance
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import FEW, configured, same_run, stop_after, weights
 
-AGENTS = [*FEW, "agents=3", "seed=5", "algo.muon_lr=null", "algo.episodes=64", "env_steps=3000", "evaluations=2"]
+AGENTS = [*FEW, "agents=3", "seed=5", "algo.muon_lr=null", "algo.episodes=64", "reward.group=16", "env_steps=3000"]
+AGENTS += ["evaluations=2"]
 
 
 def alone(folder, seed, *further):
@@ -36,7 +37,7 @@ def test_each_agent_of_a_run_is_as_it_would_be_alone(tmp_path, algo):
     together = [torch.cat([p.flatten() for p in policy.parameters()]) for policy in run.policies()]
     for mine, single in zip(together, singles, strict=True):
         expected = torch.cat([p.flatten() for p in single.learner.policy.parameters()])
-        assert torch.allclose(mine, expected, atol=1e-5)
+        assert torch.allclose(mine, expected, atol=1e-4)  # Adam enlarges the rounding of gradients near 0
     assert (together[0] - together[1]).abs().max() > 0.1
 
 
@@ -145,7 +146,9 @@ def test_a_gpu_learns_what_a_processor_learns(tmp_path, overrides):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpus_agent_is_evaluated_anywhere(tmp_path):
-    start(configured(tmp_path / "run", *FEW, "device=cuda", "algo.episodes=64", "env_steps=2000")).train()
+    start(
+        configured(tmp_path / "run", *FEW, "device=cuda", "algo.episodes=64", "reward.group=16", "env_steps=2000")
+    ).train()
     levels = [world("example"), world("spacious")]
     means = [Agent(tmp_path / "run", device=each).evaluate(levels).evaluation.means() for each in ("cpu", "cuda")]
     assert means[0] == pytest.approx(means[1], abs=1e-4)

@@ -104,12 +104,12 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monke
     same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-@pytest.mark.parametrize("algo", [["exact", "algo.levels_at_once=1"], ["ppo", "algo.episodes=16"]])
+@pytest.mark.parametrize("algo", [["exact", "algo.levels_at_once=1"], ["ppo", "algo.episodes=16", "reward.group=16"]])
 def test_a_batch_may_be_without_the_chances_that_the_levels_have(tmp_path, algo):
     """One level at a time, and the buttons of some work for certain: a policy is shown chances all the same."""
     some = ["levels.generator.chance=[0.99,1.0]", "levels.symmetries=true", "test.paper=false"]
-    name, batch = algo
-    run = start(configured(tmp_path / "run", f"algo={name}", batch, *FEW, *some, "env_steps=40000"))
+    name, *batch = algo
+    run = start(configured(tmp_path / "run", f"algo={name}", *batch, *FEW, *some, "env_steps=40000"))
     chances = [level.buttons[0].chance for level in run.gridworlds.levels.train]
     assert min(chances) < 1 == max(chances)
     for _ in range(9):
