@@ -2,8 +2,9 @@
 
     python -m drest_torch.train algo=generalist run_dir=runs/generalist ...
     python docs/agent.py runs/generalist
+    python docs/agent.py runs/buttons generalist-buttons
 
-docs/reference/agent.md has the whole command of the agent that is there now, and what it reaches.
+docs/reference/agent.md has the whole commands of the agents that are there now, and what they reach.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from drest_torch.building.saved import PRETRAINED
 
 
 def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit("python docs/agent.py RUN")
-    folder = Agent.load(sys.argv[1]).save(PRETRAINED / SHIPPED)
+    if len(sys.argv) not in (2, 3):
+        sys.exit("python docs/agent.py RUN [NAME]")
+    run, name = (*sys.argv[1:], SHIPPED)[:2]
+    folder = Agent.load(run).save(PRETRAINED / name)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {size:,} bytes")
 
