@@ -109,7 +109,7 @@ class Agent:
 
         Args:
             path_or_name: the folder of a run, or the name of an agent that comes with the project
-                (``generalist``, ``generalist-bit``).
+                (``generalist``, ``generalist-buttons``, ``generalist-bit``).
             checkpoint: ``last``, ``best`` (on the run's selection levels), or the path of a checkpoint file.
             device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
 
