@@ -32,6 +32,12 @@ from drest_torch.reward import Reward
 from drest_torch.rollout import collector as collection
 from drest_torch.rollout.lockstep import LockstepCollector
 
+AS_OTHERS = {
+    "ppo": ("reward.group=16", "algo.episodes=4096", "algo.minibatches=8", "algo.epochs=3"),
+    "a2c": (),
+}
+"""Batches that other libraries do well with. Ours are larger by default: many slots on few levels cost us little."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -56,8 +62,8 @@ class Setting:
 
 
 def setting_of(algo: str, *, envs: int = 0, steps: int = 0, **changes: Any) -> Setting:
-    """Our defaults, with these changes to the algorithm's values."""
-    cfg = compose(f"algo={algo}", "policy=mlp", "algo.muon_lr=null", "algo.critic_width=null")
+    """Our defaults, but for `AS_OTHERS`, with these changes to the algorithm's values."""
+    cfg = compose(f"algo={algo}", "policy=mlp", "algo.muon_lr=null", "algo.critic_width=null", *AS_OTHERS[algo])
     values: Any = OmegaConf.to_container(cfg.algo, resolve=True)
     policy = cfg.policy
     return Setting(

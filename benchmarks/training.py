@@ -51,7 +51,7 @@ def run(bench: Bench) -> None:
         bench.table(
             f"{algo.upper()}, {size.depth} × {size.width} MLPs",
             f"{envs} environments × {setting.steps} steps for an update, {setting.epochs} epochs of minibatches of "
-            f"{setting.batch:,} steps; ours by default plays {averaged.envs:,} mini-episodes side by side instead.",
+            f"{setting.batch:,} steps; ours plays {averaged.envs:,} mini-episodes side by side instead.",
         )
         trainers: dict[str, Any] = {
             f"ours, averaged counting in groups of {averaged.group}": Ours(mdp, averaged),
