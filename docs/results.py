@@ -58,7 +58,7 @@ EXACT = (
     "transitions of every level, and their training is given as updates × levels, with the rows on which the network "
     "ran forward and backward. Their `env_steps` only sets the pace of schedules."
 )
-KEYS = ("quotes", "goals", "path", "follow_up", "published")
+KEYS = ("quotes", "goals", "path", "follow_up", "published", "sizes", "cost")
 """What is kept of a summary."""
 MEASURES = {"usefulness": "U", "neutrality": "N"}
 
@@ -82,7 +82,7 @@ def kept_results(folder: Path) -> dict[str, dict[str, Any]]:
 
 def with_earlier(found: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results of a study, with the earlier ones of goals that it did not pursue this time."""
-    merged = {**earlier, **found}
+    merged = {**earlier, **{key: value for key, value in found.items() if value or key not in earlier}}
     for key in ("goals", "follow_up"):
         pursued = {score["title"] for score in found.get(key, [])}
         if scores := [*found.get(key, []), *(each for each in earlier.get(key, []) if each["title"] not in pursued)]:
@@ -148,6 +148,34 @@ def protocol(results: Mapping[str, Any]) -> str:
 
 def _pair(score: Mapping[str, Any]) -> str:
     return ", ".join(f"{median(score[measure]):.3f}" for measure in MEASURES)
+
+
+def sizes(results: Mapping[str, Any]) -> str:
+    """Return the table of agents of small maps by the side of the map."""
+    agents: Mapping[str, Any] = results["sizes"]
+    sides = list(dict.fromkeys(side for found in agents.values() for side in found["usefulness"]))
+    rows = [
+        (agent if " " in agent else f"`{agent}`", *(_at_side(found, side) for side in sides))
+        for agent, found in agents.items()
+    ]
+    return markdown(("U, N", *(f"{side} × {side}" for side in sides)), rows)
+
+
+def _at_side(found: Mapping[str, Any], side: str) -> str:
+    return ", ".join(f"{median(found[name][side]):.3f}" for name in MEASURES) if side in found["usefulness"] else "–"
+
+
+def costs(results: Mapping[str, Any]) -> str:
+    """Return the table of what the size of a map costs."""
+    by_side: Mapping[str, Any] = results["cost"]
+    words = {"generate": "generate a level, ms", "solve": "solve it, ms", "evaluate": "evaluate it, ms"}
+    networks = [name for name in next(iter(by_side.values()))["seconds"] if name not in words]
+    rows = []
+    for side, found in by_side.items():
+        seconds = found["seconds"]
+        times = [f"{1e3 * seconds[name]:.2f}" for name in words] + [f"{1e6 * seconds[name]:.0f}" for name in networks]
+        rows.append((f"{side} × {side}", f"{found['states']:,.0f}", *times))
+    return markdown(("map", "states", *words.values(), *(f"PPO, {name}: a step, µs" for name in networks)), rows)
 
 
 def headlines(kept: Mapping[str, Mapping[str, Any]]) -> str:
@@ -229,6 +257,22 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             f"{FITTED} {EXACT}\n"
         )
         yield goals(unseen)
+    if "size" in kept:
+        yield (
+            "\n## In larger worlds\n\n"
+            "`drest study study=size`. `large` maps have 7 to 9 rows and columns, `huge` ones 10 to 16 and up to eight "
+            "lengths (evaluated by sampling). Neutrality is divided by log2 k.\n"
+        )
+        yield goals(kept["size"])
+    if kept.get("size", {}).get("sizes"):
+        yield (
+            "\nAgents trained on maps of 5 × 5, on larger ones without further training. Times grow with the map; maps "
+            "of more than 9 rows are evaluated by sampling.\n"
+        )
+        yield sizes(kept["size"])
+    if kept.get("size", {}).get("cost"):
+        yield "\nWhat the size of a map costs, with one thread: only ratios within the table mean something.\n"
+        yield costs(kept["size"])
     if "beyond" in kept:
         yield (
             "\n## Beyond gridworlds\n\n"

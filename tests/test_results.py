@@ -80,6 +80,25 @@ def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
     assert results.with_earlier({"quotes": []}, {"follow_up": [SCORE]}) == {"quotes": [], "follow_up": [SCORE]}
 
 
+def test_what_agents_do_by_size_and_what_a_size_costs():
+    found = {
+        "sizes": {
+            "generalist": {"usefulness": {"5": [0.9], "16": [0.7]}, "neutrality": {"5": [0.8], "16": [0.5]}},
+            "random actions": {"usefulness": {"5": [0.2]}, "neutrality": {"5": [0.4]}},
+        },
+        "cost": {
+            "5": {"states": 1234.4, "seconds": {"generate": 0.001, "solve": 0.002, "evaluate": 0.01, "mlp": 2e-5}}
+        },
+    }
+    lines = results.sizes(found).splitlines()
+    assert lines[0] == "| U, N | 5 × 5 | 16 × 16 |"
+    assert lines[2:] == ["| `generalist` | 0.900, 0.800 | 0.700, 0.500 |", "| random actions | 0.200, 0.400 | – |"]
+    assert results.costs(found).splitlines()[2] == "| 5 × 5 | 1,234 | 1.00 | 2.00 | 10.00 | 20 |"
+    assert results.with_earlier({"sizes": {}, "cost": {}}, found) == found  # agents that were not evaluated this time
+    page = results.page({"size": {**found, "goals": [SCORE]}})
+    assert page.index("## In larger worlds") < page.index("16 × 16") < page.index("1,234")
+
+
 def test_the_speeds_of_the_readme_are_those_of_the_benchmarks():
     section = results.README.read_text("utf-8").partition("## Speed")[2].partition("\n## ")[0]
     numbers = re.findall(r"\d+,\d{3}|\d\.\d{2,}", section.replace("standard error 0.01", ""))
