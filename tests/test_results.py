@@ -81,6 +81,7 @@ def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
 
 
 def test_what_agents_do_by_size_and_what_a_size_costs():
+    seconds = {"generate": 0.001, "solve": 0.002, "evaluate": 0.01, "mlp": 2e-5}
     found = {
         "sizes": {
             "generalist": {"usefulness": {"5": [0.9], "16": [0.7]}, "neutrality": {"5": [0.8], "16": [0.5]}},
