@@ -80,7 +80,7 @@ def command(
     def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
         @functools.wraps(main)
         def run() -> None:
-            # Read when torch is loaded: threads that wait for each other soon sleep, and leave a shared core to other work.
+            # Read when torch is loaded: threads that wait for each other soon sleep, and leave a core to other work.
             if "OMP_WAIT_POLICY" not in os.environ:
                 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
             with streams():
