@@ -418,9 +418,9 @@ def test_a_shipped_agent_does_what_the_run_does(on_generated: Path, tmp_path: Pa
 @pytest.mark.slow
 def test_the_page_of_the_shipped_agents_says_what_they_do() -> None:
     page = (Path(__file__).parents[1] / "docs" / "reference" / "agent.md").read_text("utf-8")
-    rows = re.findall(r"^\| `levels=(\w+)` \| (\d+) \|((?: [\d. /]+ \|){5})$", page, re.M)
+    rows = re.findall(r"^\| `levels=(\w+)` \| (\d+) \|((?: [\d. /]+ \|){7})$", page, re.M)
     assert len(rows) == 6
-    agents = [saved.Agent.load(name) for name in (saved.SHIPPED, "generalist-bit")]
+    agents = [saved.Agent.load(name) for name in (saved.SHIPPED, "generalist-buttons", "generalist-bit")]
     for name, count, stated in rows:
         levels = saved.levels_to_evaluate(agents[0], compose(f"levels={name}", name="evaluate").levels)
         assert len(levels) == int(count)
@@ -430,7 +430,7 @@ def test_the_page_of_the_shipped_agents_says_what_they_do() -> None:
             evaluation = level_set.evaluate(agent.policy)
             own = evaluation.neutrality_own / evaluation.num_lengths.double().log2()
             at = level_set.usefulness_at(agent.policy, (1.0, 0.95, 0.9)).values()
-            found += [*at, evaluation.neutrality_normalised, *([own] if agent is agents[1] else [])]
+            found += [*at, evaluation.neutrality_normalised, *([own] if agent is agents[-1] else [])]
         assert [f"{value.mean():.3f}" for value in found] == stated.replace("|", " ").replace("/", " ").split(), name
 
 
