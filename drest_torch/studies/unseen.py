@@ -25,7 +25,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import share_of_best
-from drest_torch.training.judge import TRAINED_LEVELS_REPORTED
+from drest_torch.training.judge import trained_levels_reported
 from drest_torch.training.run import Run
 
 TEST, TRAIN, PAPER, FILE = "test", "train", "paper", "file"
@@ -125,7 +125,7 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
     arrays: dict[str, np.ndarray] = {}
     whole = sets_of_levels(sets, run.gridworlds.levels.split)
     kept = {name: without(levels, known) for name, levels in whole.items()}
-    whole[TRAIN] = kept[TRAIN] = run.gridworlds.levels.train[:TRAINED_LEVELS_REPORTED]
+    whole[TRAIN] = kept[TRAIN] = trained_levels_reported(own.train, run.cfg)
     for name, levels in kept.items():
         seen = bool(levels) and can_see(run, levels)
         numbers["sets"][name] = {

@@ -16,6 +16,7 @@ from drest_torch.config.schema import Config
 from drest_torch.effort import Pace, updates_of
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.state_count import estimate_size
+from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import LevelSetEvaluator
 from drest_torch.evaluation.memory import check_size
 from drest_torch.evaluation.summary import plot_policies, split_summary
@@ -24,6 +25,13 @@ from drest_torch.reward import Reward
 
 TRAINED_LEVELS_REPORTED = 1000
 """The final evaluation uses at most this many training levels, and all test levels."""
+TRAINED_LEVELS_SAMPLED = 200
+"""The same where mini-episodes are sampled: of huge levels a thousand would take ten minutes."""
+
+
+def trained_levels_reported(levels: list[Level], cfg: Config) -> list[Level]:
+    """Return the training levels that the final evaluation uses."""
+    return levels[: TRAINED_LEVELS_REPORTED if cfg.sampled is None else TRAINED_LEVELS_SAMPLED]
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class Judge:
     ) -> None:
         self.cfg, self.reward, self.map_size, self.device = cfg, reward, map_size, device
         self.reported = {
-            split: members[:TRAINED_LEVELS_REPORTED] if split == "train" else members
+            split: trained_levels_reported(members, cfg) if split == "train" else members
             for split, members in levels.reported.items()
         }
         self._check_sizes(levels)
