@@ -196,7 +196,7 @@ def size_table(cfg: Config, by_size: pd.DataFrame, measure: str) -> Table:
         for title, means in size_means(by_size).items()
     ]
     words = "Neutrality ÷ log2 k" if measure == "neutrality" else "Usefulness"
-    return Table(f"{words} by the side of the map", ["trained on 5 × 5", *(f"{side}" for side in cfg.sides)], rows)
+    return Table(f"{words} by the side of the map", ["agent", *(f"{side}" for side in cfg.sides)], rows)
 
 
 def cost_table(cfg: Config, costs: Mapping[int, Mapping[str, Any]]) -> Table:
