@@ -223,6 +223,13 @@ class MapEncoder(nn.Module):
         encodings, index = self.kept.find(sums)
         return encodings, index[group]
 
+    def idle(self, layers: int) -> set[nn.Parameter]:
+        """Make all layers but the first ``layers`` ones add nothing, and return their weights."""
+        for layer in self.layers[layers:]:
+            assert isinstance(layer, _Layer)
+            nn.init.zeros_(layer.mixed)
+        return set(self.layers[layers:].parameters())
+
     def rotated(self) -> Tensor:
         """Return the permutations [|G|, width] of a cell's encoding: element h maps block h⁻¹g to block g."""
         return (self.between.unsqueeze(-1) * self.units + torch.arange(self.units)).flatten(1)

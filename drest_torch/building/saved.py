@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from drest_torch.algos.networks.convolutional import MapEncoder
 from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, load_module
 from drest_torch.building.parts import time_steps
 from drest_torch.config.schema import Config, in_gridworld, start_name
@@ -38,15 +39,23 @@ def start_of(cfg: Config) -> Path | None:
 
 
 def begin_with(folder: Path, policy: nn.Module, cfg: Config) -> None:
-    """Give the policy of a run the weights of the agent in a folder, which has to be of the same kind."""
+    """Give the policy of a run the weights of the agent in a folder, which has to be of the same kind.
+
+    A network that reads maps may have more layers: the further ones add nothing at first.
+    """
     source = load_config(folder)
     if not in_gridworld(source):
         raise ConfigError(f"start_from={cfg.start_from}, of {source.env.title}; expected an agent of gridworlds")
-    own = _kind(cfg)
+    own, depth = _kind(cfg), source.policy.depth
+    encoders = [part for part in policy.modules() if isinstance(part, MapEncoder) and depth < cfg.policy.depth]
+    if encoders:
+        own["depth"] = depth
     if other := [f"policy.{key}={value}" for key, value in _kind(source).items() if own[key] != value]:
         raise ConfigError(f"start_from={cfg.start_from} has a policy of another kind; add {' '.join(other)}")
     path = checkpoint_path(folder, "last")
-    load_module("policy", policy, load_checkpoint(path)[0], path)
+    further = {weight for encoder in encoders for weight in encoder.idle(depth)}
+    idle = {f"policy.{name}": weight.detach() for name, weight in policy.named_parameters() if weight in further}
+    load_module("policy", policy, idle | load_checkpoint(path)[0], path)
 
 
 def _kind(cfg: Config) -> dict[str, Any]:
