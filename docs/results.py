@@ -266,8 +266,8 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield goals(kept["size"])
     if kept.get("size", {}).get("sizes"):
         yield (
-            "\nAgents trained on maps of 5 × 5 (`generalist-buttons`: of 5 to 10 rows and columns), on larger ones without "
-            "further training. Times grow with the map; maps of more than 9 rows are evaluated by sampling.\n"
+            "\nAgents trained on maps of 5 × 5 (`generalist-buttons`: of 5 to 10 rows and columns), on larger ones "
+            "without further training. Times grow with the map; maps of more than 9 rows are evaluated by sampling.\n"
         )
         yield sizes(kept["size"])
     if kept.get("size", {}).get("cost"):
