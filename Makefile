@@ -13,7 +13,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
 .PHONY: help install train test test-slow test-all lint check format docs bench chaos clean
 
 help:
-	@echo "make train     train an agent on random levels with PPO and the DReST reward (four minutes)"
+	@echo "make train     train an agent on random levels with PPO and the DReST reward (two to four minutes)"
 	@echo "make test      the fast tests"
 	@echo "make test-all  the fast and the slow tests"
 	@echo "make check     formatting, lint, types and the fast tests"
