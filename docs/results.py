@@ -18,11 +18,21 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import matplotlib.style
+from matplotlib.figure import Figure
+
+from drest_torch.plots.style import write_figure
+from drest_torch.report.blocks import Plot
+from drest_torch.report.style import LIGHT
 from drest_torch.report.tables import median_range
 from drest_torch.studies.goals import MARKS, MINI_EPISODES
+from drest_torch.studies.size.plots import cost_plot, sizes_plot
 
 DOCS = Path(__file__).resolve().parent
 README, PAGE, KEPT = DOCS.parent / "README.md", DOCS / "results.md", DOCS / "results"
+IMAGES = DOCS / "images"
+PLOTS = {"sizes": sizes_plot, "cost": cost_plot}
+"""Plots of the study `size`, by what is kept of it."""
 BEGIN, END = "<!-- written by docs/results.py -->", "<!-- end -->"
 SETS = {
     "train": "its training levels ({levels})",
@@ -178,6 +188,25 @@ def costs(results: Mapping[str, Any]) -> str:
     return markdown(("map", "states", *words.values(), *(f"PPO, {name}: a step, µs" for name in networks)), rows)
 
 
+def _image(name: str, results: Mapping[str, Any]) -> str:
+    """Return the reference to a plot of the study `size`, which `write_plots` writes."""
+    return f"\n![{PLOTS[name](results[name]).alt}](images/{name}.png)"
+
+
+def write_plots(results: Mapping[str, Any], folder: Path) -> None:
+    """Write the plots of the study `size`."""
+    for name, make in PLOTS.items():
+        if results.get(name):
+            _write(make(results[name]), folder / f"{name}.png")
+
+
+def _write(plot: Plot, path: Path) -> None:
+    with matplotlib.style.context(LIGHT.matplotlib(), after_reset=True):
+        figure = Figure(figsize=plot.size)
+        plot.draw(figure, LIGHT)
+        write_figure(figure, path)
+
+
 def headlines(kept: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the README's table."""
     chosen = [
@@ -270,9 +299,11 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             "without further training. Times grow with the map; maps of more than 9 rows are evaluated by sampling.\n"
         )
         yield sizes(kept["size"])
+        yield _image("sizes", kept["size"])
     if kept.get("size", {}).get("cost"):
         yield "\nWhat the size of a map costs, with one thread: only ratios within the table mean something.\n"
         yield costs(kept["size"])
+        yield _image("cost", kept["size"])
     if "beyond" in kept:
         yield (
             "\n## Beyond gridworlds\n\n"
@@ -321,6 +352,7 @@ def main(results: Path) -> None:
         (KEPT / f"{study}.json").write_text(text, encoding="utf-8")
     kept = kept_results(KEPT)
     PAGE.write_text(page(kept), encoding="utf-8")
+    write_plots(kept.get("size", {}), IMAGES)
     README.write_text(f"{before}{begin}\n{headlines(kept)}\n{end}{after}", encoding="utf-8")
 
 

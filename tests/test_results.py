@@ -80,14 +80,14 @@ def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
     assert results.with_earlier({"quotes": []}, {"follow_up": [SCORE]}) == {"quotes": [], "follow_up": [SCORE]}
 
 
-def test_what_agents_do_by_size_and_what_a_size_costs():
+def test_what_agents_do_by_size_and_what_a_size_costs(tmp_path):
     seconds = {"generate": 0.001, "solve": 0.002, "evaluate": 0.01, "mlp": 2e-5}
     found = {
         "sizes": {
             "generalist": {"usefulness": {"5": [0.9], "16": [0.7]}, "neutrality": {"5": [0.8], "16": [0.5]}},
             "random actions": {"usefulness": {"5": [0.2]}, "neutrality": {"5": [0.4]}},
         },
-        "cost": {"5": {"states": 1234.4, "seconds": seconds}},
+        "cost": {"5": {"cells": 25, "states": 1234.4, "seconds": seconds}},
     }
     lines = results.sizes(found).splitlines()
     assert lines[0] == "| U, N | 5 × 5 | 16 × 16 |"
@@ -96,6 +96,9 @@ def test_what_agents_do_by_size_and_what_a_size_costs():
     assert results.with_earlier({"sizes": {}, "cost": {}}, found) == found  # agents that were not evaluated this time
     page = results.page({"size": {**found, "goals": [SCORE]}})
     assert page.index("## In larger worlds") < page.index("16 × 16") < page.index("1,234")
+    assert re.findall(r"!\[.+\]\((.+)\)", page) == ["images/sizes.png", "images/cost.png"]
+    results.write_plots({"cost": found["cost"]}, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["cost.png"]
 
 
 def test_the_speeds_of_the_readme_are_those_of_the_benchmarks():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import Style
@@ -24,11 +26,11 @@ def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
     if analysis.findings["sizes"]:
         made["sizes"] = sizes_plot(analysis.findings["sizes"])
     if analysis.findings["cost"]:
-        made["cost"] = cost_plot(cfg, analysis.findings["cost"])
+        made["cost"] = cost_plot(analysis.findings["cost"])
     return made
 
 
-def sizes_plot(sizes: dict[str, Any]) -> Plot:
+def sizes_plot(sizes: Mapping[str, Any]) -> Plot:
     """Plot usefulness and neutrality against the side of the map, a line for each agent."""
 
     def draw(figure: Figure, style: Style) -> None:
@@ -59,17 +61,21 @@ def sizes_plot(sizes: dict[str, Any]) -> Plot:
     )
 
 
-def cost_plot(cfg: Config, cost: dict[str, Any]) -> Plot:
-    """Plot seconds against the cells of the map: per level, and per environment step of training."""
+def cost_plot(cost: Mapping[str, Any]) -> Plot:
+    """Plot times against the cells of the map: per level, and per environment step of training."""
     cells = [numbers["cells"] for numbers in cost.values()]
+    every = [numbers["seconds"] for numbers in cost.values()]
+    networks = [name for name in every[0] if name not in LEVEL_COSTS]
 
-    def lines(ax: Axes, style: Style, names: dict[str, str], title: str) -> None:
+    def lines(ax: Axes, style: Style, names: dict[str, str], title: str, unit: float) -> None:
         for index, (name, words) in enumerate(names.items()):
-            seconds = [numbers["seconds"][name] for numbers in cost.values()]
-            ax.plot(cells, seconds, color=style.series[index], marker="o", markersize=3.5, label=words)
+            times = [seconds[name] / unit for seconds in every]
+            ax.plot(cells, times, color=style.series[index], marker="o", markersize=3.5, label=words)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set_xticks(cells, [str(number) for number in cells])
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()
         ax.set_title(title)
         ax.set_xlabel("cells of the map")
@@ -77,12 +83,11 @@ def cost_plot(cfg: Config, cost: dict[str, Any]) -> Plot:
 
     def draw(figure: Figure, style: Style) -> None:
         per_level, per_step = figure.subplots(1, 2)
-        lines(per_level, style, LEVEL_COSTS, "seconds per level")
-        lines(per_step, style, {name: name for name in cfg.cost_networks}, "seconds per step of PPO")
+        lines(per_level, style, LEVEL_COSTS, "milliseconds per level", 1e-3)
+        lines(per_step, style, {name: name for name in networks}, "microseconds per step of PPO", 1e-6)
 
-    every = [numbers["seconds"] for numbers in cost.values()]
     first, last = every[0], every[-1]
-    names = {**LEVEL_COSTS, **{name: f"a step of PPO, {name}" for name in cfg.cost_networks}}
+    names = {**LEVEL_COSTS, **{name: f"a step of PPO, {name}" for name in networks}}
     growth = "; ".join(f"{words}: {last[name] / first[name]:.1f} times" for name, words in names.items())
-    alt = f"Seconds against cells, from {cells[0]} to {cells[-1]}. {growth}."
+    alt = f"Times against cells, from {cells[0]} to {cells[-1]}. {growth}."
     return Plot(alt=alt, caption="", draw=draw, size=(9.0, 3.6))
