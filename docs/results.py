@@ -43,15 +43,15 @@ SETS = {
 """What the README and the page call the sets of levels."""
 HEADLINES = (
     ("goals_unseen", "PPO with DReST", "file"),
-    ("goals_unseen", "A2C with DReST", "file"),
     ("learning", "PPO on example with the default reward", "train"),
     ("learning", "PPO on example", "train"),
-    ("learning", "PPO on paper", "train"),
     ("learning", "default command", "test"),
     ("goals_unseen", "PPO, convolutional on followup_like", "test"),
     ("beyond", "CartPole", "test"),
 )
 """The README's rows: study, goal, and levels; first the follow-up's protocol, the comparison that is like for like."""
+FOLLOW_UP = "docs/results.md#like-for-like-the-follow-ups-protocol"
+"""What the README says of rows of the follow-up's protocol, in the place of their arguments."""
 PROTOCOL = (
     "The follow-up's protocol ([arXiv 2604.17502](https://arxiv.org/abs/2604.17502)): its 976 training levels alone "
     "(34 designs, rotated, reflected and moved), its network (3 × 512), sampled steps, no model and no private bit, "
@@ -220,7 +220,9 @@ def headlines(kept: Mapping[str, Mapping[str, Any]]) -> str:
     training = any(score.get("training") for score, _ in chosen)
     rows = [
         (
-            f"`{score['arguments']}`",
+            f"{score['title']} [as the follow-up]({FOLLOW_UP})"
+            if score in results.get("follow_up", ())
+            else f"`{score['arguments']}`",
             _set_name(score, results),
             *([score.get("training", "–").partition(";")[0]] if training else []),
             f"{median(score['usefulness']):.3f}",

@@ -32,7 +32,7 @@ def test_a_number_that_drifts_is_noticed():
 
 
 SCORE = {
-    "title": "PPO on paper",
+    "title": "PPO on example",
     "arguments": "algo=ppo",
     "split": "train",
     "levels": 9,
