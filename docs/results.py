@@ -68,6 +68,7 @@ EXACT = (
     "transitions of every level, and their training is given as updates × levels, with the rows on which the network "
     "ran forward and backward. Their `env_steps` only sets the pace of schedules."
 )
+BEGUN = "What the agent of `start_from=` was trained with before ([The agents that ship](reference/agent.md)) is not counted."
 KEYS = ("quotes", "goals", "path", "follow_up", "published", "sizes", "cost")
 """What is kept of a summary."""
 MEASURES = {"usefulness": "U", "neutrality": "N"}
@@ -285,14 +286,14 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             "\n## In gridworlds that the agent has never seen\n\n"
             "`drest study study=goals_unseen`. Median of the seeds, lowest and highest in brackets; neutrality is "
             "divided by log2 k. No test level, rotated or reflected, is among the training levels. "
-            f"{FITTED} {EXACT}\n"
+            f"{FITTED} {EXACT} {BEGUN}\n"
         )
         yield goals(unseen)
     if "size" in kept:
         yield (
             "\n## In larger worlds\n\n"
             "`drest study study=size`. `large` maps have 7 to 9 rows and columns, `huge` ones 10 to 16 and up to eight "
-            "lengths (evaluated by sampling). Neutrality is divided by log2 k.\n"
+            f"lengths (evaluated by sampling). Neutrality is divided by log2 k. {BEGUN}\n"
         )
         yield goals(kept["size"])
     if kept.get("size", {}).get("sizes"):
