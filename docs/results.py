@@ -68,7 +68,9 @@ EXACT = (
     "transitions of every level, and their training is given as updates × levels, with the rows on which the network "
     "ran forward and backward. Their `env_steps` only sets the pace of schedules."
 )
-BEGUN = "The earlier training of the agent of `start_from=` ([The agents that ship](reference/agent.md)) is not counted."
+BEGUN = (
+    "The earlier training of the agent of `start_from=` ([The agents that ship](reference/agent.md)) is not counted."
+)
 KEYS = ("quotes", "goals", "path", "follow_up", "published", "sizes", "cost")
 """What is kept of a summary."""
 MEASURES = {"usefulness": "U", "neutrality": "N"}
