@@ -80,10 +80,11 @@ def disturb(policy, size):
     return generator
 
 
-@pytest.mark.parametrize("reads_maps", [False, True])
+@pytest.mark.parametrize(("reads_maps", "few_states"), [(False, 0), (True, 0), (True, 10**9)])
 @pytest.mark.parametrize("private_bits", [0, 2])
-def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps):
+def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, few_states, monkeypatch):
     """The objective, and its gradient by finite differences of the evaluation, on two levels of different size."""
+    monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", few_states)
     changes = {"credit": "meta", "entropy": 0.0, "max_grad_norm": 1e9, "lr": 0.0}
     evaluator, policy, learner, batch = made(
         [FROM_AFAR, world("royal_road")], private_bits=private_bits, reads_maps=reads_maps, **changes
@@ -259,3 +260,19 @@ def test_noise_counts_in_what_fits():
     check_at_once(mdp, 1, 1.5 * gib)
     with pytest.raises(LevelError, match="levels_at_once"):
         check_at_once(mdp, 1, 1.5 * gib, private_settings=2)
+
+
+def test_a_network_that_reads_maps_explores_as_one_that_does_not(monkeypatch):
+    """It encodes no map that is hardly ever reached, and what it says of the others is what it says of all at once."""
+    _, policy, learner, batch = made([FROM_AFAR, world("royal_road")], private_bits=1, reads_maps=True)
+    disturb(policy, 0.5)
+    learner.config.min_visit_probability = 0.05
+    monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", 0)
+    visited, logits = learner._explore(batch)
+    everywhere = batch.everywhere(learner._under_all_settings).unflatten(-1, (2, -1)).movedim(1, 0).flatten(0, 1)
+    assert 0 < len(visited) < len(everywhere)
+    torch.testing.assert_close(logits, everywhere[visited])
+    uniform = torch.full_like(everywhere, 0.25)
+    table = uniform.index_put((visited,), logits.softmax(-1)).unflatten(0, (2, -1))
+    likely = torch.cat([batch.visits(setting) > 0.05 for setting in table]).nonzero().squeeze(-1)
+    assert likely.tolist() == visited.sort().values.tolist()
