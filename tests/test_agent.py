@@ -194,6 +194,7 @@ def test_a_policy_that_is_shown_chances(tmp_path: Path) -> None:
 BY_CHANCE = ("levels=example", "levels.by_chance=true", "env_steps=500")
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("algo", ["ppo", "exact"])
 def test_trained_on_buttons_that_work_and_evaluated_on_those_that_may_not(tmp_path: Path, algo: str) -> None:
     chance = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
@@ -249,6 +250,7 @@ def test_last_best_and_a_file(on_generated: Path, tmp_path: Path) -> None:
     same(saved.Agent(on_generated, checkpoint=str(copy)).evaluate(levels).record(), best.evaluate(levels).record())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_architecture(on_example: Path, tmp_path: Path) -> None:
     for other in ("policy.width=9", "policy.depth=2", "policy.observation=grid", "policy.private_bits=1"):
         folder = train(tmp_path / other.partition("=")[0], "levels=example", other, "env_steps=500")
@@ -301,6 +303,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
+@pytest.mark.slow
 def test_the_command_writes_results_and_pictures(
     on_example: Path, tmp_path: Path, command: Callable[[Sequence[str]], str]
 ) -> None:
@@ -553,6 +556,7 @@ def test_a_repository_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypa
         Agent.from_pretrained("me/absent", local_files_only=True, cache_dir=tmp_path)
 
 
+@pytest.mark.slow
 def test_without_the_extra_one_sentence_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['huggingface_hub'] = None\n"

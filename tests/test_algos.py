@@ -232,6 +232,7 @@ def test_drest_learns_to_be_useful_and_neutral(module, updates):
     assert neutral > 0.9
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(("module", "updates"), ALGORITHMS)
 def test_the_default_reward_learns_to_be_useful_and_prefers_a_length(module, updates):
     useful, neutral, _ = train(module, 1.0, updates, divide=False)

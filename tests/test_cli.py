@@ -109,6 +109,7 @@ def test_every_algorithm_trains(call: Call, algo: str) -> None:
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_sweep_without_a_server_gives_each_run_its_folder(call: Call, tmp_path: Path) -> None:
     done = call(train.main, "-m", *SAMPLED, "seed=0,1")
     assert done.code == 0, done.err
@@ -117,6 +118,7 @@ def test_a_sweep_without_a_server_gives_each_run_its_folder(call: Call, tmp_path
     assert [json.loads((run / "summary.json").read_text())["seed"] for run in runs] == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_sweep_ends_with_the_table_of_its_runs(call: Call, tmp_path: Path) -> None:
     done = call(train.main, "-m", *SAMPLED, "algo.lr=0.001,0.002")
     assert done.code == 0, done.err
@@ -328,6 +330,7 @@ def test_noise_for_the_algorithm_that_draws_nothing(call: Call) -> None:
     assert "policy.private_kind=uniform cannot be averaged over exactly" in call(train.main, *TINY, *uniform).sentence
 
 
+@pytest.mark.slow
 def test_a_network_that_cannot_read_what_it_is_shown(call: Call) -> None:
     centred = ("policy=convolutional", "policy.observation=centred")
     assert "use policy.observation=grid" in call(train.main, *SAMPLED, *centred).sentence

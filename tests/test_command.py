@@ -70,6 +70,7 @@ def test_bash_completes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert drest(monkeypatch, "completion", "fish") == 2
 
 
+@pytest.mark.slow
 def test_the_core_needs_none_of_what_the_commands_need() -> None:
     """Reward, metrics, worlds, exact evaluation and the agent that ships, with the extra `train` left out."""
     program = CORE_ONLY.format(blocked=TRAIN_EXTRA) + (

@@ -54,6 +54,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path:
     assert log(tmp_path, range(0, 10, 10)).read_text() == "step,name,value\n0,a/b,0.0\n"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_and_resumed_leaves_what_metrics_jsonl_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -314,6 +314,7 @@ def test_show_counts_doors_where_there_are_any(tmp_path, capsys):
 ALL = ("levels.generator.doors=[1,2]", "policy.observation=grid", *FEW, *SMALLEST, *QUIET)
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("network", ["mlp", "convolutional"])
 def test_a_run_on_levels_with_doors_can_be_evaluated(tmp_path, network):
     folder = train(

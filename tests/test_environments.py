@@ -357,6 +357,7 @@ def own(factory, *overrides):
     return ["env=torchrl", f"env.factory={HELPERS}:{factory}", *SMALL, *overrides]
 
 
+@pytest.mark.slow
 def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
     """Copies that ask for a delay end later, and all that they began counts."""
     cfg = configured(tmp_path, base=own("forty_slots", "env.base=1", "env.delays=[30]", "env.copies=40"))
@@ -433,6 +434,7 @@ def test_a_run_writes_what_it_promises(tmp_path):
     assert rows[-1]["train/best/16"] == record["best_return"]["16"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_run_and_another_is_not(tmp_path):
     for name, seed in (("one", 3), ("two", 3), ("other", 4)):
         start(configured(tmp_path / name, f"seed={seed}", "env_steps=600", "evaluations=1")).train()
@@ -444,6 +446,7 @@ def slow(values):
     return pytest.param(values, marks=pytest.mark.slow)
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -467,6 +470,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monke
     same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_reference_agents_say_what_a_length_offers(tmp_path, monkeypatch):
     """An agent for each length, with that length alone; interrupted within the second, and resumed."""
     overrides = ["env.best=reference", "env.reference_steps=1000", "evaluations=1", "env_steps=500"]
@@ -585,6 +589,7 @@ def test_what_is_learned_in_cartpole(tmp_path):
 # ------------------------------------------------------------------------------------ what a run leaves
 
 
+@pytest.mark.slow
 def test_a_saved_run_is_evaluated_as_it_was_at_its_end(tmp_path):
     cfg = configured(tmp_path / "run", "policy.private_bits=1")
     test = start(cfg).train()["splits"]["test"]
@@ -596,12 +601,14 @@ def test_a_saved_run_is_evaluated_as_it_was_at_its_end(tmp_path):
     assert record["name"] == "CartPole-v1"
 
 
+@pytest.mark.slow
 def test_an_agent_that_acts_in_gridworlds_is_not_loaded_from_it(tmp_path):
     start(configured(tmp_path / "run")).train()
     with pytest.raises(UserError, match="a run in CartPole-v1, and an Agent acts in gridworlds; evaluate it with"):
         Agent.load(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_mini_episode_of_each_length_is_animated(tmp_path):
     pytest.importorskip("pygame")
     start(configured(tmp_path / "run", "pictures=1", "env.base=4", "env.delays=[3]")).train()
@@ -610,11 +617,13 @@ def test_a_mini_episode_of_each_length_is_animated(tmp_path):
         assert animation.size[0] == 600  # two lengths side by side
 
 
+@pytest.mark.slow
 def test_what_cannot_be_rendered_has_no_animation(tmp_path):
     start(configured(tmp_path / "run", "pictures=1", base=own("counting", "env.base=3", "env.delays=[4]"))).train()
     assert not (tmp_path / "run" / "pictures" / "lengths.gif").exists()
 
 
+@pytest.mark.slow
 def test_the_curves_have_the_probability_of_each_length(tmp_path):
     start(configured(tmp_path / "run")).train()
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -625,6 +634,7 @@ def test_the_curves_have_the_probability_of_each_length(tmp_path):
     assert all(sum(pair) == pytest.approx(1) for pair in chances)
 
 
+@pytest.mark.slow
 def test_an_environment_that_fails_ends_the_run_with_the_way_to_go_on(tmp_path, monkeypatch):
     run = start(configured(tmp_path / "run"))
 

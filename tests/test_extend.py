@@ -40,6 +40,7 @@ def follow(heading: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = follow("An algorithm", tmp_path, monkeypatch)
     assert type(run.learner).__module__ == "spo"
@@ -67,6 +68,7 @@ def test_a_network_of_ones_own_is_trained(tmp_path: Path, monkeypatch: pytest.Mo
     assert not any(torch.equal(gain, torch.ones(16)) for gain in gains)
 
 
+@pytest.mark.slow
 def test_a_logger_of_ones_own_is_told_of_every_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -230,6 +230,7 @@ ENVIRONMENTS = {
 }
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("ended", ["absorb", "restart"])
 @pytest.mark.parametrize(("name", "options", "floor"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_environments_with_a_table_are_evaluated_exactly(name, options, floor, ended):
@@ -276,6 +277,7 @@ def test_an_environment_without_a_table_is_refused():
         gymnasium_task(gymnasium.make("CartPole-v1"))
 
 
+@pytest.mark.slow
 def test_a_run_is_evaluated_exactly(tmp_path, monkeypatch, capsys):
     """As the page on environments does it."""
     values = ["env=gymnasium", "env.id=FrozenLake-v1", "env.base=6", "env.delays=[4]", "env.copies=64"]

@@ -240,6 +240,7 @@ def test_registered_only_when_asked():
         del gymnasium.registry[name]
 
 
+@pytest.mark.slow
 def test_the_worlds_do_not_need_gymnasium():
     program = (
         "import sys; sys.modules['gymnasium'] = None\n"

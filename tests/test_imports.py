@@ -247,6 +247,7 @@ def comes_with(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_an_agent_is_loaded_and_evaluated_without_the_trainer() -> None:
     program = (
         "import sys\n"
@@ -261,6 +262,7 @@ def test_an_agent_is_loaded_and_evaluated_without_the_trainer() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_reward_and_the_metrics_come_alone() -> None:
     """In anybody's project: no worlds, no algorithms, and nothing of what only the application needs."""
     tops = {
@@ -276,12 +278,14 @@ TRAINER = {
 """Modules of the training loop, and what it plays with."""
 
 
+@pytest.mark.slow
 def test_an_agent_comes_without_the_training_loop_and_without_hydra() -> None:
     found = comes_with("import drest_torch.agent")
     assert found & (TRAINER | {"hydra", "numba", "wandb", "huggingface_hub", "drest_torch.tracking.sinks"}) == set()
     assert [name for name in found if name.startswith("drest_torch.training")] == []
 
 
+@pytest.mark.slow
 def test_evaluation_comes_without_training_and_without_hydra() -> None:
     modules_of = [name for name in modules(ROOT) if name.startswith("drest_torch.evaluation")]
     found = comes_with("\n".join(f"import {name}" for name in modules_of))
@@ -289,6 +293,7 @@ def test_evaluation_comes_without_training_and_without_hydra() -> None:
     assert [name for name in found if name.startswith(("drest_torch.training", "hydra"))] == []
 
 
+@pytest.mark.slow
 def test_names_and_types_of_values_come_without_what_has_them() -> None:
     """To know an agent's configuration no other algorithm is needed, and nothing is compiled."""
     found = comes_with("import drest_torch.config.stored")

@@ -47,6 +47,7 @@ LOTTERIES = GeneratorConfig(
 )
 
 
+@pytest.mark.slow
 def test_generated_levels_are_valid_and_have_a_coin_in_every_length(tmp_path):
     levels = generate(LOTTERIES, 60, seed=1)
     write_levels(tmp_path / "lotteries.jsonl", levels)
@@ -117,6 +118,7 @@ def test_a_lottery_is_rendered_with_its_outcomes(capsys, tmp_path):
     assert "lotter" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_gymnasium_environment_plays_lotteries():
     env = GridworldGymEnv([LUCK], plain_coins=True)
     check_env(env, skip_render_check=True)
@@ -194,6 +196,7 @@ def test_the_reward_of_a_length_that_offers_only_a_loss_is_0():
     assert overall_return(coins, discount, best).tolist() == [0.0, -0.5, 0.25]
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("algo", ["exact", "ppo"])
 @pytest.mark.parametrize("committed", ["true", "false"])
 def test_a_run_is_paid_by_the_optimum_that_was_chosen(tmp_path, algo, committed):

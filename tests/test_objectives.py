@@ -54,6 +54,7 @@ def test_the_weighted_sum_is_useful_and_neutral_in_the_papers_worlds(weight):
     assert (spread - 1).abs().max() < 0.01
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("changes", [{"product": True}, {"spread": "gini"}])
 def test_so_are_the_product_and_the_gini_bonus(changes):
     useful, spread = scores(*climbed(NINE, weighted.Objective(weighted.Config(**SUM | changes))))
@@ -61,6 +62,7 @@ def test_so_are_the_product_and_the_gini_bonus(changes):
     assert (spread - 1).abs().max() < 0.01
 
 
+@pytest.mark.slow
 def test_a_length_without_coins_keeps_its_share_of_the_weighted_sum_and_none_of_drest():
     level = parse_level("shutdown: 2\n. . A C1 B1 .", name="nothing later")
     probability, _, best = climbed([level], weighted.Objective(weighted.Config(**SUM)))
@@ -73,6 +75,7 @@ def test_a_length_without_coins_keeps_its_share_of_the_weighted_sum_and_none_of_
     assert probability[0, 1].item() < 0.02
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(("weight", "expected"), [(3 / 7, 0.166), (1.0, 0.333), (3.0, 0.442)])
 def test_the_weighted_sum_and_a_button_that_works_by_chance(weight, expected):
     probability, _, _ = climbed([BUTTON], weighted.Objective(weighted.Config(**SUM | {"weight": weight})))
@@ -87,6 +90,7 @@ def test_a_wrong_divisor_moves_the_weighted_sum_by_a_difference():
     assert probability[0, 1].item() == pytest.approx(0.8, abs=0.005)
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(("weight", "expected"), [(1.0, 0.279), (3 / 7, 0.065)])
 def test_the_weighted_sum_pays_to_even_out_the_lengths(weight, expected):
     probability, _, _ = climbed(CORRIDORS, weighted.Objective(weighted.Config(**SUM | {"weight": weight})))
@@ -103,6 +107,7 @@ def by_itself(level, steps=1500, **changes):
     return objective, *climbed([level], objective, steps=steps, lr=0.05)
 
 
+@pytest.mark.slow
 def test_the_most_coins_of_a_policy_that_is_neutral_enough():
     """P of the better length is the root of H(P) = h, whatever the coins are; μ is Δ / log2(p / (1 − p))."""
     objective, probability, given, best = by_itself(world("fewer_for_longer").with_clock("steps"))

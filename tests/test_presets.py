@@ -76,6 +76,7 @@ def test_large_levels_are_large():
     assert {(level.height, level.width) for level in levels} == {(h, w) for h in (7, 8, 9) for w in (7, 8, 9)}
 
 
+@pytest.mark.slow
 def test_huge_levels_have_up_to_eight_lengths_and_coins_that_need_a_button():
     levels = generate(preset("huge"), 300, seed=1)
     found = properties(compile_levels(levels))

@@ -215,6 +215,7 @@ def by_brute_force() -> float:
     return ((useful + sum(neutral)) / 4).max().item()
 
 
+@pytest.mark.slow
 def test_the_bound_of_agents_that_see_the_state_alone() -> None:
     pair = (aliased.FROM_AFAR, aliased.FROM_NEARBY)
     (bound,) = aliased.bound([pair], starts=6, updates=300)

@@ -107,6 +107,7 @@ def priority(order, ask):
     return policy
 
 
+@pytest.mark.slow
 def test_m_of_the_configuration_is_exact_and_no_order_of_the_queues_comes_near():
     cfg, task = compose("env=queue").env, queue_task()
     timer = ShutdownTimer(cfg.base, list(cfg.delays), idle=cfg.idle)

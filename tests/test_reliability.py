@@ -49,6 +49,7 @@ def test_a_folder_has_one_owner_until_its_process_ends(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", OWNER, str(tmp_path)], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_second_process_is_told_who_trains(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run = start(small(folder))
@@ -98,6 +99,7 @@ def test_training_stops_before_numbers_that_are_not_finite_are_saved(
         assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
+@pytest.mark.slow
 def test_rewards_that_have_to_be_cut_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start(small(tmp_path / "a", "reward.lam=0.5", "reward.episodes_per_meta=256")).train()
     assert "a length that is hardly ever chosen can be paid 10^38; rewards are cut at 10^13" in capsys.readouterr().err

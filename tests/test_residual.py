@@ -60,6 +60,7 @@ def test_private_noise_is_heard():
     assert torch.equal(deaf(ROWS, BITS), deaf(ROWS))
 
 
+@pytest.mark.slow
 def test_exact_learning_reaches_the_optimum_of_the_example(tmp_path):
     quick = ("policy=residual", "policy.width=32", "policy.depth=2", "algo.lr=0.002", "env_steps=1200000")
     scores = start(configured(tmp_path / "run", "algo=exact", *quick)).train()["splits"]["train"]

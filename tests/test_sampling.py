@@ -148,6 +148,7 @@ def levels_like(kind):
     return generate(preset("generated", *(others if kind == "chance" else [])), 100, seed=5)
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(("kind", "private_bits"), [("steps", 2), ("moves", 0), ("chance", 0)])
 def test_the_intervals_cover_what_exact_evaluation_finds(kind, private_bits):
     levels = levels_like(kind)

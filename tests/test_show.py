@@ -203,6 +203,7 @@ def test_ctrl_c_is_quiet(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_quiet():
     command = [sys.executable, "-m", "drest_torch.envs.show", "example", "--no-picture"]
     with subprocess.Popen(

@@ -63,6 +63,7 @@ def page() -> Page:
     return shutdownability(Agent.load("generalist-bit"), {"the paper's nine": [world(name) for name in PAPER_WORLDS]})
 
 
+@pytest.mark.slow
 def test_the_agent_with_a_bit_is_neutral_before_it_and_not_after(page: Page) -> None:
     found = page.numbers["sets"]["the paper's nine"]
     assert found["neutrality"] == pytest.approx(1, abs=1e-3)
@@ -119,6 +120,7 @@ def test_what_an_agent_cannot_be_asked_is_left_out_with_the_reason(tmp_path: Pat
         shutdownability(Agent.load(run), {"nine": [world("example")]})
 
 
+@pytest.mark.slow
 def test_the_command_prints_and_writes_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +139,7 @@ def test_the_command_prints_and_writes_the_page(
 SHIFT = [[(0.9, 1, 5.0), (0.1, 2, 10.0)], [(0.1, 1, 4.0), (0.9, 2, 8.0)]]
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("objective", ["drest", "neutrality_plus", "supports"])
 def test_drest_pays_to_even_out_the_lengths_and_neutrality_plus_does_not(objective: str, tmp_path: Path) -> None:
     level = choice_level(SHIFT, name="shift")

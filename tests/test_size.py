@@ -83,6 +83,7 @@ def test_a_thing_that_has_to_be_passed_is_taken_on_the_way():
     assert estimate_size(compile_levels([corridor])).states.tolist() == [4 + (3 + 2) + (2 + 1) + 1]
 
 
+@pytest.mark.slow
 def test_a_level_of_many_things_is_too_large_without_being_counted_to_the_end():
     mdp = compile_levels([PAPER[0], crowded()])
     found = estimate_size(mdp).states

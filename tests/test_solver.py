@@ -21,12 +21,13 @@ def solved(levels, gamma):
         assert not best[count:].any()
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("search", "max_ticks", "gamma"),
     [
         (exhaustive_optima, 5, 0.9),
         (searched_optima, 9, 1.0),
-        pytest.param(searched_optima, 12, 0.7, marks=pytest.mark.slow),
+        (searched_optima, 12, 0.7),
     ],
 )
 def test_a_thousand_random_levels_against_search(search, max_ticks, gamma):

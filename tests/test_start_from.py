@@ -50,6 +50,7 @@ def test_an_agent_that_comes_with_the_project_is_named(tmp_path: Path) -> None:
     assert run.cfg.start_from == "generalist"  # no path of this machine
 
 
+@pytest.mark.slow
 def test_a_deeper_network_begins_as_the_same_policy_and_learns_with_all_layers(tmp_path: Path) -> None:
     few = [word for word in SMALL if not word.startswith("policy.")]
     deeper = (*few, "policy=convolutional", "policy.depth=10", "start_from=generalist")
@@ -63,6 +64,7 @@ def test_a_deeper_network_begins_as_the_same_policy_and_learns_with_all_layers(t
     assert not any(torch.equal(first[name], value) for name, value in policy_of(run).items() if name in grown)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_does_not_need_the_agent_it_began_with(source: Path, tmp_path: Path) -> None:
     copied, whole, parted = tmp_path / "source", tmp_path / "whole", tmp_path / "parted"
     shutil.copytree(source, copied)
@@ -78,6 +80,7 @@ def test_a_run_that_is_resumed_does_not_need_the_agent_it_began_with(source: Pat
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_at_once_begins_with_these_weights_again(source: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     begun(whole, *SMALL, f"start_from={source}").train()

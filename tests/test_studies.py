@@ -80,13 +80,8 @@ def test_the_yaml_has_all_keys_of_the_schema_and_no_other_each_explained(name):
     assert "# The quick version" in text or name == "all"
 
 
-LARGE = ("neural", "generalization")
-"""Studies of hundreds of runs, whose configurations take long to compose."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in STUDIES]
-)
+@pytest.mark.mostly_slow
+@pytest.mark.parametrize("name", STUDIES)
 def test_the_quick_version_changes_values_of_the_study(name):
     cfg = composed_study(name)
     quick = OmegaConf.merge(cfg, cfg.quick)
@@ -243,6 +238,7 @@ def composed_outside(name, *overrides):
     return composed_study(name, *overrides)
 
 
+@pytest.mark.slow
 def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
     cfg = composed_outside("my_project.lambdas", "study.lams=[0.9,1.0]")
     assert run_studies([cfg], settings(tmp_path)) == []

@@ -70,6 +70,7 @@ class Finished:
         return made
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("better", "says", "findings"),
     [

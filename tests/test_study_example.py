@@ -198,6 +198,7 @@ def test_the_collapse_on_every_step(cfg, end, collapse, given_up):
     assert given_up in words
 
 
+@pytest.mark.slow
 def test_changes_that_mend_and_that_do_not(cfg):
     words = text(cfg, cure_3=GOOD, cure_5=GOOD)
     long, exact = list(cfg.cures)[3], list(cfg.cures)[5]

@@ -87,6 +87,7 @@ def test_variants_with_the_same_values_share_their_runs() -> None:
     assert [job.name for job in generalization.jobs(cfg)][-2:] == ["ReLU-1", "the same-2"]
 
 
+@pytest.mark.slow
 def test_variants_differ_by_what_they_say_and_nothing_else() -> None:
     cfg = composed()
     jobs = generalization.jobs_by_variant(cfg)
@@ -145,6 +146,7 @@ def keys(levels: list[Level]) -> set[str]:
     return {canonical_key(level) for level in levels}
 
 
+@pytest.mark.slow
 def test_shifted_sets_are_what_they_are_called_and_have_no_training_level() -> None:
     cfg = composed("study.run.levels.train=2000")
     base = run_config(cfg.run, algo=cfg.algo, levels=cfg.levels)
@@ -186,6 +188,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path, Result]:
     return job, folder, unseen.train(job.spec, folder / "it")
 
 
+@pytest.mark.slow
 def test_levels_that_the_run_knows_are_left_out_and_counted(done: tuple[Job, Path, Result]) -> None:
     sets = done[2].numbers["sets"]
     assert (sets[FILE]["levels"], sets[FILE]["left_out"]) == (2, 2)
@@ -456,6 +459,7 @@ def test_the_report_says_what_was_measured(tmp_path: Path) -> None:
     assert it.analysis.quotes[0].measured == "0.910 (0.783-1.000) / 0.960 (0.960-0.960), 2 seeds"
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("default", "words"),
     [
@@ -469,6 +473,7 @@ def test_what_drest_costs_follows_from_the_numbers(tmp_path: Path, default: floa
     assert words in it.text
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     "without",
     [

@@ -202,6 +202,7 @@ def test_all_goals_reached_are_said_to_be_reached() -> None:
     assert "Every seed reaches the goal." in published("goals_unseen", unseen_file).text
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("file", "words"),
     [

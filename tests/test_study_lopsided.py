@@ -264,6 +264,7 @@ def test_agents_that_do_something_else_are_not_said_to_do_what_is_predicted(cfg)
     assert "prediction on average for moves / moves, moves / steps and steps / steps." in text
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("lost", "quotes", "plots"),
     [("lambda=0.9", 2, 14), ("default", 4, 14), ("clip", 3, 8), ("x=1", 4, 14), ("moves", 1, 4), ("", 0, 0)],

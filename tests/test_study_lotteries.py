@@ -107,6 +107,7 @@ def test_the_report_says_what_was_found() -> None:
     assert it.analysis.findings["reached"]["D"] == [2, 2]
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("lost", ["arm", "corridors"])
 def test_what_is_missing_is_left_out(lost: str) -> None:
     it = publish(study, composed("lotteries"), Finished(lost))

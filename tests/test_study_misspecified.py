@@ -277,6 +277,7 @@ def test_without_runs_the_report_says_so():
     assert "No run has finished" in publish(study, composed("misspecified"), Nothing()).text
 
 
+@pytest.mark.slow
 def test_a_run_trains_on_levels_in_which_the_feature_coincides(tmp_path: Path):
     cfg = composed("misspecified")
     cfg.overrides = ["env_steps=8192", "policy.width=8", "policy.depth=2"]

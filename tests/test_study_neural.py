@@ -104,6 +104,7 @@ def test_the_tables_are_those_of_the_studies_of_the_table() -> None:
     assert tables <= digests
 
 
+@pytest.mark.slow
 def test_a_variant_differs_from_the_run_above_in_what_it_says() -> None:
     cfg = composed("neural")
     above = job_of(cfg, "example", "a2c", "drest").spec["config"]
@@ -279,6 +280,7 @@ def test_the_report_says_what_was_measured(cfg: Any) -> None:
     assert "nan" not in text
 
 
+@pytest.mark.slow
 def test_default_agents_that_stay_with_a_nearer_coin_are_told(cfg: Any) -> None:
     """P(longer) is 0.4, and it is the longer length that pays more in both worlds."""
     published = publish(neural, cfg, MadeUp())
@@ -293,6 +295,7 @@ def test_default_agents_that_stay_with_a_nearer_coin_are_told(cfg: Any) -> None:
     assert "With the default reward the first coin" not in better
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("useful", "answer"),
     [(0.99, "Yes: all 12 networks"), (0.5, "No: none of 12 networks")],
@@ -303,6 +306,7 @@ def test_the_answer_is_that_of_the_numbers(cfg: Any, useful: float, answer: str)
     assert ("No DReST network ends with usefulness or neutrality below 0.95." in text) == (useful > 0.95)
 
 
+@pytest.mark.slow
 def test_a_change_that_makes_networks_fail_is_named(cfg: Any) -> None:
     published = publish(neural, cfg, MadeUp(ends=lambda job: {"neutral": 0.1} if "variant-1" in job.name else {}))
     words = "with these changes: A2C, half the steps, twice the entropy bonus. A network can settle too early"
@@ -311,6 +315,7 @@ def test_a_change_that_makes_networks_fail_is_named(cfg: Any) -> None:
     assert changes["A2C, half the steps, twice the entropy bonus"][0] == "0 of 2"
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("kept", "answer", "plots"),
     [
@@ -341,6 +346,7 @@ def test_one_seed_has_no_interval_and_no_range(cfg: Any) -> None:
     assert published.tables["DReST agents: usefulness"]["The running example"] == ["–", "–", "–", "✓ 0.990"]
 
 
+@pytest.mark.slow
 def test_real_runs_make_a_report_and_one_that_fails_is_missing_from_it(tmp_path: Path) -> None:
     few = ["study.worlds=[example]", "study.seeds=1", "study.default_seeds=0", "study.variants_of=[]"]
     cfg = composed("neural", *SMALL, *few)

@@ -131,6 +131,7 @@ def test_without_two_lengths_there_are_no_correlations() -> None:
     assert found["sets"]["three"]["k"] == 3
 
 
+@pytest.mark.slow
 def test_the_report_follows_from_the_numbers(uniform: dict[str, Any], shipped: dict[str, Any]) -> None:
     titles = {"generalist-bit": shipped, "DReST": paying(uniform, 0.5), "default reward": paying(uniform, 0.0)}
     titles["DReST that met luck"] = uniform

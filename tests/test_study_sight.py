@@ -76,6 +76,7 @@ def test_a_recurrent_network_does_what_playing_it_does() -> None:
     assert 0 < entropy < 4 * np.log(4)
 
 
+@pytest.mark.slow
 def test_levels_with_too_many_histories_are_refused() -> None:
     with pytest.raises(ValueError, match="more than 400,000 histories; choose levels with a shorter time"):
         Histories([parse_level("shutdown: 12\n. . . . .\n. . A . .\n. . C1 . B2")], "centred")

@@ -86,6 +86,7 @@ def test_a_tax_that_is_small_everywhere(monkeypatch):
     assert page.opens_with_its_answer()
 
 
+@pytest.mark.slow
 def test_a_tax_that_is_not(monkeypatch):
     words = published(monkeypatch, slowness(4, 4, 12), final=0.8).text
     assert "On the paper's clocks the tax is small in 2 of 3 worlds." in words
@@ -96,6 +97,7 @@ def test_a_tax_that_is_not(monkeypatch):
     assert "less useful than the median default agent in 3 of 3 worlds." in words
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("spacious", "share", "words"),
     [

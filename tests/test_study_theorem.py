@@ -292,6 +292,7 @@ def test_a_small_e_is_said_to_be_within_the_theorem(cfg):
     assert "proof appears to fail" not in text
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(("lost", "quotes"), [("", 1), ("meta", 2), ("mini", 2), ("gamma=0.9", 3), ("lambda=0.5", 3)])
 def test_runs_that_failed_are_missing_and_nothing_else(cfg, lost, quotes):
     published = publish(theorem, cfg, MadeUp(as_in_theory, lambda job: lost in job.name))

@@ -162,6 +162,7 @@ def test_findings_have_both_clocks(cfg):
     assert findings["predicted"]["longer-x2"] == predict(cfg, longer(2.0))
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("lost", "quotes"),
     [("", 0), ("example", 3), ("seen", 2), ("none", 2), ("longer", 2), ("x2", 3), ("-m", 3)],

@@ -105,6 +105,7 @@ WAYS = {
 }
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, way):
     """The clip, for one, is that of each coin: `reference_agent` clips coins."""
@@ -122,6 +123,7 @@ def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, 
     assert found.abs().max() > 0.1
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch):
     overrides = ["pictures=0", "reward.episodes_per_meta=48", "algo.random_episodes=300", "algo.gradient=behaviour"]
     begun(tmp_path / "whole", *overrides).train()

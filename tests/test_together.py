@@ -23,6 +23,7 @@ def alone(folder, seed, *further):
     return start(configured(folder, *overrides, f"seed={seed}", "lockstep=true", *further))
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("algo", ["ppo", "reinforce"])
 def test_each_agent_of_a_run_is_as_it_would_be_alone(tmp_path, algo):
     """For some updates: one schedule, by the mean of the agents' steps, is for all of them."""
@@ -41,6 +42,7 @@ def test_each_agent_of_a_run_is_as_it_would_be_alone(tmp_path, algo):
     assert (together[0] - together[1]).abs().max() > 0.1
 
 
+@pytest.mark.slow
 def test_an_agents_folder_is_that_of_a_run(tmp_path):
     summary = start(configured(tmp_path / "run", *AGENTS)).train()
     useful = []
@@ -154,6 +156,7 @@ def test_a_gpus_agent_is_evaluated_anywhere(tmp_path):
     assert means[0] == pytest.approx(means[1], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_checkpoints_of_agents_hold_no_others_weights(tmp_path):
     start(configured(tmp_path / "run", *AGENTS)).train()
     whole, _ = load_checkpoint(step_checkpoints(tmp_path / "run" / "checkpoints")[-1])

@@ -47,6 +47,7 @@ def test_a_run_writes_what_it_promises(tmp_path):
     assert {"eval/train/p_length/4", "eval/train/p_length/8"} <= rows[0].keys()
 
 
+@pytest.mark.slow
 def test_the_saved_configuration_is_enough_to_repeat_the_run(tmp_path):
     start(configured(tmp_path / "one", "algo=reinforce")).train()
     again = load_config(tmp_path / "one")
@@ -55,6 +56,7 @@ def test_the_saved_configuration_is_enough_to_repeat_the_run(tmp_path):
     same_run(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_run(tmp_path):
     for seed in (0, 1):
         start(configured(tmp_path / str(seed), f"seed={seed}")).train()
@@ -62,6 +64,7 @@ def test_another_seed_is_another_run(tmp_path):
     assert not all(torch.equal(one[name], two[name]) for name in one if name.startswith("policy"))
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -69,25 +72,19 @@ def test_another_seed_is_another_run(tmp_path):
         ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
         ["algo=reinforce", "policy.private_bits=2"],
         ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
-        pytest.param(["algo=ppo", *FEW, "levels.symmetries=true"], marks=pytest.mark.slow),
+        ["algo=ppo", *FEW, "levels.symmetries=true"],
         ["algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "policy.width=64", "algo.muon_lr=0.02"],
-        pytest.param(["algo=a2c", *FEW, "reward.episodes_at_start=8"], marks=pytest.mark.slow),
-        pytest.param(
-            ["algo=ppo", *FEW, "policy=convolutional", "policy.width=16", "policy.depth=2", "policy.private_bits=1"],
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            [
-                "algo=exact",
-                *FEW,
-                "policy=convolutional",
-                "policy.width=8",
-                "policy.depth=1",
-                "policy.private_bits=1",
-                "env_steps=40000",
-            ],
-            marks=pytest.mark.slow,
-        ),
+        ["algo=a2c", *FEW, "reward.episodes_at_start=8"],
+        ["algo=ppo", *FEW, "policy=convolutional", "policy.width=16", "policy.depth=2", "policy.private_bits=1"],
+        [
+            "algo=exact",
+            *FEW,
+            "policy=convolutional",
+            "policy.width=8",
+            "policy.depth=1",
+            "policy.private_bits=1",
+            "env_steps=40000",
+        ],
         ["algo=exact", *FEW, "levels.fresh=true", "levels.symmetries=true", "algo.levels_at_once=5", "env_steps=40000"],
     ],
 )
@@ -167,6 +164,7 @@ def wait_for_lines(process, file, more):
         time.sleep(0.002)
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path, monkeypatch):
     start(configured(tmp_path / "whole")).train()
     run = start(configured(tmp_path / "killed"))
@@ -183,6 +181,7 @@ def _power_cut():
     raise SystemError
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_written_over_and_resuming_it_changes_nothing(tmp_path):
     start(configured(tmp_path / "run")).train()
     before = weights(tmp_path / "run"), metrics(tmp_path / "run")
@@ -194,6 +193,7 @@ def test_a_finished_run_is_not_written_over_and_resuming_it_changes_nothing(tmp_
     assert before[1] == after[1]
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_chosen_on_the_selection_levels_alone(tmp_path):
     overrides = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.test=10"]
     run = start(configured(tmp_path / "run", *overrides))
@@ -215,6 +215,7 @@ def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
     assert f"python -m drest_torch.train resume={tmp_path / 'run'}" in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_every_session_of_a_run_says_what_it_was_made_with(tmp_path, monkeypatch):
     run = start(configured(tmp_path / "run"))
     stop_after(run, 2, monkeypatch)
@@ -280,6 +281,7 @@ def test_rewards_beyond_all_bounds_stop_a_table_with_a_sentence(tmp_path):
         run.train()
 
 
+@pytest.mark.slow
 def test_numbas_threads_leave_torchs_alone():
     program = (
         "import torch; torch.set_num_threads(1)\nimport numpy as np\n"
