@@ -97,14 +97,12 @@ class Exact(NetworkLearner):
         the second, and so on.
         """
         count = len(self.all_private_bits)
-        if self.policy.reads_maps and batch.states <= FEW_STATES:
+        rarely = self.config.min_visit_probability
+        if self.policy.reads_maps and (rarely == 0 or batch.states <= FEW_STATES):
             logits = batch.everywhere(self._under_all_settings).unflatten(-1, (count, -1)).movedim(1, 0).flatten(0, 1)
             return torch.arange(len(logits), device=logits.device), logits
         with weights_unchanged(self.policy):
-            parts = [
-                batch.explore(partial(self._logits, setting=index), self.config.min_visit_probability)
-                for index in range(count)
-            ]
+            parts = [batch.explore(partial(self._logits, setting=index), rarely) for index in range(count)]
         visited = [index * batch.states + states for index, (states, _) in enumerate(parts)]
         return torch.cat(visited), torch.cat([logits for _, logits in parts])
 
