@@ -442,22 +442,16 @@ def test_the_same_seed_is_the_same_run_and_another_is_not(tmp_path):
     assert metrics(tmp_path / "one") != metrics(tmp_path / "other")
 
 
-def slow(values):
-    return pytest.param(values, marks=pytest.mark.slow)
-
-
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     "overrides",
     [
         CARTPOLE,
         [*CARTPOLE, "algo=reinforce", "policy.private_bits=1", "env.chance=0.5", "env.ended=restart"],
-        slow([*CARTPOLE, "algo=a2c", "reward.counting=sequential", "reward.episodes_per_meta=2", "env.quantile=0.5"]),
+        [*CARTPOLE, "algo=a2c", "reward.counting=sequential", "reward.episodes_per_meta=2", "env.quantile=0.5"],
         own("several", "env.base=4", "env.delays=[3]"),
-        slow(own("boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2")),
-        slow(
-            own("worlds", "env.base=null", "env.copies=8", "reward.counting=sequential", "reward.episodes_per_meta=4")
-        ),
+        own("boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
+        own("worlds", "env.base=null", "env.copies=8", "reward.counting=sequential", "reward.episodes_per_meta=4"),
     ],
     ids=["ppo", "reinforce", "a2c", "several", "box", "own mini-episodes"],
 )
