@@ -6,7 +6,7 @@
 
 What the pages need of each study is kept in `docs/results/STUDY.json`, so that a test can tell when a page and the
 results, or the results and the code, drift apart. A study that is not in the folder keeps its earlier results, and so
-does a goal that a study did not pursue this time.
+do goals and figures that a study did not measure this time: those that nobody measures any more are deleted by hand.
 """
 
 from __future__ import annotations
@@ -100,6 +100,9 @@ def with_earlier(found: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[s
         pursued = {score["title"] for score in found.get(key, [])}
         if scores := [*found.get(key, []), *(each for each in earlier.get(key, []) if each["title"] not in pursued)]:
             merged[key] = scores
+    quotes = {row["what"]: row for results in (earlier, found) for row in results.get("quotes", [])}
+    if quotes:
+        merged["quotes"] = list(quotes.values())
     return merged
 
 

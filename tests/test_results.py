@@ -68,16 +68,17 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
 
 
 def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
-    earlier = {
-        "quotes": [1],
-        "path": "val.jsonl",
-        "goals": [SCORE, {**SCORE, "split": "test"}, {**SCORE, "title": "b"}],
-    }
-    new = {"quotes": [2], "goals": [{**SCORE, "seconds": 9.0}]}
+    earlier = {"path": "val.jsonl", "goals": [SCORE, {**SCORE, "split": "test"}, {**SCORE, "title": "b"}]}
+    new = {"goals": [{**SCORE, "seconds": 9.0}]}
     merged = results.with_earlier(new, earlier)
-    assert merged == {"quotes": [2], "path": "val.jsonl", "goals": [new["goals"][0], {**SCORE, "title": "b"}]}
+    assert merged == {"path": "val.jsonl", "goals": [new["goals"][0], {**SCORE, "title": "b"}]}
     assert results.with_earlier(new, {}) == new
     assert results.with_earlier({"quotes": []}, {"follow_up": [SCORE]}) == {"quotes": [], "follow_up": [SCORE]}
+
+
+def test_a_study_that_is_run_in_part_keeps_the_figures_that_it_did_not_measure() -> None:
+    first, second, new = ({"what": what, "reported": "", "measured": m} for what, m in ("a1", "b2", "b3"))
+    assert results.with_earlier({"quotes": [new]}, {"quotes": [first, second]}) == {"quotes": [first, new]}
 
 
 def test_what_agents_do_by_size_and_what_a_size_costs(tmp_path):

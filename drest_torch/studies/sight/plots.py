@@ -15,7 +15,8 @@ from drest_torch.studies.study import Analysis
 if TYPE_CHECKING:
     from drest_torch.studies.sight.study import Config
 
-PANELS = {"pairs": "levels that share a state", "unseen": "levels never seen before"}
+PANELS = {"pairs": "share a state", "unseen": "never seen", "sampled": "never seen, from samples"}
+"""Levels that …"""
 
 
 def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
@@ -35,12 +36,12 @@ def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
                     ax.plot(values, [place] * len(values), linestyle="", marker="o", alpha=0.8, color=colour)
             if where == "pairs" and bound is not None:
                 ax.axvline(bound, linestyle=":", color=COLOURS["default"](style), label="most, for the state alone")
-                ax.legend(loc="lower left", fontsize=8)
+                ax.legend(loc="lower left", fontsize=7)
             ax.set_yticks(range(len(rows)), rows if index == 0 else [""] * len(rows))
             ax.set_ylim(len(rows) - 0.5, -0.5)
             ax.set_title(title, fontsize=10)
             ax.set_xlabel("(U + N) / 2")
 
     medians = "; ".join(f"{PANELS[where]}, {sees}: {values.mean():.3f}" for (where, sees), values in both.items())
-    alt = f"The mean of usefulness and neutrality, by what the policy sees. {medians}."
+    alt = f"The mean of usefulness and neutrality, by what the policy sees, in levels that … {medians}."
     return {"sight": Plot(alt=alt, caption="", draw=draw, size=(7.2, 0.4 * len(rows) + 1.2))}

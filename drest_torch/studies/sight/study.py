@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from omegaconf import MISSING
 
+from drest_torch.building.levels import generator_config
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.training_job import training_jobs
+from drest_torch.jobs.training_job import run_config, training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
@@ -22,15 +24,42 @@ from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 TITLE = "What a policy needs to see"
 QUESTION = "Why does an agent without a private bit have to see more than the state, and what is enough?"
 ALONE = "state"
-PAIRS, UNSEEN = "pairs", "unseen"
+PAIRS, UNSEEN, SAMPLED = "pairs", "unseen", "sampled"
+TITLES = {
+    PAIRS: "Pairs of levels that share a state",
+    UNSEEN: "Levels never seen before",
+    SAMPLED: "Levels never seen before, from samples",
+}
+QUOTED = {UNSEEN: "in levels never seen", SAMPLED: "in levels never seen, from samples"}
 METRICS = ("usefulness", "neutrality")
 BOUND = "bound"
+
+
+@dataclass
+class Sampled:
+    """The values of `sampled` there."""
+
+    levels: str = MISSING
+    train: int = limited(at_least=1)
+    test: int = limited(at_least=1)
+    width: int = limited(at_least=1)
+    levels_at_once: int = limited(at_least=1)
+    group: int = limited(at_least=2)
+    updates: int = limited(at_least=1)
+    lam: float = limited(above=0, at_most=1)
+    episodes_at_start: int = limited(at_least=2)
+    episodes: int = limited(at_least=2)
+    lr: float = limited(above=0)
+    muon_lr: float = limited(above=0)
+    entropy: float = limited(at_least=0)
+    mini_episodes: int = limited(at_least=1)
 
 
 @dataclass
 class Config(StudyConfig):
     """The values of `configs/study/sight.yaml`."""
 
+    parts: list[str] = MISSING
     seeds: int = limited(at_least=1)
     pairs: int = limited(at_least=1)
     sees: list[str] = MISSING
@@ -43,50 +72,74 @@ class Config(StudyConfig):
     arguments: str = MISSING
     unseen: dict[str, str] = MISSING
     overrides: list[str] = MISSING
+    sampled: Sampled = field(default_factory=Sampled)
 
 
 def jobs(cfg: Config) -> list[Job]:
     """Return the runs, those on pairs first."""
-    return [job for several in (on_pairs(cfg) | on_unseen(cfg)).values() for job in several]
+    return [job for several in planned(cfg).values() for job in several]
+
+
+def planned(cfg: Config) -> dict[tuple[str, str], list[Job]]:
+    """Return all runs, by the part of the study and what is seen."""
+    parts = {PAIRS: on_pairs, UNSEEN: on_unseen, SAMPLED: from_samples}
+    for key, chosen, known in (("parts", cfg.parts, parts), ("sees", cfg.sees, SEES)):
+        for name in chosen:
+            if name not in known:
+                raise ConfigError(f"study.{key} with '{name}'; expected some of {', '.join(known)}")
+    return {key: runs for part in cfg.parts for key, runs in parts[part](cfg).items()}
 
 
 def on_pairs(cfg: Config) -> dict[tuple[str, str], list[Job]]:
     """Return the runs on pairs of levels, by what is seen."""
-    planned = {}
     values = {name: cfg[name] for name in ("pairs", "lam", "episodes", "width", "updates", "lr", "entropy")}  # type: ignore[index]
-    for sees in cfg.sees:
-        if sees not in SEES:
-            raise ConfigError(f"study.sees with '{sees}'; expected some of {', '.join(SEES)}")
-        planned[PAIRS, sees] = [
-            Job(f"pairs, {sees}-{seed}", "drest_torch.studies.sight.runs:train", {"sees": sees, "seed": seed, **values})
-            for seed in range(cfg.seeds)
-        ]
-    return planned
+    return {(PAIRS, sees): _jobs(cfg, PAIRS, sees, "runs", values) for sees in cfg.sees}
 
 
 def on_unseen(cfg: Config) -> dict[tuple[str, str], list[Job]]:
-    """Return the runs on generated levels, by what is seen."""
-    planned = {}
-    for sees, own in cfg.unseen.items():
+    """Return the runs on generated levels, by what is seen; a policy that remembers is not among them."""
+    runs = {}
+    for sees, own in ((sees, cfg.unseen[sees]) for sees in cfg.sees if sees in cfg.unseen):
         options, values = parse([*cfg.arguments.split(), *own.split(), *cfg.overrides])
-        planned[UNSEEN, sees] = training_jobs(f"unseen, {sees}", range(cfg.seeds), values, **options)
-    return planned
+        runs[UNSEEN, sees] = training_jobs(f"unseen, {sees}", range(cfg.seeds), values, **options)
+    return runs
+
+
+def from_samples(cfg: Config) -> dict[tuple[str, str], list[Job]]:
+    """Return the runs on generated levels that learn from samples, by what is seen."""
+    levels = run_config(levels=cfg.sampled.levels).levels
+    if levels.generator is None:
+        raise ConfigError(
+            f"study.sampled.levels={levels.name}, which are not generated; choose levels with a generator"
+        )
+    values = {str(name): value for name, value in cfg.sampled.items() if name != "levels"}  # type: ignore[attr-defined]
+    values["generator"] = generator_config(levels.generator, levels.clock).to_record()
+    values["split_seed"] = levels.split_seed
+    return {(SAMPLED, sees): _jobs(cfg, SAMPLED, sees, "sampled", values) for sees in cfg.sees}
+
+
+def _jobs(cfg: Config, where: str, sees: str, module: str, values: dict[str, Any]) -> list[Job]:
+    runner = f"drest_torch.studies.sight.{module}:train"
+    return [Job(f"{where}, {sees}-{seed}", runner, {"sees": sees, "seed": seed, **values}) for seed in range(cfg.seeds)]
 
 
 def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return usefulness and neutrality of each row, beside the bound of who sees the state alone."""
     results, scores, bound = Results("sight"), {}, np.array([])
-    for (where, sees), several in (on_pairs(cfg) | on_unseen(cfg)).items():
+    steps: list[float] = []
+    for (where, sees), several in planned(cfg).items():
         done = [result.arrays for _, result in finished.of(several)]
         if not done:
             continue
-        prefix = "" if where == PAIRS else "test/"
+        prefix = "test/" if where == UNSEEN else ""
         found = {name: np.array([arrays[prefix + name].mean() for arrays in done]) for name in METRICS}
         scores[where, sees] = found
         for name, values in found.items():
             results.add(values, name, variant=sees, split=where)
         if where == PAIRS:
             bound = done[0][BOUND]
+        if where == SAMPLED:
+            steps += [result.numbers["steps"] for _, result in finished.of(several)]
     most = float(bound.mean()) if len(bound) else None
     both = {key: (found["usefulness"] + found["neutrality"]) / 2 for key, found in scores.items()}
     names = {
@@ -94,32 +147,34 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "pairs": len(bound),
         "alone": both.get((PAIRS, ALONE)),
         "above": [] if most is None else [sees for (w, sees), v in both.items() if w == PAIRS and v.min() > most],
-        "gains": _gains(both),
+        "gains": {where: _gains(both, where) for where in (UNSEEN, SAMPLED)},
+        "steps": float(np.median(steps)) if steps else None,
         "ALONE": ALONE,
         "recurrent": HISTORY,
     }
     findings = {f"{where}: {sees}": values.tolist() for (where, sees), values in both.items()}
-    tables = {where: _table(where, scores) for where in (PAIRS, UNSEEN)}
+    tables = {where: _table(where, scores) for where in TITLES}
     title = "in pairs of levels that share a state: (U + N) / 2"
     quotes = [] if most is None else [Quote(f"{title}, the most for the state alone", "", f"{most:.3f}")]
     quotes += [Quote(f"{sees}, {title}", "", median_range(v)) for (where, sees), v in both.items() if where == PAIRS]
     quotes += [
-        Quote(f"{sees}, in levels never seen: U, N", "", ", ".join(median_range(found[name]) for name in METRICS))
+        Quote(f"{sees}, {QUOTED[where]}: U, N", "", ", ".join(median_range(found[name]) for name in METRICS))
         for (where, sees), found in scores.items()
-        if where == UNSEEN
+        if where in QUOTED
     ]
-    return Analysis(results.table(), findings | {BOUND: most}, tables, quotes, names, both, exact=True)
+    exact = not any(where == SAMPLED for where, _ in scores)
+    return Analysis(results.table(), findings | {BOUND: most}, tables, quotes, names, both, exact=exact)
 
 
-def _gains(both: dict[tuple[str, str], np.ndarray]) -> dict[str, float]:
-    """Return what each row gains over the state alone in levels never seen before, in means over seeds."""
-    alone = both.get((UNSEEN, ALONE))
+def _gains(both: dict[tuple[str, str], np.ndarray], where: str) -> dict[str, float]:
+    """Return what each row gains over the state alone on these levels, in means over seeds."""
+    alone = both.get((where, ALONE))
     if alone is None:
         return {}
     return {
         sees: float(values.mean() - alone.mean())
-        for (where, sees), values in both.items()
-        if where == UNSEEN and sees != ALONE
+        for (place, sees), values in both.items()
+        if place == where and sees != ALONE
     }
 
 
@@ -127,7 +182,7 @@ def _table(where: str, scores: dict[tuple[str, str], dict[str, np.ndarray]]) -> 
     rows = [
         [
             literal(sees),
-            OBSERVATIONS.get(sees, "centred; a recurrent network"),
+            OBSERVATIONS.get(sees, f"{OBSERVATIONS[ALONE]}; a recurrent network"),
             str(len(found["usefulness"])),
             *(median_range(found[name]) for name in METRICS),
             median_range((found["usefulness"] + found["neutrality"]) / 2),
@@ -135,5 +190,4 @@ def _table(where: str, scores: dict[tuple[str, str], dict[str, np.ndarray]]) -> 
         for (place, sees), found in scores.items()
         if place == where
     ]
-    title = "Pairs of levels that share a state" if where == PAIRS else "Levels never seen before"
-    return Table(title, ["sees", "policy.observation", "seeds", "U", "N", "(U + N) / 2"], rows)
+    return Table(TITLES[where], ["sees", "policy.observation", "seeds", "U", "N", "(U + N) / 2"], rows)

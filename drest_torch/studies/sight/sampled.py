@@ -1,0 +1,169 @@
+"""Policies that learn from samples, for levels with too many histories: here one that remembers can be trained too.
+
+All slots of a batch play one mini-episode, side by side. The gradient flows through what is remembered, from the end of
+the mini-episode back to its start. An action is credited with the reward of the mini-episode, less what a critic
+expected at that point. All policies have the same recurrent network; those without a memory forget after each action.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from drest_torch.algos.batch import sample
+from drest_torch.algos.generators import Generators
+from drest_torch.envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from drest_torch.envs.dynamics.observations import Observation, make_observation
+from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.generation.splits import make_split
+from drest_torch.envs.generation.stream import GeneratorConfig
+from drest_torch.envs.levels import Level
+from drest_torch.jobs.job import Result
+from drest_torch.metrics import share_of_best
+from drest_torch.reward import Paymaster, Reward
+from drest_torch.statistics.counts import entropy
+from drest_torch.studies.sight.histories import Network
+from drest_torch.studies.sight.runs import HISTORY, OBSERVATIONS
+from drest_torch.training.level_sampler import LevelSampler
+
+OUTPUTS = NUM_ACTIONS + 2
+"""Logits of the actions, then the critic's: what the coins to come will be worth, and what those so far will be."""
+AT_ONCE = 16_384
+"""Mini-episodes of an evaluation that are played side by side."""
+
+
+class Tick(NamedTuple):
+    """One action in each of the n slots whose mini-episode has not ended."""
+
+    slot: Tensor
+    log_probs: Tensor
+    """[n, 4]"""
+    action: Tensor
+    value: Tensor
+    """[n] what the critic expects the mini-episode to be paid."""
+
+
+class Played(NamedTuple):
+    """One mini-episode in every slot."""
+
+    ticks: list[Tick]
+    coins: Tensor
+    column: Tensor
+    """The index of the length among those of its level."""
+
+
+class World:
+    """A set of levels, as one observation shows them."""
+
+    def __init__(self, levels: list[Level], observation: str) -> None:
+        self.mdp: Mdp = compile_levels(levels)
+        self.optima: Optima = solve(self.mdp)
+        self.observe: Observation = make_observation(observation, self.mdp)
+
+    def play(self, network: Network, level: Tensor, rng: Generators, *, remembers: bool) -> Played:
+        """Play one mini-episode in every slot, on its level [slots]."""
+        slots, slot = start_episodes(self.mdp, level), torch.arange(len(level))
+        memory = torch.zeros(len(level), network.width)
+        coins, length = torch.zeros(len(level)), torch.zeros_like(level)
+        most = self.optima.best_return[level].amax(-1).float()
+        ticks = []
+        while len(slot):
+            seen = self.observe(slots.spot, slots.taken, slots.time_left) * self.observe.scale
+            outputs, memory = network(seen, memory)
+            log_probs = outputs[:, :NUM_ACTIONS].log_softmax(-1)
+            action = sample(log_probs.detach(), rng.uniform(*log_probs.shape))
+            to_come, so_far = outputs[:, NUM_ACTIONS:].unbind(-1)
+            ticks.append(Tick(slot, log_probs, action, to_come + so_far * (coins / most)[slot]))
+            after, step = step_episodes(self.mdp, slots, action)
+            coins[slot] += step.coin
+            length[slot] = step.length
+            going_on = (~step.mini_done).nonzero().squeeze(-1)
+            slots = EpisodeState(*(value[going_on] for value in after))
+            slot = slot[going_on]
+            memory = memory[going_on] if remembers else torch.zeros(len(slot), network.width)
+        column = (self.optima.lengths[level] == length.unsqueeze(-1)).long().argmax(-1)
+        return Played(ticks, coins, column)
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Train on generated levels, then play on their test levels.
+
+    numbers: ``steps`` of training; arrays: ``usefulness`` and ``neutrality`` [B] (÷ log2 k) in the test levels.
+    """
+    torch.set_num_threads(1)
+    rng = torch.Generator().manual_seed(spec["seed"])
+    split = make_split(
+        GeneratorConfig(**spec["generator"]),
+        train=spec["train"],
+        selection=0,
+        test=spec["test"],
+        seed=spec["split_seed"],
+    )
+    observation = OBSERVATIONS.get(spec["sees"], OBSERVATIONS["state"])
+    test = World(split.test, observation)
+    network = Network(test.observe.shape[0], spec["width"], rng, recurrent=True, outputs=OUTPUTS)
+    steps = fit(network, LevelSampler(split.train, rng, symmetries=True), observation, spec, rng)
+    return Result(
+        {"steps": steps}, {name: found.numpy() for name, found in evaluated(network, test, spec, rng).items()}
+    )
+
+
+def fit(network: Network, levels: LevelSampler, observation: str, spec: dict[str, Any], rng: torch.Generator) -> int:
+    """Train a network; return the steps that were played. Rates and the weight of the entropy fall to 0."""
+    reward = Reward(spec["lam"], 1.0, spec["episodes"], "averaged", episodes_at_start=spec["episodes_at_start"])
+    matrices = [weight for weight in network.parameters() if weight.ndim == 2 and weight is not network.head.weight]
+    others = [weight for weight in network.parameters() if weight.ndim == 1] + [network.head.weight]
+    optimisers = {
+        "lr": torch.optim.Adam(others, lr=spec["lr"]),
+        "muon_lr": torch.optim.Muon(matrices, lr=spec["muon_lr"], weight_decay=0.0),
+    }
+    draws, steps, remembers = Generators.of(rng), 0, spec["sees"] == HISTORY
+    level = torch.arange(spec["levels_at_once"]).repeat_interleave(spec["group"])
+    for update in range(spec["updates"]):
+        done = update / spec["updates"]
+        world = World(levels.draw(spec["levels_at_once"]), observation)
+        played = world.play(network, level, draws, remembers=remembers)
+        steps += sum(len(tick.slot) for tick in played.ticks)
+        loss = loss_of(played, world.optima, level, reward.at(done), spec["group"], spec["entropy"] * (1 - done))
+        network.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 0.5)
+        for name, optimiser in optimisers.items():
+            optimiser.param_groups[0]["lr"] = spec[name] * (1 - done)
+            optimiser.step()
+    return steps
+
+
+def loss_of(played: Played, optima: Optima, level: Tensor, reward: Reward, group: int, bonus: float) -> Tensor:
+    """Return the loss []. Neighbouring slots are a group: they share a level, and are counted side by side.
+
+    ``bonus`` is the weight of the entropy of actions.
+    """
+    best_return = optima.best_return[level, played.column].float()
+    paymaster = Paymaster(reward, len(level), optima.lengths.shape[1], group=group)
+    paid, _ = paymaster.pay(played.coins, played.column, optima.num_lengths[level], best_return)
+    paid = torch.cat([paid[tick.slot] for tick in played.ticks])
+    log_probs, value = (torch.cat(parts) for parts in zip(*((t.log_probs, t.value) for t in played.ticks), strict=True))
+    action = torch.cat([tick.action for tick in played.ticks]).unsqueeze(-1)
+    chosen = log_probs.gather(-1, action).squeeze(-1)
+    uncertainty = -(log_probs.exp() * log_probs).sum(-1)
+    policy = (chosen * (paid - value.detach()) + bonus * uncertainty).mean()
+    return (value - paid).square().mean() - policy
+
+
+@torch.no_grad()
+def evaluated(network: Network, world: World, spec: dict[str, Any], rng: torch.Generator) -> dict[str, Tensor]:
+    """Return usefulness and neutrality [B] (÷ log2 k), estimated from mini-episodes on each level."""
+    optima, each, draws = world.optima, spec["mini_episodes"], Generators.of(rng)
+    shape = optima.lengths.shape
+    sums = torch.zeros(2, shape[0] * shape[1], dtype=torch.float64)
+    for level in torch.arange(shape[0]).repeat_interleave(each).split(AT_ONCE):
+        played = world.play(network, level, draws, remembers=spec["sees"] == HISTORY)
+        share = share_of_best(played.coins.double(), optima.best_return[level, played.column].double())
+        sums.index_add_(1, level * shape[1] + played.column, torch.stack((torch.ones_like(share), share)))
+    count, share = sums.reshape(2, *shape)
+    return {"usefulness": share.sum(-1) / each, "neutrality": entropy(count) / optima.num_lengths.double().log2()}
