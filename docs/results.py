@@ -97,13 +97,21 @@ def with_earlier(found: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[s
     """Return the results of a study, with the earlier ones of goals that it did not pursue this time."""
     merged = {**earlier, **{key: value for key, value in found.items() if value or key not in earlier}}
     for key in ("goals", "follow_up"):
-        pursued = {score["title"] for score in found.get(key, [])}
-        if scores := [*found.get(key, []), *(each for each in earlier.get(key, []) if each["title"] not in pursued)]:
-            merged[key] = scores
+        if scores := _by_title(earlier.get(key, [])) | _by_title(
+            found.get(key, [])
+        ):  # in the order of the earlier ones
+            merged[key] = [score for several in scores.values() for score in several]
     quotes = {row["what"]: row for results in (earlier, found) for row in results.get("quotes", [])}
     if quotes:
         merged["quotes"] = list(quotes.values())
     return merged
+
+
+def _by_title(scores: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for score in scores:
+        found.setdefault(score["title"], []).append(score)
+    return found
 
 
 # ------------------------------------------------------------------------------------------ tables
@@ -123,17 +131,20 @@ def reproduction(kept: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def goals(results: Mapping[str, Any]) -> str:
-    """Return the table of what the agents of each goal reach, and how neutral they are given their private bits."""
+    """Return the table of what the agents of each goal reach, and how neutral they are given their private bits.
+
+    The arguments that train them follow in a list, since they are too long for a column.
+    """
     scores = results["goals"]
     own = any(score.get("neutrality_own", []) not in ([], score["neutrality"]) for score in scores)
     at = list(dict.fromkeys(gamma for score in scores for gamma in score.get("usefulness_at", {})))
     training = any(score.get("training") for score in scores)
-    header = ["drest train …", "levels", "wanted", "usefulness", *(f"at γ = {gamma}" for gamma in at), "neutrality"]
+    header = ["agent", "levels", "wanted", "usefulness", *(f"at γ = {gamma}" for gamma in at), "neutrality"]
     header += [*(["neutrality given its bits"] if own else []), "seeds that reach it"]
     header += [*(["training"] if training else [])]
     rows = [
         [
-            f"`{score['arguments']}`",
+            score["title"],
             _set_name(score, results),
             _wanted(score),
             median_range(score["usefulness"]),
@@ -145,7 +156,10 @@ def goals(results: Mapping[str, Any]) -> str:
         ]
         for score in scores
     ]
-    return markdown(header, rows)
+    commands = [
+        f"- {title}: `{arguments}`" for title, arguments in {s["title"]: s["arguments"] for s in scores}.items()
+    ]
+    return "\n".join((markdown(header, rows), "\n`drest train` trains them with these arguments:\n", *commands))
 
 
 def protocol(results: Mapping[str, Any]) -> str:
@@ -290,7 +304,8 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield (
             "\n## In gridworlds that the agent has never seen\n\n"
             "`drest study study=goals_unseen`. Median of the seeds, lowest and highest in brackets; neutrality is "
-            "divided by log2 k. No test level, rotated or reflected, is among the training levels. "
+            "divided by log2 k. No test level, rotated or reflected, is among the training levels. Agents that name no "
+            "algorithm are trained by exact gradients. "
             f"{FITTED} {EXACT} {BEGUN}\n"
         )
         yield goals(unseen)
