@@ -15,7 +15,7 @@ from drest_torch.studies.study import Analysis
 if TYPE_CHECKING:
     from drest_torch.studies.sight.study import Config
 
-PANELS = {"pairs": "share a state", "unseen": "never seen", "sampled": "never seen, from samples"}
+PANELS = {"pairs": "share a state", "unseen": "never seen", "sampled": "never seen, sampled"}
 """Levels that …"""
 
 

@@ -143,6 +143,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
     most = float(bound.mean()) if len(bound) else None
     both = {key: (found["usefulness"] + found["neutrality"]) / 2 for key, found in scores.items()}
     names = {
+        "parts": {where for where, _ in scores},
         "most": most,
         "pairs": len(bound),
         "alone": both.get((PAIRS, ALONE)),
