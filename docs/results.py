@@ -305,8 +305,8 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield (
             "\n## In gridworlds that the agent has never seen\n\n"
             "`drest study study=goals_unseen`. Median of the seeds, lowest and highest in brackets; neutrality is "
-            "divided by log2 k. No test level, rotated or reflected, is among the training levels. Agents that name no "
-            "algorithm are trained by exact gradients. "
+            "divided by log2 k. No test level, rotated or reflected, is among the training levels. Agents whose "
+            "name gives no algorithm are trained by exact gradients. "
             f"{FITTED} {EXACT} {BEGUN}\n"
         )
         yield goals(unseen)

@@ -42,6 +42,6 @@ def plots(cfg: Config, analysis: Analysis) -> dict[str, Plot]:
             ax.set_title(title, fontsize=10)
             ax.set_xlabel("(U + N) / 2")
 
-    medians = "; ".join(f"{PANELS[where]}, {sees}: {values.mean():.3f}" for (where, sees), values in both.items())
-    alt = f"The mean of usefulness and neutrality, by what the policy sees, in levels that … {medians}."
+    means = "; ".join(f"{PANELS[where]}, {sees}: {values.mean():.3f}" for (where, sees), values in both.items())
+    alt = f"The mean of usefulness and neutrality, by what the policy sees, in levels that … {means}."
     return {"sight": Plot(alt=alt, caption="", draw=draw, size=(7.2, 0.4 * len(rows) + 1.2))}

@@ -1,4 +1,4 @@
-"""Policies that learn from samples, for levels with too many histories: here one that remembers can be trained too.
+"""Train policies from samples, on levels with too many histories for exact gradients; a recurrent policy among them.
 
 All slots of a batch play one mini-episode, side by side. The gradient flows through what is remembered, from the end of
 the mini-episode back to its start. An action is credited with the reward of the mini-episode, less what a critic
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from drest_torch.algos.base import NetworkConfig, NetworkLearner
 from drest_torch.algos.batch import sample
 from drest_torch.algos.generators import Generators
 from drest_torch.envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
@@ -22,10 +23,10 @@ from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.generation.splits import make_split
 from drest_torch.envs.generation.stream import GeneratorConfig
 from drest_torch.envs.levels import Level
+from drest_torch.evaluation.sampled import estimates
 from drest_torch.jobs.job import Result
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Paymaster, Reward
-from drest_torch.statistics.counts import entropy
 from drest_torch.studies.sight.histories import Network
 from drest_torch.studies.sight.runs import HISTORY, OBSERVATIONS
 from drest_torch.training.level_sampler import LevelSampler
@@ -54,6 +55,14 @@ class Played(NamedTuple):
     coins: Tensor
     column: Tensor
     """The index of the length among those of its level."""
+
+
+class Learner(NetworkLearner):
+    """The optimisers and the schedules of `algos`, for a network that plays tick by tick."""
+
+    def update(self, batch: Tensor) -> dict[str, Tensor]:
+        """Follow the gradient of a loss []."""
+        return {"optim/grad_norm": self.descend(batch)}
 
 
 class World:
@@ -115,26 +124,28 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 def fit(network: Network, levels: LevelSampler, observation: str, spec: dict[str, Any], rng: torch.Generator) -> int:
     """Train a network; return the steps that were played. Rates and the weight of the entropy fall to 0."""
     reward = Reward(spec["lam"], 1.0, spec["episodes"], "averaged", episodes_at_start=spec["episodes_at_start"])
-    matrices = [weight for weight in network.parameters() if weight.ndim == 2 and weight is not network.head.weight]
-    others = [weight for weight in network.parameters() if weight.ndim == 1] + [network.head.weight]
-    optimisers = {
-        "lr": torch.optim.Adam(others, lr=spec["lr"]),
-        "muon_lr": torch.optim.Muon(matrices, lr=spec["muon_lr"], weight_decay=0.0),
-    }
-    draws, steps, remembers = Generators.of(rng), 0, spec["sees"] == HISTORY
+    config = NetworkConfig(
+        name="sight",
+        credit="mini",
+        lr=spec["lr"],
+        lr_end=0.0,
+        muon_lr=spec["muon_lr"],
+        muon_lr_end=0.0,
+        adam_eps=1e-8,
+        entropy=spec["entropy"],
+        entropy_end=0.0,
+        max_grad_norm=0.5,
+    )
+    learner = Learner(network, None, config, rng)
+    steps, remembers = 0, spec["sees"] == HISTORY
     level = torch.arange(spec["levels_at_once"]).repeat_interleave(spec["group"])
     for update in range(spec["updates"]):
         done = update / spec["updates"]
+        learner.set_progress(done)
         world = World(levels.draw(spec["levels_at_once"]), observation)
-        played = world.play(network, level, draws, remembers=remembers)
+        played = world.play(network, level, learner.rng, remembers=remembers)
         steps += sum(len(tick.slot) for tick in played.ticks)
-        loss = loss_of(played, world.optima, level, reward.at(done), spec["group"], spec["entropy"] * (1 - done))
-        network.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 0.5)
-        for name, optimiser in optimisers.items():
-            optimiser.param_groups[0]["lr"] = spec[name] * (1 - done)
-            optimiser.step()
+        learner.update(loss_of(played, world.optima, level, reward.at(done), spec["group"], learner.entropy_coeff))
     return steps
 
 
@@ -158,12 +169,14 @@ def loss_of(played: Played, optima: Optima, level: Tensor, reward: Reward, group
 @torch.no_grad()
 def evaluated(network: Network, world: World, spec: dict[str, Any], rng: torch.Generator) -> dict[str, Tensor]:
     """Return usefulness and neutrality [B] (÷ log2 k), estimated from mini-episodes on each level."""
-    optima, each, draws = world.optima, spec["mini_episodes"], Generators.of(rng)
+    optima, draws = world.optima, Generators.of(rng)
     shape = optima.lengths.shape
-    sums = torch.zeros(2, shape[0] * shape[1], dtype=torch.float64)
-    for level in torch.arange(shape[0]).repeat_interleave(each).split(AT_ONCE):
+    sums = torch.zeros(3, shape[0] * shape[1], dtype=torch.float64)
+    for level in torch.arange(shape[0]).repeat_interleave(spec["mini_episodes"]).split(AT_ONCE):
         played = world.play(network, level, draws, remembers=spec["sees"] == HISTORY)
         share = share_of_best(played.coins.double(), optima.best_return[level, played.column].double())
-        sums.index_add_(1, level * shape[1] + played.column, torch.stack((torch.ones_like(share), share)))
-    count, share = sums.reshape(2, *shape)
-    return {"usefulness": share.sum(-1) / each, "neutrality": entropy(count) / optima.num_lengths.double().log2()}
+        sums.index_add_(1, level * shape[1] + played.column, torch.stack((torch.ones_like(share), share, share**2)))
+    names, counts = [level.name for level in world.mdp.levels], sums.reshape(3, *shape)
+    sets = (names, optima.lengths, optima.num_lengths, optima.best_return, Reward())
+    found = estimates(*sets, spec["mini_episodes"], *counts, own=None)
+    return {"usefulness": found.usefulness, "neutrality": found.neutrality_normalised}

@@ -18,7 +18,7 @@ from drest_torch.report.markdown import literal
 from drest_torch.report.tables import median_range
 from drest_torch.studies.goals import parse
 from drest_torch.studies.results import Results
-from drest_torch.studies.sight.runs import HISTORY, OBSERVATIONS, SEES
+from drest_torch.studies.sight.runs import OBSERVATIONS, SEES
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
 TITLE = "What a policy needs to see"
@@ -150,8 +150,6 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "above": [] if most is None else [sees for (w, sees), v in both.items() if w == PAIRS and v.min() > most],
         "gains": {where: _gains(both, where) for where in (UNSEEN, SAMPLED)},
         "steps": float(np.median(steps)) if steps else None,
-        "ALONE": ALONE,
-        "recurrent": HISTORY,
     }
     findings = {f"{where}: {sees}": values.tolist() for (where, sees), values in both.items()}
     tables = {where: _table(where, scores) for where in TITLES}
