@@ -39,6 +39,23 @@ class Arrival(NamedTuple):
     """Time that the action takes: 1, or 0 for a bump on a clock that counts moves."""
 
 
+class States(NamedTuple):
+    """The numbers of the states of a level set: one for each spot, what is taken, and the time left."""
+
+    bits: int
+    times: int
+
+    def number(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        """Return the number of each state."""
+        return ((spot * self.times + time_left) << self.bits) | taken
+
+    def of(self, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return spot, taken and time left of the states with these numbers."""
+        first = number >> self.bits
+        spot = torch.div(first, self.times, rounding_mode="floor")
+        return spot, number - (first << self.bits), first - spot * self.times
+
+
 @dataclass(frozen=True)
 class Mdp:
     """A level set as tensors: S spots, B levels, 4 actions."""
@@ -135,6 +152,11 @@ class Mdp:
     def num_objects(self) -> int:
         """Return the number of bits of a state: the coins and buttons of the level that has the most."""
         return max(level.num_objects for level in self.levels)
+
+    @cached_property
+    def states(self) -> States:
+        """Return the numbers of the states."""
+        return States(self.num_objects, self.max_time + 1)
 
     @cached_property
     def max_time(self) -> int:

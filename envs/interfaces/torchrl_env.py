@@ -14,15 +14,17 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import Binary, Categorical, Composite, Unbounded
+from torchrl.data import Binary, Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
 from drest_torch.envs import counter_rng as streams
-from drest_torch.envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
+from drest_torch.envs.dynamics.episodes import EpisodeState, StepResult, start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import Level
+
+STATE = "state"
 
 
 class GridworldEnv(EnvBase):
@@ -34,8 +36,11 @@ class GridworldEnv(EnvBase):
         episodes_per_meta: E, the number of mini-episodes of a meta-episode.
         gamma: the discount per tick for which ``best_return`` is m(l).
         committed: whether ``best_return`` is committed(l) where luck plays a part (`solve`).
-        observation: a name in `drest_torch.envs.dynamics.observations.OBSERVATIONS`.
+        observation: a name in `drest_torch.envs.dynamics.observations.OBSERVATIONS`, or ``state``: the environment then
+            shows ``state``, the number of its state (`Mdp.states`), and no observation.
         group: the number of neighbouring slots that play the same levels in the same order.
+        together: whether a slot that has played its meta-episode waits, and ``done`` comes when all slots have.
+        optima: the solution of the levels, if it is known; None: they are solved.
         seed: the seed of everything that is sampled here: the levels and the luck of the buttons.
 
     ``reset(level=index)`` sets the level of each slot [B] instead of sampling it.
@@ -53,6 +58,8 @@ class GridworldEnv(EnvBase):
         committed: bool = False,
         observation: str = "grid",
         group: int = 1,
+        together: bool = False,
+        optima: Optima | None = None,
         seed: int = 0,
         device: torch.device | str | None = None,
     ) -> None:
@@ -63,15 +70,20 @@ class GridworldEnv(EnvBase):
         mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
         mdp = mdp.to(device)
         super().__init__(device=mdp.device, batch_size=torch.Size([num_slots]))
-        self.optima = solve(mdp, gamma, committed=committed)
-        self.mdp = mdp.to(dtype=torch.float32)
         self.episodes_per_meta = episodes_per_meta
-        self.observe = make_observation(observation, mdp)
-        self._group = group
-        self._seed = seed
-        self._tables()
+        self.observe = None if observation == STATE else make_observation(observation, mdp)
+        self._group, self._together, self._seed = group, together, seed
+        self.set_levels(mdp, optima or solve(mdp, gamma, committed=committed))
         self._make_specs(num_slots)
         self._set_seed(seed)
+
+    def set_levels(self, mdp: Mdp, optima: Optima) -> None:
+        """Play on this compiled level set, with this solution, from the next reset of all slots on.
+
+        Specs are those of the first set.
+        """
+        self.mdp, self.optima = mdp.to(dtype=torch.float32), optima
+        self._tables()
 
     def _tables(self) -> None:
         """Build the look-up tables: for each level and tick, the column of the length that ends there, and its m."""
@@ -94,8 +106,12 @@ class GridworldEnv(EnvBase):
         def flag() -> Binary:
             return Binary(shape=(slots, 1), dtype=torch.bool)
 
+        if self.observe is None:
+            shown: dict[str, TensorSpec] = {STATE: Unbounded((slots,), dtype=torch.int64)}
+        else:
+            shown = {"observation": Unbounded((slots, *self.observe.shape))}
         self.observation_spec = Composite(
-            observation=Unbounded((slots, *self.observe.shape)),
+            **shown,
             mini_done=flag(),
             mini_len=column(count),
             mini_idx=column(self.episodes_per_meta + 1),
@@ -131,7 +147,7 @@ class GridworldEnv(EnvBase):
         if level is None and self.mdp.num_levels == 1:
             level = self._slots.level
         elif level is None:
-            level = streams.integer(self._level_key, self._meta, self.mdp.num_levels)
+            level = self._sample_levels()
         fresh = start_episodes(self.mdp, level.to(self.mdp.device))
         self._slots = EpisodeState(*(torch.where(reset, new, old) for new, old in zip(fresh, self._slots, strict=True)))
         self._meta = self._meta + reset
@@ -141,7 +157,7 @@ class GridworldEnv(EnvBase):
         false = zero.bool()
         return TensorDict(
             {
-                "observation": self._observation(),
+                **self._observation(),
                 "mini_done": false,
                 "mini_len": zero,
                 "mini_idx": self._mini_idx.unsqueeze(-1),
@@ -160,13 +176,22 @@ class GridworldEnv(EnvBase):
         if self.mdp.any_chance:
             luck = streams.uniform(self._luck_key, self._draws)
             self._draws = self._draws + 1
-        self._slots, played = step_episodes(self.mdp, self._slots, tensordict.get("action"), luck)
+        before = self._slots
+        self._slots, played = step_episodes(self.mdp, before, tensordict.get("action"), luck)
         ended_at = self._slots.level * self._ticks + played.length
+        if self._together:
+            waits = self._mini_idx == self.episodes_per_meta
+            self._slots = EpisodeState(
+                *(torch.where(waits, old, new) for old, new in zip(before, self._slots, strict=True))
+            )
+            played = StepResult(played.coin * ~waits, played.mini_done & ~waits, played.length)
         self._mini_idx = self._mini_idx + played.mini_done
         meta_done = (self._mini_idx == self.episodes_per_meta).unsqueeze(-1)
+        if self._together:
+            meta_done = meta_done.all().expand_as(meta_done)
         return TensorDict(
             {
-                "observation": self._observation(),
+                **self._observation(),
                 "mini_done": played.mini_done.unsqueeze(-1),
                 "mini_len": self._column.index_select(0, ended_at).unsqueeze(-1),
                 "mini_idx": self._mini_idx.unsqueeze(-1),
@@ -174,15 +199,27 @@ class GridworldEnv(EnvBase):
                 "num_lengths": self._k,
                 "best_return": self._best_return.index_select(0, ended_at).unsqueeze(-1),
                 "reward": played.coin.unsqueeze(-1),
-                "done": meta_done,
+                "done": meta_done.clone(),
                 "terminated": meta_done.clone(),
             },
             batch_size=self.batch_size,
             device=self.device,
         )
 
-    def _observation(self) -> Tensor:
-        return self.observe(self._slots.spot, self._slots.taken, self._slots.time_left)
+    def _sample_levels(self) -> Tensor:
+        """Sample the level of each slot's next meta-episode; slots that begin together spread evenly over the set."""
+        number = streams.uniform(self._level_key, self._meta)
+        if self._together:
+            groups = self.batch_size[0] // self._group
+            place = torch.arange(self.batch_size[0], device=self.mdp.device) // self._group
+            number = (place + number) / groups
+        return (number * self.mdp.num_levels).long().clamp_max(self.mdp.num_levels - 1)
+
+    def _observation(self) -> dict[str, Tensor]:
+        slots = self._slots
+        if self.observe is None:
+            return {STATE: self.mdp.states.number(slots.spot, slots.taken, slots.time_left)}
+        return {"observation": self.observe(slots.spot, slots.taken, slots.time_left)}
 
     # ------------------------------------------------------------------------------------ saved runs
 
