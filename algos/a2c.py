@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from drest_torch.algos.base import CriticConfig, SampledLearner
+from torchrl.objectives import A2CLoss
+
+from drest_torch.algos.sampled import CriticConfig, SampledLearner
 
 
 @dataclass
@@ -16,6 +19,9 @@ class A2C(SampledLearner):
     """A2C: the log-probability of each action times its advantage."""
 
     needs_critic = True
+
+    def make_loss(self, actor: Any, value: Any) -> A2CLoss:
+        return A2CLoss(actor, value, **self.shared())
 
 
 Algorithm = A2C

@@ -1,4 +1,4 @@
-"""The base classes of the algorithms: networks, optimisers, schedules, and the loop over minibatches."""
+"""The base classes of the algorithms: networks, optimisers and schedules."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor, nn
 
-from drest_torch.algos.advantages import CREDITS, estimate
-from drest_torch.algos.batch import Batch, Part
-from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
-from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.limits import limited
 
+CREDITS = ("mini", "meta")
+"""``mini``: the return of a step is the reward of its own mini-episode, as in the paper. ``meta``: it extends to the end
+of the meta-episode, so the choice of a length is also credited with its effect on later discounts."""
 WIDE = 8
 """Muon trains weight matrices with at least this many rows and columns."""
 
@@ -38,24 +37,6 @@ class NetworkConfig:
     max_grad_norm: float = limited(above=0, finite=False)
 
 
-@dataclass
-class SampledConfig(NetworkConfig):
-    """The further settings of algorithms that learn from sampled mini-episodes."""
-
-    episodes: int = limited(at_least=1)
-    minibatches: int = limited(at_least=1)
-    normalise_advantage: bool = MISSING
-
-
-@dataclass
-class CriticConfig(SampledConfig):
-    """The further settings of algorithms with a critic."""
-
-    critic_width: int | None = limited(at_least=1)
-    gae_lambda: float = limited(at_least=0, at_most=1)
-    critic_coeff: float = limited(at_least=0)
-
-
 def linear(start: float, end: float, progress: float) -> float:
     """Return the value of a linear schedule from ``start`` to ``end``, for a ``progress`` from 0 to 1."""
     return start + (end - start) * min(max(progress, 0.0), 1.0)
@@ -65,12 +46,12 @@ class Learner(ABC):
     """An algorithm and its policy."""
 
     learns_from: Literal["mini-episodes", "levels", "world"] = "mini-episodes"
-    """The argument of `update`: mini-episodes (`Batch`), levels whose outcome is known in closed form (`ExactBatch`),
-    or the number of mini-episodes to play in a world that the learner holds itself."""
+    """The argument of `update`: a TensorDict of mini-episodes, levels whose outcome is known in closed form
+    (`ExactBatch`), or the number of mini-episodes to play in a world that the learner holds itself."""
     needs_critic = False
 
-    def __init__(self, policy: Any, critic: Any, config: Any, rng: Generators | torch.Generator) -> None:
-        self.policy, self.critic, self.config, self.rng = policy, critic, config, Generators.of(rng)
+    def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator) -> None:
+        self.policy, self.critic, self.config, self.rng = policy, critic, config, rng
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
     @classmethod
@@ -106,7 +87,7 @@ class NetworkLearner(Learner):
     of the last layers: it makes the steps of a matrix orthogonal, so that all directions are learned at the same pace.
     """
 
-    def __init__(self, policy: Any, critic: Any, config: Any, rng: Generators | torch.Generator) -> None:
+    def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator) -> None:
         super().__init__(policy, critic, config, rng)
         self.networks = nn.ModuleList([policy] if critic is None else [policy, critic])
         parameters = list(self.networks.parameters())
@@ -130,98 +111,14 @@ class NetworkLearner(Learner):
         return {"optim/lr": self.lr, "optim/entropy_coeff": self.entropy_coeff}
 
     def descend(self, loss: Tensor) -> Tensor:
-        """Take one optimiser step; return the norm of the gradient before clipping, per agent if there are several."""
+        """Take one optimiser step; return the norm of the gradient before clipping."""
         self.networks.zero_grad()
         loss.backward()
-        norm = _clip(list(self.networks.parameters()), self.config.max_grad_norm, self.rng.agents)
+        norm = nn.utils.clip_grad_norm_(self.networks.parameters(), self.config.max_grad_norm)
         for optimizer in self.optimizers.values():
             optimizer.step()
         return norm
 
 
-def _clip(parameters: list[nn.Parameter], max_norm: float, agents: int) -> Tensor:
-    """Clip the gradient of each agent to a norm of at most ``max_norm``; return the norm before."""
-    if agents == 1:
-        return nn.utils.clip_grad_norm_(parameters, max_norm)
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    norm = torch.stack([gradient.flatten(1).square().sum(-1) for gradient in gradients]).sum(0).sqrt()
-    factor = (max_norm / (norm + 1e-6)).clamp_max(1.0)
-    for gradient in gradients:
-        gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))
-    return norm
-
-
 def _is_wide(parameter: Tensor) -> bool:
     return parameter.ndim == 2 and min(parameter.shape) >= WIDE
-
-
-class SampledLearner(NetworkLearner):
-    """A policy-gradient algorithm on batches of sampled mini-episodes; subclasses define the objective."""
-
-    epochs = 1
-
-    def advantages(self, batch: Batch, whole: Part) -> tuple[Tensor, Tensor | None]:
-        """Return the advantages [N] and, if there is a critic, its target values [N]."""
-        assert self.critic is not None
-        with torch.no_grad():
-            value = torch.empty_like(batch.log_prob).index_copy(0, whole.steps, whole.value(self.critic))
-        return estimate(batch, value, self.config.gae_lambda, self.config.credit)
-
-    def objective(self, log_prob: Tensor, log_prob_then: Tensor, advantage: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the contribution of each step to the objective [n], and metrics [n]."""
-        return log_prob * advantage, {}
-
-    def update(self, batch: Batch) -> dict[str, Tensor]:
-        """Make one update on a batch; return metrics [A], one value for each agent."""
-        return self.improve(batch, *self.weigh(batch))
-
-    def weigh(self, batch: Batch) -> tuple[Part, Tensor, Tensor | None]:
-        """Return all steps of a batch, their advantages [N] and, if there is a critic, its target values [N]."""
-        whole = batch.whole()
-        return whole, *self.advantages(batch, whole)
-
-    def improve(self, batch: Batch, whole: Part, advantage: Tensor, target: Tensor | None) -> dict[str, Tensor]:
-        """Train on what `weigh` returns; return metrics [A]."""
-        metrics = {}
-        if target is not None:
-            residual, total = (whole.spread(value[whole.steps]) for value in (advantage, target))
-            metrics["critic/explained_variance"] = 1 - residual.square() / total.square().clamp_min(1e-8)
-        if self.config.normalise_advantage:
-            advantage = _normalised(advantage, whole)
-        entropy_coeff = torch.tensor(self.entropy_coeff, device=advantage.device)
-        history = [
-            self._step(part, batch.log_prob[part.steps], advantage[part.steps], _at(target, part), entropy_coeff)
-            for _ in range(self.epochs)
-            for part in batch.parts(self.config.minibatches, self.rng)
-        ]
-        return metrics | {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
-
-    def _step(self, *minibatch: Any) -> dict[str, Tensor]:
-        with weights_unchanged(self.policy, self.critic):
-            loss, metrics = self.loss(*minibatch)
-        return {name: value.detach() for name, value in metrics.items()} | {"optim/grad_norm": self.descend(loss.sum())}
-
-    def loss(
-        self, part: Part, log_prob_then: Tensor, advantage: Tensor, target: Tensor | None, entropy_coeff: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss [A] and metrics [A]."""
-        log_prob, entropy = part.evaluate(self.policy)
-        objective, further = self.objective(log_prob, log_prob_then, advantage)
-        metrics = {name: part.mean(value) for name, value in further.items()}
-        metrics["loss/objective"], metrics["policy/entropy"] = part.mean(objective), part.mean(entropy)
-        loss = -metrics["loss/objective"] - entropy_coeff * metrics["policy/entropy"]
-        if self.critic is not None and target is not None:
-            metrics["loss/critic"] = 0.5 * part.mean((part.value(self.critic) - target).square())
-            loss = loss + self.config.critic_coeff * metrics["loss/critic"]
-        return loss, metrics
-
-
-def _at(value: Tensor | None, part: Part) -> Tensor | None:
-    return None if value is None else value[part.steps]
-
-
-def _normalised(advantage: Tensor, whole: Part) -> Tensor:
-    """Return the advantages [N] with mean 0 and standard deviation 1 for each agent."""
-    values = advantage[whole.steps]
-    scaled = (values - whole.each(whole.mean(values))) / whole.each(whole.spread(values) + 1e-8)
-    return torch.empty_like(advantage).index_copy(0, whole.steps, scaled)

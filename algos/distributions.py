@@ -1,21 +1,20 @@
 """The distributions that actions are sampled from: one of n actions, several such choices, or numbers within a box.
 
-A policy's network has ``outputs`` numbers for each state. What a batch stores of an action is ``[n]`` its index,
-``[n, d]`` the index of each choice, or ``[n, d]`` the numbers before they are squashed, from which its probability is
-computed without loss.
+They are distributions of PyTorch, for TorchRL's `ProbabilisticActor`. Their parameter ``outputs`` [n, O] is what the
+network of a policy returns for n states. All random numbers come from PyTorch's global generator.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-
-from drest_torch.algos.batch import sample
-from drest_torch.algos.generators import Generators
+from torch.distributions import Distribution
 
 LOG_SPREAD = (-4.0, 1.0)
 """The range of the logarithm of a standard deviation."""
@@ -25,130 +24,158 @@ NODES = 8
 """Points of the quadrature for the entropy."""
 
 
-class Distribution(ABC):
-    """A distribution of actions, from the outputs [n, O] of a policy's network."""
+class _Actions(Distribution):
+    """The base class: a distribution without checks, which cost more than the sampling."""
 
+    arg_constraints: dict[str, Any] = {}
+
+    def __init__(self, outputs: Tensor, event: int = 0) -> None:
+        self.outputs = outputs
+        shape = outputs.shape[:-1]
+        super().__init__(shape, torch.Size([event] if event else []), validate_args=False)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely action."""
+        return self.deterministic_sample
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        """Return the most likely action, under the name that TorchRL knows it by."""
+        raise NotImplementedError
+
+
+class OneOf(_Actions):
+    """One of O actions: the outputs are their logits. An action is its index, or a one-hot vector.
+
+    Outputs that are logarithms of probabilities already are ``normalised``.
+    """
+
+    def __init__(self, outputs: Tensor, *, one_hot: bool = False, normalised: bool = False) -> None:
+        super().__init__(outputs, outputs.shape[-1] if one_hot else 0)
+        self.one_hot = one_hot
+        self.log_probs = outputs if normalised else outputs.log_softmax(-1)
+
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008 (PyTorch's signature)
+        # Of exponential times with the probabilities as rates, the first is each action's with its probability.
+        times = -torch.rand_like(self.outputs).clamp_min(1e-20).log()
+        return self._played((self.outputs.detach() - times.log()).argmax(-1))
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        return self._played(self.outputs.argmax(-1))
+
+    def _played(self, index: Tensor) -> Tensor:
+        return torch.nn.functional.one_hot(index, self.outputs.shape[-1]).bool() if self.one_hot else index
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        index = value.long().argmax(-1) if self.one_hot else value
+        return self.log_probs.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        return -(self.log_probs.exp() * self.log_probs).sum(-1)
+
+
+class Several(_Actions):
+    """Several independent choices at once: the outputs are the logits of one after the other."""
+
+    def __init__(self, outputs: Tensor, *, counts: Sequence[int]) -> None:
+        super().__init__(outputs, len(counts))
+        self.parts = [OneOf(logits) for logits in outputs.split(list(counts), -1)]
+
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
+        return torch.stack([part.sample() for part in self.parts], -1)
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        return torch.stack([part.deterministic_sample for part in self.parts], -1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        each = zip(self.parts, value.unbind(-1), strict=True)
+        return torch.stack([part.log_prob(chosen) for part, chosen in each]).sum(0)
+
+    def entropy(self) -> Tensor:
+        return torch.stack([part.entropy() for part in self.parts]).sum(0)
+
+
+class TanhNormal(_Actions):
+    """Numbers of a box [d]: normal ones, which `drest_torch.transforms.Squash` maps into the box by tanh.
+
+    The outputs are the means, then the logarithms of the standard deviations. An action is the numbers before they are
+    squashed, from which its probability is computed without loss. The probability is that of the squashed numbers,
+    whose box has the size 2 · ``half`` [d].
+    """
+
+    def __init__(self, outputs: Tensor, *, half: Tensor) -> None:
+        super().__init__(outputs, len(half))
+        self.half = half
+        self.mean_, log_spread = outputs.chunk(2, dim=-1)
+        self.log_spread = log_spread.clamp(*LOG_SPREAD)
+
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
+        return (self.mean_ + self.log_spread.exp() * torch.randn_like(self.mean_)).detach()
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        return self.mean_
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        distance = (value - self.mean_) / self.log_spread.exp()
+        normal = -0.5 * distance.square() - self.log_spread - 0.5 * math.log(2 * math.pi)
+        return (normal - _log_slope(value) - self.half.log()).sum(-1)
+
+    def entropy(self) -> Tensor:
+        nodes, weights = _hermite()
+        normal = self.log_spread + 0.5 * math.log(2 * math.pi * math.e)
+        at_nodes = self.mean_.unsqueeze(-1) + self.log_spread.exp().unsqueeze(-1) * nodes
+        return (normal + (_log_slope(at_nodes) * weights).sum(-1) + self.half.log()).sum(-1)
+
+
+@dataclass(frozen=True)
+class ActionKind:
+    """A distribution of the actions of an environment, and the outputs of a network that it needs."""
+
+    distribution: type[_Actions]
     outputs: int
     """O"""
+    arguments: dict[str, Any] = field(default_factory=dict)
 
-    @abstractmethod
-    def sample(self, outputs: Tensor, rng: Generators) -> Tensor:
-        """Sample an action for each row, as a batch stores it."""
+    def of(self, outputs: Tensor) -> _Actions:
+        """Return the distribution with these outputs."""
+        return self.distribution(outputs, **self.arguments)
 
-    @abstractmethod
-    def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
-        """Return the log-probability [n] of each row's action."""
-
-    @abstractmethod
-    def entropy(self, outputs: Tensor) -> Tensor:
-        """Return the entropy [n] in nats."""
-
-    @abstractmethod
-    def played(self, action: Tensor) -> Tensor:
-        """Return the action as the environment takes it."""
-
-    @abstractmethod
     def offset(self, ask: float | None) -> Tensor:
         """Return what is added to the outputs [O], so that an untrained policy asks for a delay with this probability.
 
         The request is the last action, also of the last of several choices, or a positive number in the last dimension;
         None: nothing is added.
         """
-
-
-class OneOf(Distribution):
-    """One of ``count`` actions: the outputs are their logits. An environment may take it as a one-hot vector."""
-
-    def __init__(self, count: int, *, one_hot: bool = False) -> None:
-        self.outputs, self.one_hot = count, one_hot
-
-    def sample(self, outputs: Tensor, rng: Generators) -> Tensor:
-        return sample(outputs, rng.uniform(*outputs.shape))
-
-    def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
-        return outputs.log_softmax(-1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
-
-    def entropy(self, outputs: Tensor) -> Tensor:
-        log_probs = outputs.log_softmax(-1)
-        return -(log_probs.exp() * log_probs).sum(-1)
-
-    def played(self, action: Tensor) -> Tensor:
-        return torch.nn.functional.one_hot(action, self.outputs).bool() if self.one_hot else action
-
-    def offset(self, ask: float | None) -> Tensor:
         offset = torch.zeros(self.outputs)
-        if ask is not None:
-            offset[-1] = math.log((self.outputs - 1) * ask / (1 - ask))
+        if self.distribution is TanhNormal:
+            offset[self.outputs // 2 :] = FIRST_LOG_SPREAD
+            if ask is not None:
+                offset[self.outputs // 2 - 1] = math.exp(FIRST_LOG_SPREAD) * torch.special.ndtri(torch.tensor(ask))
+        elif ask is not None:
+            options = self.arguments.get("counts", [self.outputs])[-1]
+            offset[-1] = math.log((options - 1) * ask / (1 - ask))
         return offset
 
 
-class Several(Distribution):
-    """Several choices at once, independent of each other: the outputs are the logits of one after the other."""
-
-    def __init__(self, counts: Sequence[int]) -> None:
-        self.parts, self.outputs = [OneOf(count) for count in counts], sum(counts)
-
-    def _split(self, outputs: Tensor) -> Iterator[tuple[OneOf, Tensor]]:
-        logits = outputs.split([part.outputs for part in self.parts], -1)
-        return zip(self.parts, logits, strict=True)
-
-    def sample(self, outputs: Tensor, rng: Generators) -> Tensor:
-        return torch.stack([part.sample(logits, rng) for part, logits in self._split(outputs)], -1)
-
-    def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
-        each = zip(self._split(outputs), action.unbind(-1), strict=True)
-        return torch.stack([part.log_prob(logits, chosen) for (part, logits), chosen in each]).sum(0)
-
-    def entropy(self, outputs: Tensor) -> Tensor:
-        return torch.stack([part.entropy(logits) for part, logits in self._split(outputs)]).sum(0)
-
-    def played(self, action: Tensor) -> Tensor:
-        return action
-
-    def offset(self, ask: float | None) -> Tensor:
-        return torch.cat([*(part.offset(None) for part in self.parts[:-1]), self.parts[-1].offset(ask)])
+def one_of(count: int, **arguments: bool) -> ActionKind:
+    """Return the kind of one of ``count`` actions, with the arguments of `OneOf`."""
+    return ActionKind(OneOf, count, arguments)
 
 
-class TanhNormal(Distribution):
-    """Normal numbers, squashed by tanh into a box [d]: the outputs are the means, then the log-deviations."""
+def several(counts: Sequence[int]) -> ActionKind:
+    """Return the kind of several choices at once, with so many options each."""
+    return ActionKind(Several, sum(counts), {"counts": list(counts)})
 
-    def __init__(self, low: Tensor, high: Tensor) -> None:
-        if not (torch.isfinite(low).all() and torch.isfinite(high).all()):
-            raise ValueError("a box without bounds; expected finite ones")
-        self.middle, self.half = (low + high) / 2, (high - low) / 2
-        self.outputs = 2 * len(low)
-        nodes, weights = torch.tensor(_hermite(NODES)).float()
-        self._nodes, self._weights = nodes, weights
 
-    def _split(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        mean, log_spread = outputs.chunk(2, dim=-1)
-        return mean, log_spread.clamp(*LOG_SPREAD)
-
-    def sample(self, outputs: Tensor, rng: Generators) -> Tensor:
-        mean, log_spread = self._split(outputs)
-        uniform = rng.uniform(*mean.shape, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
-        return mean + log_spread.exp() * torch.special.ndtri(uniform).to(mean.dtype)
-
-    def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
-        mean, log_spread = self._split(outputs)
-        normal = -0.5 * ((action - mean) / log_spread.exp()).square() - log_spread - 0.5 * math.log(2 * math.pi)
-        return (normal - _log_slope(action) - self.half.log()).sum(-1)
-
-    def entropy(self, outputs: Tensor) -> Tensor:
-        mean, log_spread = self._split(outputs)
-        normal = log_spread + 0.5 * math.log(2 * math.pi * math.e)
-        slope = (_log_slope(mean.unsqueeze(-1) + log_spread.exp().unsqueeze(-1) * self._nodes) * self._weights).sum(-1)
-        return (normal + slope + self.half.log()).sum(-1)
-
-    def played(self, action: Tensor) -> Tensor:
-        return self.middle + self.half * action.tanh()
-
-    def offset(self, ask: float | None) -> Tensor:
-        offset = torch.zeros(self.outputs)
-        offset[self.outputs // 2 :] = FIRST_LOG_SPREAD
-        if ask is not None:  # the request is a positive number
-            offset[self.outputs // 2 - 1] = math.exp(FIRST_LOG_SPREAD) * torch.special.ndtri(torch.tensor(ask))
-        return offset
+def box(low: Tensor, high: Tensor) -> ActionKind:
+    """Return the kind of numbers between these bounds [d]."""
+    if not (torch.isfinite(low).all() and torch.isfinite(high).all()):
+        raise ValueError("a box without bounds; expected finite ones")
+    return ActionKind(TanhNormal, 2 * len(low), {"half": (high - low) / 2})
 
 
 def _log_slope(number: Tensor) -> Tensor:
@@ -156,9 +183,7 @@ def _log_slope(number: Tensor) -> Tensor:
     return 2 * (math.log(2) - number - torch.nn.functional.softplus(-2 * number))
 
 
-def _hermite(nodes: int) -> list[list[float]]:
+def _hermite() -> tuple[Tensor, Tensor]:
     """Return the points and weights that integrate against the normal density."""
-    import numpy as np
-
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    return [points.tolist(), (weights / weights.sum()).tolist()]
+    points, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return torch.from_numpy(points).float(), torch.from_numpy(weights / weights.sum()).float()

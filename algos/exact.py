@@ -15,6 +15,7 @@ respect to the logits is computed. It shows which states matter, and only these 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,11 +24,11 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
-from drest_torch.algos.batch import ExactBatch
 from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.networks.policy import private_settings
-from drest_torch.algos.objectives.base import Outcome
+from drest_torch.algos.objectives.base import Objective, Outcome
 from drest_torch.limits import limited
+from drest_torch.reward import Reward
 
 STATES_AT_ONCE = 4096
 """The network runs on this many states at a time, so that they fit into the caches of a processor."""
@@ -45,6 +46,40 @@ class Config(NetworkConfig):
     min_visit_probability: float = limited(at_least=0)
     ignored_gradient_share: float = limited(at_least=0)
     counted_steps: int = limited(at_least=1)
+
+
+@dataclass(frozen=True)
+class ExactBatch:
+    """Levels whose outcome is a function of the action probabilities at their N reachable states."""
+
+    states: int
+    """N"""
+    explore: Callable[[Callable[[Tensor], Tensor], float], tuple[Tensor, Tensor]]
+    """a policy (observations → logits) and a probability p → indices [V] of the states that the policy reaches with a
+    probability above p, and its logits there [V, A]"""
+    everywhere: Callable[[Callable[[Tensor], Tensor]], Tensor]
+    """a policy → its logits in all states [N, A]"""
+    observe: Callable[[Tensor], Tensor]
+    """indices of states [n] → their observations [n, *shape]"""
+    outcome: Callable[[Tensor], tuple[Tensor, Tensor]]
+    """action probabilities [Z, N, A] under Z equally likely settings of the private bits → P(L = l), and
+    P(L = l) · E[C | L = l], each [B, K]"""
+    by_lottery: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+    """the same → how often each lottery of a level is entered [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
+    divergence: Callable[[Tensor, str], Tensor]
+    """the same, and a reference → the divergence of trajectories from it [B], the mean over private bits"""
+    visits: Callable[[Tensor], Tensor]
+    """action probabilities [N, A] → the probability that a mini-episode reaches each state [N]"""
+    best_return: Tensor
+    """[B, K] m(l)"""
+    num_lengths: Tensor
+    """[B] k"""
+    by_luck: Tensor
+    """[B] whether anything in the level depends on luck"""
+    reward: Reward
+    """the rule that pays mini-episodes"""
+    objective: Objective
+    """what the policy is trained to make large"""
 
 
 class Exact(NetworkLearner):

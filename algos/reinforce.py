@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from omegaconf import MISSING
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModule
 from torch import Tensor
+from torchrl.objectives import ReinforceLoss
 
-from drest_torch.algos.advantages import estimate
-from drest_torch.algos.base import SampledConfig, SampledLearner
-from drest_torch.algos.batch import Batch, Part
+from drest_torch.algos.sampled import SampledConfig, SampledLearner
 
 
 @dataclass
@@ -20,32 +22,45 @@ class Config(SampledConfig):
     baseline: bool = MISSING
 
 
+class _Loss(ReinforceLoss):
+    """TorchRL's loss with an entropy bonus, and without a critic."""
+
+    def __init__(self, actor: Any, entropy: float) -> None:
+        nothing = TensorDictModule(torch.nn.Identity(), ["advantage"], ["state_value"])
+        super().__init__(actor, nothing, functional=False)
+        self.register_buffer("entropy_coeff", torch.tensor(entropy))
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        losses = super().forward(tensordict)
+        entropy = self.actor_network.dist.entropy().mean()
+        return losses.set("entropy", entropy.detach()).set("loss_entropy", -self.entropy_coeff * entropy)
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, None]:
+        return torch.zeros(()), None
+
+
 class Reinforce(SampledLearner):
     """REINFORCE, by default with a baseline that needs no critic."""
 
-    def advantages(self, batch: Batch, whole: Part) -> tuple[Tensor, Tensor | None]:
-        to_go, _ = estimate(batch, torch.zeros_like(batch.log_prob), 1.0, self.config.credit)
-        return to_go - mean_of_other_groups(batch, to_go) if self.config.baseline else to_go, None
+    def make_loss(self, actor: Any, value: Any) -> ReinforceLoss:
+        return _Loss(actor, self.config.entropy)
+
+    def baselined(self, steps: TensorDictBase) -> Tensor:
+        to_go: Tensor = steps["advantage"]
+        return to_go - mean_of_other_groups(to_go, self.groups(steps)) if self.config.baseline else to_go
 
 
-def mean_of_other_groups(batch: Batch, to_go: Tensor) -> Tensor:
-    """Return for each step [N] the mean return of the steps of all other groups of the same agent.
+def mean_of_other_groups(to_go: Tensor, group: Tensor) -> Tensor:
+    """Return for each step [N, 1] the mean return of the steps of all other groups.
 
     It is a baseline that does not depend on the step's own action.
     """
-    if batch.num_groups == batch.agents:
+    groups = int(group.max()) + 1
+    if groups == 1:
         return torch.zeros_like(to_go)
-    group = batch.step_group()
-    weight = torch.ones_like(to_go) if batch.played is None else batch.played.to(to_go.dtype)
-    total = to_go.new_zeros(batch.num_groups).index_add(0, group, to_go * weight)
-    count = to_go.new_zeros(batch.num_groups).index_add(0, group, weight)
-    return (_of_others(total, batch.agents) / _of_others(count, batch.agents))[group]
-
-
-def _of_others(value: Tensor, agents: int) -> Tensor:
-    """Return for each group the sum over the other groups of its agent [groups]."""
-    value = value.reshape(agents, -1)
-    return (value.sum(-1, keepdim=True) - value).flatten()
+    total = to_go.new_zeros(groups, 1).index_add(0, group, to_go)
+    count = to_go.new_zeros(groups, 1).index_add(0, group, torch.ones_like(to_go))
+    return ((total.sum() - total) / (count.sum() - count))[group]
 
 
 Algorithm = Reinforce

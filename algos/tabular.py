@@ -112,8 +112,7 @@ class Tabular(Learner):
 
     def begin(self, worlds: Worlds, rules: Rules) -> None:
         """Set the world and the rules, and start with the state of a new agent."""
-        (generator,) = self.rng.generators
-        seed = torch.randint(1 << 62, (1,), generator=generator).numpy()
+        seed = torch.randint(1 << 62, (1,), generator=self.rng).numpy()
         self._worlds, self._rules = worlds, rules
         state = new_state(seed, len(self.policy.logits), rules.divisor.shape[1])
         self.state = state._replace(logits=self.policy.logits.unsqueeze(0).numpy())

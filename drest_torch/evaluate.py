@@ -106,7 +106,7 @@ def _evaluate_environment(cfg: EvaluateConfig, trained: Config) -> None:
     if cfg.out is not None:
         write_json(Path(cfg.out), {"mean": numbers, "levels": records})
         print(f"The results are in {cfg.out}")
-    if cfg.animation is not None and animate(trained, run.flatten, run.policy, Path(cfg.animation)):
+    if cfg.animation is not None and animate(trained, run.environment, run.policy, Path(cfg.animation)):
         print(f"Mini-episodes, one for each length, are in {cfg.animation}")
 
 

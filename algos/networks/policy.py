@@ -7,8 +7,6 @@ tell apart, so only the critic sees the counts of the meta-episode.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -21,11 +19,13 @@ changes its logits. Acting differently on 0 and 1 pays from the start, but littl
 
 
 class Policy(nn.Module):
-    """A policy from observations [n, *shape] and, if it has any, private bits [n, noise] to action logits [n, A].
+    """A policy from observations [n, *shape] and, if it has any, private bits [n, noise] to outputs [n, A].
+
+    The outputs are the logits of actions, or what another distribution of `drest_torch.algos.distributions` has as its
+    parameters.
 
     ``scale`` broadcasts to ``shape`` and brings observations to a magnitude of about 1. ``symmetries`` are those that
-    the network of ``size`` requires (`Requirements`). An untrained policy chooses all actions with about the same
-    probability; with a ``distribution`` it asks for a delay with the probability ``ask``.
+    the network of ``size`` requires (`Requirements`). The outputs of an untrained policy are about 0, or the ``offset`` [A].
     """
 
     offset: Tensor | None
@@ -39,14 +39,11 @@ class Policy(nn.Module):
         scale: Tensor,
         private_bits: int = 0,
         symmetries: Symmetries | None = None,
-        distribution: Any = None,
-        ask: float | None = None,
+        offset: Tensor | None = None,
         entries: Sequence[Shape] = (),
     ) -> None:
         super().__init__()
-        self.distribution = distribution
-        """The `Distribution` that actions are sampled from; None: one of the actions, with the outputs as logits."""
-        self.register_buffer("offset", None if distribution is None else distribution.offset(ask), persistent=False)
+        self.register_buffer("offset", offset, persistent=False)
         self.private_bits, self.reads_maps = private_bits, requirements(size.network).reads_maps
         self.net = _network(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries, entries), size)
 
@@ -116,4 +113,14 @@ def scale_private_bits(private_bits: Tensor) -> Tensor:
 
 def private_settings(bits: int) -> Tensor:
     """Return every setting of the private bits: [2^bits, bits]."""
-    return (torch.arange(1 << bits).unsqueeze(-1) >> torch.arange(bits) & 1).float()
+    return settings_of(torch.arange(1 << bits), bits)
+
+
+def settings_of(number: Tensor, bits: int) -> Tensor:
+    """Return the settings of the private bits with these numbers [n]: [n, bits]."""
+    return (number.unsqueeze(-1) >> torch.arange(bits, device=number.device) & 1).float()
+
+
+def number_of(setting: Tensor) -> Tensor:
+    """Return the numbers [...] of settings of the private bits [..., bits]."""
+    return (setting.long() << torch.arange(setting.shape[-1], device=setting.device)).sum(-1)

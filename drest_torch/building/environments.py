@@ -13,13 +13,23 @@ import torch
 from torchrl.data import Bounded, Categorical, OneHot
 from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, Transform, TransformedEnv
 
-from drest_torch.algos.distributions import Distribution, OneOf, Several, TanhNormal
+from drest_torch.algos.distributions import ActionKind, box, one_of, several
+from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, EnvConfig
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
-from drest_torch.rollout.torchrl import Environment, Flattener
-from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
+from drest_torch.transforms import (
+    BestReturn,
+    DReSTReward,
+    Flatten,
+    MetaEpisodes,
+    PrivateBits,
+    ShutdownTimer,
+    Squash,
+)
 from drest_torch.transforms.base import choices, is_choice, title
+from drest_torch.transforms.flatten import SEEN
+from drest_torch.transforms.on_batches import Advance, LogDiscounts
 
 REFERENCE = "reference"
 """`env.best`: m(l) is what an agent with that length alone has on average."""
@@ -27,11 +37,30 @@ RENDERED = 50
 """Mini-episodes that are played, at most, until each length was rendered once."""
 
 
-def training_environment(cfg: Config, reward: Reward) -> Environment:
-    """Return the environment that a run trains in: each of its slots plays one meta-episode for a batch."""
+def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: bool = True) -> Environment:
+    """Return the environment that a run trains in: each of its slots plays one meta-episode for a batch.
+
+    With sequential counting `DReSTReward` pays in the environment, else it pays for batches.
+    """
     rounds = cfg.algo.episodes // cfg.env.copies
     averaged = reward.counting == "averaged"
-    return _environment(cfg, reward, cfg.env.copies, rounds, group=cfg.reward.group if averaged else 1, pays=True)
+    group = cfg.reward.group if averaged else 1
+    environment = _environment(cfg, reward, cfg.env.copies, rounds, group=group, drest=not averaged)
+    drest = environment.drest or DReSTReward.of(
+        reward, num_lengths=environment.num_lengths, num_lengths_key=None, group=group, tick_key=None
+    )
+    best = environment.best
+
+    def mean_best() -> float:
+        seen = torch.ones(1) if best is None else best.best[best.best > 0]
+        return seen.mean().item() if len(seen) else 1.0
+
+    environment.shows_counts = learner_has_critic and not averaged
+    on_batches: list[Any] = [drest] if averaged else []
+    on_batches += [LogDiscounts(drest)] if environment.shows_counts else []
+    on_batches.append(Advance(drest, mean_best, scaled=not reward.divide_by_best))
+    environment.drest, environment.postproc = drest, Compose(*on_batches)
+    return environment
 
 
 def evaluation_environment(cfg: Config, reward: Reward, mini_episodes: int) -> Environment:
@@ -39,7 +68,7 @@ def evaluation_environment(cfg: Config, reward: Reward, mini_episodes: int) -> E
     copies = cfg.env.copies  # a factory may make so many slots, and no others
     if cfg.env.name == "gymnasium":
         copies = min(copies, mini_episodes)
-    return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, pays=False)
+    return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, drest=False)
 
 
 def rendering_environment(cfg: Config, reward: Reward) -> Environment:
@@ -47,14 +76,16 @@ def rendering_environment(cfg: Config, reward: Reward) -> Environment:
     cfg = copy.deepcopy(cfg)
     if cfg.env.name == "gymnasium":
         cfg.env.options = {**cfg.env.options, "render_mode": "rgb_array"}
-    return _environment(cfg, reward, 1, RENDERED, group=1, pays=False)
+    return _environment(cfg, reward, 1, RENDERED, group=1, drest=False, skip=False)
 
 
-def _environment(cfg: Config, reward: Reward, copies: int, rounds: int, *, group: int, pays: bool) -> Environment:
+def _environment(
+    cfg: Config, reward: Reward, copies: int, rounds: int, *, group: int, drest: bool, skip: bool = True
+) -> Environment:
     chosen = cfg.env
     base = _base(chosen, copies)
     transforms: list[Transform] = []
-    timer = _timer(chosen, base)
+    timer = _timer(chosen, base, skip=skip)
     if timer is not None:
         transforms.append(timer)
     shown = base.observation_spec
@@ -74,35 +105,43 @@ def _environment(cfg: Config, reward: Reward, copies: int, rounds: int, *, group
         transforms.append(best)
     if shown.get("mini_done", None) is None:
         levels = None if chosen.levels is None else range(chosen.levels)
-        transforms.append(MetaEpisodes(rounds, group=group, levels=levels))
+        transforms.append(MetaEpisodes(rounds, together=True, group=group, levels=levels))
     elif group > 1:
         raise ConfigError(
             f"reward.counting=averaged, and {title(base)} plays mini-episodes of its own, one after the other; use "
             "reward.counting=sequential"
         )
-    drest = None
-    if pays:
-        drest = DReSTReward.of(reward, num_lengths=count, num_lengths_key=None, group=group)
-        transforms.append(drest)
+    pays = DReSTReward.of(reward, num_lengths=count, num_lengths_key=None) if drest else None
+    if pays is not None:
+        transforms.append(pays)
+    if cfg.policy.private_bits:
+        transforms.append(PrivateBits(cfg.policy.private_bits, kind=cfg.policy.private_kind))
     env = TransformedEnv(base, Compose(*transforms))
     observed = chosen.observed or _observed(base)
     for key in observed:
         if shown.get(key, None) is None:
             known = ", ".join(str(name) for name in shown.keys(True, True))
             raise ConfigError(f"env.observed with '{key}', and {title(base)} shows {known}; choose some of these")
-    flatten = Flattener(env, [*observed, *(["timer"] if timer is not None else [])])
+    flatten = Flatten(env, [*observed, *(["timer"] if timer is not None else [])])
+    actions = _actions(env)
+    env.append_transform(flatten)
+    if isinstance(env.full_action_spec["action"], Bounded):
+        env.append_transform(Squash())
     ask = None
     if timer is not None and len(timer.lengths) > 1 and not callable(timer.control):
         ask = 1 - 0.5 ** (1 / (timer.window or timer.lengths[0]))
     return Environment(
-        env,
-        flatten,
-        _distribution(env),
-        count,
-        list(timer.lengths) if timer is not None else list(range(count)),
-        best,
-        drest,
-        ask,
+        env=env,
+        sees=SEEN,
+        actions=actions,
+        num_lengths=count,
+        private_bits=cfg.policy.private_bits,
+        private_kind=cfg.policy.private_kind,
+        drest=pays,
+        flatten=flatten,
+        best=best,
+        lengths=tuple(timer.lengths if timer is not None else range(count)),
+        ask=ask,
     )
 
 
@@ -153,7 +192,7 @@ def function(path: str, key: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], found)
 
 
-def _timer(chosen: EnvConfig, base: EnvBase) -> ShutdownTimer | None:
+def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | None:
     if chosen.base is None:
         return None
     control: Any = chosen.control
@@ -171,6 +210,7 @@ def _timer(chosen: EnvConfig, base: EnvBase) -> ShutdownTimer | None:
         chance=chosen.chance,
         cost=chosen.cost,
         ended=cast(Any, chosen.ended),
+        skip=skip and chosen.ended == "absorb" and chosen.floor == 0,
     )
 
 
@@ -190,16 +230,16 @@ def _observed(base: EnvBase) -> list[str]:
     return ["observation"] if "observation" in names and "mini_len" in names else names
 
 
-def _distribution(env: EnvBase) -> Distribution:
+def _actions(env: EnvBase) -> ActionKind:
     spec = env.full_action_spec["action"]
     if is_choice(spec, len(env.batch_size)):
-        return OneOf(spec.space.n, one_hot=isinstance(spec, OneHot))
+        return one_of(spec.space.n, one_hot=isinstance(spec, OneHot))
     if (counts := choices(spec, len(env.batch_size))) is not None:
-        return Several(counts)
+        return several(counts)
     if isinstance(spec, Bounded) and spec.ndim == len(env.batch_size) + 1:
         low, high = (end.reshape(-1, spec.shape[-1])[0].float() for end in (spec.space.low, spec.space.high))
         if torch.isfinite(low).all() and torch.isfinite(high).all():
-            return TanhNormal(low, high)
+            return box(low, high)
     raise ConfigError(
         f"{title(env)} has the action space {type(spec).__name__}{tuple(spec.shape)}; expected one of n actions, "
         "several such choices, or a vector of numbers with finite bounds"

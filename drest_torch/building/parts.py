@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
@@ -15,6 +17,7 @@ from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.networks.layout import MapLayout
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building import levels as data
+from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, shown_features
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import (
@@ -49,58 +52,54 @@ def observation(cfg: Config, mdp: Mdp) -> Observation:
 
 
 def networks(
-    cfg: Config, observe: Observation, context: int, *, with_critic: bool, seed: int, fixed_shapes: bool = False
+    cfg: Config, observe: Observation, *, context: int = 0, with_critic: bool = False
 ) -> tuple[Policy, Critic | None]:
-    """Build an untrained policy and, if the algorithm has one, a critic; the seed determines their weights.
+    """Build an untrained policy for gridworlds and, if the algorithm has one, a critic; the seed gives their weights.
 
-    With ``fixed_shapes`` the memory that they use depends on the shapes of their inputs alone, not on the values.
+    The critic sees ``context`` numbers of the meta-episode besides.
     """
-    size = NetworkSize(
-        cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network, once=not fixed_shapes
-    )
-    private_bits = cfg.policy.private_bits
-    symmetries, critic = _symmetries(cfg, observe), None
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        policy = ALGORITHMS[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, private_bits, symmetries)
-        if with_critic:
-            scale = observe.scale.cpu()
-            critic = Critic(
-                observe.shape,
-                replace(size, width=cfg.algo.critic_width or size.width),
-                scale=scale,
-                private_bits=private_bits,
-                context=context,
-                symmetries=symmetries,
-                policy=policy,
-            )
-    return policy, critic
+    size, bits, symmetries = _size(cfg), cfg.policy.private_bits, _symmetries(cfg, observe)
+    with _seeded(cfg.seed):
+        new_policy = ALGORITHMS[cfg.algo.name].Algorithm.new_policy
+        policy = new_policy(observe, NUM_ACTIONS, size, bits, symmetries)
+        if not with_critic:
+            return policy, None
+        scale = observe.scale.cpu()
+        further = {"private_bits": bits, "context": context, "symmetries": symmetries, "policy": policy}
+        return policy, Critic(observe.shape, _critic_size(cfg), scale=scale, **further)
 
 
 def environment_networks(
-    cfg: Config, environment: Any, context: int, *, with_critic: bool
+    cfg: Config, environment: Environment, *, with_critic: bool = False
 ) -> tuple[Policy, Critic | None]:
-    """Build the networks for an environment that is no gridworld (`drest_torch.building.environments.Environment`)."""
-    size = NetworkSize(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network)
+    """Build the networks for an environment that shows a row of numbers."""
     flatten, bits = environment.flatten, cfg.policy.private_bits
-    entries = [entry.shape for entry in flatten.entries]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(cfg.seed)
-        policy = Policy(
-            flatten.shape,
-            environment.distribution.outputs,
-            size,
-            scale=flatten.scale,
-            private_bits=bits,
-            distribution=environment.distribution,
-            ask=environment.ask,
-            entries=entries,
-        )
+    assert flatten is not None
+    scale, entries = torch.ones(flatten.shape), [entry.shape for entry in flatten.shown]
+    shared: dict[str, Any] = {"scale": scale, "private_bits": bits, "entries": entries}
+    with _seeded(cfg.seed):
+        offset = environment.actions.offset(environment.ask)
+        policy = Policy(flatten.shape, environment.actions.outputs, _size(cfg), offset=offset, **shared)
         if not with_critic:
             return policy, None
-        size = replace(size, width=cfg.algo.critic_width or size.width)
-        scale = flatten.scale
-        return policy, Critic(flatten.shape, size, scale=scale, private_bits=bits, context=context, entries=entries)
+        context = environment.num_lengths if environment.shows_counts else 0
+        return policy, Critic(flatten.shape, _critic_size(cfg), context=context, **shared)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Draw all random numbers from this seed meanwhile."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def _size(cfg: Config) -> NetworkSize:
+    return NetworkSize(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network)
+
+
+def _critic_size(cfg: Config) -> NetworkSize:
+    return replace(_size(cfg), width=cfg.algo.critic_width or cfg.policy.width)
 
 
 def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:

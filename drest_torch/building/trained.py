@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ from torch import Tensor
 from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, load_module
 from drest_torch.building.environments import evaluation_environment, rendering_environment
 from drest_torch.building.parts import environment_networks, reward_of
+from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
 from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
 from drest_torch.evaluation.summary import split_summary
-from drest_torch.rollout.torchrl import Flattener
 from drest_torch.transforms import ShutdownTimer
 
 
@@ -34,16 +33,19 @@ class TrainedInEnvironment:
         tensors, _ = load_checkpoint(self.checkpoint)
         environment = evaluation_environment(cfg, self.reward, 1)
         environment.env.close(raise_if_closed=False)
+        assert environment.flatten is not None
         self.flatten = environment.flatten
         self.flatten.centre, self.flatten.spread = tensors["updater.centre"], tensors["updater.spread"]
+        self.environment = environment
         ones = torch.ones(1, environment.num_lengths)
         self.best = known(tensors["updater.best"]) if environment.best is not None else ones
-        self.policy, _ = environment_networks(cfg, environment, 0, with_critic=False)
+        self.policy, _ = environment_networks(cfg, environment)
         load_module("policy", self.policy, tensors, self.checkpoint)
 
     def evaluate(self, mini_episodes: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Play so many mini-episodes; return the numbers of a summary, and the records of each level."""
-        environment = replace(evaluation_environment(self.cfg, self.reward, mini_episodes), flatten=self.flatten)
+        environment = evaluation_environment(self.cfg, self.reward, mini_episodes)
+        environment.sees_as(self.environment)
         evaluator = EnvironmentEvaluator(
             environment,
             name=str(self.cfg.env.title),
@@ -62,9 +64,10 @@ class TrainedInEnvironment:
         environment = evaluation_environment(self.cfg, self.reward, 1)
         environment.env.close(raise_if_closed=False)
         timer = next((part for part in environment.env.transform if isinstance(part, ShutdownTimer)), None)
-        found = [(entry.key, entry.numbers) for entry in self.flatten.entries][:1]
-        same = found == [("observation", task.shown.shape[1])] and len(self.flatten.entries) == 2
-        if timer is None or not same or environment.distribution.outputs != task.actions + 1:
+        shown = self.flatten.shown
+        found = [(entry.key, entry.numbers) for entry in shown][:1]
+        same = found == [("observation", task.shown.shape[1])] and len(shown) == 2
+        if timer is None or not same or environment.actions.outputs != task.actions + 1:
             raise UserError(
                 f"{self.folder} is not of this task with a timer that an action delays; evaluate by sampled="
             )
@@ -75,7 +78,7 @@ class TrainedInEnvironment:
             def act(states: Tensor, shown: Tensor) -> Tensor:
                 rows = TensorDict({"observation": task.shown[states], "timer": shown}, batch_size=states.shape)
                 bits = None if private is None else private.expand(len(states), -1)
-                return self.policy(self.flatten(rows), bits).softmax(-1)
+                return self.policy(self.flatten.standardised(self.flatten.rows(rows)), bits).softmax(-1)
 
             return act
 
@@ -85,7 +88,7 @@ class TrainedInEnvironment:
         return mixed([evaluate(task, timer, policy(setting), gamma=gamma, floor=floor) for setting in settings])
 
 
-def animate(cfg: Config, flatten: Flattener, policy: Any, path: Path) -> bool:
+def animate(cfg: Config, trained: Environment, policy: Any, path: Path) -> bool:
     """Animate one mini-episode of each length that a policy plays; return whether the environment can be rendered.
 
     If it cannot, for want of a library or a screen, a line says why.
@@ -94,7 +97,8 @@ def animate(cfg: Config, flatten: Flattener, policy: Any, path: Path) -> bool:
 
     try:
         environment = rendering_environment(cfg, reward_of(cfg))
-        frames = mini_episodes(replace(environment, flatten=flatten), policy, cfg.seed)
+        environment.sees_as(trained)
+        frames = mini_episodes(environment, policy, cfg.seed)
         environment.env.close(raise_if_closed=False)
     except UserError as error:
         print(f"no animation: {error}", file=sys.stderr)

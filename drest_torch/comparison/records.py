@@ -69,9 +69,8 @@ class RunRecord:
 
     @property
     def seeds(self) -> str:
-        """The seed, or the first and the last of a run with several agents."""
-        seed, agents = self.config["seed"], self.config.get("agents", 1)
-        return f"{seed}" if agents == 1 else f"{seed}-{seed + agents - 1}"
+        """The seed."""
+        return str(self.config["seed"])
 
     def value(self, key: str) -> str:
         """Return a value of the configuration as text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, NamedTuple, cast, get_args, get_type_hints
 
 import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -17,7 +17,6 @@ from drest_torch.config.logger import SINKS
 from drest_torch.config.schema import (
     Config,
     in_gridworld,
-    in_lockstep,
     is_plain,
     learns_from,
     objective_of,
@@ -93,11 +92,10 @@ def check_run(cfg: Config) -> None:
         raise ConfigError("levels=own are the test levels of a run that is evaluated; choose other levels to train on")
     _check_private_bits(cfg)
     if learns_from(cfg) == "mini-episodes":
-        slots_and_group(cfg)
+        _check_minibatches(cfg)
     if learns_from(cfg) == "world":
         _check_table(cfg)
     _check_policy(cfg)
-    _check_lockstep(cfg)
 
 
 def _check_objective(cfg: Config) -> None:
@@ -130,9 +128,8 @@ def _check_environment(cfg: Config) -> None:
         raise ConfigError(f"algo={cfg.algo.name} knows the model of a gridworld, and {name} has none; use algo=ppo")
     if cfg.reward.pays != "actual":
         raise ConfigError(f"reward.pays={cfg.reward.pays}, but {name} has no coins on a map; use reward.pays=actual")
-    for key, needed in {"device": "cpu", "agents": 1, "compile": False}.items():
-        if (value := getattr(cfg, key)) != needed:
-            raise ConfigError(f"{key}={value}, which {name} does not offer; use {key}={str(needed).lower()}")
+    if cfg.device != "cpu":
+        raise ConfigError(f"device={cfg.device}, which {name} does not offer; use device=cpu")
     if requirements(cfg.policy.network).observations or requirements(cfg.policy.network).symmetries:
         raise ConfigError(
             f"policy.network={cfg.policy.network} reads the maps of gridworlds; use policy=mlp with {name}"
@@ -147,7 +144,7 @@ def _check_environment(cfg: Config) -> None:
         )
     _check_private_bits(cfg)
     copies, episodes, reward = cfg.env.copies, cfg.algo.episodes, cfg.reward
-    slots_and_group(cfg)
+    batch_shape(cfg)
     if reward.counting == "sequential" and episodes != copies * reward.episodes_per_meta:
         raise ConfigError(
             f"algo.episodes={episodes} with env.copies={copies}: every copy plays a meta-episode for a batch; use "
@@ -169,12 +166,6 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
     """Refuse levels that this run cannot train on, or that it cannot be evaluated on; ``others`` by their split."""
     if cfg.policy.observation == "vector":
         _check_vector(train, others)
-    moves = next((level for level in train if level.clock == "moves"), None)
-    if moves is not None and learns_from(cfg) == "mini-episodes" and in_lockstep(cfg):
-        raise ConfigError(
-            f"{moves.place} is on the clock of moves, where a mini-episode has no last tick, and all slots are to be "
-            "played in lockstep; use lockstep=false with agents=1, or levels.clock=steps"
-        )
     for name, levels in others.items():
         for feature in sorted((features_of(train) ^ features_of(levels)) - shown_features(cfg)) if levels else ():
             shown = ", show chances in every level (levels.by_chance=true)" if feature == "chance" else ""
@@ -206,8 +197,22 @@ def _device_number(name: str) -> int | None:
     return None if name == "cpu" else int(match[1] or 0)
 
 
-def slots_and_group(cfg: Config) -> tuple[int, int]:
-    """Return how many slots play a batch, and how many of them share a level."""
+class BatchShape(NamedTuple):
+    """How the mini-episodes of a batch are played."""
+
+    slots: int
+    rounds: int
+    """Mini-episodes that a slot plays, one after the other."""
+    group: int
+    """Neighbouring slots that play the same level, and whose mini-episodes are counted together."""
+
+
+def batch_shape(cfg: Config) -> BatchShape:
+    """Return how a batch of a run in gridworlds is played.
+
+    A policy sees nothing of earlier mini-episodes. With sequential counting those of a meta-episode are therefore played
+    side by side and counted in the order of the slots, unless returns extend from one to the next (``credit=meta``).
+    """
     episodes, reward = cfg.algo.episodes, cfg.reward
     if reward.counting == "sequential" and reward.episodes_at_start is not None:
         raise ConfigError(
@@ -220,7 +225,9 @@ def slots_and_group(cfg: Config) -> tuple[int, int]:
                 f"algo.episodes={episodes} is no multiple of reward.episodes_per_meta={reward.episodes_per_meta}; "
                 "with sequential counting a batch is whole meta-episodes"
             )
-        return episodes // reward.episodes_per_meta, 1
+        if cfg.algo.credit == "meta":
+            return BatchShape(episodes // reward.episodes_per_meta, reward.episodes_per_meta, 1)
+        return BatchShape(episodes, 1, reward.episodes_per_meta)
     if cfg.algo.credit == "meta":
         raise ConfigError(
             "algo.credit=meta goes from one mini-episode to the next, and with reward.counting=averaged they are "
@@ -231,7 +238,18 @@ def slots_and_group(cfg: Config) -> tuple[int, int]:
             f"reward.group={reward.group} does not divide algo.episodes={episodes}; "
             "with averaged counting a batch is whole groups of at least 2"
         )
-    return episodes, reward.group
+    return BatchShape(episodes, 1, reward.group)
+
+
+def _check_minibatches(cfg: Config) -> None:
+    """Minibatches are whole groups of slots."""
+    shape = batch_shape(cfg)
+    groups = shape.slots // shape.group
+    if cfg.algo.minibatches > groups:
+        raise ConfigError(
+            f"algo.minibatches={cfg.algo.minibatches} of {groups} groups of mini-episodes; use at most {groups}, or more "
+            "algo.episodes"
+        )
 
 
 def _check_table(cfg: Config) -> None:
@@ -271,8 +289,6 @@ def _check_start(cfg: Config) -> None:
         raise ConfigError(f"start_from with env={cfg.env.name}; only runs in gridworlds can begin with another agent")
     if learns_from(cfg) == "world":
         raise ConfigError(f"start_from with algo={cfg.algo.name}, which trains a table; use another algorithm")
-    if cfg.agents > 1:
-        raise ConfigError(f"start_from with agents={cfg.agents}, which begin with different weights; use agents=1")
 
 
 def _check_policy(cfg: Config) -> None:
@@ -301,30 +317,6 @@ def _check_policy(cfg: Config) -> None:
         raise ConfigError(
             f"{key}=true, but the vector observation shows one level, and no map; use policy.observation=centred"
         )
-
-
-def _check_lockstep(cfg: Config) -> None:
-    """Shapes that never change: where there are none, and what needs them."""
-    asked = {
-        f"agents={cfg.agents}": cfg.agents > 1,
-        "compile=true": cfg.compile,
-        "lockstep=true": bool(cfg.lockstep),
-    }
-    needs = next((words for words, is_asked in asked.items() if is_asked), None)
-    if needs and learns_from(cfg) != "mini-episodes":
-        raise ConfigError(
-            f"{needs} is for algorithms that learn from batches of mini-episodes; algo={cfg.algo.name} does not"
-        )
-    if needs and not in_lockstep(cfg):
-        raise ConfigError(f"{needs} needs shapes that never change; set lockstep=true")
-    if cfg.cuda_graphs and not (cfg.compile and cfg.device != "cpu"):
-        raise ConfigError("cuda_graphs=true is for compile=true with device=cuda; set cuda_graphs=false")
-    if cfg.agents == 1:
-        return
-    if getattr(cfg.algo, "muon_lr", None) is not None:
-        raise ConfigError(f"agents={cfg.agents} with algo.muon_lr, which is for one agent; set algo.muon_lr=null")
-    for key in _several_maps(cfg):
-        raise ConfigError(f"agents={cfg.agents} train on one set of levels; set {key}=false")
 
 
 def _several_maps(cfg: Config) -> list[str]:

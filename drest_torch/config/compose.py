@@ -23,6 +23,14 @@ from drest_torch.config.schema import config_folder, schemas
 from drest_torch.errors import ConfigError
 
 VERSION_BASE = "1.3"
+_ONE_WAY = "all algorithms that sample collect with TorchRL; leave it out"
+REMOVED = {
+    "agents": "several seeds are several runs; use seed=0,1,2 -m, or a study",
+    "lockstep": _ONE_WAY,
+    "compile": _ONE_WAY,
+    "cuda_graphs": _ONE_WAY,
+}
+"""Keys of older versions, and what to do instead."""
 TYPES = {
     "BooleanNode": "true or false",
     "FloatNode": "a number",
@@ -122,6 +130,8 @@ def _wrong_option(path: str, found: list[str]) -> str:
 
 def _wrong_key(error: Any) -> str:
     """``error`` is OmegaConf's, and knows the configuration to which the key was not added."""
+    if (reason := REMOVED.get(error.full_key)) is not None:
+        return f"{error.full_key} is no key any more: {reason}"
     key, known = error.full_key, keys_of(OmegaConf.to_container(error.parent_node._get_root()))
     known = [name for name in known if not name.startswith("hydra")]
     ends = {name: name.rpartition(".")[2] for name in known}

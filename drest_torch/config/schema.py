@@ -173,11 +173,7 @@ class Config:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     seed: int = limited(at_least=0, at_most=LARGEST_SEED)
-    agents: int = limited(at_least=1, at_most=4096)
     device: str = MISSING
-    lockstep: bool | None = MISSING
-    compile: bool = MISSING
-    cuda_graphs: bool = MISSING
     threads: int | None = limited(at_least=1, at_most=1024)
     env_steps: int = limited(at_least=1)
     evaluations: int = limited(at_least=1)
@@ -242,11 +238,6 @@ def in_gridworld(cfg: Config) -> bool:
 def start_name(cfg: Config) -> str | None:
     """Return the agent that a run begins with, which older runs do not say; None: random weights."""
     return None if OmegaConf.is_missing(cfg, "start_from") else cfg.start_from
-
-
-def in_lockstep(cfg: Config) -> bool:
-    """Return whether all slots are played in every tick."""
-    return cfg.device != "cpu" or cfg.agents > 1 if cfg.lockstep is None else cfg.lockstep
 
 
 def shown_features(cfg: Config) -> frozenset[str]:

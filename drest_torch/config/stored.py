@@ -11,6 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
+from drest_torch.config.compose import REMOVED
 from drest_torch.config.reading import read_config
 from drest_torch.config.schema import Config, algorithm
 from drest_torch.errors import CheckpointError, UserError
@@ -32,6 +33,8 @@ def load_config(folder: Path) -> Config:
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
     try:
         loaded = read_config(path)
+        for key in REMOVED:
+            loaded.pop(key, None)
         for group, keys in FORMER.items():
             for key in keys:
                 loaded[group].pop(key, None)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from drest_torch.algos.generators import Generators
-from drest_torch.algos.networks.policy import Policy
+from drest_torch.algos.networks.actor import PRIVATE, Actor
+from drest_torch.algos.networks.policy import number_of
+from drest_torch.collector import Environment
 from drest_torch.evaluation.sampled import SampledEvaluation, estimates
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
-from drest_torch.rollout.torchrl import Environment, steps
 from drest_torch.statistics.counts import entropy
+from drest_torch.transforms import DReSTReward
 from drest_torch.transforms.base import LEVEL
-
-Act = Callable[[Tensor, Tensor | None], Tensor]
 
 
 class EnvironmentEvaluator:
@@ -34,19 +32,20 @@ class EnvironmentEvaluator:
         self.environment, self.name, self.reward, self.seed = environment, name, reward, seed
         self.mini_episodes = mini_episodes
 
-    def evaluate(self, policy: Policy, best: Tensor) -> SampledEvaluation:
+    def evaluate(self, policy: nn.Module, best: Tensor) -> SampledEvaluation:
         """Return the metrics of a policy."""
-        return self._estimate(policy, best, policy.private_bits)
+        return self._estimate(self.environment.actor(policy), best)
 
     def evaluate_uniform(self, best: Tensor) -> SampledEvaluation:
         """Return the metrics of actions at random, which ask for a delay in about half of the mini-episodes."""
-        offset = self.environment.distribution.offset(self.environment.ask)
-        return self._estimate(lambda observation, _: offset.expand(len(observation), -1), best, 0)
+        return self._estimate(self.environment.uniform_actor(), best)
 
     @torch.no_grad()
-    def _estimate(self, act: Act, best: Tensor, private_bits: int) -> SampledEvaluation:
-        (levels, k), settings = best.shape, 1 << private_bits
-        level, length, setting, coins, own_best = self._play(act, private_bits)
+    def _estimate(self, actor: Actor, best: Tensor) -> SampledEvaluation:
+        # Private bits have few settings, which are counted one by one; private numbers do not.
+        by_setting = self.environment.private_kind == "bits" and PRIVATE in actor.in_keys
+        (levels, k), settings = best.shape, 1 << self.environment.private_bits if by_setting else 1
+        level, length, setting, coins, own_best = self._play(actor, by_setting)
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
         most = best[level, length].double() if self.environment.best is not None else own_best
         share = share_of_best(coins, most)
@@ -67,34 +66,39 @@ class EnvironmentEvaluator:
             played,
             *(sums.sum(1) for sums in (count, total, squares)),
             bounds=(torch.zeros(levels).double(), share.max().clamp_min(1).double().expand(levels)),
-            own=(count.sum(-1) / played.clamp_min(1).unsqueeze(-1) * given).sum(-1),
+            own=(count.sum(-1) / played.clamp_min(1).unsqueeze(-1) * given).sum(-1)
+            if by_setting or not self.environment.private_bits
+            else None,
         )
 
-    def _play(self, act: Act, private_bits: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def _play(self, actor: Actor, by_setting: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Return the level, the index of the length, the setting of the bits, the return, and m(l) as the environment
         says it, of each mini-episode."""
-        env, rng = self.environment.env, Generators.of(torch.Generator().manual_seed(self.seed))
-        slots = env.batch_size.numel()
-        coins, tick = torch.zeros(slots, dtype=torch.float64), torch.zeros(slots, dtype=torch.int64)
-        zero, places = torch.zeros_like(tick), 1 << torch.arange(private_bits)
-        numbers: list[Tensor] = []
-        returns: list[Tensor] = []
-        bests: list[Tensor] = []
-        flatten, distribution = self.environment.flatten, self.environment.distribution
-        while sum(map(len, returns)) < self.mini_episodes:
-            for step in steps(env, flatten, act, distribution, rng, private_bits=private_bits):
-                coins += step.after.get("reward").reshape(-1).double() * self.reward.gamma**tick
-                tick += 1
-                if (ended := step.flag("mini_done") & step.playing).any():
-                    level = zero if (seed := step.before.get(LEVEL, None)) is None else seed.reshape(-1)
-                    setting = zero if step.private_bits is None else (step.private_bits.long() * places).sum(-1)
-                    length = step.after.get("mini_len").reshape(-1)
-                    numbers.append(torch.stack((level, length, setting))[:, ended])
-                    returns.append(coins[ended])
-                    bests.append(step.after.get("best_return").reshape(-1)[ended].double())
-                    coins[ended], tick[ended] = 0, 0
-        level, length, setting = torch.cat(numbers, 1)
-        return level, length, setting, torch.cat(returns), torch.cat(bests)
+        rng, collector = torch.Generator().manual_seed(self.seed), self.environment.collector(actor)
+        reads = DReSTReward(
+            gamma=self.reward.gamma, num_lengths=self.environment.num_lengths, num_lengths_key=None
+        )
+        found: list[tuple[Tensor, ...]] = []
+        while sum(len(length) for _, length, *_ in found) < self.mini_episodes:
+            batch = collector.collect(rng)
+            episodes = reads.mini_episodes(batch)
+            assert episodes.best_return is not None
+            slot, time = episodes.end
+            place = slot, episodes.round[slot, time]
+            level = batch.get(LEVEL, None)
+            level = torch.zeros_like(slot) if level is None else level[slot, time, 0]
+            setting = number_of(batch[PRIVATE][slot, time]) if by_setting else torch.zeros_like(slot)
+            found.append(
+                (
+                    level,
+                    episodes.length[place],
+                    setting,
+                    episodes.coins[place].double(),
+                    episodes.best_return[place].double(),
+                )
+            )
+        level, length, setting, coins, best = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return level, length, setting, coins, best
 
 
 def known(best: Tensor) -> Tensor:

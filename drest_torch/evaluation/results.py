@@ -13,7 +13,7 @@ from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
 from drest_torch.evaluation.sampled import greedily
 from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
 from drest_torch.files import write_json
-from drest_torch.rollout.episodes import Episode, sample_episodes
+from drest_torch.evaluation.episodes import Episode, sample_episodes
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,13 @@ class Results:
         with weights_unchanged(self.policy):
             return sample_episodes(
                 level_set.mdp,
+                level_set.optima,
                 level_set.observe,
-                greedily(self.policy) if self.greedy else self.policy,
+                self.policy,
                 self.evaluation.length_probabilities(0),
                 private_bits=self.policy.private_bits,
-                are_bits=level_set.private_kind == "bits",
+                private_kind=level_set.private_kind,
+                greedy=self.greedy,
                 seed=seed,
             )
 

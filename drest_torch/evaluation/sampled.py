@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from drest_torch.algos.generators import Generators
-from drest_torch.algos.networks.policy import Policy
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.algos.networks.actor import PRIVATE
+from drest_torch.algos.networks.convolutional import weights_unchanged
+from drest_torch.algos.networks.policy import Policy, number_of
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.levels import Level
+from drest_torch.gridworlds import Gridworlds
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator, evaluation_of
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
-from drest_torch.rollout.play import PATIENCE, Act, sample_private_bits, ticks
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
+from drest_torch.transforms import DReSTReward
 
-SLOTS = 65_536
+SLOTS = 16_384
 """Mini-episodes in one batch, unless observations are large."""
 
 Range = tuple[Tensor, Tensor]
@@ -116,16 +116,19 @@ class SamplingEvaluator(LevelSetEvaluator):
         self.mini_episodes, self.seed = mini_episodes, seed
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> SampledEvaluation:
-        return self._estimate(greedily(policy) if greedy else policy, policy.private_bits)
+        return self._estimate(policy, policy.private_bits, greedy=greedy)
 
     def evaluate_uniform(self) -> SampledEvaluation:
-        return self._estimate(lambda batch, _: torch.zeros(len(batch), NUM_ACTIONS, device=batch.device), 0)
+        return self._estimate(None, 0)
 
     @torch.no_grad()
-    def _estimate(self, act: Act, private_bits: int) -> SampledEvaluation:
-        """Play all mini-episodes, count their lengths and sum the shares of m(l) that they collect."""
+    def _estimate(self, policy: Policy | None, private_bits: int, *, greedy: bool = False) -> SampledEvaluation:
+        """Play all mini-episodes, count their lengths and sum the shares of m(l) that they collect.
+
+        Without a policy, actions are random.
+        """
         device, (levels, columns) = self.mdp.device, self.optima.lengths.shape
-        rng = Generators.of(torch.Generator(device).manual_seed(self.seed))
+        rng = torch.Generator(device).manual_seed(self.seed)
         # Private bits have few settings, which are counted one by one; private numbers do not.
         settings = 1 << private_bits if self.private_kind == "bits" else 1
         sums = torch.zeros(3, levels * settings * columns, dtype=torch.float64, device=device)
@@ -135,9 +138,9 @@ class SamplingEvaluator(LevelSetEvaluator):
         for first in range(0, levels * self.mini_episodes, slots):
             last = min(first + slots, levels * self.mini_episodes)
             level = torch.arange(first, last, device=device) // self.mini_episodes
-            length, coins, setting = self._play(act, level, rng, private_bits)
-            match = self.optima.lengths[level] == length.unsqueeze(-1)
-            slot, column = (match & (length > 0).unsqueeze(-1)).nonzero().unbind(-1)
+            column, coins, setting = self._play(policy, level, rng, private_bits, greedy)
+            slot = (column >= 0).nonzero().squeeze(-1)  # the others have not ended
+            column = column[slot]
             share = share_of_best(coins[slot], self.optima.best_return[level[slot], column])
             place = (level[slot] * settings + setting[slot]) * columns + column
             if self.mdp.lotteries is not None:
@@ -163,23 +166,32 @@ class SamplingEvaluator(LevelSetEvaluator):
         played = self.mini_episodes / count.shape[1]
         return (count.sum(-1) / played * entropy(count)).mean(-1)
 
-    def _play(self, act: Act, level: Tensor, rng: Generators, private_bits: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Play one mini-episode per slot.
+    def _play(
+        self, policy: Policy | None, level: Tensor, rng: torch.Generator, private_bits: int, greedy: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Play one mini-episode on each of these levels.
 
-        Return the lengths (0 where it does not end), the discounted coins and the number of the setting of the bits.
+        Return the index of the lengths (−1 where it does not end), the discounted coins and the number of the setting of
+        the bits.
         """
-        bits = self.private_kind == "bits"
-        private = sample_private_bits(rng, len(level), private_bits, bits)
-        length = torch.zeros_like(level)
-        coins = torch.zeros(len(level), dtype=self.mdp.coin.dtype, device=level.device)
-        playing = ticks(self.mdp, self.observe, act, level, private, rng, are_bits=bits)
-        for tick in islice(playing, PATIENCE * self.mdp.max_time):
-            coins[tick.slot] += tick.step.coin * self.reward.gamma**tick.before.ticks
-            length[tick.slot] = tick.step.length * tick.step.mini_done
+        worlds = Gridworlds.on(
+            self.mdp,
+            self.optima,
+            self.observe,
+            slots=len(level),
+            private_bits=private_bits,
+            private_kind=self.private_kind,
+        )
+        worlds.base.play_on(level)
+        actor = worlds.uniform_actor() if policy is None else worlds.actor(policy)
+        with weights_unchanged(*([] if policy is None else [policy])):
+            batch = worlds.collector(actor, greedy=greedy).collect(rng)
+        reads = DReSTReward(gamma=self.reward.gamma, num_lengths=worlds.num_lengths)
+        episodes = reads.mini_episodes(batch)
         setting = torch.zeros_like(level)
-        if bits and private is not None:
-            setting = (private.long() << torch.arange(private_bits, device=level.device)).sum(-1)
-        return length, coins, setting
+        if private_bits and self.private_kind == "bits":
+            setting = number_of(batch[PRIVATE][:, 0])
+        return episodes.length[:, 0], episodes.coins[:, 0].to(self.mdp.coin.dtype), setting
 
 
 def estimates(
@@ -238,12 +250,3 @@ def _mean_share(count: Tensor, total: Tensor, squares: Tensor, bounds: Range | N
     around = squares - 2 * least * total + least**2 * count
     low, high = bounded_mean(count, (total - least * count) / width, around / width**2)
     return least + width * low, least + width * high
-
-
-def greedily(policy: Policy) -> Act:
-    """Return the policy that takes the most likely action."""
-
-    def act(observation: Tensor, private_bits: Tensor | None) -> Tensor:
-        return torch.nn.functional.one_hot(policy(observation, private_bits).argmax(-1), NUM_ACTIONS).float().log()
-
-    return act

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw
 
-from drest_torch.algos.generators import Generators
+from drest_torch.collector import Environment
 from drest_torch.files import write_whole
 from drest_torch.plots.animation import gif
 from drest_torch.plots.style import TEXT
-from drest_torch.rollout.torchrl import Environment, steps
-from drest_torch.transforms.base import innermost
+from drest_torch.transforms.base import innermost, set_seed
 
 WIDTH = 300
 """Of one mini-episode, in pixels."""
@@ -35,23 +34,27 @@ def mini_episodes(environment: Environment, policy: Any, seed: int) -> dict[int,
 
     The environment has to have a method ``render`` that returns an image; without one there are none.
     """
-    rng, seen, frames = Generators.of(torch.Generator().manual_seed(seed)), dict[int, Frames](), Frames()
-    flatten, distribution = environment.flatten, environment.distribution
-    base = innermost(environment.env)
+    seen, frames = dict[int, Frames](), Frames()
+    env, actor = environment.env, environment.actor(policy)
+    base = innermost(env)
     if not hasattr(type(base), "render"):  # `hasattr` of a batched one would ask the environments within
         return {}
-    render = base.render
-    playing = steps(environment.env, flatten, policy, distribution, rng, private_bits=policy.private_bits)
-    for step in playing:
-        if step.flag("mini_done").item():  # what is rendered now is the start of the next
-            seen.setdefault(int(step.after.get("mini_len").item()), frames)
-            frames = []
-            if len(seen) == environment.num_lengths:
+    with torch.random.fork_rng(devices=[]):
+        set_seed(env, seed)
+        torch.manual_seed(seed)
+        following = env.reset()
+        while len(seen) < environment.num_lengths:
+            step, following = env.step_and_maybe_reset(actor(following))
+            after = step.get("next")
+            if after["mini_done"].item():  # what is rendered now is the start of the next
+                seen.setdefault(int(after["mini_len"].item()), frames)
+                frames = []
+            elif (frame := base.render()) is None:
+                return {}
+            else:
+                frames.append(np.asarray(frame)[..., :3])
+            if after["done"].item():
                 break
-        elif (frame := render()) is None:
-            return {}
-        else:
-            frames.append(np.asarray(frame)[..., :3])
     return seen
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from drest_torch.algos.batch import ExactBatch
+from drest_torch.algos.exact import ExactBatch
 from drest_torch.algos.objectives import drest
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.envs.dynamics.mdp import compile_levels

@@ -39,8 +39,6 @@ def introduction(
     folder: Path,
 ) -> str:
     """Return the lines that describe a run; ``reported`` are the levels of its last evaluation, by split."""
-    agents = f"{cfg.agents} agents, seeds {cfg.seed} to {cfg.seed + cfg.agents - 1}"
-    seed = f"seed {cfg.seed}" if cfg.agents == 1 else agents
     evaluated = ", ".join(_count(len(members), _SPLITS.get(split, split)) for split, members in reported.items())
     how = "exactly" if cfg.sampled is None else f"by {_count(cfg.sampled, 'mini-episode')} on each level"
     selection = f"\nbest checkpoint by: {_count(len(levels.selection), 'selection level')}" if levels.selection else ""
@@ -48,7 +46,7 @@ def introduction(
     few = f"\nduring training: on at most {cfg.evaluated_levels:,} of each" if most > cfg.evaluated_levels else ""
     fresh = ", and as many new ones as are needed" if cfg.levels.fresh else ""
     return (
-        f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, {seed}\n"
+        f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, seed {cfg.seed}\n"
         f"trained on: {_count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})\n"
         f"evaluated on: {evaluated}, {how}{few}{selection}\n"
         f"policy: {_networks(cfg, learner)}{_start(cfg)}\n"
@@ -75,10 +73,10 @@ def environment_introduction(cfg: Config, environment: Any, learner: Any, pace: 
 
 
 def _networks(cfg: Config, learner: Any) -> str:
-    policy = _size(learner.policy, cfg.agents)
+    policy = _size(learner.policy)
     if policy == "0":
         return "a table"
-    critic = "" if learner.critic is None else f", and a critic of {_size(learner.critic, cfg.agents)}"
+    critic = "" if learner.critic is None else f", and a critic of {_size(learner.critic)}"
     return f"{cfg.policy.network} network, {policy} parameters{critic}"
 
 
@@ -87,8 +85,8 @@ def _start(cfg: Config) -> str:
     return "" if name is None else f"; begins with the weights of {name}"
 
 
-def _size(network: nn.Module, agents: int) -> str:
-    return f"{sum(parameter.numel() for parameter in network.parameters()) // agents:,}"
+def _size(network: nn.Module) -> str:
+    return f"{sum(parameter.numel() for parameter in network.parameters()):,}"
 
 
 def _device(device: torch.device) -> str:

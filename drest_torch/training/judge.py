@@ -1,8 +1,7 @@
-"""Evaluate the policies of a run during training and at its end, and write the results to the run's folder."""
+"""Evaluate the policy of a run during training and at its end, and write the results to the run's folder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ def trained_levels_reported(levels: list[Level], cfg: Config) -> list[Level]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The final evaluation of one agent."""
+    """The final evaluation of an agent."""
 
     splits: dict[str, dict[str, Any]]
     pictures: dict[str, Path]
@@ -44,7 +43,7 @@ class Verdict:
 
 
 class Judge:
-    """The level sets that the policies of a run are evaluated on."""
+    """The level sets that the policy of a run is evaluated on."""
 
     def __init__(
         self, cfg: Config, reward: Reward, levels: data.Levels, map_size: tuple[int, int], device: torch.device
@@ -82,24 +81,23 @@ class Judge:
             for name, value in evaluator.evaluate(policy).means().items()
         }
 
-    def judge(self, policies: Sequence[Any], folders: Sequence[Path]) -> list[Verdict]:
-        """Evaluate every policy on all reported levels; write each level's values and the pictures to its folder."""
-        verdicts = [Verdict({}, {}) for _ in policies]
+    def judge(self, policy: Any, folder: Path) -> Verdict:
+        """Evaluate a policy on all reported levels; write each level's values and the pictures to the folder."""
+        verdict = Verdict({}, {})
         for split, levels in self.reported.items():
             evaluator = self.evaluator(levels)
             uniform, file = evaluator.evaluate_uniform(), f"levels_{split}.json"
-            for policy, folder, verdict in zip(policies, folders, verdicts, strict=True):
-                evaluation = evaluator.evaluate(policy)
-                write_json(folder / file, evaluation.records())
-                verdict.splits[split] = split_summary(evaluation, uniform, len(levels)) | {"file": file}
-                pictures = folder / "pictures" / split
-                most, name = self.cfg.pictures, folder.absolute().name
-                for path in plot_policies(evaluator, policy, evaluation, pictures, most=most, agent=name):
-                    verdict.pictures[f"{split}/{path.stem}"] = path
-        return verdicts
+            evaluation = evaluator.evaluate(policy)
+            write_json(folder / file, evaluation.records())
+            verdict.splits[split] = split_summary(evaluation, uniform, len(levels)) | {"file": file}
+            pictures = folder / "pictures" / split
+            most, name = self.cfg.pictures, folder.absolute().name
+            for path in plot_policies(evaluator, policy, evaluation, pictures, most=most, agent=name):
+                verdict.pictures[f"{split}/{path.stem}"] = path
+        return verdict
 
 
-def run_summary(cfg: Config, state: State, pace: Pace, seed: int) -> dict[str, Any]:
+def run_summary(cfg: Config, state: State, pace: Pace) -> dict[str, Any]:
     """Return the part of a run's summary that does not depend on its evaluation.
 
     ``env_steps`` has the unit of the configuration's key: of exact gradients, which play nothing, it is counted steps,
@@ -109,7 +107,7 @@ def run_summary(cfg: Config, state: State, pace: Pace, seed: int) -> dict[str, A
     return {
         "algo": cfg.algo.name,
         "reward": cfg.reward.name,
-        "seed": seed,
+        "seed": cfg.seed,
         "env_steps": state.steps,
         "mini_episodes": state.episodes,
         "wall_seconds": round(state.wall_seconds, 3),

@@ -14,7 +14,6 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from drest_torch.algos.generators import Generators
 from drest_torch.building.checkpoints import (
     State,
     fill,
@@ -42,7 +41,6 @@ from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, resume_command, w
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.introduction import cut_rewards
 from drest_torch.training.judge import run_summary
-from drest_torch.training.multi_seed import SeedRun, mean
 from drest_torch.training.tasks import Gridworlds, task_of
 
 FINITE = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
@@ -63,11 +61,8 @@ class Run:
         self.device = device_of(cfg.device)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
-        self.seeds = range(cfg.seed, cfg.seed + cfg.agents)
-        self.rng = Generators([torch.Generator(self.device).manual_seed(seed) for seed in self.seeds])
+        self.rng = torch.Generator(self.device).manual_seed(cfg.seed)
         self.reward = reward_of(cfg)
-        self.agents = [SeedRun(folder, cfg, index) for index in range(cfg.agents)] if cfg.agents > 1 else []
-        """The agents of a run with several, each with its own folder; a single agent uses the folder of the run."""
         self.task = task_of(cfg, self.reward, self.rng, self.device)
         self.judge, self.learner, self.updater = self.task.judge, self.task.learner, self.task.updater
 
@@ -94,8 +89,7 @@ class Run:
             return None
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
         session = provenance(self.device, state.steps)
-        for folder in self._folders():
-            append_provenance(folder, session)
+        append_provenance(self.folder, session)
         stage(self.task.introduction(self.folder), shown=cfg.progress)
         if cfg.algo.name != "tabular" and (cut := cut_rewards(self.reward)):
             print(f"drest_torch: {cut}", file=sys.stderr)
@@ -108,8 +102,6 @@ class Run:
             interruptible() as interrupted,
         ):
             state.wandb_id = loggers.run_id
-            for agent in self.agents:
-                agent.begin(self.task, state.steps)
             if state.steps == 0:
                 progress.stage("evaluating before training …")
                 loggers.log(0, self._watch())
@@ -145,10 +137,6 @@ class Run:
             summary = self._report(loggers)
         return summary
 
-    def _folders(self) -> list[Path]:
-        """Return the folder of the run and those of its agents."""
-        return [self.folder, *(agent.folder for agent in self.agents)]
-
     def update(self) -> dict[str, float]:
         """Take one update and return its metrics."""
         state = self.state
@@ -179,33 +167,17 @@ class Run:
                 f"smaller algo.lr{last}"
             )
 
-    def policies(self) -> list[Any]:
-        """Return the current policy of each agent."""
-        policy = self.learner.policy
-        return [policy] if self.cfg.agents == 1 else [policy.agent(index) for index in range(self.cfg.agents)]
-
     def _watch(self) -> dict[str, float]:
-        """Return the metrics of the current policy, averaged over agents; each agent's own go to its folder."""
-        per_agent = [self.judge.watch(policy) for policy in self.policies()]
-        for agent, metrics in zip(self.agents, per_agent, strict=False):
-            agent.log(self.state.steps, metrics)
-        return mean(per_agent)
+        """Return the metrics of the current policy."""
+        return self.judge.watch(self.learner.policy)
 
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
         cfg = self.cfg
-        verdicts = self.judge.judge(self.policies(), [agent.folder for agent in self.agents] or [self.folder])
-        splits = [verdict.splits for verdict in verdicts]
-        summary = run_summary(cfg, self.state, self.updater.pace, cfg.seed) | {"splits": mean(splits)}
-        if self.agents:
-            summary["agents"] = {}
-            for agent, own in zip(self.agents, splits, strict=True):
-                about = run_summary(cfg, self.state, self.updater.pace, agent.seed)
-                write_json(agent.folder / "summary.json", about | {"splits": own})
-                summary["agents"][str(agent.seed)] = own
-        else:
-            for name, path in verdicts[0].pictures.items():
-                loggers.picture(name, path)
+        verdict = self.judge.judge(self.learner.policy, self.folder)
+        summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": verdict.splits}
+        for name, path in verdict.pictures.items():
+            loggers.picture(name, path)
         write_json(self.folder / "summary.json", summary)
         curves = self.folder / "pictures" / "learning.png"
         learning_curves(self.folder / "metrics.jsonl", curves)
@@ -226,12 +198,7 @@ class Run:
         return self.folder / CHECKPOINTS
 
     def save(self) -> None:
-        """Save a checkpoint of the run and of each agent, and delete old ones."""
-        for agent in self.agents:
-            folder = agent.folder / CHECKPOINTS
-            meta = asdict(replace(self.state, wandb_id=None)) | {"of": self.task.origin()}
-            save_checkpoint(step_path(folder, self.state.steps), agent.tensors(self.learner), meta)
-            prune(folder, self.cfg.keep_last)
+        """Save a checkpoint, and delete old ones."""
         self._write(step_path(self.checkpoints, self.state.steps))
         prune(self.checkpoints, self.cfg.keep_last)
 
@@ -247,7 +214,7 @@ class Run:
     def _write(self, path: Path) -> None:
         turn = {f"updater.{name}": value for name, value in self.updater.tensors().items()}
         meta = asdict(self.state) | {"of": self.task.origin()}
-        save_checkpoint(path, learner_tensors(self.learner) | turn | self.rng.tensors(), meta)
+        save_checkpoint(path, learner_tensors(self.learner) | turn | {"generator": self.rng.get_state()}, meta)
 
     def begin(self) -> None:
         """Give the policy the weights that training begins with, if they are those of another agent."""
@@ -273,7 +240,7 @@ class Run:
             for name, value in self.updater.tensors().items():
                 fill(value, tensors, f"updater.{name}", path)
             self.updater.restored()
-            self.rng.restore(tensors)
+            self.rng.set_state(tensors["generator"].clone())
             self.state = State(**meta)
             self.state.check()
         except CheckpointError:

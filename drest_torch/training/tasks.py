@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from drest_torch.algos.base import Learner
-from drest_torch.algos.generators import Generators
 from drest_torch.building import levels as data
 from drest_torch.building.parts import map_size
 from drest_torch.config.checks import check_levels
@@ -24,7 +22,7 @@ from drest_torch.training.updates import Updater
 
 
 class AnyJudge(Protocol):
-    """What evaluates the policies of a run."""
+    """What evaluates the policy of a run."""
 
     selection: Any
     """None if there is nothing to choose the best checkpoint by."""
@@ -32,8 +30,8 @@ class AnyJudge(Protocol):
     def watch(self, policy: Any) -> dict[str, float]:
         """Return the metrics of a policy during training."""
 
-    def judge(self, policies: Sequence[Any], folders: Sequence[Path]) -> list[Verdict]:
-        """Evaluate every policy at the end, and write what was found to its folder."""
+    def judge(self, policy: Any, folder: Path) -> Verdict:
+        """Evaluate a policy at the end, and write what was found to the folder of its run."""
 
 
 class Task(ABC):
@@ -49,7 +47,7 @@ class Task(ABC):
         """Return the lines that say what the run is about to do."""
 
     def begin(self, cfg: Config, folder: Path) -> None:  # noqa: B027 (most need nothing)
-        """Write to the folder of a new run, or of one of its agents, what it can be verified by."""
+        """Write to the folder of a new run what it can be verified by."""
 
     def origin(self) -> dict[str, str]:
         """Return what a checkpoint is of, by name: one of something else is not gone on from."""
@@ -69,7 +67,7 @@ class Task(ABC):
 class Gridworlds(Task):
     """The levels of a run."""
 
-    def __init__(self, cfg: Config, reward: Reward, rng: Generators, device: torch.device) -> None:
+    def __init__(self, cfg: Config, reward: Reward, rng: torch.Generator, device: torch.device) -> None:
         self.cfg, self.device = cfg, device
         stage(levels_to_make(cfg), shown=cfg.progress)
         self.levels = data.load(cfg)
@@ -77,7 +75,7 @@ class Gridworlds(Task):
         self._digest = data.digest(self.levels)
         self.map_size = map_size(cfg, self.levels)
         self.judge: Judge = Judge(cfg, reward, self.levels, self.map_size, device)
-        self.learner, self.updater = learner_of(cfg, reward, self.levels, self.map_size, rng)
+        self.learner, self.updater = learner_of(cfg, reward, self.levels, self.map_size, rng, device)
 
     def introduction(self, folder: Path) -> str:
         pace = self.updater.pace
@@ -93,7 +91,7 @@ class Gridworlds(Task):
         data.check_split(self.levels, folder)
 
 
-def task_of(cfg: Config, reward: Reward, rng: Generators, device: torch.device) -> Task:
+def task_of(cfg: Config, reward: Reward, rng: torch.Generator, device: torch.device) -> Task:
     """Return what a run trains on."""
     if in_gridworld(cfg):
         return Gridworlds(cfg, reward, rng, device)

@@ -144,6 +144,13 @@ def title(env: EnvBase) -> str:
     return name if isinstance(name, str) else type(env).__name__
 
 
+def played(batch: TensorDictBase) -> Tensor:
+    """Return which steps of a collected batch [slots, time] belong to mini-episodes that ended in it."""
+    ended = batch.get(("next", "mini_done")).squeeze(-1)
+    before = ended.long().cumsum(1) - ended.long()
+    return before < ended.sum(1, keepdim=True)
+
+
 def check_finite(reward: Tensor, env: EnvBase) -> None:
     """Refuse a reward that is no finite number."""
     if not math.isfinite(reward.sum().item()) and not torch.isfinite(reward).all():  # the sum takes a tenth of the time

@@ -13,7 +13,7 @@ from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
-from drest_torch.reward import Reward, alike_in_group
+from drest_torch.reward import Reward
 from drest_torch.transforms.base import column
 
 
@@ -34,6 +34,23 @@ def _is_kind(dtype: torch.dtype, kind: str) -> bool:
     if kind == "integer":
         return not dtype.is_floating_point and not dtype.is_complex
     return kind == "number" or (kind == "floating point" and dtype.is_floating_point)
+
+
+class MiniEpisodes(NamedTuple):
+    """The mini-episodes of a batch: slots have played up to R of them, one after the other."""
+
+    end: tuple[Tensor, Tensor]
+    """The slots and the times at which mini-episodes end."""
+    round: Tensor
+    """[slots, time] which mini-episode of its slot a step belongs to"""
+    coins: Tensor
+    """[slots, R] γ-discounted coins"""
+    length: Tensor
+    """[slots, R] the index of the length; −1 where a slot has played fewer"""
+    num_lengths: Tensor
+    """[slots, R] k"""
+    best_return: Tensor | None
+    """[slots, R] m of the length"""
 
 
 class DReSTReward(Transform):
@@ -57,6 +74,10 @@ class DReSTReward(Transform):
     tensordict, and ``reward_raw``, the environment's own reward. The counters live in the tensordict, so they are
     visible in the data. Do not show them to the policy.
 
+    With ``group`` slots, or with averaged counting, mini-episodes that are played side by side are counted together. The
+    transform then pays for a collected batch of whole mini-episodes [slots, time], as the ``postproc`` of a collector
+    (`forward`), instead of in an environment.
+
     `of` makes the transform from a `drest_torch.reward.Reward`.
 
     Args:
@@ -66,10 +87,9 @@ class DReSTReward(Transform):
         divide_by_best: whether C is divided by m, read from ``best_return_key``.
         normalise: whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N.
         clip: the largest reward of a mini-episode, if limited.
-        counting: ``sequential``, or ``averaged``: the mini-episodes of neighbouring slots are a meta-episode, and each
-            is paid the mean over the orders in which they could have been played. They have to end in the same step, as
-            `MetaEpisodes` with a group has it.
-        group: slots of a group, for averaged counting.
+        counting: ``sequential``, or ``averaged``: the mini-episodes that the slots of a group play side by side are paid
+            the mean over the orders in which they could have been played (see `drest_torch.reward.group_discount`).
+        group: neighbouring slots whose mini-episodes are counted together, on a collected batch.
         mini_done_key: bool, whether this step ended a mini-episode.
         length_key: integer, the index of the mini-episode's length among the k lengths, at its end.
         num_lengths_key: integer, k of each slot; None if all slots have ``num_lengths``.
@@ -132,14 +152,14 @@ class DReSTReward(Transform):
 
     def set_reward(self, reward: Reward) -> None:
         """Pay by this reward from now on."""
-        averaged = reward.counting == "averaged"
-        if averaged and self.group < 2:
+        self.averaged = reward.counting == "averaged"
+        if self.averaged and self.group < 2:
             raise ConfigError(
                 f"DReSTReward with averaged counting and group={self.group}; expected at least 2 slots side by side, "
                 "or counting='sequential'"
             )
         self.reward = reward
-        self._discounts = reward.group_discounts(self.num_lengths, self.group) if averaged else None
+        self._discounts = reward.group_discounts(self.num_lengths, self.group) if self.averaged else None
 
     # ------------------------------------------------------------------------------------ attachment
 
@@ -148,6 +168,11 @@ class DReSTReward(Transform):
         super().set_container(container)
         parent = self.parent  # the environment with the transforms before this one; None in a `Compose` without one
         if parent is not None:
+            if self.averaged or self.group > 1:
+                raise ConfigError(
+                    f"DReSTReward with {self.reward.counting} counting in groups of {self.group} pays for a collected "
+                    "batch, and not in an environment; give it to the collector: Collector(..., postproc=DReSTReward(...))"
+                )
             self._check(parent.output_spec)
 
     def _check(self, output_spec: Composite) -> None:
@@ -214,43 +239,115 @@ class DReSTReward(Transform):
         else:
             coins = coins + value * self.reward.gamma ** column(tensordict, self.tick_key or "drest_tick")
         # `length` and m are defined only at the end of a mini-episode; elsewhere nothing is paid or counted.
-        if self._discounts is not None and not ended.any():  # counting in turn never asks: a device would wait for it
-            paid = torch.zeros_like(coins)
-        else:
-            k = self.num_lengths if self.num_lengths_key is None else column(next_tensordict, self.num_lengths_key)
-            length = column(next_tensordict, self.length_key).long()
-            if self._discounts is None:
-                discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
-            else:
-                discount = self._group_discount(ended, length, k)
-            best = column(next_tensordict, self.best_return_key) if self.reward.divide_by_best else None
-            paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
-            counts = counts.scatter_add(-1, length, ended.to(counts.dtype))
-            coins = coins * ~ended
+        k = self.num_lengths if self.num_lengths_key is None else column(next_tensordict, self.num_lengths_key)
+        length = column(next_tensordict, self.length_key).long()
+        discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
+        best = column(next_tensordict, self.best_return_key) if self.reward.divide_by_best else None
+        paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
+        counts = counts.scatter_add(-1, length, ended.to(counts.dtype))
+        coins = coins * ~ended
         next_tensordict.set("reward", paid.to(raw.dtype))
         next_tensordict.set("reward_raw", raw)
         next_tensordict.set("drest_counts", counts)
         next_tensordict.set("drest_coins", coins)
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
-        if not self._seen_meta_episode and self._discounts is None:
+        if not self._seen_meta_episode:
             self._last_counts = counts
         return next_tensordict
 
-    def _group_discount(self, ended: Tensor, length: Tensor, k: Tensor | int) -> Tensor:
-        """Return the discounts of mini-episodes that their groups played side by side."""
-        assert self._discounts is not None
-        if ended.numel() % self.group:
-            raise ConfigError(f"{ended.numel()} slots cannot be grouped by {self.group}; use a group that divides them")
-        together = ended.reshape(-1, self.group)
-        if (together != together[:, :1]).any():
+    # ------------------------------------------------------------------------------------ collected batches
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Pay for a collected batch [slots, time] in which slots play whole mini-episodes side by side.
+
+        Every ``group`` neighbouring slots are one meta-episode. With sequential counting its mini-episodes count in the
+        order of the slots, round by round. ``drest_counts`` [slots, time, k] are added, N of each length before the
+        mini-episode. A mini-episode that does not end in the batch is neither paid nor counted.
+        """
+        episodes = self.mini_episodes(tensordict)
+        paid = self.paid(episodes, tensordict)
+        slot, time = episodes.end
+        reward = tensordict.get(("next", "reward"))
+        new = torch.zeros_like(reward)
+        new[slot, time, 0] = paid[slot, episodes.round[slot, time]].to(new.dtype)
+        tensordict.set(("next", "reward_raw"), reward)
+        tensordict.set(("next", "reward"), new)
+        return tensordict
+
+    def mini_episodes(self, batch: TensorDictBase) -> MiniEpisodes:
+        """Return the mini-episodes of a batch [slots, time]."""
+        slots = batch.shape[0]
+        if batch.ndim != 2 or slots % self.group:
             raise ConfigError(
-                "DReSTReward with averaged counting, and the mini-episodes of a group ended in different steps; put "
-                f"MetaEpisodes(1, group={self.group}) before it, or use counting='sequential'"
+                f"DReSTReward with a batch of shape {tuple(batch.shape)} and group={self.group}; expected [slots, time], "
+                "and a group that divides the slots"
             )
-        alike = alike_in_group(length.flatten(), self.num_lengths, self.group).reshape(length.shape)
-        k = torch.as_tensor(k, device=length.device).long().expand_as(length)
-        return self._discounts.to(length.device)[k, alike - 1]
+        after = batch.get("next")
+        ended = column(after, self.mini_done_key).squeeze(-1)
+        order = ended.long().cumsum(1) - ended.long()
+        rounds = max(int(ended.sum(1).max()), 1)
+        end = ended.nonzero(as_tuple=True)
+        place = end[0], order[end]
+
+        def at_end(key: NestedKey, otherwise: float, dtype: torch.dtype) -> Tensor:
+            value = torch.full((slots, rounds), otherwise, dtype=dtype, device=ended.device)
+            value[place] = column(after, key).squeeze(-1)[end].to(dtype)
+            return value
+
+        value = after.get("reward").squeeze(-1).float()
+        if self.reward.gamma != 1:
+            value = value * self.reward.gamma ** self._ticks(batch, ended)
+        k = self.num_lengths_key
+        return MiniEpisodes(
+            end=end,
+            round=order,
+            coins=value.new_zeros(slots, rounds + 1).scatter_add(1, order.clamp_max(rounds), value)[:, :rounds],
+            length=at_end(self.length_key, -1, torch.int64),
+            num_lengths=torch.full((slots, rounds), self.num_lengths, device=ended.device)
+            if k is None
+            else at_end(k, 1, torch.int64),
+            best_return=at_end(self.best_return_key, 1, torch.float32) if self.reward.divide_by_best else None,
+        )
+
+    def _ticks(self, batch: TensorDictBase, ended: Tensor) -> Tensor:
+        """Return how many ticks of its mini-episode lie before each step [slots, time]; by default these are steps."""
+        if self.tick_key is not None and batch.get(self.tick_key, None) is not None:
+            return column(batch, self.tick_key).squeeze(-1)
+        time = torch.arange(ended.shape[1], device=ended.device).expand(ended.shape)
+        first = torch.nn.functional.pad((time + 1) * ended, (1, 0))[:, :-1].cummax(1).values
+        return time - first
+
+    def paid(self, episodes: MiniEpisodes, batch: TensorDictBase) -> Tensor:
+        """Return the rewards [slots, rounds] of mini-episodes, and write the counts to the batch."""
+        one_hot = self.counted(episodes.length)  # [groups, group, rounds, k]
+        k = episodes.num_lengths
+        if self._discounts is not None:
+            alike = self.of_length(one_hot.sum(1, keepdim=True).expand_as(one_hot), episodes.length).long()
+            discount = self._discounts.to(k.device)[k, (alike - 1).clamp_min(0)]
+        else:
+            in_order = one_hot.transpose(1, 2).flatten(1, 2)  # round by round
+            before = in_order.cumsum(1) - in_order
+            before = before.unflatten(1, (one_hot.shape[2], self.group)).transpose(1, 2)
+            index = before.sum(-1).reshape(k.shape)
+            discount = self.reward.discount(self.of_length(before, episodes.length), index, k)
+            counts = before.reshape(*k.shape, self.num_lengths)
+            place = episodes.round.clamp_max(k.shape[1] - 1).unsqueeze(-1).expand(-1, -1, self.num_lengths)
+            batch.set("drest_counts", counts.gather(1, place))
+        paid = self.reward.pay(episodes.coins, discount, episodes.best_return)
+        return torch.where(episodes.length >= 0, paid, 0)
+
+    def counted(self, length: Tensor) -> Tensor:
+        """Return whether the mini-episodes [slots, rounds] have each length [groups, group, rounds, k], as numbers."""
+        one_hot = length.unsqueeze(-1) == torch.arange(self.num_lengths, device=length.device)
+        return one_hot.float().unflatten(0, (-1, self.group))
+
+    def of_length(self, counts: Tensor, length: Tensor) -> Tensor:
+        """Return the count of each one's own length [slots, rounds], from those of all lengths."""
+        counts = counts.reshape(*length.shape, self.num_lengths)
+        return counts.gather(-1, length.clamp_min(0).unsqueeze(-1)).squeeze(-1)
+
+    # ------------------------------------------------------------------------------------ resets
 
     def _look_at_meta_episode(self, counts: Tensor, reset: Tensor | None) -> None:
         """Warn if the first meta-episode that ends held a single mini-episode: then nothing is discounted.
@@ -305,10 +402,6 @@ class DReSTReward(Transform):
         composite = reward_spec if isinstance(reward_spec, Composite) else Composite(reward=reward_spec)
         composite["reward_raw"] = composite["reward"].clone()
         return composite
-
-    def forward(self, tensordict: Any) -> Any:
-        """Refuse data: the counters need the steps in order."""
-        raise RuntimeError("DReSTReward needs the steps one after the other; it works only in a TransformedEnv")
 
 
 def _described(spec: TensorSpec) -> str:

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.utils import NestedKey
 from torch import Tensor
-from torchrl.data import Binary, Composite
+from torchrl.data import Binary
 from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
@@ -33,12 +33,13 @@ class MetaEpisodes(StatefulTransform):
     same step, and ``mini_done`` says so. ``done`` is the end of the meta-episode, and ``mini_idx`` the number of
     mini-episodes that have ended.
 
-    Slots of a group play side by side, for averaged counting: a slot whose mini-episode has ended waits until all of
-    its group have, and then ``mini_done`` is true for all of them. While it waits (``mini_waits`` of the step before)
-    its rewards are 0, and what it shows and does has no meaning.
+    With ``together``, a slot that has played its meta-episode waits, and ``done`` comes when all slots have: a batch then
+    holds one whole meta-episode of each slot. While a slot waits (``mini_waits``), its rewards are 0, ``mini_idx`` stays at
+    E, and what it shows and does has no meaning.
 
     Args:
         episodes: E.
+        together: whether slots wait for one another.
         group: neighbouring slots of a group; they have the same levels.
         levels: seeds of levels. At the start of a meta-episode one is sampled, and all of its mini-episodes are
             played on it. The environment has to take a seed from ``level_seed`` at a reset, as `GymnasiumBatch` does.
@@ -59,6 +60,7 @@ class MetaEpisodes(StatefulTransform):
         self,
         episodes: int,
         *,
+        together: bool = False,
         group: int = 1,
         levels: Sequence[int] | None = None,
         kept: Sequence[NestedKey] = ("mini_len", "best_return"),
@@ -69,7 +71,7 @@ class MetaEpisodes(StatefulTransform):
             raise ConfigError(f"MetaEpisodes with episodes={episodes}, group={group}; expected at least 1 of each")
         if levels is not None and len(levels) == 0:
             raise ConfigError("MetaEpisodes with no levels; give at least one seed, or levels=None")
-        self.episodes, self.group, self.kept = episodes, group, tuple(kept)
+        self.episodes, self.together, self.group, self.kept = episodes, together, group, tuple(kept)
         self._levels = None if levels is None else torch.tensor(list(levels))
         self._rng = torch.Generator().manual_seed(seed)
 
@@ -93,7 +95,7 @@ class MetaEpisodes(StatefulTransform):
             )
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
-        names = ("mini_done",) if self.group == 1 else ("mini_done", "mini_waits")
+        names = ("mini_done", "mini_waits") if self.together else ("mini_done",)
         flags = {name: Binary(shape=(*batch, 1), dtype=torch.bool, device=device) for name in names}
         numbers = ("mini_idx",) if self._levels is None else ("mini_idx", LEVEL)
         return {**flags, **{name: whole(batch, device) for name in numbers}}
@@ -101,7 +103,7 @@ class MetaEpisodes(StatefulTransform):
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Do not step what waits, in an environment that can leave slots out."""
         env = self.parent
-        if self.group == 1 or env is None or not stays_ended(env) or "mini_waits" not in tensordict:
+        if not self.together or env is None or not stays_ended(env):
             return tensordict
         return tensordict.set("_step", ~tensordict.get("mini_waits"))
 
@@ -110,20 +112,18 @@ class MetaEpisodes(StatefulTransform):
         assert env is not None
         ended = column(next_tensordict, "done").clone()
         kept = [key for key in self.kept if key in next_tensordict.keys(True, True)]
-        mini_done = ended
-        if self.group > 1:
-            waits = tensordict.get("mini_waits")
-            if waits.any():
-                overwrite(next_tensordict, tensordict, waits, kept)
-                next_tensordict.set("reward", torch.where(waits, 0, column(next_tensordict, "reward")))
-            waits = waits | ended
-            mini_done = self._of_group(waits) if ended.any() else ended  # a group ends with the last of its slots
-            next_tensordict.set("mini_waits", waits & ~mini_done)
+        waits = tensordict.get("mini_waits") if self.together else torch.zeros_like(ended)
+        mini_done = ended & ~waits
         played = tensordict.get("mini_idx") + mini_done
-        meta_done = mini_done & (played >= self.episodes)
+        meta_done = played >= self.episodes
+        if self.together:
+            if waits.any():
+                next_tensordict.set("reward", torch.where(waits, 0, column(next_tensordict, "reward")))
+            next_tensordict.set("mini_waits", meta_done & ~meta_done.all())
+            meta_done = meta_done.all().expand_as(meta_done)
         level = None if self._levels is None else tensordict.get(LEVEL)
         # A slot that waits begins anew as well, unseen: an environment is never stepped after its end.
-        if (begins := (ended | mini_done) & ~meta_done).any():
+        if (begins := ended & ~meta_done).any():
             after = reset_where(env, next_tensordict, begins, level)
             entries = {*observation_keys(env), *env.state_spec.keys(True, True)} - set(kept)
             overwrite(next_tensordict, after, begins, [key for key in entries if key in after.keys(True, True)])
@@ -135,11 +135,6 @@ class MetaEpisodes(StatefulTransform):
             of_end = key in ("done", "terminated")
             next_tensordict.set(key, meta_done.clone() if of_end else torch.zeros_like(meta_done))
         return next_tensordict
-
-    def _of_group(self, flag: Tensor) -> Tensor:
-        """Return for each slot whether the flag is true for its whole group."""
-        groups = flag.reshape(-1, self.group)
-        return groups.all(-1, keepdim=True).expand_as(groups).reshape(flag.shape)
 
     # ------------------------------------------------------------------------------------ levels
 
@@ -159,12 +154,3 @@ class MetaEpisodes(StatefulTransform):
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         begun = super()._reset(tensordict, tensordict_reset)
         return begun if self._levels is None else begun.set(LEVEL, tensordict.get(LEVEL))
-
-    def transform_input_spec(self, input_spec: Composite) -> Composite:
-        """Add the state, with what is kept while a slot waits."""
-        input_spec = super().transform_input_spec(input_spec)
-        if self.group > 1 and self.parent is not None:
-            for key in self.kept:
-                if (spec := self.parent.observation_spec.get(key, None)) is not None:
-                    input_spec["full_state_spec"][key] = spec.clone()
-        return input_spec

@@ -64,6 +64,7 @@ class ShutdownTimer(StatefulTransform):
         cost: what a request costs, granted or not, while a delay can be asked for.
         ended: what becomes of an environment that ends before shutdown. ``absorb``: it waits, with its last observation
             and rewards of 0. ``restart``: it is reset, and rewards go on.
+        skip: whether the rest of a mini-episode is left out in which the environment waits and no delay can be asked for.
         seed: of the luck, where ``chance`` is below 1.
 
     Example:
@@ -83,6 +84,7 @@ class ShutdownTimer(StatefulTransform):
         chance: float = 1.0,
         cost: float = 0.0,
         ended: Literal["absorb", "restart"] = "absorb",
+        skip: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -101,7 +103,7 @@ class ShutdownTimer(StatefulTransform):
             raise ConfigError(f"ShutdownTimer with ended={ended}; expected absorb or restart")
         self.lengths = list(accumulate(delays, initial=base))
         """The steps of a mini-episode, by the number of delays."""
-        self.control, self.idle, self.window, self.ended = control, idle, window, ended
+        self.control, self.idle, self.window, self.ended, self.skip = control, idle, window, ended, skip
         self.chance, self.cost = chance, cost
         self._ends = torch.tensor(self.lengths)
         self._luck = torch.Generator().manual_seed(seed)
@@ -150,10 +152,7 @@ class ShutdownTimer(StatefulTransform):
         return input_spec
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
-        flags = {
-            name: Binary(shape=(*batch, 1), dtype=torch.bool, device=device)
-            for name in ("timer_waits", "timer_settled")
-        }
+        flags = {"timer_waits": Binary(shape=(*batch, 1), dtype=torch.bool, device=device)}
         numbers = {name: whole(batch, device) for name in ("tick", "timer_since", "timer_delays", "mini_len")}
         others: Entries = {"timer": Unbounded((*batch, len(self.lengths) + 3), device=device)}
         if self._repeats:
@@ -209,6 +208,8 @@ class ShutdownTimer(StatefulTransform):
         tick = tick + 1
         left = self._left(tick, delays)
         shutdown = left <= 0
+        if self.skip:
+            shutdown = shutdown | ((waits | done) & ~self._open(delays, since))
         # It is reset in any case, as a step after its end is not allowed, unless the environment says that it is.
         if not alone and (ended := done & ~shutdown).any():
             after = reset_where(env, next_tensordict, ended, tensordict.get(LEVEL, None))
@@ -253,7 +254,7 @@ class ShutdownTimer(StatefulTransform):
         granted = delays == torch.arange(len(self.lengths), device=tick.device)
         tensordict.set("timer", torch.cat([left / self.lengths[-1], granted, opened, waits], -1))
         numbers = {"tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays}
-        numbers |= {"timer_waits": waits, "timer_settled": waits & ~opened}
+        numbers |= {"timer_waits": waits}
         for name, value in numbers.items():
             tensordict.set(name, value)
         return tensordict

@@ -73,6 +73,7 @@ class GridworldEnv(EnvBase):
         self.episodes_per_meta = episodes_per_meta
         self.observe = None if observation == STATE else make_observation(observation, mdp)
         self._group, self._together, self._seed = group, together, seed
+        self._fixed: Tensor | None = None
         self.set_levels(mdp, optima or solve(mdp, gamma, committed=committed))
         self._make_specs(num_slots)
         self._set_seed(seed)
@@ -84,6 +85,10 @@ class GridworldEnv(EnvBase):
         """
         self.mdp, self.optima = mdp.to(dtype=torch.float32), optima
         self._tables()
+
+    def play_on(self, level: Tensor) -> None:
+        """Play on these levels [B] after each reset, instead of sampling them."""
+        self._fixed = level.to(self.mdp.device)
 
     def _tables(self) -> None:
         """Build the look-up tables: for each level and tick, the column of the length that ends there, and its m."""
@@ -144,6 +149,8 @@ class GridworldEnv(EnvBase):
     ) -> TensorDictBase:
         reset = None if tensordict is None else tensordict.get("_reset", None)
         reset = torch.ones_like(self._meta, dtype=torch.bool) if reset is None else reset.reshape(-1)
+        if level is None:
+            level = self._fixed
         if level is None and self.mdp.num_levels == 1:
             level = self._slots.level
         elif level is None:
@@ -218,7 +225,9 @@ class GridworldEnv(EnvBase):
     def _observation(self) -> dict[str, Tensor]:
         slots = self._slots
         if self.observe is None:
-            return {STATE: self.mdp.states.number(slots.spot, slots.taken, slots.time_left)}
+            number = self.mdp.states.number(slots.spot, slots.taken, slots.time_left)
+            # Slots that wait share a number, so that a policy that looks states up has one of them to look at.
+            return {STATE: number * (self._mini_idx < self.episodes_per_meta) if self._together else number}
         return {"observation": self.observe(slots.spot, slots.taken, slots.time_left)}
 
     # ------------------------------------------------------------------------------------ saved runs

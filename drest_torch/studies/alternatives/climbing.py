@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drest_torch.algos.batch import ExactBatch
+from drest_torch.algos.exact import ExactBatch
 from drest_torch.algos.objectives import base
 from drest_torch.algos.objectives.base import Objective, Outcome
 from drest_torch.config.schema import objective_of

@@ -1,0 +1,169 @@
+"""An environment as a policy plays it, and TorchRL's collector, which collects whole meta-episodes of every slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModule
+from torch import Tensor, nn
+from torchrl.collectors import Collector
+from torchrl.envs import EnvBase, Transform, TransformedEnv
+from torchrl.envs.utils import ExplorationType
+
+from drest_torch.algos.distributions import ActionKind
+from drest_torch.algos.networks.actor import COUNTS, PRIVATE, Actor, Once, StateView, Value
+from drest_torch.transforms import BestReturn, DReSTReward, Flatten
+from drest_torch.transforms.base import set_seed
+
+ENDLESS = 1_000_000
+"""Steps after which a batch ends in any case."""
+
+
+@dataclass
+class Environment:
+    """An environment with its transforms, how a policy sees it and acts in it, and how a batch of it is paid."""
+
+    env: EnvBase
+    sees: str
+    """The key of what a policy sees."""
+    actions: ActionKind
+    num_lengths: int
+    private_bits: int = 0
+    private_kind: str = "bits"
+    drest: DReSTReward | None = None
+    """The transform that pays, in the environment or on a batch."""
+    postproc: Callable[[TensorDictBase], TensorDictBase] | None = None
+    """What is done with a collected batch."""
+    shows_counts: bool = False
+    """Whether a critic may see the log of the discount that each length would get."""
+    most_steps: int = ENDLESS
+    group: int | None = None
+    """The slots of a group, of which minibatches are made; None: steps of all slots are alike."""
+    view: StateView | None = None
+    """What policies see of states that are shown as numbers."""
+    flatten: Flatten | None = None
+    """What makes one row of numbers of an observation; None where states are shown as numbers."""
+    best: BestReturn | None = None
+    """None: the environment says m(l) itself."""
+    lengths: tuple[int, ...] = ()
+    """Their names in tables: steps with a timer, else their indices."""
+    ask: float | None = None
+    """The probability per step with which an untrained policy asks for a delay."""
+
+    def actor(self, policy: nn.Module) -> Actor:
+        """Return a policy as TorchRL's actor in this environment."""
+        return Actor(self._once(policy, log_probs=True), self._keys(), self.actions)
+
+    def uniform_actor(self) -> Actor:
+        """Return an actor that acts at random, and asks for a delay in about half of the mini-episodes."""
+        return self.actor(_Constant(self.actions.offset(self.ask)))
+
+    def value(self, critic: nn.Module | None) -> TensorDictModule | None:
+        """Return a critic as TorchRL's value network in this environment."""
+        if critic is None:
+            return None
+        keys = [*self._keys(), *([COUNTS] if self.shows_counts else [])]
+        return TensorDictModule(Value(self._once(critic), self.private_bits > 0), keys, ["state_value"])
+
+    def collector(self, actor: Any, *, greedy: bool = False) -> MetaEpisodeCollector:
+        """Return a collector of batches."""
+        return MetaEpisodeCollector(
+            self.env, actor, most_steps=self.most_steps, postproc=self.postproc, greedy=greedy
+        )
+
+    def sees_as(self, other: Environment) -> None:
+        """Standardise observations as another environment does, now and later."""
+        assert self.flatten is not None
+        assert other.flatten is not None
+        self.flatten.centre, self.flatten.spread = other.flatten.centre, other.flatten.spread
+
+    def _keys(self) -> list[str]:
+        return [self.sees, PRIVATE] if self.private_bits else [self.sees]
+
+    def _once(self, network: nn.Module, *, log_probs: bool = False) -> nn.Module:
+        if self.view is None:
+            return network
+        return Once(network, self.view, are_bits=self.private_kind == "bits", log_probs=log_probs)
+
+
+class _Constant(nn.Module):
+    """The same outputs in all states."""
+
+    def __init__(self, outputs: Tensor) -> None:
+        super().__init__()
+        self.outputs = outputs
+
+    def forward(self, observation: Tensor, *others: Tensor | None) -> Tensor:
+        return self.outputs.to(observation.device).expand(len(observation), -1)
+
+
+class _End(Transform):
+    """Stops the collector when the meta-episodes of all slots have ended, which they do in the same step."""
+
+    reached = False
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self.reached = bool(next_tensordict.get("done").all())
+        return next_tensordict
+
+    def collection_stopped(self) -> bool:
+        """Return whether the batch is complete; TorchRL asks after each step."""
+        return self.reached
+
+
+class MetaEpisodeCollector(Collector):
+    """A collector whose batch [slots, time] is one whole meta-episode of every slot.
+
+    The slots of the environment wait for one another (``together`` of `GridworldEnv` and `MetaEpisodes`). A batch begins
+    with a reset of all slots, so nothing of one batch is needed for the next. All random numbers of a batch follow from
+    a seed that is drawn from a generator (`collect`).
+
+    ``most_steps`` limits the time of a batch; a mini-episode that has not ended by then counts for nothing.
+    """
+
+    def __init__(
+        self,
+        env: EnvBase,
+        policy: Any,
+        *,
+        most_steps: int = ENDLESS,
+        postproc: Any = None,
+        greedy: bool = False,
+    ) -> None:
+        env = env if isinstance(env, TransformedEnv) else TransformedEnv(env)
+        end = next((part for part in env.transform if isinstance(part, _End)), None) or _End()
+        if end.parent is None:
+            env.append_transform(end)
+        super().__init__(
+            env,
+            policy,
+            frames_per_batch=env.batch_size.numel() * most_steps,
+            total_frames=-1,
+            reset_at_each_iter=True,
+            track_traj_ids=False,
+            return_same_td=True,
+            use_buffers=False,
+            auto_register_policy_transforms=False,
+            exploration_type=ExplorationType.DETERMINISTIC if greedy else ExplorationType.RANDOM,
+            interruptor=end,
+            postproc=postproc,
+        )
+        self._final_rollout = None  # a collector that is stopped looks for it, also without buffers
+        self._batches = iter(self)
+
+    def shutdown(self, *args: Any, close_env: bool = False, **kwargs: Any) -> None:
+        """End the collector; the environment is closed by whom has made it."""
+        super().shutdown(*args, close_env=close_env, **kwargs)
+
+    def collect(self, rng: torch.Generator) -> TensorDictBase:
+        """Return the next batch; the generator gives its seed."""
+        seed = int(torch.randint(2**31, (), generator=rng, device=rng.device))
+        set_seed(self.env, seed)
+        with torch.random.fork_rng(devices=[] if self.env.device in (None, torch.device("cpu")) else None):
+            torch.manual_seed(seed + 2**31)
+            batch: TensorDictBase = next(self._batches)
+        return batch

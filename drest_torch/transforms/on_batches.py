@@ -1,0 +1,60 @@
+"""What is done with a collected batch [slots, time] once it is paid: transforms for a collector's ``postproc``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.envs import Transform
+
+from drest_torch.transforms.drest_reward import DReSTReward
+
+
+class LogDiscounts(Transform):
+    """Shows ``drest_log_discounts`` [slots, time, k]: the log of the discount that each length would get next.
+
+    It is for a critic alone: a policy must not tell the mini-episodes of a meta-episode apart.
+    """
+
+    def __init__(self, drest: DReSTReward) -> None:
+        super().__init__()
+        self.drest = drest
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        drest, counts = self.drest, tensordict.get("drest_counts")
+        key = drest.num_lengths_key
+        k = drest.num_lengths if key is None else tensordict.get(key)
+        index = counts.sum(-1, keepdim=True)
+        shown = drest.reward.exponent(counts, index, k) * math.log(drest.reward.lam)
+        return tensordict.set("drest_log_discounts", shown)
+
+
+class Advance(Transform):
+    """Pays each reward at once, divided by the mean of m(l), and settles the rest at the end of the mini-episode.
+
+    The return of a mini-episode stays the same, and the return from any step on differs by a number that the past has
+    determined alone. Policy gradients have the same mean, and less noise.
+
+    With ``scaled`` the rewards themselves are divided by this mean, for rewards that are not divided by m(l): the same
+    number for all lengths, which prefers none, and keeps what networks learn at a magnitude of 1.
+    """
+
+    def __init__(self, drest: DReSTReward, mean_best: Callable[[], float], *, scaled: bool) -> None:
+        super().__init__()
+        self.drest, self.mean_best, self.scaled = drest, mean_best, scaled
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        weight = 1 / self.mean_best()
+        after = tensordict.get("next")
+        episodes = self.drest.mini_episodes(tensordict)
+        advance = after.get("reward_raw").squeeze(-1) * weight
+        rounds = episodes.length.shape[1]
+        sums = advance.new_zeros(len(advance), rounds + 1)
+        sums.scatter_add_(1, episodes.round.clamp_max(rounds), advance)
+        slot, time = episodes.end
+        paid = after.get("reward").squeeze(-1)[slot, time] * (weight if self.scaled else 1.0)
+        advance[slot, time] += paid - sums[slot, episodes.round[slot, time]]
+        after.set("reward", advance.unsqueeze(-1))
+        return tensordict

@@ -1,0 +1,50 @@
+"""Private bits: random numbers that only the policy sees, the same throughout a mini-episode."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.data import Unbounded
+
+from drest_torch.errors import ConfigError
+from drest_torch.transforms.base import Entries, StatefulTransform, choose, column
+
+KINDS = ("bits", "uniform")
+
+
+class PrivateBits(StatefulTransform):
+    """Shows ``private_bits`` [*batch, count], which are sampled when a mini-episode begins.
+
+    Args:
+        count: the number of private bits.
+        kind: ``bits``: 0 or 1, equally likely; ``uniform``: numbers in [0, 1).
+        seed: of the numbers.
+    """
+
+    def __init__(self, count: int, *, kind: str = "bits", seed: int = 0) -> None:
+        super().__init__()
+        if count < 1 or kind not in KINDS:
+            raise ConfigError(f"PrivateBits with count={count}, kind={kind}; expected at least 1, of {' or '.join(KINDS)}")
+        self.count, self.kind = count, kind
+        self._rng = torch.Generator().manual_seed(seed)
+
+    def set_seed(self, seed: int) -> None:
+        """Restart the stream of numbers."""
+        self._rng.manual_seed(seed)
+
+    def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
+        return {"private_bits": Unbounded((*batch, self.count), device=device)}
+
+    def _sample(self, like: TensorDictBase) -> Tensor:
+        numbers = torch.rand((*like.batch_size, self.count), generator=self._rng)
+        return ((numbers < 0.5).float() if self.kind == "bits" else numbers).to(like.device)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        ended, bits = column(next_tensordict, "mini_done"), tensordict.get("private_bits")
+        if ended.any():
+            bits = choose(ended, self._sample(tensordict), bits)
+        return next_tensordict.set("private_bits", bits)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return tensordict_reset.set("private_bits", self._sample(tensordict_reset))

@@ -1,0 +1,27 @@
+"""Numbers of a box as actions: a TorchRL transform that squashes what a policy samples."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.data import Composite, Unbounded
+from torchrl.envs import Transform
+
+
+class Squash(Transform):
+    """Maps actions from all real numbers into the box of the environment, by tanh."""
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """Declare actions without bounds."""
+        spec = input_spec["full_action_spec"]["action"]
+        low, high = spec.space.low, spec.space.high
+        self.register_buffer("middle", (low + high) / 2)
+        self.register_buffer("half", (high - low) / 2)
+        input_spec["full_action_spec"]["action"] = Unbounded(spec.shape, dtype=spec.dtype, device=spec.device)
+        return input_spec
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        action = tensordict.get("action", None)
+        if action is None:
+            return tensordict
+        return tensordict.set("action", torch.addcmul(self.middle, self.half, action.tanh()))
