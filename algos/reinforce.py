@@ -47,20 +47,19 @@ class Reinforce(SampledLearner):
 
     def baselined(self, steps: TensorDictBase) -> Tensor:
         to_go: Tensor = steps["advantage"]
-        return to_go - mean_of_other_groups(to_go, self.groups(steps)) if self.config.baseline else to_go
+        return to_go - mean_of_other_groups(to_go, self.counts) if self.config.baseline else to_go
 
 
-def mean_of_other_groups(to_go: Tensor, group: Tensor) -> Tensor:
-    """Return for each step [N, 1] the mean return of the steps of all other groups.
+def mean_of_other_groups(to_go: Tensor, counts: Tensor) -> Tensor:
+    """Return for each step [N, 1] the mean return of the steps of all other groups, which have so many each.
 
     It is a baseline that does not depend on the step's own action.
     """
-    groups = int(group.max()) + 1
-    if groups == 1:
+    if len(counts) == 1:
         return torch.zeros_like(to_go)
-    total = to_go.new_zeros(groups, 1).index_add(0, group, to_go)
-    count = to_go.new_zeros(groups, 1).index_add(0, group, torch.ones_like(to_go))
-    return ((total.sum() - total) / (count.sum() - count))[group]
+    total = torch.stack([part.sum() for part in to_go.split(counts.tolist())])
+    others = (total.sum() - total) / (counts.sum() - counts)
+    return others.repeat_interleave(counts).unsqueeze(-1)
 
 
 Algorithm = Reinforce

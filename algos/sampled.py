@@ -16,7 +16,7 @@ from torchrl.objectives import LossModule
 from torchrl.objectives.value import GAE
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
-from drest_torch.algos.networks.actor import Actor, StateView
+from drest_torch.algos.networks.actor import ROW, Actor, StateView
 from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.limits import limited
 from drest_torch.transforms.base import played
@@ -106,9 +106,10 @@ class SampledLearner(NetworkLearner):
     def weigh(self, batch: TensorDictBase) -> tuple[TensorDictBase, dict[str, Tensor]]:
         """Return the steps that were played [N] with their advantages, and metrics."""
         steps = self.steps_of(batch)
-        slot, time = steps["slot"], steps["time"]
+        slot, time = steps.pop("slot"), steps.pop("time")
         if self.view is not None:
-            self.view.keep(steps["state"])
+            self.view.keep()
+            steps["state"] = batch.get(ROW)[slot, time]
         values = torch.zeros_like(batch.get(("next", "reward")))
         if self.value is not None:
             with weights_unchanged(self.policy, self.critic):
@@ -121,6 +122,8 @@ class SampledLearner(NetworkLearner):
         for key in ("advantage", "value_target"):
             steps[key] = weighed[key][slot, time]
         metrics = {}
+        # Groups of slots follow one another, and so do their steps.
+        self.counts = (slot // (self.group or 1)).bincount(minlength=len(batch) // (self.group or 1))
         advantage = self.baselined(steps)
         if self.value is not None:
             metrics["critic/explained_variance"] = 1 - advantage.var() / steps["value_target"].var().clamp_min(1e-16)
@@ -132,22 +135,16 @@ class SampledLearner(NetworkLearner):
         """Return the advantages [N, 1], less a baseline if the algorithm has one besides its critic."""
         return steps["advantage"]
 
-    def groups(self, steps: TensorDictBase) -> Tensor:
-        """Return the group of slots of each step [N]."""
-        return steps["slot"] // (self.group or 1)
-
     def _minibatches(self, steps: TensorDictBase) -> Iterator[TensorDictBase]:
         count = self.config.minibatches
         if self.group is None:
             order = torch.randperm(len(steps), generator=self.rng, device=self.rng.device)
-            for index in order.tensor_split(count):
-                yield steps[index]
+            yield from (steps[index] for index in order.tensor_split(count))
             return
-        group = self.groups(steps)
-        groups = int(group[-1]) + 1
-        for chosen in torch.randperm(groups, generator=self.rng, device=self.rng.device).tensor_split(count):
-            among = torch.zeros(groups, dtype=torch.bool, device=group.device).index_fill_(0, chosen, True)
-            yield steps[among[group].nonzero().squeeze(-1)]
+        members = torch.arange(len(steps), device=steps.device).split(self.counts.tolist())
+        order = torch.randperm(len(members), generator=self.rng, device=self.rng.device)
+        for chosen in order.tensor_split(count):
+            yield steps[torch.cat([members[group] for group in chosen.tolist()])]
 
     def _descend(self, part: TensorDictBase) -> dict[str, Tensor]:
         with weights_unchanged(self.policy, self.critic):

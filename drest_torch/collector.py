@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule
+from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.collectors import Collector
 from torchrl.envs import EnvBase, Transform, TransformedEnv
@@ -41,6 +42,8 @@ class Environment:
     shows_counts: bool = False
     """Whether a critic may see the log of the discount that each length would get."""
     most_steps: int = ENDLESS
+    unread: tuple[NestedKey, ...] = ()
+    """Entries of a batch that nobody reads, and that are left out of those that are learnt from."""
     group: int | None = None
     """The slots of a group, of which minibatches are made; None: steps of all slots are alike."""
     view: StateView | None = None
@@ -56,7 +59,7 @@ class Environment:
 
     def actor(self, policy: nn.Module) -> Actor:
         """Return a policy as TorchRL's actor in this environment."""
-        return Actor(self._once(policy, log_probs=True), self._keys(), self.actions)
+        return Actor(self._once(policy, acts=True), self._keys(), self.actions)
 
     def uniform_actor(self) -> Actor:
         """Return an actor that acts at random, and asks for a delay in about half of the mini-episodes."""
@@ -69,10 +72,16 @@ class Environment:
         keys = [*self._keys(), *([COUNTS] if self.shows_counts else [])]
         return TensorDictModule(Value(self._once(critic), self.private_bits > 0), keys, ["state_value"])
 
-    def collector(self, actor: Any, *, greedy: bool = False) -> MetaEpisodeCollector:
-        """Return a collector of batches."""
+    def collector(self, actor: Any, *, greedy: bool = False, learns: bool = False) -> MetaEpisodeCollector:
+        """Return a collector of batches; those that are learnt from keep what was seen of their states."""
         return MetaEpisodeCollector(
-            self.env, actor, most_steps=self.most_steps, postproc=self.postproc, greedy=greedy
+            self.env,
+            actor,
+            most_steps=self.most_steps,
+            postproc=self.postproc,
+            begin=self.view.begin if learns and self.view is not None else None,
+            unread=self.unread if learns else (),
+            greedy=greedy,
         )
 
     def sees_as(self, other: Environment) -> None:
@@ -84,10 +93,10 @@ class Environment:
     def _keys(self) -> list[str]:
         return [self.sees, PRIVATE] if self.private_bits else [self.sees]
 
-    def _once(self, network: nn.Module, *, log_probs: bool = False) -> nn.Module:
+    def _once(self, network: nn.Module, *, acts: bool = False) -> nn.Module:
         if self.view is None:
             return network
-        return Once(network, self.view, are_bits=self.private_kind == "bits", log_probs=log_probs)
+        return Once(network, self.view, are_bits=self.private_kind == "bits", acts=acts)
 
 
 class _Constant(nn.Module):
@@ -132,6 +141,8 @@ class MetaEpisodeCollector(Collector):
         *,
         most_steps: int = ENDLESS,
         postproc: Any = None,
+        begin: Callable[[], None] | None = None,
+        unread: Sequence[NestedKey] = (),
         greedy: bool = False,
     ) -> None:
         env = env if isinstance(env, TransformedEnv) else TransformedEnv(env)
@@ -151,8 +162,11 @@ class MetaEpisodeCollector(Collector):
             exploration_type=ExplorationType.DETERMINISTIC if greedy else ExplorationType.RANDOM,
             interruptor=end,
             postproc=postproc,
+            pre_collect_hook=begin,
         )
         self._final_rollout = None  # a collector that is stopped looks for it, also without buffers
+        if unread:
+            self._compact_next_keys = list(unread)  # the collector leaves these out of every step
         self._batches = iter(self)
 
     def shutdown(self, *args: Any, close_env: bool = False, **kwargs: Any) -> None:

@@ -22,6 +22,11 @@ from drest_torch.transforms import DReSTReward, PrivateBits
 from drest_torch.transforms.drest_reward import MiniEpisodes
 from drest_torch.transforms.on_batches import LogDiscounts
 
+UNREAD = (
+    *("best_return", "mini_len", "mini_done", "mini_idx", "done", "terminated"),
+    *(("next", key) for key in (STATE, "tick", "mini_idx", "terminated")),
+)
+"""What is read of a step is what it comes to, and not what it begins with, or the other way round."""
 PATIENCE = 100
 """On a clock that counts moves a mini-episode may never end. It is given up after this many actions per tick."""
 
@@ -61,6 +66,7 @@ class Gridworlds(Environment):
             private_kind=private_kind,
             group=group,
             view=StateView(observe),
+            unread=UNREAD,
         )
         worlds.base = base
         worlds.set_levels(mdp, optima, observe)

@@ -16,6 +16,8 @@ from drest_torch.algos.networks.policy import number_of, settings_of
 
 PRIVATE = "private_bits"
 """The key of the private bits of a mini-episode."""
+ROW = "row"
+"""The key of the row of a `StateView` in which the input of a step is."""
 COUNTS = "drest_log_discounts"
 """The key of what a critic may see of the meta-episode: the log of the discount that each length would get."""
 
@@ -25,42 +27,60 @@ class StateView:
 
     ``observe`` returns the observations [u, …] of states with these numbers [u]. An actor and a critic share a view, so
     that the distinct states of the same steps are found once.
+
+    From `begin` to `forget` the view keeps what it has seen. While a batch is collected, an actor says for each step in
+    which row of this its input is, and learning then gives these rows in the place of states.
     """
 
     def __init__(self, observe: Callable[[Tensor], Tensor]) -> None:
         self.observe = observe
-        self._known: tuple[Tensor, Tensor] | None = None
+        self._seen: list[Distinct] | None = None
+        self._known: Distinct | None = None
         self._last: tuple[Tensor, Tensor | None, Distinct] | None = None
 
     def set(self, observe: Callable[[Tensor], Tensor]) -> None:
         """Look at the states of another level set from now on."""
-        self.observe, self._known, self._last = observe, None, None
+        self.observe = observe
+        self.forget()
 
-    def keep(self, state: Tensor) -> None:
-        """Keep the observations of these states [n], instead of making them again for each minibatch."""
-        numbers = torch.unique(state)
-        self._known = numbers, self.observe(numbers)
+    def begin(self) -> None:
+        """Keep what is seen from now on."""
+        self.forget()
+        self._seen = []
+
+    def keep(self) -> None:
+        """End a batch: `distinct` takes rows in the place of states from now on."""
+        assert self._seen is not None
+        observations, settings = zip(*((seen.observation, seen.private) for seen in self._seen), strict=True)
+        private = None if settings[0] is None else torch.cat(settings)
+        self._known = Distinct(torch.cat(observations), private, self._seen[0].index)
+        self._seen = None
 
     def forget(self) -> None:
-        """Keep no observations any more."""
-        self._known = self._last = None
+        """Keep nothing any more."""
+        self._seen = self._known = self._last = None
+
+    def row(self, found: Distinct) -> Tensor:
+        """Return the row of each step [n] whose distinct inputs have just been found."""
+        if self._seen is None:
+            return found.index
+        first = sum(len(seen.observation) for seen in self._seen)
+        self._seen.append(found)
+        return found.index + first
 
     def distinct(self, state: Tensor, private: Tensor | None) -> Distinct:
         """Return the distinct inputs of steps with these states [n] and private bits [n, bits]."""
-        if self._last is not None and self._last[0] is state and self._last[1] is private:
-            return self._last[2]
+        if self._last is None or self._last[0] is not state or self._last[1] is not private:
+            found = self._look(state, private) if self._known is None else self._known.part(state)
+            self._last = state, private, found
+        return self._last[2]
+
+    def _look(self, state: Tensor, private: Tensor | None) -> Distinct:
         bits = 0 if private is None else private.shape[-1]
         key = state if private is None else (state << bits) | number_of(private)
         key, index = torch.unique(key, return_inverse=True)
-        number = key >> bits
-        if self._known is None:
-            observation = self.observe(number)
-        else:
-            observation = self._known[1].index_select(0, torch.searchsorted(self._known[0], number))
         setting = None if private is None else settings_of(key & ((1 << bits) - 1), bits)
-        found = Distinct(observation, setting, index)
-        self._last = state, private, found
-        return found
+        return Distinct(self.observe(key >> bits), setting, index)
 
 
 class Distinct(NamedTuple):
@@ -73,6 +93,16 @@ class Distinct(NamedTuple):
     index: Tensor
     """[n] which of them each step has"""
 
+    def part(self, row: Tensor) -> Distinct:
+        """Return the distinct inputs of some of the steps, which have these rows [m] of all."""
+        used = torch.zeros(len(self.observation), dtype=torch.bool, device=row.device).index_fill_(0, row, True)
+        rows = used.nonzero().squeeze(-1)
+        if len(rows) == len(used):
+            return Distinct(self.observation, self.private, row)
+        place = used.cumsum(0) - 1
+        private = None if self.private is None else self.private.index_select(0, rows)
+        return Distinct(self.observation.index_select(0, rows), private, place.index_select(0, row))
+
 
 class Once(nn.Module):
     """Runs a network once for each distinct state of a batch.
@@ -82,24 +112,27 @@ class Once(nn.Module):
     network on those, and hands each row back to the steps of its state. Private bits are part of what is distinct;
     private numbers that are no bits are not, and each step then has its own row.
 
-    With ``log_probs`` the outputs are normalised, which is quicker here than for each step.
+    An ``acts`` network is a policy's: its outputs are normalised, which is quicker here than for each step, and the rows
+    of the view follow.
     """
 
-    def __init__(self, network: nn.Module, view: StateView, *, are_bits: bool = True, log_probs: bool = False) -> None:
+    def __init__(self, network: nn.Module, view: StateView, *, are_bits: bool = True, acts: bool = False) -> None:
         super().__init__()
-        self.network, self.view, self.are_bits, self.log_probs = network, view, are_bits, log_probs
+        self.network, self.view, self.are_bits, self.acts = network, view, are_bits, acts
 
-    def forward(self, state: Tensor, private: Tensor | None = None, context: Tensor | None = None) -> Tensor:
+    def forward(self, state: Tensor, private: Tensor | None = None, context: Tensor | None = None) -> Any:
         """Return the outputs [n, …] for states [n] with private bits [n, bits], and, for a critic, a context [n, F]."""
         by_step = private is not None and not self.are_bits
-        observation, setting, index = self.view.distinct(state, None if by_step else private)
+        found = self.view.distinct(state, None if by_step else private)
+        observation, setting, index = found
         if by_step:
             observation, setting = observation.index_select(0, index), private
         further = [] if context is None else [context] if by_step else [context, index]
         values = self.network(observation, setting, *further)
-        if self.log_probs:
+        if self.acts:
             values = values.log_softmax(-1)
-        return values if by_step or context is not None else _rows(values, index)
+        values = values if by_step or context is not None else _rows(values, index)
+        return (values, self.view.row(found)) if self.acts else values
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:
@@ -116,14 +149,14 @@ class Actor(ProbabilisticActor):
 
     def __init__(self, network: nn.Module, keys: Sequence[str], actions: ActionKind) -> None:
         super().__init__(
-            TensorDictModule(network, list(keys), ["outputs"]),
+            TensorDictModule(network, list(keys), ["outputs", ROW] if isinstance(network, Once) else ["outputs"]),
             in_keys=["outputs"],
             out_keys=["action"],
             distribution_class=actions.distribution,
             distribution_kwargs=actions.arguments,
             return_log_prob=True,
         )
-        self.select_out_keys("action", *self.log_prob_keys)
+        self.select_out_keys("action", *self.log_prob_keys, *([ROW] if isinstance(network, Once) else []))
         self.dist: Any = None
 
     def get_dist(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> Any:

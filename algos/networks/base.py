@@ -111,10 +111,15 @@ class Flat(nn.Module):
         super().__init__()
         scale = signature.scale.expand(*signature.shape).reshape(-1).clone()
         self.register_buffer("scale", scale, persistent=False)
+        self.is_scaled = bool((scale != 1).any())
         self.body = body
 
+    def _inputs(self, observation: Tensor) -> Tensor:
+        inputs = observation.flatten(1)
+        return inputs * self.scale if self.is_scaled else inputs
+
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
-        inputs = observation.flatten(1) * self.scale
+        inputs = self._inputs(observation)
         return self.body(inputs if further is None else torch.cat((inputs, further), dim=-1))
 
     def at_steps(self, observation: Tensor, further: Tensor | None, context: Tensor, seen: Tensor) -> Tensor:
@@ -123,7 +128,7 @@ class Flat(nn.Module):
         The last further numbers, ``context`` [n, F], are different for each step, the first, ``further``, are not. The
         first layer is linear: its products with what is shared are computed once.
         """
-        shared = observation.flatten(1) * self.scale
+        shared = self._inputs(observation)
         shared = shared if further is None else torch.cat((shared, further), dim=-1)
         if not isinstance(self.body, nn.Sequential) or not isinstance(self.body[0], nn.Linear):
             return self.body(torch.cat((shared[seen], context), dim=-1))

@@ -113,7 +113,8 @@ class MapNet(nn.Module):
 @contextmanager
 def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
     """Keep the encodings of maps, so that each map is encoded once; the weights must not change meanwhile."""
-    encoders = {part for network in networks if network is not None for part in network.modules() if _keeps(part)}
+    reading = [network for network in networks if network is not None and getattr(network, "reads_maps", True)]
+    encoders = {part for network in reading for part in network.modules() if _keeps(part)}
     for encoder in encoders:
         encoder.kept = Kept()
     try:

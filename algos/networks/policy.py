@@ -76,6 +76,7 @@ class Critic(nn.Module):
         of_a_value = None if symmetries is None else symmetries.of_a_value()
         signature = Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value, entries)
         on_top = getattr(NETWORKS[size.network], "build_critic", None)
+        self.reads_maps = requirements(size.network).reads_maps
         self.net = (
             _network(signature, size) if policy is None or on_top is None else on_top(signature, size, policy.net)
         )

@@ -85,7 +85,7 @@ class SampledUpdater(Updater):
         self.objective = getattr(environment.drest, "objective", None)
 
     def begin(self, learner: Any) -> None:
-        self.collector = self.environment.collector(learner.actor)
+        self.collector = self.environment.collector(learner.actor, learns=True)
 
     def take(self, learner: Any, reward: Reward) -> UpdateResult:
         environment, drest = self.environment, self.environment.drest

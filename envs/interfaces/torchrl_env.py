@@ -183,15 +183,11 @@ class GridworldEnv(EnvBase):
         if self.mdp.any_chance:
             luck = streams.uniform(self._luck_key, self._draws)
             self._draws = self._draws + 1
-        before = self._slots
-        self._slots, played = step_episodes(self.mdp, before, tensordict.get("action"), luck)
+        self._slots, played = step_episodes(self.mdp, self._slots, tensordict.get("action"), luck)
         ended_at = self._slots.level * self._ticks + played.length
-        if self._together:
-            waits = self._mini_idx == self.episodes_per_meta
-            self._slots = EpisodeState(
-                *(torch.where(waits, old, new) for old, new in zip(before, self._slots, strict=True))
-            )
-            played = StepResult(played.coin * ~waits, played.mini_done & ~waits, played.length)
+        if self._together:  # a slot that waits goes on unseen
+            plays = self._mini_idx < self.episodes_per_meta
+            played = StepResult(played.coin * plays, played.mini_done & plays, played.length)
         self._mini_idx = self._mini_idx + played.mini_done
         meta_done = (self._mini_idx == self.episodes_per_meta).unsqueeze(-1)
         if self._together:
