@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from tensordict import TensorDictBase
@@ -12,7 +12,7 @@ from tensordict.nn import TensorDictModule
 from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.collectors import Collector
-from torchrl.envs import EnvBase, Transform, TransformedEnv
+from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType
 
 from drest_torch.algos.distributions import ActionKind
@@ -24,11 +24,19 @@ ENDLESS = 1_000_000
 """Steps after which a batch ends in any case."""
 
 
+class Ends(Protocol):
+    """What knows when all slots of an environment have played their meta-episode: `GridworldEnv` or `MetaEpisodes`."""
+
+    def collection_stopped(self) -> bool:
+        """Return whether the batch is complete; TorchRL's collector asks after each step."""
+
+
 @dataclass
 class Environment:
     """An environment with its transforms, how a policy sees it and acts in it, and how a batch of it is paid."""
 
     env: EnvBase
+    ends: Ends
     sees: str
     """The key of what a policy sees."""
     actions: ActionKind
@@ -77,6 +85,7 @@ class Environment:
         return MetaEpisodeCollector(
             self.env,
             actor,
+            self.ends,
             most_steps=self.most_steps,
             postproc=self.postproc,
             begin=self.view.begin if learns and self.view is not None else None,
@@ -110,20 +119,6 @@ class _Constant(nn.Module):
         return self.outputs.to(observation.device).expand(len(observation), -1)
 
 
-class _End(Transform):
-    """Stops the collector when the meta-episodes of all slots have ended, which they do in the same step."""
-
-    reached = False
-
-    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        self.reached = bool(next_tensordict.get("done").all())
-        return next_tensordict
-
-    def collection_stopped(self) -> bool:
-        """Return whether the batch is complete; TorchRL asks after each step."""
-        return self.reached
-
-
 class MetaEpisodeCollector(Collector):
     """A collector whose batch [slots, time] is one whole meta-episode of every slot.
 
@@ -138,6 +133,7 @@ class MetaEpisodeCollector(Collector):
         self,
         env: EnvBase,
         policy: Any,
+        ends: Ends,
         *,
         most_steps: int = ENDLESS,
         postproc: Any = None,
@@ -145,10 +141,6 @@ class MetaEpisodeCollector(Collector):
         unread: Sequence[NestedKey] = (),
         greedy: bool = False,
     ) -> None:
-        env = env if isinstance(env, TransformedEnv) else TransformedEnv(env)
-        end = next((part for part in env.transform if isinstance(part, _End)), None) or _End()
-        if end.parent is None:
-            env.append_transform(end)
         super().__init__(
             env,
             policy,
@@ -160,7 +152,7 @@ class MetaEpisodeCollector(Collector):
             use_buffers=False,
             auto_register_policy_transforms=False,
             exploration_type=ExplorationType.DETERMINISTIC if greedy else ExplorationType.RANDOM,
-            interruptor=end,
+            interruptor=ends,
             postproc=postproc,
             pre_collect_hook=begin,
         )

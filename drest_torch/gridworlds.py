@@ -59,6 +59,7 @@ class Gridworlds(Environment):
             env = TransformedEnv(env, PrivateBits(private_bits, kind=private_kind))
         worlds = cls(
             env=env,
+            ends=base,
             sees=STATE,
             actions=one_of(NUM_ACTIONS, normalised=True),
             num_lengths=most_lengths or optima.lengths.shape[1],

@@ -103,10 +103,11 @@ def _environment(
             levels=chosen.levels or 1,
         )
         transforms.append(best)
-    if shown.get("mini_done", None) is None:
-        levels = None if chosen.levels is None else range(chosen.levels)
-        transforms.append(MetaEpisodes(rounds, together=True, group=group, levels=levels))
-    elif group > 1:
+    own = shown.get("mini_done", None) is not None
+    levels = None if chosen.levels is None or own else range(chosen.levels)
+    meta = MetaEpisodes(1 if own else rounds, together=True, group=group, levels=levels)
+    transforms.append(meta)
+    if own and group > 1:
         raise ConfigError(
             f"reward.counting=averaged, and {title(base)} plays mini-episodes of its own, one after the other; use "
             "reward.counting=sequential"
@@ -132,6 +133,7 @@ def _environment(
         ask = 1 - 0.5 ** (1 / (timer.window or timer.lengths[0]))
     return Environment(
         env=env,
+        ends=meta,
         sees=SEEN,
         actions=actions,
         num_lengths=count,

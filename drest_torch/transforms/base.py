@@ -91,9 +91,11 @@ def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor, level: T
     return env.reset(before).exclude(LEVEL)
 
 
-def set_seed(env: TransformedEnv, seed: int) -> None:
+def set_seed(env: EnvBase, seed: int) -> None:
     """Seed an environment and its transforms."""
     env.set_seed(seed)
+    if not isinstance(env, TransformedEnv):
+        return
     for transform in env.transform if isinstance(env.transform, Compose) else [env.transform]:
         if (restart := getattr(transform, "set_seed", None)) is not None:
             restart(seed)

@@ -34,7 +34,7 @@ class MetaEpisodes(StatefulTransform):
     mini-episodes that have ended.
 
     With ``together``, a slot that has played its meta-episode waits, and ``done`` comes when all slots have: a batch then
-    holds one whole meta-episode of each slot. While a slot waits (``mini_waits``), its rewards are 0, ``mini_idx`` stays at
+    holds one whole meta-episode of each slot. That goes for environments with mini-episodes of their own as well. While a slot waits (``mini_waits``), its rewards are 0, ``mini_idx`` stays at
     E, and what it shows and does has no meaning.
 
     Args:
@@ -74,6 +74,9 @@ class MetaEpisodes(StatefulTransform):
         self.episodes, self.together, self.group, self.kept = episodes, together, group, tuple(kept)
         self._levels = None if levels is None else torch.tensor(list(levels))
         self._rng = torch.Generator().manual_seed(seed)
+        self.own = False
+        """Whether the environment has mini-episodes of its own, so that its ``done`` is the end of a meta-episode."""
+        self._over = False
 
     def set_seed(self, seed: int) -> None:
         """Restart the choice of levels."""
@@ -85,6 +88,12 @@ class MetaEpisodes(StatefulTransform):
         parent = self.parent
         if parent is None:
             return
+        self.own = parent.observation_spec.get("mini_done", None) is not None
+        if self.own and (self.episodes > 1 or not self.together):
+            raise ConfigError(
+                f"{title(parent)} plays mini-episodes of its own ('mini_done'), so its `done` is the end of a "
+                "meta-episode; MetaEpisodes(1, together=True) makes its slots wait for one another"
+            )
         slots = parent.batch_size.numel()
         if slots % self.group:
             raise ConfigError(f"{slots} slots cannot be grouped by {self.group}; use a group size that divides them")
@@ -95,10 +104,18 @@ class MetaEpisodes(StatefulTransform):
             )
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
-        names = ("mini_done", "mini_waits") if self.together else ("mini_done",)
-        flags = {name: Binary(shape=(*batch, 1), dtype=torch.bool, device=device) for name in names}
-        numbers = ("mini_idx",) if self._levels is None else ("mini_idx", LEVEL)
-        return {**flags, **{name: whole(batch, device) for name in numbers}}
+        flags = [] if self.own else ["mini_done"]
+        numbers = [] if self.own else ["mini_idx"]
+        flags += ["mini_waits"] if self.together else []
+        numbers += [] if self._levels is None else [LEVEL]
+        return {
+            **{name: Binary(shape=(*batch, 1), dtype=torch.bool, device=device) for name in flags},
+            **{name: whole(batch, device) for name in numbers},
+        }
+
+    def collection_stopped(self) -> bool:
+        """Return whether slots that wait for one another have all played their meta-episode; a collector asks."""
+        return self._over
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Do not step what waits, in an environment that can leave slots out."""
@@ -113,24 +130,28 @@ class MetaEpisodes(StatefulTransform):
         ended = column(next_tensordict, "done").clone()
         kept = [key for key in self.kept if key in next_tensordict.keys(True, True)]
         waits = tensordict.get("mini_waits") if self.together else torch.zeros_like(ended)
-        mini_done = ended & ~waits
-        played = tensordict.get("mini_idx") + mini_done
-        meta_done = played >= self.episodes
+        mini_done = (column(next_tensordict, "mini_done") if self.own else ended) & ~waits
+        if self.own:
+            meta_done = waits | ended
+        else:
+            played = tensordict.get("mini_idx") + mini_done
+            next_tensordict.set("mini_idx", played)
+            meta_done = played >= self.episodes
         if self.together:
             if waits.any():
                 next_tensordict.set("reward", torch.where(waits, 0, column(next_tensordict, "reward")))
-            next_tensordict.set("mini_waits", meta_done & ~meta_done.all())
-            meta_done = meta_done.all().expand_as(meta_done)
+            self._over = bool(meta_done.all())
+            next_tensordict.set("mini_waits", meta_done & (not self._over))
+            meta_done = torch.full_like(meta_done, self._over)
         level = None if self._levels is None else tensordict.get(LEVEL)
         # A slot that waits begins anew as well, unseen: an environment is never stepped after its end.
         if (begins := ended & ~meta_done).any():
             after = reset_where(env, next_tensordict, begins, level)
-            entries = {*observation_keys(env), *env.state_spec.keys(True, True)} - set(kept)
+            entries = {*observation_keys(env), *env.state_spec.keys(True, True)} - {*kept, "mini_done"}
             overwrite(next_tensordict, after, begins, [key for key in entries if key in after.keys(True, True)])
         if level is not None:
             next_tensordict.set(LEVEL, level)
         next_tensordict.set("mini_done", mini_done)
-        next_tensordict.set("mini_idx", played)
         for key in {*env.done_keys, "done", "terminated"}:
             of_end = key in ("done", "terminated")
             next_tensordict.set(key, meta_done.clone() if of_end else torch.zeros_like(meta_done))

@@ -74,6 +74,7 @@ class GridworldEnv(EnvBase):
         self.observe = None if observation == STATE else make_observation(observation, mdp)
         self._group, self._together, self._seed = group, together, seed
         self._fixed: Tensor | None = None
+        self._over = False
         self.set_levels(mdp, optima or solve(mdp, gamma, committed=committed))
         self._make_specs(num_slots)
         self._set_seed(seed)
@@ -191,7 +192,8 @@ class GridworldEnv(EnvBase):
         self._mini_idx = self._mini_idx + played.mini_done
         meta_done = (self._mini_idx == self.episodes_per_meta).unsqueeze(-1)
         if self._together:
-            meta_done = meta_done.all().expand_as(meta_done)
+            self._over = bool(meta_done.all())
+            meta_done = torch.full_like(meta_done, self._over)
         return TensorDict(
             {
                 **self._observation(),
@@ -225,6 +227,10 @@ class GridworldEnv(EnvBase):
             # Slots that wait share a number, so that a policy that looks states up has one of them to look at.
             return {STATE: number * (self._mini_idx < self.episodes_per_meta) if self._together else number}
         return {"observation": self.observe(slots.spot, slots.taken, slots.time_left)}
+
+    def collection_stopped(self) -> bool:
+        """Return whether slots that wait for one another have all played their meta-episode; a collector asks."""
+        return self._over
 
     # ------------------------------------------------------------------------------------ saved runs
 
