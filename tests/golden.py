@@ -35,6 +35,16 @@ TINY = ["policy.width=16", "policy.depth=1", "env_steps=6000", "evaluations=3", 
 TRAIN = ["train", "logger=none", "progress=false", *TINY]
 PLAY = [*TRAIN, "algo.episodes=128"]
 EXACT = [*TRAIN, "env_steps=40000"]
+ELSEWHERE = [
+    *TRAIN,
+    "env_steps=2000",
+    "sampled=16",
+    "env.copies=16",
+    "env.base=8",
+    "env.delays=[8]",
+    "algo.episodes=32",
+]
+"""A run in an environment that is not a gridworld."""
 STUDY = ["study", "quick=true", "workers=1", "progress=false"]
 
 SEES_NO_START = ["policy=mlp", "policy.observation=centred"]
@@ -107,6 +117,23 @@ RUNS: dict[str, list[str]] = {
     ],
     "generalist_resumed": ["resume", "generalist"],
     "tabular": [*PLAY, "algo=tabular", "levels=example", "algo.random_episodes=500", "algo.decay_episodes=800"],
+    "cartpole": [*ELSEWHERE, "algo=ppo", "env=cartpole"],
+    "cartpole_sequential": [
+        *ELSEWHERE,
+        "algo=ppo",
+        "env=cartpole",
+        "reward.counting=sequential",
+        "reward.episodes_per_meta=2",
+        "algo.credit=meta",
+    ],
+    "cartpole_resumed": ["resume", "cartpole"],
+    "torchrl_factory": [
+        *ELSEWHERE,
+        "algo=a2c",
+        "env=torchrl",
+        "env.factory=drest_torch.envs.tasks.queue:make",
+        "policy.private_bits=1",
+    ],
     "study_lambda_meta": [*STUDY, "study=lambda_meta"],
     "study_neural": [*STUDY, "study=neural", "study.quick.worlds=[example]", "study.quick.seeds=1"],
     "shipped_on_paper": ["evaluate", "levels=paper"],
