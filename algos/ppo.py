@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from torchrl.objectives import ClipPPOLoss
+from typing import TYPE_CHECKING, Any
 
 from drest_torch.algos.sampled import CriticConfig, SampledLearner
 from drest_torch.limits import limited
+
+if TYPE_CHECKING:
+    from torchrl.objectives import ClipPPOLoss
 
 
 @dataclass
@@ -29,6 +30,8 @@ class PPO(SampledLearner):
         return self.config.epochs
 
     def make_loss(self, actor: Any, value: Any) -> ClipPPOLoss:
+        from torchrl.objectives import ClipPPOLoss
+
         return ClipPPOLoss(actor, value, clip_epsilon=self.config.clip, log_explained_variance=False, **self.shared())
 
 

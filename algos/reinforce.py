@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import MISSING
-from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule
 from torch import Tensor
-from torchrl.objectives import ReinforceLoss
 
 from drest_torch.algos.sampled import SampledConfig, SampledLearner
+
+if TYPE_CHECKING:
+    from tensordict import TensorDictBase
+    from torchrl.objectives import ReinforceLoss
 
 
 @dataclass
@@ -22,28 +23,13 @@ class Config(SampledConfig):
     baseline: bool = MISSING
 
 
-class _Loss(ReinforceLoss):
-    """TorchRL's loss with an entropy bonus, and without a critic."""
-
-    def __init__(self, actor: Any, entropy: float) -> None:
-        nothing = TensorDictModule(torch.nn.Identity(), ["advantage"], ["state_value"])
-        super().__init__(actor, nothing, functional=False)
-        self.register_buffer("entropy_coeff", torch.tensor(entropy))
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        losses = super().forward(tensordict)
-        entropy = self.actor_network.dist.entropy().mean()
-        return losses.set("entropy", entropy.detach()).set("loss_entropy", -self.entropy_coeff * entropy)
-
-    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, None]:
-        return torch.zeros(()), None
-
-
 class Reinforce(SampledLearner):
     """REINFORCE, by default with a baseline that needs no critic."""
 
     def make_loss(self, actor: Any, value: Any) -> ReinforceLoss:
-        return _Loss(actor, self.config.entropy)
+        from drest_torch.algos.reinforce_loss import EntropyReinforceLoss
+
+        return EntropyReinforceLoss(actor, self.config.entropy)
 
     def baselined(self, steps: TensorDictBase) -> Tensor:
         to_go: Tensor = steps["advantage"]

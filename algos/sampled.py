@@ -5,21 +5,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import MISSING
-from tensordict import TensorDict, TensorDictBase
-from tensordict.nn import TensorDictModule
-from torch import Tensor, nn
-from torchrl.objectives import LossModule
-from torchrl.objectives.value import GAE
+from torch import Tensor
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
-from drest_torch.algos.networks.actor import ROW, Actor, StateView
 from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.limits import limited
-from drest_torch.transforms.base import played
+
+if TYPE_CHECKING:  # TorchRL takes seconds to import, and a configuration needs none of it
+    from tensordict import TensorDictBase
+    from tensordict.nn import TensorDictModule
+    from torchrl.objectives import LossModule
+
+    from drest_torch.algos.networks.actor import Actor, StateView
 
 LONG = 256
 """With more steps than this, TorchRL's vectorised GAE is faster than its loop over time."""
@@ -72,6 +73,8 @@ class SampledLearner(NetworkLearner):
         view: StateView | None = None,
         group: int | None = None,
     ) -> None:
+        from torchrl.objectives.value import GAE
+
         super().__init__(policy, critic, config, rng)
         self.actor, self.value, self.view, self.group = actor, value, view, group
         self.loss = self.make_loss(actor, value)
@@ -96,6 +99,10 @@ class SampledLearner(NetworkLearner):
 
     def steps_of(self, batch: TensorDictBase) -> TensorDictBase:
         """Return the steps [N] of the mini-episodes that ended in a batch, slot by slot."""
+        from tensordict import TensorDict
+
+        from drest_torch.transforms.base import played
+
         slot, time = played(batch).nonzero(as_tuple=True)
         inputs = {*self.actor.in_keys, *(self.value.in_keys if self.value is not None else [])}
         keys = [*inputs, "action", self.actor.log_prob_keys[0]]
@@ -105,11 +112,13 @@ class SampledLearner(NetworkLearner):
     @torch.no_grad()
     def weigh(self, batch: TensorDictBase) -> tuple[TensorDictBase, dict[str, Tensor]]:
         """Return the steps that were played [N] with their advantages, and metrics."""
+        from tensordict import TensorDict
+
         steps = self.steps_of(batch)
         slot, time = steps.pop("slot"), steps.pop("time")
         if self.view is not None:
             self.view.keep()
-            steps["state"] = batch.get(ROW)[slot, time]
+            steps["state"] = batch.get("row")[slot, time]
         values = torch.zeros_like(batch.get(("next", "reward")))
         if self.value is not None:
             with weights_unchanged(self.policy, self.critic):

@@ -15,7 +15,7 @@ from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, Transform, Tr
 
 from drest_torch.algos.distributions import ActionKind, box, one_of, several
 from drest_torch.collector import Environment
-from drest_torch.config.schema import Config, EnvConfig
+from drest_torch.config.schema import Config, EnvConfig, copies_of
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.transforms import (
@@ -42,10 +42,10 @@ def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: boo
 
     With sequential counting `DReSTReward` pays in the environment, else it pays for batches.
     """
-    rounds = cfg.algo.episodes // cfg.env.copies
+    copies = copies_of(cfg)
     averaged = reward.counting == "averaged"
     group = cfg.reward.group if averaged else 1
-    environment = _environment(cfg, reward, cfg.env.copies, rounds, group=group, drest=not averaged)
+    environment = _environment(cfg, reward, copies, cfg.algo.episodes // copies, group=group, drest=not averaged)
     drest = environment.drest or DReSTReward.of(
         reward, num_lengths=environment.num_lengths, num_lengths_key=None, group=group, tick_key=None
     )
@@ -65,7 +65,7 @@ def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: boo
 
 def evaluation_environment(cfg: Config, reward: Reward, mini_episodes: int) -> Environment:
     """Return an environment in which the slots together play at least so many mini-episodes, without a discount."""
-    copies = cfg.env.copies  # a factory may make so many slots, and no others
+    copies = copies_of(cfg)  # a factory may make so many slots, and no others
     if cfg.env.name == "gymnasium":
         copies = min(copies, mini_episodes)
     return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, drest=False)

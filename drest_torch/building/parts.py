@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import OmegaConf
@@ -17,7 +17,6 @@ from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.networks.layout import MapLayout
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building import levels as data
-from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, shown_features
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import (
@@ -30,8 +29,10 @@ from drest_torch.envs.dynamics.observations import (
 )
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
-from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.reward import Reward
+
+if TYPE_CHECKING:
+    from drest_torch.collector import Environment
 
 
 def reward_of(cfg: Config) -> Reward:
@@ -126,7 +127,11 @@ def evaluator(
     memory_gib: float,
 ) -> LevelSetEvaluator:
     """Build the evaluator of a level set: exact, or by sampling this many mini-episodes on each level."""
-    kind = ExactEvaluator if sampled is None else partial(SamplingEvaluator, mini_episodes=sampled, seed=cfg.seed)
+    kind: Callable[..., LevelSetEvaluator] = ExactEvaluator
+    if sampled is not None:
+        from drest_torch.evaluation.sampled import SamplingEvaluator  # TorchRL takes seconds to import
+
+        kind = partial(SamplingEvaluator, mini_episodes=sampled, seed=cfg.seed)
     return kind(
         levels,
         cfg.policy.observation,

@@ -16,6 +16,7 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.schema import (
     Config,
+    copies_of,
     in_gridworld,
     is_plain,
     learns_from,
@@ -143,7 +144,7 @@ def _check_environment(cfg: Config) -> None:
             "trained with one of them alone; use env.best=null"
         )
     _check_private_bits(cfg)
-    copies, episodes, reward = cfg.env.copies, cfg.algo.episodes, cfg.reward
+    copies, episodes, reward = copies_of(cfg), cfg.algo.episodes, cfg.reward
     batch_shape(cfg)
     if reward.counting == "sequential" and episodes != copies * reward.episodes_per_meta:
         raise ConfigError(

@@ -118,7 +118,7 @@ class EnvConfig:
     id: str | None = MISSING
     options: dict[str, Any] = MISSING
     factory: str | None = MISSING
-    copies: int = limited(at_least=1, at_most=65_536)
+    copies: int | None = limited(at_least=1, at_most=65_536)
     workers: int = limited(at_least=0, at_most=1024)
     base: int | None = limited(at_least=1)
     delays: list[int] = MISSING
@@ -233,6 +233,14 @@ def is_plain(cfg: Config) -> bool:
 def in_gridworld(cfg: Config) -> bool:
     """Return whether a run plays the gridworlds of its levels."""
     return cfg.env.name == "gridworld"
+
+
+def copies_of(cfg: Config) -> int:
+    """Return how many copies of an environment play side by side: by default each plays one meta-episode for a batch."""
+    if cfg.env.copies is not None:
+        return cfg.env.copies
+    reward = cfg.reward
+    return max(1, cfg.algo.episodes // (reward.episodes_per_meta if reward.counting == "sequential" else 1))
 
 
 def start_name(cfg: Config) -> str | None:

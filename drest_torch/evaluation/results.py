@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
-from drest_torch.evaluation.sampled import greedily
 from drest_torch.evaluation.summary import SplitScores, plot_policies, split_scores, split_summary
 from drest_torch.files import write_json
-from drest_torch.evaluation.episodes import Episode, sample_episodes
+
+if TYPE_CHECKING:
+    from drest_torch.evaluation.episodes import Episode
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Results:
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
+        from drest_torch.evaluation.episodes import sample_episodes  # TorchRL takes seconds to import
+
         level_set = self.evaluator
         with weights_unchanged(self.policy):
             return sample_episodes(

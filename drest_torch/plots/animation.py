@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,7 +21,9 @@ from drest_torch.envs.objects import Button
 from drest_torch.envs.view.rendering import ROUTE, PictureError, Way, cell_side, render, render_agent
 from drest_torch.files import write_whole
 from drest_torch.plots.style import GRID, TEXT
-from drest_torch.evaluation.episodes import Episode, Moment
+
+if TYPE_CHECKING:
+    from drest_torch.evaluation.episodes import Episode, Moment
 
 FIRST, TICK, BETWEEN, LAST = 1200, 300, 60, 3000
 """How long frames are shown, in milliseconds: the first, one in which agents are in cells, one between, the last."""

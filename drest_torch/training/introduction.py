@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from drest_torch.building.levels import Levels
-from drest_torch.config.schema import Config, start_name
+from drest_torch.config.schema import Config, copies_of, start_name
 from drest_torch.effort import Pace
 from drest_torch.reward import Reward, largest_reward
 
@@ -64,7 +64,7 @@ def environment_introduction(cfg: Config, environment: Any, learner: Any, pace: 
         m = f"\nm(l): {', '.join(f'{best:.4g}' for best in environment.best.best.mean(0))}, by reference agents"
     return (
         f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, seed {cfg.seed}\n"
-        f"trained in: {env.title} ({env.name}), {env.copies} copies{workers}; lengths {lengths}{m}\n"
+        f"trained in: {env.title} ({env.name}), {copies_of(cfg)} copies{workers}; lengths {lengths}{m}\n"
         f"evaluated by: {_count(cfg.sampled or 1024, 'mini-episode')}\n"
         f"policy: {_networks(cfg, learner)}\n"
         f"device: {_device(torch.device('cpu'))}\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import OmegaConf
@@ -11,9 +11,7 @@ from torch import nn
 
 from drest_torch.algos.base import Learner
 from drest_torch.building import levels as data
-from drest_torch.gridworlds import Gridworlds
 from drest_torch.building.parts import networks, observation, time_steps
-from drest_torch.collector import Environment
 from drest_torch.config.checks import batch_shape
 from drest_torch.config.schema import Config, algorithm, is_plain, objective_of, shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -25,6 +23,9 @@ from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import FreshLevels, LevelSampler
 from drest_torch.training.updates import ExactUpdater, Ready, SampledUpdater, TabularUpdater, Updater
+
+if TYPE_CHECKING:
+    from drest_torch.collector import Environment
 
 
 def learner_of(
@@ -83,6 +84,8 @@ def _sampled(
     rng: torch.Generator,
 ) -> tuple[Learner, Updater]:
     """Return an algorithm that learns from mini-episodes in gridworlds."""
+    from drest_torch.gridworlds import Gridworlds  # TorchRL takes seconds to import
+
     slots, rounds, group = batch_shape(cfg)
     check_batch(slots)
     mdp, optima, observe = ready(levels.train[:1] if source.changes else levels.train)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,8 +14,6 @@ from drest_torch.algos import tabular
 from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.algos.tabular import rules_for
-from drest_torch.gridworlds import Gridworlds
-from drest_torch.collector import Environment
 from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import Observation
@@ -26,6 +24,9 @@ from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
+
+if TYPE_CHECKING:
+    from drest_torch.collector import Environment
 
 Ready = tuple[Mdp, Optima, Observation]
 """A compiled level set, with its solution and its observation."""
@@ -93,7 +94,6 @@ class SampledUpdater(Updater):
         if reward != drest.reward:
             drest.set_reward(reward)
         if self.source is not None and self.source.changes:
-            assert isinstance(environment, Gridworlds)
             assert self.ready is not None
             groups = environment.env.batch_size.numel() // (environment.group or 1)
             environment.set_levels(*self.ready(self.source.draw(groups)))
