@@ -15,7 +15,7 @@ import platform
 import signal
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -261,11 +261,16 @@ def main() -> None:
     torch.set_num_threads(1)
     processor = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
     machine = {"torch": torch.__version__, "processor": processor}
-    golden = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else machine | {"runs": {}}
+    golden: dict[str, Any] = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else machine | {"runs": {}}
     for what, here in machine.items():
         if golden[what] != here:
             print(f"{what}: recorded with {golden[what]}, this is {here}: runs may differ for that reason alone")
-    commands = {"train": train, "resume": train_with_stops, "study": study, "evaluate": evaluate}
+    commands: dict[str, Callable[[Path, list[str]], dict[str, str]]] = {
+        "train": train,
+        "resume": train_with_stops,
+        "study": study,
+        "evaluate": evaluate,
+    }
     well = True
     with tempfile.TemporaryDirectory() as folder:
         for name in given.only:
