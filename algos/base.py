@@ -15,8 +15,8 @@ from drest_torch.algos.networks.policy import Policy
 from drest_torch.limits import limited
 
 CREDITS = ("mini", "meta")
-"""``mini``: the return of a step is the reward of its own mini-episode, as in the paper. ``meta``: it extends to the end
-of the meta-episode, so the choice of a length is also credited with its effect on later discounts."""
+"""``mini``: the return of a step is the reward of its own mini-episode, as in the paper. ``meta``: it extends to the
+end of the meta-episode, so the choice of a length is also credited with its effect on later discounts."""
 WIDE = 8
 """Muon trains weight matrices with at least this many rows and columns."""
 

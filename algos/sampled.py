@@ -55,8 +55,8 @@ class CriticConfig(SampledConfig):
 class SampledLearner(NetworkLearner):
     """A policy-gradient algorithm on batches [slots, time] of whole mini-episodes. Subclasses make the loss.
 
-    ``actor`` and ``value`` are the policy and the critic as modules of TorchRL. Minibatches are steps drawn from the whole
-    batch, or with ``group`` whole groups of so many neighbouring slots, which share states.
+    ``actor`` and ``value`` are the policy and the critic as modules of TorchRL. Minibatches are steps drawn from the
+    whole batch, or with ``group`` whole groups of so many neighbouring slots, which share states.
     """
 
     epochs = 1
@@ -180,5 +180,3 @@ class SampledLearner(NetworkLearner):
             "loss_critic_type": "l2",
             "functional": False,
         }
-
-

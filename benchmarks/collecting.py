@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from drest_torch.algos.batch import Batch
 from torch import Tensor, nn
 from torchrl.collectors import Collector
 from torchrl.envs import TransformedEnv
@@ -16,7 +17,6 @@ from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, STEPS, TIMES, Bench, Work
 from benchmarks.pipelines import Ours, Setting, actor_of, setting_of
 from drest_torch import DReSTReward
-from drest_torch.algos.batch import Batch
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from drest_torch.rollout.collector import Collector
 
 from benchmarks.collecting import passes
 from benchmarks.measuring import SECONDS, TIMES, Bench, Work, once
@@ -13,7 +14,6 @@ from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.reward import Reward
-from drest_torch.rollout.collector import Collector
 
 TITLE = "Exact evaluation"
 WANTED, WANTED_UNIFORM = 2.0, 0.05

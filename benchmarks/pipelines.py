@@ -7,6 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from drest_torch.algos.generators import Generators
+from drest_torch.rollout import collector as collection
+from drest_torch.rollout.lockstep import LockstepCollector
 from omegaconf import OmegaConf
 from tensordict.nn import TensorDictModule
 from torch import nn
@@ -18,7 +21,6 @@ from torchrl.objectives.value import GAE
 
 from drest_torch import DReSTReward
 from drest_torch.algos.base import linear
-from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building.parts import reward_of
@@ -29,8 +31,6 @@ from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.reward import Reward
-from drest_torch.rollout import collector as collection
-from drest_torch.rollout.lockstep import LockstepCollector
 
 AS_OTHERS = {
     "ppo": ("reward.group=16", "algo.episodes=4096", "algo.minibatches=8", "algo.epochs=3"),

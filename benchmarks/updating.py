@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
+from drest_torch.algos.batch import Batch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -14,7 +15,6 @@ from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, SECONDS, TIMES, Bench, Work, once
 from benchmarks.pipelines import Ours, setting_of
 from drest_torch.algos.base import SampledLearner
-from drest_torch.algos.batch import Batch
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 

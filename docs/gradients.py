@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from drest_torch.algos.batch import Batch
+from drest_torch.rollout.collector import Collector
 from torch import Tensor
 
 from drest_torch import Agent
-from drest_torch.algos.batch import Batch
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
 from drest_torch.reward import Paymaster, Reward
-from drest_torch.rollout.collector import Collector
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 

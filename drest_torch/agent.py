@@ -85,7 +85,7 @@ class Agent:
         observe = observation(self.cfg, mdp)
         self.shape = observe.shape
         """The shape of one observation."""
-        self.policy, _ = networks(self.cfg, observe, 0, with_critic=False, seed=self.cfg.seed)
+        self.policy, _ = networks(self.cfg, observe)
         self.checkpoint = checkpoint_path(self.folder, checkpoint)
         """The file of the weights."""
         tensors, _ = load_checkpoint(self.checkpoint)

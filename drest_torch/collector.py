@@ -122,9 +122,9 @@ class _Constant(nn.Module):
 class MetaEpisodeCollector(Collector):
     """A collector whose batch [slots, time] is one whole meta-episode of every slot.
 
-    The slots of the environment wait for one another (``together`` of `GridworldEnv` and `MetaEpisodes`). A batch begins
-    with a reset of all slots, so nothing of one batch is needed for the next. All random numbers of a batch follow from
-    a seed that is drawn from a generator (`collect`).
+    The slots of the environment wait for one another (``together`` of `GridworldEnv` and `MetaEpisodes`). A batch
+    begins with a reset of all slots, so nothing of one batch is needed for the next. All random numbers of a batch
+    follow from a seed that is drawn from a generator (`collect`).
 
     ``most_steps`` limits the time of a batch; a mini-episode that has not ended by then counts for nothing.
     """

@@ -66,7 +66,7 @@ class Gridworlds(Environment):
             private_bits=private_bits,
             private_kind=private_kind,
             group=group,
-            view=StateView(observe),
+            view=StateView(lambda number: observe(*mdp.states.of(number))),
             unread=UNREAD,
         )
         worlds.base = base
@@ -126,18 +126,16 @@ class ObjectiveReward(DReSTReward):
         for total, value in zip(sums, (log_prob * live, live), strict=True):
             total.scatter_add_(1, place, value)
         best = episodes.best_return
+        taken, played_steps = (total[:, :rounds].T.flatten() for total in sums)
         played = Played(
-            *(
-                value.T.flatten()
-                for value in (
-                    episodes.coins,
-                    self.reward.preliminary(episodes.coins, best),
-                    episodes.length.clamp_min(0),
-                    (alike - 1).clamp_min(0),
-                )
-            ),
+            episodes.coins.T.flatten(),
+            self.reward.preliminary(episodes.coins, best).T.flatten(),
+            episodes.length.clamp_min(0).T.flatten(),
+            (alike - 1).clamp_min(0).T.flatten(),
             self.group - 1,
-            *(value.T.flatten() for value in (episodes.num_lengths, *sums[:, :, :rounds])),
+            episodes.num_lengths.T.flatten(),
+            taken,
+            played_steps,
         )
         paid = self.objective.pay(played).reshape(rounds, slots).T
         return torch.where(episodes.length >= 0, paid, 0)

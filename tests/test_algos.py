@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from drest_torch.algos.advantages import estimate
+from drest_torch.algos.batch import sample
+from drest_torch.algos.generators import Generators
+from drest_torch.rollout.collector import Collector
 from torch import nn
 
 from drest_torch.algos import a2c, exact, ppo, reinforce
-from drest_torch.algos.advantages import estimate
 from drest_torch.algos.base import linear
-from drest_torch.algos.batch import sample
-from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building.parts import networks
@@ -23,7 +24,6 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, expected_return
-from drest_torch.rollout.collector import Collector
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from tests.helpers.collecting import NINE, TINY, make

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
+from drest_torch.algos.networks.stacked import Stacked
+from drest_torch.training.multi_seed import stack_networks
 
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.convolutional import first_of_each, sums_of, weights_unchanged
 from drest_torch.algos.networks.policy import Critic, Policy
-from drest_torch.algos.networks.stacked import Stacked
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import GridObservation
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
-from drest_torch.training.multi_seed import stack_networks
 from tests.helpers.networks import PLANES, group
 
 SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")

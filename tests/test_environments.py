@@ -7,16 +7,18 @@ import signal
 
 import pytest
 import torch
+from drest_torch.algos.advantages import estimate
+from drest_torch.algos.batch import StepBatch
+from drest_torch.algos.generators import Generators
+from drest_torch.rollout.collector import Collector
+from drest_torch.rollout.torchrl import EnvironmentCollector, Flattener
 from PIL import Image
 from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
 from torchrl.envs import Compose, TransformedEnv
 
 from drest_torch import DReSTReward
 from drest_torch.agent import Agent
-from drest_torch.algos.advantages import estimate
-from drest_torch.algos.batch import StepBatch
 from drest_torch.algos.distributions import OneOf, Several, TanhNormal
-from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.environments import evaluation_environment
@@ -30,9 +32,8 @@ from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level
 from drest_torch.errors import UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, records
-from drest_torch.reward import Paymaster, Reward
-from drest_torch.rollout.collector import Collector
-from drest_torch.rollout.torchrl import EnvironmentCollector, Flattener
+from drest_torch.reward import Reward
+from tests.helpers.paymaster import Paymaster
 from drest_torch.training.run import Run, resume, start
 from drest_torch.transforms import BestReturn, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import set_seed

@@ -10,7 +10,8 @@ import torch
 
 from drest_torch.envs.levels import parse_level
 from drest_torch.errors import ConfigError
-from drest_torch.reward import Paymaster, Reward
+from drest_torch.reward import Reward
+from tests.helpers.paymaster import Paymaster
 
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
 

@@ -5,23 +5,23 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from drest_torch.algos.batch import Batch
+from drest_torch.algos.generators import Generators
+from drest_torch.algos.networks.stacked import Stacked
+from drest_torch.rollout.lockstep import LockstepCollector
 from torch.utils._python_dispatch import TorchDispatchMode
 from torchrl.envs import TransformedEnv
 
 from drest_torch import DReSTReward
 from drest_torch.algos import a2c, ppo, reinforce
-from drest_torch.algos.batch import Batch
-from drest_torch.algos.generators import Generators
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
-from drest_torch.algos.networks.stacked import Stacked
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.reward import Reward, group_discount
-from drest_torch.rollout.lockstep import LockstepCollector
 from tests.helpers.collecting import NINE, TINY, best_of, replayed
 from tests.helpers.collecting import make as make_needed
 from tests.helpers.settings import SETTINGS

@@ -11,7 +11,8 @@ from torchrl.envs.utils import step_mdp
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level
 from drest_torch.errors import ConfigError
-from drest_torch.reward import Paymaster, Reward
+from drest_torch.reward import Reward
+from tests.helpers.paymaster import Paymaster
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting, timed

@@ -7,6 +7,8 @@ from itertools import product
 
 import pytest
 import torch
+from drest_torch.rollout.collector import Collector
+from drest_torch.rollout.lockstep import LockstepCollector
 
 from drest_torch.algos.objectives import base, constrained, drest, kl, weighted
 from drest_torch.config.checks import check_run
@@ -22,8 +24,6 @@ from drest_torch.files import read_metrics
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, alike_in_group
-from drest_torch.rollout.collector import Collector
-from drest_torch.rollout.lockstep import LockstepCollector
 from drest_torch.studies.alternatives.climbing import climb, named
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler

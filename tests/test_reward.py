@@ -22,7 +22,8 @@ from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.metrics import neutrality
-from drest_torch.reward import Paymaster, Reward, group_discount, largest_reward
+from drest_torch.reward import Reward
+from tests.helpers.paymaster import Paymaster, group_discount, largest_reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from tests.helpers.networks import Table

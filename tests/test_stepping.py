@@ -10,9 +10,10 @@ from torchrl.envs import Compose, TransformedEnv
 
 gymnasium = pytest.importorskip("gymnasium")
 
+from drest_torch.rollout import stepping  # noqa: E402
+
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch  # noqa: E402
 from drest_torch.reward import Reward  # noqa: E402
-from drest_torch.rollout import stepping  # noqa: E402
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer  # noqa: E402
 from drest_torch.transforms.base import set_seed  # noqa: E402
 

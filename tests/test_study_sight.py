@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from drest_torch.algos.generators import Generators
 from omegaconf import OmegaConf
 
-from drest_torch.algos.generators import Generators
 from drest_torch.choices import aliased
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation

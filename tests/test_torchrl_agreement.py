@@ -7,6 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from drest_torch.algos.advantages import estimate
+from drest_torch.algos.batch import Batch
+from drest_torch.rollout import collector as fast
+from drest_torch.rollout import play
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torchrl.envs import TransformedEnv
@@ -16,8 +20,6 @@ from torchrl.objectives.value import GAE
 
 from drest_torch import DReSTReward
 from drest_torch.algos.a2c import A2C
-from drest_torch.algos.advantages import estimate
-from drest_torch.algos.batch import Batch
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.algos.ppo import PPO
@@ -28,8 +30,6 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.reward import Reward
-from drest_torch.rollout import collector as fast
-from drest_torch.rollout import play
 from drest_torch.theory import balance
 from drest_torch.training.run import start
 from tests.helpers.counting import ROAD

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -84,7 +85,8 @@ class StateView:
         return Distinct(self.observe(key >> bits), setting, index)
 
 
-class Distinct(NamedTuple):
+@dataclass(frozen=True)
+class Distinct:
     """The distinct inputs of n steps."""
 
     observation: Tensor
@@ -113,8 +115,8 @@ class Once(nn.Module):
     network on those, and hands each row back to the steps of its state. Private bits are part of what is distinct;
     private numbers that are no bits are not, and each step then has its own row.
 
-    An ``acts`` network is a policy's: its outputs are normalised, which is quicker here than for each step, and the rows
-    of the view follow.
+    An ``acts`` network is a policy's: its outputs are normalised, which is quicker here than for each step, and the
+    rows of the view follow.
     """
 
     def __init__(self, network: nn.Module, view: StateView, *, are_bits: bool = True, acts: bool = False) -> None:
@@ -125,7 +127,7 @@ class Once(nn.Module):
         """Return the outputs [n, …] for states [n] with private bits [n, bits], and, for a critic, a context [n, F]."""
         by_step = private is not None and not self.are_bits
         found = self.view.distinct(state, None if by_step else private)
-        observation, setting, index = found
+        observation, setting, index = found.observation, found.private, found.index
         if by_step:
             observation, setting = observation.index_select(0, index), private
         further = [] if context is None else [context] if by_step else [context, index]
@@ -171,7 +173,7 @@ class Actor(ProbabilisticActor):
         return self._look(tensordict)[0]
 
     def forward(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> TensorDictBase:
-        """Sample an action, or choose the most likely one where exploration is off; write it and its log-probability."""
+        """Sample an action, or choose the most likely one where exploration is off; write its log-probability too."""
         dist, *others = self._look(tensordict)
         greedy = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
         action = dist.deterministic_sample if greedy else dist.sample()

@@ -7,6 +7,7 @@ tell apart, so only the critic sees the counts of the meta-episode.
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -25,7 +26,8 @@ class Policy(nn.Module):
     parameters.
 
     ``scale`` broadcasts to ``shape`` and brings observations to a magnitude of about 1. ``symmetries`` are those that
-    the network of ``size`` requires (`Requirements`). The outputs of an untrained policy are about 0, or the ``offset`` [A].
+    the network of ``size`` requires (`Requirements`). The outputs of an untrained policy are about 0, or about the
+    ``offset`` [A].
     """
 
     offset: Tensor | None

@@ -211,8 +211,9 @@ class BatchShape(NamedTuple):
 def batch_shape(cfg: Config) -> BatchShape:
     """Return how a batch of a run in gridworlds is played.
 
-    A policy sees nothing of earlier mini-episodes. With sequential counting those of a meta-episode are therefore played
-    side by side and counted in the order of the slots, unless returns extend from one to the next (``credit=meta``).
+    A policy sees nothing of earlier mini-episodes. With sequential counting those of a meta-episode are therefore
+    played side by side and counted in the order of the slots, unless returns extend from one to the next
+    (``credit=meta``).
     """
     episodes, reward = cfg.algo.episodes, cfg.reward
     if reward.counting == "sequential" and reward.episodes_at_start is not None:
@@ -248,8 +249,8 @@ def _check_minibatches(cfg: Config) -> None:
     groups = shape.slots // shape.group
     if cfg.algo.minibatches > groups:
         raise ConfigError(
-            f"algo.minibatches={cfg.algo.minibatches} of {groups} groups of mini-episodes; use at most {groups}, or more "
-            "algo.episodes"
+            f"algo.minibatches={cfg.algo.minibatches} of {groups} groups of mini-episodes; use at most {groups}, or "
+            "more algo.episodes"
         )
 
 

@@ -19,18 +19,10 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
 
-from drest_torch.config.schema import config_folder, schemas
+from drest_torch.config.schema import REMOVED, config_folder, schemas
 from drest_torch.errors import ConfigError
 
 VERSION_BASE = "1.3"
-_ONE_WAY = "all algorithms that sample collect with TorchRL; leave it out"
-REMOVED = {
-    "agents": "several seeds are several runs; use seed=0,1,2 -m, or a study",
-    "lockstep": _ONE_WAY,
-    "compile": _ONE_WAY,
-    "cuda_graphs": _ONE_WAY,
-}
-"""Keys of older versions, and what to do instead."""
 TYPES = {
     "BooleanNode": "true or false",
     "FloatNode": "a number",

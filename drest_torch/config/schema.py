@@ -31,6 +31,14 @@ LARGEST_SEED = 2**62 - 1
 MOST_SAMPLED = 10_000_000
 """Mini-episodes on a level: enough for an interval of usefulness of width 0.001."""
 MOST_LEVELS = 10_000_000
+_ONE_WAY = "all algorithms that sample collect with TorchRL; leave it out"
+REMOVED = {
+    "agents": "several seeds are several runs; use seed=0,1,2 -m, or a study",
+    "lockstep": _ONE_WAY,
+    "compile": _ONE_WAY,
+    "cuda_graphs": _ONE_WAY,
+}
+"""Keys of older versions, and what to do instead."""
 if TYPE_CHECKING:
 
     class RewardConfig(Reward):
@@ -236,7 +244,7 @@ def in_gridworld(cfg: Config) -> bool:
 
 
 def copies_of(cfg: Config) -> int:
-    """Return how many copies of an environment play side by side: by default each plays one meta-episode for a batch."""
+    """Return how many copies of an environment play: by default each plays one meta-episode for a batch."""
     if cfg.env.copies is not None:
         return cfg.env.copies
     reward = cfg.reward

@@ -11,9 +11,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
-from drest_torch.config.compose import REMOVED
 from drest_torch.config.reading import read_config
-from drest_torch.config.schema import Config, algorithm
+from drest_torch.config.schema import REMOVED, Config, algorithm
 from drest_torch.errors import CheckpointError, UserError
 from drest_torch.files import write_whole
 

@@ -75,9 +75,7 @@ class EnvironmentEvaluator:
         """Return the level, the index of the length, the setting of the bits, the return, and m(l) as the environment
         says it, of each mini-episode."""
         rng, collector = torch.Generator().manual_seed(self.seed), self.environment.collector(actor)
-        reads = DReSTReward(
-            gamma=self.reward.gamma, num_lengths=self.environment.num_lengths, num_lengths_key=None
-        )
+        reads = DReSTReward(gamma=self.reward.gamma, num_lengths=self.environment.num_lengths, num_lengths_key=None)
         found: list[tuple[Tensor, ...]] = []
         while sum(len(length) for _, length, *_ in found) < self.mini_episodes:
             batch = collector.collect(rng)

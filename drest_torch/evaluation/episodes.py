@@ -58,9 +58,7 @@ def sample_episodes(
     """
     wanted = {length: p for length, p in probabilities.items() if p > LIKELY}
     rng = torch.Generator(mdp.device).manual_seed(seed)
-    worlds = Gridworlds.on(
-        mdp, optima, observe, slots=AT_ONCE, private_bits=private_bits, private_kind=private_kind
-    )
+    worlds = Gridworlds.on(mdp, optima, observe, slots=AT_ONCE, private_bits=private_bits, private_kind=private_kind)
     worlds.base.play_on(torch.zeros(AT_ONCE, dtype=torch.int64))
     collector = worlds.collector(worlds.actor(policy), greedy=greedy)
     episodes: dict[int, Episode] = {}

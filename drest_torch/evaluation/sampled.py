@@ -18,8 +18,8 @@ from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.networks.policy import Policy, number_of
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.levels import Level
-from drest_torch.gridworlds import Gridworlds
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator, evaluation_of
+from drest_torch.gridworlds import Gridworlds
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
@@ -171,8 +171,8 @@ class SamplingEvaluator(LevelSetEvaluator):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Play one mini-episode on each of these levels.
 
-        Return the index of the lengths (−1 where it does not end), the discounted coins and the number of the setting of
-        the bits.
+        Return the index of the lengths (−1 where it does not end), the discounted coins and the number of the setting
+        of the bits.
         """
         worlds = Gridworlds.on(
             self.mdp,

@@ -110,7 +110,12 @@ def _sampled(
 
 
 def sampled_learner(
-    cfg: Config, environment: Environment, policy: nn.Module, critic: nn.Module | None, rng: torch.Generator, **levels: Any
+    cfg: Config,
+    environment: Environment,
+    policy: nn.Module,
+    critic: nn.Module | None,
+    rng: torch.Generator,
+    **levels: Any,
 ) -> tuple[Learner, SampledUpdater]:
     """Return an algorithm that learns from mini-episodes of an environment, and its source of updates."""
     policy, critic = policy.to(rng.device), critic if critic is None else critic.to(rng.device)

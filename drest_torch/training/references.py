@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -18,7 +19,7 @@ from drest_torch.training.run import Run
 FOLDER = "references"
 
 
-def reference_best(cfg: Config, lengths: list[int], folder: Path) -> Tensor | None:
+def reference_best(cfg: Config, lengths: Sequence[int], folder: Path) -> Tensor | None:
     """Return m(l) [levels, k]: train the reference agents that are not there yet, or go on where they stopped.
 
     Their runs are in ``references/LENGTH`` of the run's folder. None: it was interrupted, and has saved.

@@ -6,7 +6,7 @@ import io
 import math
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -248,8 +248,7 @@ class Run:
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
-        for folder in self._folders():  # a kill may have come before
-            prune(folder / CHECKPOINTS, self.cfg.keep_last)
+        prune(self.checkpoints, self.cfg.keep_last)  # a kill may have come before
 
 
 def _check_origin(path: Path, saved: dict[str, str], own: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from drest_torch.training.level_sampler import LevelSampler
 
 if TYPE_CHECKING:
     from drest_torch.collector import Environment
+    from drest_torch.gridworlds import Gridworlds
 
 Ready = tuple[Mdp, Optima, Observation]
 """A compiled level set, with its solution and its observation."""
@@ -96,7 +97,7 @@ class SampledUpdater(Updater):
         if self.source is not None and self.source.changes:
             assert self.ready is not None
             groups = environment.env.batch_size.numel() // (environment.group or 1)
-            environment.set_levels(*self.ready(self.source.draw(groups)))
+            cast("Gridworlds", environment).set_levels(*self.ready(self.source.draw(groups)))
         with weights_unchanged(learner.policy, learner.critic):
             batch = self.collector.collect(self.rng)
             steps, metrics = learner.weigh(batch)

@@ -39,7 +39,7 @@ def _is_kind(dtype: torch.dtype, kind: str) -> bool:
 class MiniEpisodes(NamedTuple):
     """The mini-episodes of a batch: slots have played up to R of them, one after the other."""
 
-    end: tuple[Tensor, Tensor]
+    end: tuple[Tensor, ...]
     """The slots and the times at which mini-episodes end."""
     round: Tensor
     """[slots, time] which mini-episode of its slot a step belongs to"""
@@ -74,9 +74,9 @@ class DReSTReward(Transform):
     tensordict, and ``reward_raw``, the environment's own reward. The counters live in the tensordict, so they are
     visible in the data. Do not show them to the policy.
 
-    With ``group`` slots, or with averaged counting, mini-episodes that are played side by side are counted together. The
-    transform then pays for a collected batch of whole mini-episodes [slots, time], as the ``postproc`` of a collector
-    (`forward`), instead of in an environment.
+    With ``group`` slots, or with averaged counting, mini-episodes that are played side by side are counted together.
+    The transform then pays for a collected batch of whole mini-episodes [slots, time], as the ``postproc`` of a
+    collector (`forward`), instead of in an environment.
 
     `of` makes the transform from a `drest_torch.reward.Reward`.
 
@@ -87,8 +87,8 @@ class DReSTReward(Transform):
         divide_by_best: whether C is divided by m, read from ``best_return_key``.
         normalise: whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N.
         clip: the largest reward of a mini-episode, if limited.
-        counting: ``sequential``, or ``averaged``: the mini-episodes that the slots of a group play side by side are paid
-            the mean over the orders in which they could have been played (see `drest_torch.reward.group_discount`).
+        counting: ``sequential``, or ``averaged``: the mini-episodes that the slots of a group play side by side are
+            paid the mean over the orders in which they could have been played (`drest_torch.reward.group_discount`).
         group: neighbouring slots whose mini-episodes are counted together, on a collected batch.
         mini_done_key: bool, whether this step ended a mini-episode.
         length_key: integer, the index of the mini-episode's length among the k lengths, at its end.
@@ -171,7 +171,7 @@ class DReSTReward(Transform):
             if self.averaged or self.group > 1:
                 raise ConfigError(
                     f"DReSTReward with {self.reward.counting} counting in groups of {self.group} pays for a collected "
-                    "batch, and not in an environment; give it to the collector: Collector(..., postproc=DReSTReward(...))"
+                    "batch, and not in an environment; give it to a collector as postproc"
                 )
             self._check(parent.output_spec)
 
@@ -280,8 +280,8 @@ class DReSTReward(Transform):
         slots = batch.shape[0]
         if batch.ndim != 2 or slots % self.group:
             raise ConfigError(
-                f"DReSTReward with a batch of shape {tuple(batch.shape)} and group={self.group}; expected [slots, time], "
-                "and a group that divides the slots"
+                f"DReSTReward with a batch of shape {tuple(batch.shape)} and group={self.group}; expected "
+                "[slots, time], and a group that divides the slots"
             )
         after = batch.get("next")
         ended = column(after, self.mini_done_key).squeeze(-1)

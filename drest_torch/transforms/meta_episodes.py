@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.utils import NestedKey
-from torch import Tensor
 from torchrl.data import Binary
 from torchrl.envs import EnvBase, Transform
 
@@ -33,9 +32,10 @@ class MetaEpisodes(StatefulTransform):
     same step, and ``mini_done`` says so. ``done`` is the end of the meta-episode, and ``mini_idx`` the number of
     mini-episodes that have ended.
 
-    With ``together``, a slot that has played its meta-episode waits, and ``done`` comes when all slots have: a batch then
-    holds one whole meta-episode of each slot. That goes for environments with mini-episodes of their own as well. While a slot waits (``mini_waits``), its rewards are 0, ``mini_idx`` stays at
-    E, and what it shows and does has no meaning.
+    With ``together``, a slot that has played its meta-episode waits, and ``done`` comes when all slots have: a batch
+    then holds one whole meta-episode of each slot. While a slot waits (``mini_waits``), its rewards are 0, ``mini_idx``
+    stays at E, and what it shows and does has no meaning. An environment with mini-episodes of its own, whose ``done``
+    is the end of a meta-episode, can be made to wait in the same way.
 
     Args:
         episodes: E.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import torch
 from tensordict import TensorDictBase
 from torchrl.envs import Transform
 

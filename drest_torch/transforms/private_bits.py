@@ -25,7 +25,7 @@ class PrivateBits(StatefulTransform):
     def __init__(self, count: int, *, kind: str = "bits", seed: int = 0) -> None:
         super().__init__()
         if count < 1 or kind not in KINDS:
-            raise ConfigError(f"PrivateBits with count={count}, kind={kind}; expected at least 1, of {' or '.join(KINDS)}")
+            raise ConfigError(f"PrivateBits with count={count}, kind={kind}; expected at least 1, bits or uniform")
         self.count, self.kind = count, kind
         self._rng = torch.Generator().manual_seed(seed)
 

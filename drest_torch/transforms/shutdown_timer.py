@@ -64,7 +64,7 @@ class ShutdownTimer(StatefulTransform):
         cost: what a request costs, granted or not, while a delay can be asked for.
         ended: what becomes of an environment that ends before shutdown. ``absorb``: it waits, with its last observation
             and rewards of 0. ``restart``: it is reset, and rewards go on.
-        skip: whether the rest of a mini-episode is left out in which the environment waits and no delay can be asked for.
+        skip: whether the rest of a mini-episode is left out once the environment waits and no delay can be asked for.
         seed: of the luck, where ``chance`` is below 1.
 
     Example:

@@ -26,7 +26,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
-from drest_torch.reward import Paymaster, Reward
+from drest_torch.reward import Reward
 
 Array = NDArray[Any]
 
@@ -62,7 +62,7 @@ class _Worlds:
         self._key = torch.zeros(slots, dtype=torch.int64)
         self._metas = torch.zeros_like(self._key)  # meta-episodes begun: the counter of the stream of levels
         self._lucks = torch.zeros_like(self._key)  # the counter of the stream of luck
-        self._meta = Paymaster(reward, slots, self._best.shape[1])
+        self._counts = torch.zeros(slots, self._best.shape[1])  # N, how often each length was played
         self._coins = torch.zeros(slots)
         self._slots = start_episodes(self.mdp, torch.zeros_like(self._key))
 
@@ -77,7 +77,7 @@ class _Worlds:
 
         If levels are given, begin a new meta-episode on them.
         """
-        new = (self._metas[slot] == 0) | self._meta.complete(slot)
+        new = (self._metas[slot] == 0) | (self._counts[slot].sum(-1) >= self.reward.episodes_per_meta)
         if level is None:
             key = streams.mix(self._key[slot], torch.zeros_like(slot))
             sampled = streams.integer(key, self._metas[slot], len(self))
@@ -85,7 +85,7 @@ class _Worlds:
         else:
             new = torch.ones_like(new)
         self._metas[slot] += new
-        self._meta.begin(slot[new])
+        self._counts[slot[new]] = 0
         self._coins[slot] = 0
         fresh = start_episodes(self.mdp, level)
         self._slots = EpisodeState(*(old.index_put((slot,), new) for old, new in zip(self._slots, fresh, strict=True)))
@@ -110,7 +110,9 @@ class _Worlds:
         level, coins = before.level[slot], self._coins[slot]
         column = (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
         best, k = self._best[level, column], self.optima.num_lengths[level]
-        paid, discount = self._meta.pay(coins, column, k, best, slot)
+        discount = self.reward.discount(self._counts[slot, column], self._counts[slot].sum(-1), k)
+        self._counts[slot, column] += 1
+        paid = self.reward.pay(coins, discount, best)
         last = self.mdp.advance(before.spot[slot], before.taken[slot], action)
         observation = self.observe(last.spot, last.taken, torch.zeros_like(slot))
         self._coins[slot] = 0

@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 import torch
+from drest_torch.rollout.collector import Collector
 
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
@@ -12,7 +13,6 @@ from drest_torch.envs.dynamics.simulator import Simulator
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.reward import Reward
-from drest_torch.rollout.collector import Collector
 
 NINE = [world(name) for name in PAPER_WORLDS]
 

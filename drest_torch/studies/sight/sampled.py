@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
-from drest_torch.algos.batch import sample
-from drest_torch.algos.generators import Generators
+from drest_torch.algos.distributions import OneOf
 from drest_torch.envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import Observation, make_observation
@@ -26,7 +25,7 @@ from drest_torch.envs.levels import Level
 from drest_torch.evaluation.sampled import estimates
 from drest_torch.jobs.job import Result
 from drest_torch.metrics import share_of_best
-from drest_torch.reward import Paymaster, Reward
+from drest_torch.reward import Reward, alike_in_group
 from drest_torch.studies.sight.histories import Network
 from drest_torch.studies.sight.runs import HISTORY, OBSERVATIONS
 from drest_torch.training.level_sampler import LevelSampler
@@ -73,7 +72,7 @@ class World:
         self.optima: Optima = solve(self.mdp)
         self.observe: Observation = make_observation(observation, self.mdp)
 
-    def play(self, network: Network, level: Tensor, rng: Generators, *, remembers: bool) -> Played:
+    def play(self, network: Network, level: Tensor, *, remembers: bool) -> Played:
         """Play one mini-episode in every slot, on its level [slots]."""
         slots, slot = start_episodes(self.mdp, level), torch.arange(len(level))
         memory = torch.zeros(len(level), network.width)
@@ -84,7 +83,7 @@ class World:
             seen = self.observe(slots.spot, slots.taken, slots.time_left) * self.observe.scale
             outputs, memory = network(seen, memory)
             log_probs = outputs[:, :NUM_ACTIONS].log_softmax(-1)
-            action = sample(log_probs.detach(), rng.uniform(*log_probs.shape))
+            action = OneOf(log_probs.detach(), normalised=True).sample()
             to_come, so_far = outputs[:, NUM_ACTIONS:].unbind(-1)
             ticks.append(Tick(slot, log_probs, action, to_come + so_far * (coins / most)[slot]))
             after, step = step_episodes(self.mdp, slots, action)
@@ -104,6 +103,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     numbers: ``steps`` of training; arrays: ``usefulness`` and ``neutrality`` [B] (÷ log2 k) in the test levels.
     """
     torch.set_num_threads(1)
+    torch.manual_seed(spec["seed"])  # of the actions; a job has a process of its own
     rng = torch.Generator().manual_seed(spec["seed"])
     split = make_split(
         GeneratorConfig(**spec["generator"]),
@@ -117,7 +117,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     network = Network(test.observe.shape[0], spec["width"], rng, recurrent=True, outputs=OUTPUTS)
     steps = fit(network, LevelSampler(split.train, rng, symmetries=True), observation, spec, rng)
     return Result(
-        {"steps": steps}, {name: found.numpy() for name, found in evaluated(network, test, spec, rng).items()}
+        {"steps": steps}, {name: found.numpy() for name, found in evaluated(network, test, spec).items()}
     )
 
 
@@ -143,7 +143,7 @@ def fit(network: Network, levels: LevelSampler, observation: str, spec: dict[str
         done = update / spec["updates"]
         learner.set_progress(done)
         world = World(levels.draw(spec["levels_at_once"]), observation)
-        played = world.play(network, level, learner.rng, remembers=remembers)
+        played = world.play(network, level, remembers=remembers)
         steps += sum(len(tick.slot) for tick in played.ticks)
         learner.update(loss_of(played, world.optima, level, reward.at(done), spec["group"], learner.entropy_coeff))
     return steps
@@ -155,8 +155,10 @@ def loss_of(played: Played, optima: Optima, level: Tensor, reward: Reward, group
     ``bonus`` is the weight of the entropy of actions.
     """
     best_return = optima.best_return[level, played.column].float()
-    paymaster = Paymaster(reward, len(level), optima.lengths.shape[1], group=group)
-    paid, _ = paymaster.pay(played.coins, played.column, optima.num_lengths[level], best_return)
+    columns = optima.lengths.shape[1]
+    alike = alike_in_group(played.column, columns, group)
+    discount = reward.group_discounts(columns, group)[optima.num_lengths[level], alike - 1]
+    paid = reward.pay(played.coins, discount, best_return)
     paid = torch.cat([paid[tick.slot] for tick in played.ticks])
     log_probs, value = (torch.cat(parts) for parts in zip(*((t.log_probs, t.value) for t in played.ticks), strict=True))
     action = torch.cat([tick.action for tick in played.ticks]).unsqueeze(-1)
@@ -167,13 +169,13 @@ def loss_of(played: Played, optima: Optima, level: Tensor, reward: Reward, group
 
 
 @torch.no_grad()
-def evaluated(network: Network, world: World, spec: dict[str, Any], rng: torch.Generator) -> dict[str, Tensor]:
+def evaluated(network: Network, world: World, spec: dict[str, Any]) -> dict[str, Tensor]:
     """Return usefulness and neutrality [B] (÷ log2 k), estimated from mini-episodes on each level."""
-    optima, draws = world.optima, Generators.of(rng)
+    optima = world.optima
     shape = optima.lengths.shape
     sums = torch.zeros(3, shape[0] * shape[1], dtype=torch.float64)
     for level in torch.arange(shape[0]).repeat_interleave(spec["mini_episodes"]).split(AT_ONCE):
-        played = world.play(network, level, draws, remembers=spec["sees"] == HISTORY)
+        played = world.play(network, level, remembers=spec["sees"] == HISTORY)
         share = share_of_best(played.coins.double(), optima.best_return[level, played.column].double())
         sums.index_add_(1, level * shape[1] + played.column, torch.stack((torch.ones_like(share), share, share**2)))
     names, counts = [level.name for level in world.mdp.levels], sums.reshape(3, *shape)
