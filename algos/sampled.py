@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # TorchRL takes seconds to import, and a configuration needs 
     from tensordict.nn import TensorDictModule
     from torchrl.objectives import LossModule
 
-    from drest_torch.algos.networks.actor import Actor, StateView
+    from drest_torch.algos.actor import Actor, StateView
 
 LONG = 256
 """With more steps than this, TorchRL's vectorised GAE is faster than its loop over time."""
@@ -78,7 +78,7 @@ class SampledLearner(NetworkLearner):
         super().__init__(policy, critic, config, rng)
         self.actor, self.value, self.view, self.group = actor, value, view, group
         self.loss = self.make_loss(actor, value)
-        self.gae = GAE(gamma=1.0, lmbda=getattr(config, "gae_lambda", 1.0), value_network=None)
+        self.gae = GAE(gamma=1.0, lmbda=1.0 if value is None else config.gae_lambda, value_network=None)
         ends = "mini_done" if config.credit == "mini" else "done"
         self.gae.set_keys(done=ends, terminated=ends)
 
@@ -152,7 +152,7 @@ class SampledLearner(NetworkLearner):
             return
         members = torch.arange(len(steps), device=steps.device).split(self.counts.tolist())
         order = torch.randperm(len(members), generator=self.rng, device=self.rng.device)
-        for chosen in order.tensor_split(count):
+        for chosen in order.tensor_split(min(count, len(members))):
             yield steps[torch.cat([members[group] for group in chosen.tolist()])]
 
     def _descend(self, part: TensorDictBase) -> dict[str, Tensor]:

@@ -15,8 +15,8 @@ from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType
 
+from drest_torch.algos.actor import COUNTS, PRIVATE, Actor, Once, StateView, Value
 from drest_torch.algos.distributions import ActionKind
-from drest_torch.algos.networks.actor import COUNTS, PRIVATE, Actor, Once, StateView, Value
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten
 from drest_torch.transforms.base import set_seed
 

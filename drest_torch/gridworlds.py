@@ -9,8 +9,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs import Compose, EnvBase, TransformedEnv
 
+from drest_torch.algos.actor import StateView
 from drest_torch.algos.distributions import one_of
-from drest_torch.algos.networks.actor import StateView
 from drest_torch.algos.objectives.base import Objective, Played
 from drest_torch.collector import Environment
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp

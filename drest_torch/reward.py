@@ -4,8 +4,8 @@ Section 5 of the paper: in mini-episode i of a meta-episode (i = 1 … E), the r
 is λ^(N − (i−1)/k) · c/m. N is the number of earlier mini-episodes of the meta-episode with the same
 trajectory-length, k is the number of lengths, and m is the most that can be collected given the length.
 
-A `Reward` says how mini-episodes are paid. The functions above it are the formulas, one by one; with ``num_lengths=inf`` they leave out the normalising factor
-λ^(−(i−1)/k), which goes to 1 as k grows.
+A `Reward` says how mini-episodes are paid. The functions above it are the formulas, one by one. With
+``num_lengths=inf`` they leave out the normalising factor λ^(−(i−1)/k), which goes to 1 as k grows.
 """
 
 from __future__ import annotations

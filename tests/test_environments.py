@@ -33,12 +33,12 @@ from drest_torch.envs.levels import parse_level
 from drest_torch.errors import UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, records
 from drest_torch.reward import Reward
-from tests.helpers.paymaster import Paymaster
 from drest_torch.training.run import Run, resume, start
 from drest_torch.transforms import BestReturn, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import set_seed
 from tests.helpers.collecting import TINY, episodes_of
 from tests.helpers.counting import ACTIONS, Counting
+from tests.helpers.paymaster import Paymaster
 from tests.helpers.runs import metrics, same_run, stop_after
 
 NEAR = [TINY] + [

@@ -444,7 +444,7 @@ def among(found: Iterable[str], packages: Collection[str]) -> list[str]:
     return sorted(module for module in found if any(lies_in(module, package) for package in packages))
 
 
-TRAINERS = {"drest_torch.training", "drest_torch.rollout.collector", "drest_torch.rollout.lockstep"}
+TRAINERS = {"drest_torch.training"}
 """The training loop with its modules, and what it plays with."""
 JUDGES = {"drest_torch.agent", "drest_torch.evaluation"}
 """What evaluates policies, however they were trained."""

@@ -12,10 +12,10 @@ from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
-from tests.helpers.paymaster import Paymaster
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting, timed
+from tests.helpers.paymaster import Paymaster
 
 TIMER = {"base": 2, "delays": [1, 3]}
 

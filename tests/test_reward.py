@@ -22,11 +22,11 @@ from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.metrics import neutrality
-from drest_torch.reward import Reward
-from tests.helpers.paymaster import Paymaster, group_discount, largest_reward
+from drest_torch.reward import Reward, group_discount, largest_reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from tests.helpers.networks import Table
+from tests.helpers.paymaster import Paymaster
 from tests.helpers.settings import SETTINGS
 
 

@@ -95,7 +95,6 @@ def test_a_run_that_was_killed_at_once_begins_with_these_weights_again(source: P
         (("policy.width=16", "policy.depth=2"), "another kind; add policy.width=8 policy.depth=1"),
         (("policy=convolutional",), "add policy.network=symmetric policy.observation=centred_start"),
         (("algo=tabular", "levels=example"), "start_from with algo=tabular, which trains a table"),
-        (("agents=2",), "start_from with agents=2"),
         (("env=queue",), "; only runs in gridworlds can begin with another agent"),
         (("start_from=nowhere",), "start_from=nowhere: no such folder of a run, and no agent of that name"),
         (("levels=large", "policy.time_steps=16"), "map size"),

@@ -93,7 +93,7 @@ def check_run(cfg: Config) -> None:
         raise ConfigError("levels=own are the test levels of a run that is evaluated; choose other levels to train on")
     _check_private_bits(cfg)
     if learns_from(cfg) == "mini-episodes":
-        _check_minibatches(cfg)
+        batch_shape(cfg)
     if learns_from(cfg) == "world":
         _check_table(cfg)
     _check_policy(cfg)
@@ -241,17 +241,6 @@ def batch_shape(cfg: Config) -> BatchShape:
             "with averaged counting a batch is whole groups of at least 2"
         )
     return BatchShape(episodes, 1, reward.group)
-
-
-def _check_minibatches(cfg: Config) -> None:
-    """Minibatches are whole groups of slots."""
-    shape = batch_shape(cfg)
-    groups = shape.slots // shape.group
-    if cfg.algo.minibatches > groups:
-        raise ConfigError(
-            f"algo.minibatches={cfg.algo.minibatches} of {groups} groups of mini-episodes; use at most {groups}, or "
-            "more algo.episodes"
-        )
 
 
 def _check_table(cfg: Config) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from drest_torch.algos.networks.actor import PRIVATE, Actor
+from drest_torch.algos.actor import PRIVATE, Actor
 from drest_torch.algos.networks.policy import number_of
 from drest_torch.collector import Environment
 from drest_torch.evaluation.sampled import SampledEvaluation, estimates

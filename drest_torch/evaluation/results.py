@@ -14,7 +14,7 @@ from drest_torch.evaluation.summary import SplitScores, plot_policies, split_sco
 from drest_torch.files import write_json
 
 if TYPE_CHECKING:
-    from drest_torch.evaluation.episodes import Episode
+    from drest_torch.episodes import Episode
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Results:
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
-        from drest_torch.evaluation.episodes import sample_episodes  # TorchRL takes seconds to import
+        from drest_torch.episodes import sample_episodes  # TorchRL takes seconds to import
 
         level_set = self.evaluator
         with weights_unchanged(self.policy):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.networks.actor import PRIVATE
+from drest_torch.algos.actor import PRIVATE
 from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.networks.policy import Policy, number_of
 from drest_torch.envs.exact.propagator import Lengths

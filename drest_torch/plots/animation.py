@@ -23,7 +23,7 @@ from drest_torch.files import write_whole
 from drest_torch.plots.style import GRID, TEXT
 
 if TYPE_CHECKING:
-    from drest_torch.evaluation.episodes import Episode, Moment
+    from drest_torch.episodes import Episode, Moment
 
 FIRST, TICK, BETWEEN, LAST = 1200, 300, 60, 3000
 """How long frames are shown, in milliseconds: the first, one in which agents are in cells, one between, the last."""

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from drest_torch.building.levels import Levels
-from drest_torch.config.schema import Config, copies_of, start_name
+from drest_torch.config.checks import batch_shape
+from drest_torch.config.schema import Config, copies_of, learns_from, start_name
 from drest_torch.effort import Pace
 from drest_torch.reward import Reward, largest_reward
 
@@ -49,7 +50,7 @@ def introduction(
         f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, seed {cfg.seed}\n"
         f"trained on: {_count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})\n"
         f"evaluated on: {evaluated}, {how}{few}{selection}\n"
-        f"policy: {_networks(cfg, learner)}{_start(cfg)}\n"
+        f"policy: {_networks(cfg, learner)}{_start(cfg)}{_minibatches(cfg)}\n"
         f"device: {_device(device)}\n"
         f"folder: {folder}"
     )
@@ -78,6 +79,16 @@ def _networks(cfg: Config, learner: Any) -> str:
         return "a table"
     critic = "" if learner.critic is None else f", and a critic of {_size(learner.critic)}"
     return f"{cfg.policy.network} network, {policy} parameters{critic}"
+
+
+def _minibatches(cfg: Config) -> str:
+    """Say so if a batch has fewer groups than minibatches are asked for."""
+    if learns_from(cfg) != "mini-episodes":
+        return ""
+    shape, asked = batch_shape(cfg), cfg.algo.minibatches
+    groups = shape.slots // shape.group
+    few = f"\nminibatches: {groups} and not {asked}, as a batch has {_count(groups, 'group')} of mini-episodes"
+    return few if groups < asked else ""
 
 
 def _start(cfg: Config) -> str:

@@ -23,7 +23,7 @@ from gymnasium.utils import RecordConstructorArgs
 from drest_torch.errors import ConfigError
 from drest_torch.limits import Limits
 from drest_torch.metrics import share_of_best
-from drest_torch.reward import Paymaster, Reward
+from drest_torch.reward import Reward
 
 Environment = gymnasium.Env[Any, Any]
 Asks = Callable[[Any, dict[str, Any]], bool]
@@ -305,7 +305,8 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             for i, value in enumerate(best):
                 _check(env, f"best[{i}]", value, Limits(above=0))
         self._reward, self._lengths, self._floor, self._length_key = reward, lengths, floor, length_key
-        self._meta = Paymaster(reward, 1, lengths)
+        if reward.counting != "sequential":
+            raise ConfigError(f"counting={reward.counting} with one environment; expected groups of them, or counting=sequential")
         self._largest, self._divided = best == "largest", best is not None
         if best is None or isinstance(best, str):
             best = [0.0 if self._largest else 1.0] * lengths
@@ -317,8 +318,8 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         """Begin a mini-episode, and a new meta-episode where the current one is complete."""
         if seed is not None:
             self._restart()
-        elif self._meta.complete():
-            self._meta.begin()
+        elif self._is_complete():
+            self._counts = [0] * self._lengths
         self._coins, self._ticks = 0.0, 0
         return self.env.reset(seed=seed, options=options)
 
@@ -335,7 +336,10 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     def _restart(self) -> None:
         """Begin a meta-episode, and forget the largest C."""
         self._most = torch.tensor(self._best, dtype=torch.float64)
-        self._meta.begin()
+        self._counts = [0] * self._lengths
+
+    def _is_complete(self) -> bool:
+        return sum(self._counts) >= self._reward.episodes_per_meta
 
     def _end(self, info: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         """Pay for the mini-episode; return its reward and the entries of ``info``."""
@@ -352,11 +356,14 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
                 "at least 0; set floor to the smallest reward of a step"
             )
         self._coins = max(self._coins, 0.0)
-        coins, column = torch.tensor([self._coins], dtype=torch.float64), torch.tensor([int(index)])
+        coins, column = torch.tensor([self._coins], dtype=torch.float64), int(index)
         if self._largest:
-            self._most[column] = self._most[column].maximum(coins)
-        best = self._most[column]
-        paid, discount = self._meta.pay(coins, column, torch.tensor([self._lengths]), best)
+            self._most[column] = self._most[column].maximum(coins[0])
+        best = self._most[column : column + 1]
+        chosen_before = torch.tensor([float(self._counts[column])])
+        discount = self._reward.discount(chosen_before, sum(self._counts), self._lengths)
+        paid = self._reward.pay(coins, discount, best)
+        self._counts[column] += 1
         share = {"share": float(share_of_best(coins, best))} if self._divided else {}
         return float(paid), {
             "coins": self._coins,
@@ -364,5 +371,5 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             **share,
             "length": info.get("length", self._ticks),
             "length_index": int(index),
-            "meta_done": bool(self._meta.complete()),
+            "meta_done": self._is_complete(),
         }

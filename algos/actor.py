@@ -191,7 +191,7 @@ class Actor(ProbabilisticActor):
 
 
 class Value(nn.Module):
-    """The values [n, 1] of a critic that sees states, then private bits if there are any, then the counts if it does."""
+    """The values [n, 1] of a critic, which sees states, private bits if there are any, and counts if it does."""
 
     def __init__(self, critic: nn.Module, has_private: bool) -> None:
         super().__init__()
