@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from drest_torch.algos.batch import Batch
+from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torchrl.collectors import Collector
 from torchrl.envs import TransformedEnv
@@ -19,8 +19,9 @@ from benchmarks.pipelines import Ours, Setting, actor_of, setting_of
 from drest_torch import DReSTReward
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
-from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.interfaces.torchrl_env import STATE, GridworldEnv
 from drest_torch.envs.levels import Level
+from drest_torch.transforms.base import played
 
 TITLE = "Collection with a policy"
 WANTED = 2.0
@@ -55,12 +56,12 @@ def forward(policy: Callable[[Tensor], Tensor], inputs: Sequence[Tensor], steps:
     return work
 
 
-def inputs_by_step(batch: Batch) -> list[Tensor]:
-    """What the network would be given if each step had its own input, tick by tick."""
-    blocks = batch.observation[batch.seen].split(batch.blocks)
-    if batch.played is None:
-        return list(blocks)
-    return [block[played] for block, played in zip(blocks, batch.played.split(batch.blocks), strict=True)]
+def inputs_by_step(ours: Ours, batch: TensorDictBase) -> list[Tensor]:
+    """Return what the network would be given if each step had its own input, tick by tick."""
+    assert ours.worlds.view is not None
+    observe, steps = ours.worlds.view.observe, played(batch).T
+    ticks = zip(batch.get(STATE).T, steps, strict=True)
+    return [observe(state[now]) for state, now in ticks if now.any()]
 
 
 def operations(network: nn.Module) -> float:
@@ -119,9 +120,8 @@ def _beside_others(bench: Bench, levels: Sequence[Level], mdp: Mdp, setting: Set
         f"Collection of others, {setting.envs:,} slots",
         f"The same network, {STEPS_AT_ONCE} steps of every environment at a time.",
     )
-    collector = ours.collector
     works = {
-        "ours": lambda: collector.collect(ours.learner.policy).steps,
+        "ours": lambda: int(played(ours.collect()).sum()),
         TORCHRL: torchrl_collector(mdp, setting, ours.learner.policy),
     }
     if bench.on_cpu:
@@ -132,15 +132,16 @@ def _beside_others(bench: Bench, levels: Sequence[Level], mdp: Mdp, setting: Set
 
 def _beside_passes(bench: Bench, how: str, mdp: Mdp, setting: Setting) -> Ours:
     ours = Ours(mdp, setting)
-    policy, collector = ours.learner.policy, ours.collector
+    policy = ours.learner.policy
     with recorded(policy) as asked:
-        batch = collector.collect(policy)
-    every = inputs_by_step(batch)
+        batch = ours.collect()
+    every = inputs_by_step(ours, batch)
+    steps = sum(map(len, every))
     size = setting.size
     bench.table(
         f"{setting.envs:,} slots, {how}, {size.depth} × {size.width} MLP, `centred` observation",
-        f"{batch.steps:,} steps a batch, for which our collector asks the network for {sum(map(len, asked)):,} inputs: "
-        "each distinct one once, or on a GPU one for every slot in every tick. The forward passes are the network's, "
+        f"{steps:,} steps a batch, for which our collector asks the network for {sum(map(len, asked)):,} inputs: "
+        "each distinct one once in every tick. The forward passes are the network's, "
         "tick by tick, on these inputs, and on one input for each step. The last is what a collector has to do that "
         f"does not find what is equal, and what “at most {WANTED:g} times” is about.",
     )
@@ -148,9 +149,9 @@ def _beside_passes(bench: Bench, how: str, mdp: Mdp, setting: Setting) -> Ours:
     peak = "largest matrix product"
     times = bench.measure(
         {
-            names[0]: lambda: collector.collect(policy).steps,
-            names[1]: forward(policy, asked, batch.steps),
-            names[2]: forward(policy, every, batch.steps),
+            names[0]: lambda: int(played(ours.collect()).sum()),
+            names[1]: forward(policy, asked, steps),
+            names[2]: forward(policy, every, steps),
             peak: product(bench.size(2_048, 256), bench.device),
         }
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from drest_torch.rollout.collector import Collector
 
 from benchmarks.collecting import passes
 from benchmarks.measuring import SECONDS, TIMES, Bench, Work, once
@@ -13,6 +12,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
+from drest_torch.gridworlds import Gridworlds
 from drest_torch.reward import Reward
 
 TITLE = "Exact evaluation"
@@ -31,18 +31,13 @@ def evaluator_of(bench: Bench) -> ExactEvaluator:
 def sampling(evaluator: ExactEvaluator, policy: Policy, device: torch.device) -> tuple[Work, int]:
     """As much of the sampling as one batch is: what amounts to 1 finds P(L = l) = 1/2 to within ``PRECISION``."""
     needed = round(0.25 / PRECISION**2)
-    collector = Collector(
-        evaluator.mdp,
-        evaluator.optima,
-        evaluator.observe,
-        REWARD,
-        slots=GROUP * len(evaluator.levels),
-        group=GROUP,
-        rng=torch.Generator(device).manual_seed(0),
-    )
+    slots, rng = GROUP * len(evaluator.levels), torch.Generator(device).manual_seed(0)
+    worlds = Gridworlds.on(evaluator.mdp, evaluator.optima, evaluator.observe, slots=slots, group=GROUP)
+    worlds.pay(REWARD)
+    collector = worlds.collector(worlds.actor(policy))
 
     def work() -> float:
-        collector.collect(policy)
+        collector.collect(rng)
         return GROUP / needed
 
     return work, needed

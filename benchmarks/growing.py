@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from benchmarks.measuring import Bench, Point, Work, once
 from benchmarks.pipelines import Ours, setting_of
 from benchmarks.solving import compile_and_solve
 from benchmarks.stepping import tensor_steps, torchrl_steps
 from benchmarks.tables import train_tables
-from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.levels import Level, world
-from drest_torch.training.run import Run
 
 TITLE = "Cost as it grows"
 LEVELS = 200
@@ -48,14 +45,7 @@ def collected(bench: Bench, episodes_per_meta: int) -> Work:
     reward = replace(setting.reward, counting="sequential", episodes_per_meta=episodes_per_meta)
     mdp = compile_levels(generate(BASE, bench.size(LEVELS, 5), seed=SEED), bench.device)
     ours = Ours(mdp, replace(setting, envs=64, group=1, reward=reward))
-    return once(lambda: ours.collector.collect(ours.learner.policy))
-
-
-def side_by_side(bench: Bench, agents: int) -> Work:
-    """A turn of a run with so many agents; nothing is written."""
-    overrides = [f"agents={agents}", "lockstep=true", "algo.episodes=128", "levels=example", f"device={bench.device}"]
-    trained = Run(compose(*overrides), Path())
-    return once(trained.update)
+    return once(lambda: ours.collect())
 
 
 def run(bench: Bench) -> None:
@@ -107,11 +97,6 @@ def run(bench: Bench) -> None:
         "E",
         "Seconds of collecting one meta-episode in each of 64 slots, one mini-episode after the other.",
         [Point(episodes, {"collect a batch": collected(bench, episodes)}) for episodes in (1, 4, 16, 64)[:few]],
-    )
-    bench.growth(
-        "seeds, of networks",
-        "Agents with a network each as one program (`agents=N`): an update of PPO on `example`, collection included.",
-        [Point(agents, {"collect and learn": side_by_side(bench, agents)}) for agents in (1, 2, 4, 8)[:few]],
     )
     if bench.on_cpu:
         episodes = bench.size(4_096, 16)

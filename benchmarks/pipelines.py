@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import torch
-from drest_torch.algos.generators import Generators
-from drest_torch.rollout import collector as collection
-from drest_torch.rollout.lockstep import LockstepCollector
 from omegaconf import OmegaConf
+from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule
 from torch import nn
 from torchrl.collectors import Collector
@@ -30,6 +28,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.gridworlds import Gridworlds
 from drest_torch.reward import Reward
 
 AS_OTHERS = {
@@ -82,22 +81,45 @@ class Ours:
 
     def __init__(self, mdp: Mdp, setting: Setting) -> None:
         observe, device = make_observation("centred", mdp), mdp.device
-        rng = Generators.of(torch.Generator(device).manual_seed(0))
-        kind = collection.Collector if device.type == "cpu" else LockstepCollector
-        self.collector = kind(
-            mdp, solve(mdp), observe, setting.reward, slots=setting.envs, group=setting.group, rng=rng
-        )
-        scale = observe.scale.cpu()
+        self.rng = torch.Generator(device).manual_seed(0)
+        counts = setting.reward.counting == "sequential"
+        rounds = setting.reward.episodes_per_meta if counts and setting.group == 1 else 1
+        self.worlds = Gridworlds.on(mdp, solve(mdp), observe, slots=setting.envs, rounds=rounds, group=setting.group)
+        self.worlds.pay(setting.reward, shows_counts=counts)
+        scale, context = observe.scale.cpu(), self.worlds.num_lengths if counts else 0
         policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=scale).to(device)
-        critic = Critic(observe.shape, setting.size, scale=scale, context=self.collector.context_size).to(device)
-        self.learner = algorithm(setting.algo).Algorithm(policy, critic, setting.config, rng)
+        critic = Critic(observe.shape, setting.size, scale=scale, context=context).to(device)
+        self.learner: Any = algorithm(setting.algo).Algorithm(
+            policy,
+            critic,
+            setting.config,
+            self.rng,
+            actor=self.worlds.actor(policy),
+            value=self.worlds.value(critic),
+            view=self.worlds.view,
+            group=self.worlds.group,
+        )
+        self.collector = self.worlds.collector(self.learner.actor, learns=True)
+
+    def collect(self) -> TensorDictBase:
+        """Return a batch [slots, time]."""
+        batch = self.collector.collect(self.rng)
+        assert self.worlds.view is not None
+        self._seen = self.worlds.view._seen
+        return batch
+
+    def update(self, batch: TensorDictBase) -> None:
+        """Learn from the latest batch, again if need be: the view forgets it after each update."""
+        assert self.worlds.view is not None
+        self.worlds.view._seen = self._seen
+        self.learner.update(batch)
 
     def iterate(self, progress: float) -> int:
-        """One batch collected and learnt from, ``progress`` (0 to 1) into the schedules; steps played."""
+        """Learn from one batch, ``progress`` (0 to 1) into the schedules; return the steps played."""
         self.learner.set_progress(progress)
-        batch = self.collector.collect(self.learner.policy)
-        self.learner.update(batch)
-        return batch.steps
+        steps, metrics = self.learner.weigh(self.collect())
+        self.learner.improve(steps, metrics)
+        return len(steps)
 
 
 def actor_of(policy: Policy) -> ProbabilisticActor:
@@ -147,7 +169,7 @@ class TorchRL:
 
     def iterate(self, progress: float) -> int:
         cfg = self.setting.config
-        self.loss.entropy_coeff.fill_(linear(cfg.entropy, cfg.entropy_end, progress))
+        cast("torch.Tensor", self.loss.entropy_coeff).fill_(linear(cfg.entropy, cfg.entropy_end, progress))
         for group in self.optimizer.param_groups:
             group["lr"] = linear(cfg.lr, cfg.lr_end, progress)
         with torch.no_grad():

@@ -122,7 +122,7 @@ def measure(part: str, options: argparse.Namespace) -> dict[str, Any]:
     module.run(bench)
     return {
         "title": module.TITLE,
-        "text": module.__doc__.strip(),
+        "text": (module.__doc__ or "").strip(),
         "about": about(options, part),
         "seconds": time.perf_counter() - began,
         **bench.results(),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -183,7 +183,7 @@ class Logits:
         return self.of(observation)
 
 
-def report(bench: Bench, found: list[Mapping[str, Watch]], *, held_to: bool, who: str = "") -> None:
+def report(bench: Bench, found: Sequence[Mapping[str, Watch]], *, held_to: bool, who: str = "") -> None:
     """The rows of the seeds of one kind of run."""
     for place in found[0]:
         seeds, where = [each[place] for each in found], f"{who}{place}"

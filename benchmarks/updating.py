@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
-from drest_torch.algos.batch import Batch
+from tensordict import TensorDictBase
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, SECONDS, TIMES, Bench, Work, once
 from benchmarks.pipelines import Ours, setting_of
-from drest_torch.algos.base import SampledLearner
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.transforms.base import played
 
 TITLE = "An update of PPO"
 WANTED = 1.5
@@ -116,11 +116,12 @@ def _kind(operation: str) -> str:
     return "all else"
 
 
-def _compare(bench: Bench, learner: SampledLearner, batch: Batch, calls: list[Call], count: int) -> None:
+def _compare(bench: Bench, ours: Ours, batch: TensorDictBase, calls: list[Call], count: int) -> None:
+    steps, episodes = int(played(batch).sum()), int(batch.get(("next", "mini_done")).sum())
     bare, flops = products(shapes(calls), bench.device)
-    asked, config = sum(call.inputs for call in calls), learner.config
+    asked, config = sum(call.inputs for call in calls), ours.learner.config
     bench.table(
-        f"{batch.steps:,} steps of {batch.episodes:,} mini-episodes, threads: {count}",
+        f"{steps:,} steps of {episodes:,} mini-episodes, threads: {count}",
         f"{config.epochs} epochs of {config.minibatches} minibatches; policy and critic are given {asked:,} inputs in "
         f"all, the critic's for the advantages included. The bare products are those of the same layers: forward, the "
         f"weights' gradient and the inputs' gradient, {flops / 1e9:.4g} billion operations.",
@@ -128,7 +129,7 @@ def _compare(bench: Bench, learner: SampledLearner, batch: Batch, calls: list[Ca
     peak = "largest matrix product"
     times = bench.measure(
         {
-            "our update": once(lambda: learner.update(batch)),
+            "our update": once(lambda: ours.update(batch)),
             "bare matrix products": bare,
             peak: product(bench.size(2_048, 256), bench.device),
         }
@@ -157,13 +158,13 @@ def run(bench: Bench) -> None:
         setting = replace(setting, envs=256)
     ours = Ours(mdp, setting)
     learner = ours.learner
-    batch = ours.collector.collect(learner.policy)
+    batch = ours.collect()
     with recorded(learner.policy, learner.critic) as calls:
-        learner.update(batch)
+        ours.update(batch)
     # With the elementwise work in the caches of one core, more threads speed up the products most.
     for count in sorted({1, torch.get_num_threads()}):
         with threads(count):
-            _compare(bench, learner, batch, calls, count)
+            _compare(bench, ours, batch, calls, count)
     bench.table("What an update's time is spent on", "One update under torch's profiler, which slows small operations.")
-    for kind, share in time_by_kind(once(lambda: learner.update(batch)), bench.device).items():
+    for kind, share in time_by_kind(once(lambda: ours.update(batch)), bench.device).items():
         bench.numbers(kind, "%", [100 * share])

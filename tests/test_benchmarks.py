@@ -16,6 +16,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.levels import world
+from drest_torch.transforms.base import played
 
 ROOT = Path(__file__).parents[1]
 
@@ -152,15 +153,15 @@ def small():
 
 def test_forward_passes_are_on_the_inputs_of_the_steps():
     ours = small()
-    policy, collector = ours.learner.policy, ours.collector
+    policy = ours.learner.policy
     with collecting.recorded(policy) as distinct:
-        batch = collector.collect(policy)
-    assert torch.equal(torch.cat(distinct), batch.observation)
-    every = collecting.inputs_by_step(batch)
-    assert [len(each) for each in every] == batch.blocks
-    assert sum(map(len, distinct)) < sum(map(len, every)) == batch.steps
+        batch = ours.collect()
+    every, steps = collecting.inputs_by_step(ours, batch), played(batch).T
+    assert [len(each) for each in every] == [count for count in steps.sum(1).tolist() if count]
+    assert sum(map(len, distinct)) < sum(map(len, every)) == steps.sum()
     log_probs = torch.cat([policy(each) for each in every]).log_softmax(-1)
-    assert torch.allclose(log_probs.gather(1, batch.action[:, None])[:, 0], batch.log_prob, atol=1e-5)
+    action, log_prob = (batch.get(key).T[steps] for key in ("action", "action_log_prob"))
+    assert torch.allclose(log_probs.gather(1, action[:, None])[:, 0], log_prob, atol=1e-5)
 
 
 def test_products_of_an_update():
@@ -186,19 +187,20 @@ def test_products_of_an_update():
 
 def test_an_update_asks_policy_and_critic_for_every_minibatch():
     ours = small()
-    batch = ours.collector.collect(ours.learner.policy)
+    batch = ours.collect()
     with updating.recorded(ours.learner.policy, ours.learner.critic) as calls:
-        ours.learner.update(batch)
+        ours.update(batch)
     learned = [call.inputs for call in calls if call.learned_from]
     assert len(learned) == 4
-    assert sum(learned) <= 2 * len(batch.observation)
-    assert [call.inputs for call in calls if not call.learned_from] == [len(batch.observation)]
+    inputs = int(batch.get("row")[played(batch)].max()) + 1
+    assert sum(learned) <= 2 * inputs
+    assert [call.inputs for call in calls if not call.learned_from] == [inputs]
 
 
 def test_where_an_updates_time_goes_adds_up():
     ours = small()
-    batch = ours.collector.collect(ours.learner.policy)
-    shares = updating.time_by_kind(once(lambda: ours.learner.update(batch)), torch.device("cpu"))
+    batch = ours.collect()
+    shares = updating.time_by_kind(once(lambda: ours.update(batch)), torch.device("cpu"))
     assert sum(shares.values()) == pytest.approx(1)
     assert shares["matrix products"] > 0.05
 
