@@ -1,9 +1,8 @@
-"""Collectors of tests, and a replay of what they collected."""
+"""Batches of gridworlds for tests, and a replay of what was collected."""
 
-from collections import defaultdict
+from typing import NamedTuple
 
 import torch
-from drest_torch.rollout.collector import Collector
 
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
@@ -12,6 +11,7 @@ from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.dynamics.simulator import Simulator
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.gridworlds import Gridworlds
 from drest_torch.reward import Reward
 
 NINE = [world(name) for name in PAPER_WORLDS]
@@ -20,48 +20,86 @@ NINE = [world(name) for name in PAPER_WORLDS]
 TINY = parse_level("shutdown: 1\nC1 A B2\n. . C3", name="tiny")
 
 
+class Made(NamedTuple):
+    worlds: Gridworlds
+    policy: Policy
+    reward: Reward
+    rng: torch.Generator
+
+    def collect(self, policy=None):
+        """Return a batch of this policy."""
+        actor = self.worlds.actor(self.policy if policy is None else policy)
+        return self.worlds.collector(actor).collect(self.rng)
+
+
 def make(
-    levels, *, slots=32, group=4, counting="averaged", episodes=6, lam=0.8, gamma=0.9, seed=0, private_bits=0, **kwargs
+    levels,
+    *,
+    slots=32,
+    group=4,
+    rounds=1,
+    counting="averaged",
+    episodes=6,
+    lam=0.8,
+    gamma=0.9,
+    seed=0,
+    private_bits=0,
+    private_kind="bits",
+    **kwargs,
 ):
     mdp = compile_levels(levels)
     observe = make_observation("grid", mdp)
     reward = Reward(lam, gamma, episodes, counting, **kwargs)
-    group = group if counting == "averaged" else 1
-    generator = torch.Generator().manual_seed(seed)
-    collector = Collector(mdp, solve(mdp, gamma), observe, reward, slots=slots, group=group, rng=generator)
+    worlds = Gridworlds.on(
+        mdp,
+        solve(mdp, gamma),
+        observe,
+        slots=slots,
+        rounds=rounds,
+        group=group,
+        private_bits=private_bits,
+        private_kind=private_kind,
+    )
+    worlds.pay(reward, shows_counts=counting == "sequential")
     torch.manual_seed(1)
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale, private_bits=private_bits)
     for parameter in policy.parameters():
         parameter.data.mul_(3)
-    return collector, policy
+    return Made(worlds, policy, reward, torch.Generator().manual_seed(seed))
 
 
-def replayed(batch, collector):
-    """Length and discounted coins of every mini-episode, by the simulator, on the level its first step shows."""
-    first = {}
-    for episode, seen in zip(batch.episode.tolist(), batch.seen.tolist(), strict=True):
-        first.setdefault(episode, batch.observation[seen])
-    starts = collector.observe(collector.mdp.start, torch.zeros_like(collector.mdp.start), collector.mdp.shutdown)
-    results = []
-    for episode, actions in enumerate(episodes_of(batch)):
-        index = next(i for i, start in enumerate(starts) if torch.equal(start, first[episode]))
-        state, coins = Simulator(collector.mdp.levels[index]), 0.0
-        for action in actions:
-            assert not state.done
-            coins += collector.reward.gamma**state.ticks * state.step(action)
-        assert state.done
-        results.append((index, state.ticks, coins))
-    return results
+class Played(NamedTuple):
+    level: int
+    length: int
+    coins: float
+    paid: float
+    steps: slice
 
 
-def best_of(collector, index, length):
-    column = collector.optima.lengths[index].tolist().index(length)
-    return collector.optima.best_return[index, column].item()
+def replayed(batch, made):
+    """The mini-episodes of each slot, in their order, by the simulator, on the level its first step shows."""
+    mdp, found = made.worlds.base.mdp, []
+    ended, paid = batch["next", "mini_done"].squeeze(-1), batch["next", "reward"].squeeze(-1)
+    for slot in range(len(batch)):
+        mine, first = [], 0
+        for last in ended[slot].nonzero().flatten().tolist():
+            spot, taken, time_left = mdp.states.of(batch["state"][slot, first])
+            level = int(mdp.level_of(spot))
+            assert (spot, taken, time_left) == (mdp.start[level], 0, mdp.shutdown[level])
+            state, coins = Simulator(mdp.levels[level]), 0.0
+            for action in batch["action"][slot, first : last + 1].tolist():
+                assert not state.done
+                coins += made.reward.gamma**state.ticks * state.step(action)
+            assert state.done
+            assert not paid[slot, first:last].any()
+            mine.append(Played(level, state.ticks, coins, paid[slot, last].item(), slice(first, last + 1)))
+            first = last + 1
+        assert not paid[slot, first:].any()
+        found.append(mine)
+    return found
 
 
-def episodes_of(batch):
-    """The actions of every mini-episode, in order."""
-    actions = defaultdict(list)
-    for episode, action in zip(batch.episode.tolist(), batch.action.tolist(), strict=True):
-        actions[episode].append(action)
-    return [actions[m] for m in range(batch.episodes)]
+def best_of(made, level, length):
+    optima = made.worlds.base.optima
+    column = optima.lengths[level].tolist().index(length)
+    return optima.best_return[level, column].item()
