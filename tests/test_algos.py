@@ -5,14 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from drest_torch.algos.advantages import estimate
-from drest_torch.algos.batch import sample
-from drest_torch.algos.generators import Generators
-from drest_torch.rollout.collector import Collector
 from torch import nn
 
 from drest_torch.algos import a2c, exact, ppo, reinforce
+from drest_torch.algos.actor import Once, StateView
 from drest_torch.algos.base import linear
+from drest_torch.algos.distributions import OneOf
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building.parts import networks
@@ -22,69 +20,231 @@ from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
+from drest_torch.gridworlds import Gridworlds
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, expected_return
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
+from drest_torch.transforms.base import played
 from tests.helpers.collecting import NINE, TINY, make
 from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS
 
 
+class Values(nn.Module):
+    """A critic with a value of its own for each state, and each private bit."""
+
+    def forward(self, observation, private=None, context=None, seen=None):
+        weights = torch.linspace(-1, 1, observation[0].numel())
+        value = (observation.flatten(1) @ weights).sin()
+        value = value if private is None else value + private.sum(-1)
+        return value if seen is None else value[seen]
+
+
+def learner_of(module, made, critic=None, **settings):
+    worlds = made.worlds
+    settings = SimpleNamespace(**{**vars(SETTINGS), **settings})
+    return module.Algorithm(
+        made.policy,
+        critic,
+        settings,
+        torch.Generator().manual_seed(0),
+        actor=worlds.actor(made.policy),
+        value=worlds.value(critic),
+        view=worlds.view,
+        group=worlds.group,
+    )
+
+
+def batch_of(learner, made):
+    return made.worlds.collector(learner.actor, learns=True).collect(made.rng)
+
+
 def slow_advantages(batch, value, lmbda, credit):
     """By definition: for each step the discounted sum of the one-step errors to the end of its horizon."""
-    chains = {}
-    for step in sorted(range(batch.steps), key=lambda step: (batch.episode[step].item() // batch.slots, step)):
-        episode = batch.episode[step].item()
-        chains.setdefault(episode if credit == "mini" else episode % batch.slots, []).append(step)
-    reward = batch.step_reward()
-    result = torch.zeros(batch.steps)
-    for steps in chains.values():
-        for i in range(len(steps)):
-            for j in range(i, len(steps)):
-                after = value[steps[j + 1]] if j + 1 < len(steps) else 0.0
-                result[steps[i]] += lmbda ** (j - i) * (reward[steps[j]] + after - value[steps[j]])
-    return result
+    live, reward = played(batch), batch["next", "reward"].squeeze(-1)
+    ended, result = batch["next", "mini_done"].squeeze(-1), torch.zeros(batch.shape)
+    for slot in range(len(batch)):
+        chains, steps = [], []
+        for time in live[slot].nonzero().flatten().tolist():
+            steps.append(time)
+            if ended[slot, time] and credit == "mini":
+                chains, steps = [*chains, steps], []
+        for chain in [*chains, steps] if steps else chains:
+            for i in range(len(chain)):
+                for j in range(i, len(chain)):
+                    after = value[slot, chain[j + 1]] if j + 1 < len(chain) else 0.0
+                    error = reward[slot, chain[j]] + after - value[slot, chain[j]]
+                    result[slot, chain[i]] += lmbda ** (j - i) * error
+    return result[live]
 
 
 @pytest.mark.parametrize("credit", ["mini", "meta"])
 @pytest.mark.parametrize("lmbda", [0.0, 0.9, 1.0])
 def test_advantages_against_the_definition(credit, lmbda):
-    collector, policy = make([TINY, world("royal_road")], counting="sequential", slots=4, episodes=5)
-    batch = collector.collect(policy)
-    value = torch.randn(batch.steps, generator=torch.Generator().manual_seed(0))
-    advantage, target = estimate(batch, value, lmbda, credit)
-    assert torch.allclose(advantage, slow_advantages(batch, value, lmbda, credit), atol=1e-4)
-    assert torch.allclose(target, advantage + value)
+    made = make([TINY, world("royal_road")], counting="sequential", slots=4, rounds=5, group=1, episodes=5)
+    learner = learner_of(ppo, made, Values(), credit=credit, gae_lambda=lmbda, normalise_advantage=False)
+    batch = batch_of(learner, made)
+    steps, metrics = learner.weigh(batch)
+    value = Values()(made.worlds.view._known.observation)[batch["row"]]
+    expected = slow_advantages(batch, value, lmbda, credit)
+    assert torch.allclose(steps["advantage"].squeeze(-1), expected, atol=1e-4)  # 32-bit sums of up to a hundred terms
+    target = expected + value[played(batch)]
+    assert torch.allclose(steps["value_target"].squeeze(-1), target, atol=1e-4)
+    spread = 1 - expected.var() / target.var()
+    assert metrics["critic/explained_variance"].item() == pytest.approx(spread.item(), abs=1e-3)
 
 
-def test_without_a_critic_the_advantage_is_the_reward_to_go():
-    collector, policy = make([TINY])
-    batch = collector.collect(policy)
-    advantage, _ = estimate(batch, torch.zeros(batch.steps), 1.0)
-    assert torch.equal(advantage, batch.reward[batch.episode])
+def test_long_batches_have_the_same_advantages(monkeypatch):
+    """TorchRL has two ways, of which each is quicker somewhere."""
+    made = make([TINY], counting="sequential", slots=4, rounds=5, group=1, episodes=5)
+    learner = learner_of(ppo, made, Values(), gae_lambda=0.9)
+    batch = batch_of(learner, made)
+    made.worlds.view.begin()
+    for time in range(batch.shape[1]):
+        made.worlds.view.row(made.worlds.view.distinct(batch["state"][:, time], None))
+    one = learner.weigh(batch)[0]["advantage"]
+    monkeypatch.setattr("drest_torch.algos.sampled.LONG", 1)
+    made.worlds.view.begin()
+    for time in range(batch.shape[1]):
+        made.worlds.view.row(made.worlds.view.distinct(batch["state"][:, time], None))
+    assert torch.allclose(one, learner.weigh(batch)[0]["advantage"], atol=1e-5)
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+def test_reinforce_learns_from_the_reward_to_go_less_the_mean_of_other_groups(baseline):
+    made = make(NINE, slots=12, group=4)
+    learner = learner_of(reinforce, made, baseline=baseline, normalise_advantage=False)
+    batch = batch_of(learner, made)
+    steps, _ = learner.weigh(batch)
+    paid = batch["next", "reward"].sum(1).expand(-1, batch.shape[1])
+    live = played(batch)
+    group = torch.arange(12).unsqueeze(-1).expand(live.shape) // 4
+    expected = paid[live]
+    if baseline:
+        others = [paid[live & (group != each)].mean() for each in range(3)]
+        expected = expected - torch.stack(others)[group[live]]
+    assert torch.allclose(steps["advantage"].squeeze(-1), expected, atol=1e-5)
 
 
 def test_minibatches_part_the_batch_by_groups():
-    collector, policy = make(NINE, slots=64, private_bits=1)
-    batch = collector.collect(policy)
-    parts = list(batch.parts(5, Generators.of(torch.Generator().manual_seed(0))))
-    steps = torch.cat([part.steps for part in parts])
-    assert torch.equal(steps.sort().values, torch.arange(batch.steps))
-    for part in parts:
-        assert torch.equal(part.observation[part.seen], batch.observation[batch.seen[part.steps]])
-        assert torch.equal(part.private_bits[part.seen], batch.private_bits[batch.seen[part.steps]])
-        log_prob, _ = part.evaluate(policy)
-        assert torch.allclose(log_prob, batch.log_prob[part.steps], atol=1e-6)
-    groups = [set(batch.step_group()[part.steps].tolist()) for part in parts]
+    made = make(NINE, slots=64, group=4, private_bits=1)
+    learner = learner_of(a2c, made, Values(), minibatches=5)
+    batch = batch_of(learner, made)
+    steps, _ = learner.weigh(batch)
+    slot = played(batch).nonzero()[:, 0]
+    steps["number"] = torch.arange(len(steps))
+    parts = list(learner._minibatches(steps))
+    numbers = torch.cat([part["number"] for part in parts])
+    assert len(parts) == 5
+    assert torch.equal(numbers.sort().values, torch.arange(len(steps)))
+    groups = [set((slot[part["number"]] // 4).tolist()) for part in parts]
     assert sum(len(each) for each in groups) == len(set().union(*groups)) == 16
+    for part in parts:
+        log_prob = learner.actor.get_dist(part).log_prob(part["action"])
+        assert torch.allclose(log_prob, part["action_log_prob"], atol=1e-5)
+
+
+def test_there_are_never_more_minibatches_than_groups():
+    made = make(NINE, slots=8, group=4)
+    learner = learner_of(a2c, made, Values(), minibatches=5)
+    steps, _ = learner.weigh(batch_of(learner, made))
+    assert len(list(learner._minibatches(steps))) == 2
+
+
+def test_losses_against_their_formulas():
+    made = make([TINY], slots=16, group=4)
+    advantages = {}
+    for module in (ppo, a2c, reinforce):
+        learner = learner_of(module, made, None if module is reinforce else Values(), entropy=0.3, baseline=False)
+        steps, _ = learner.weigh(batch_of(learner, made))
+        with torch.no_grad():
+            for parameter in made.policy.parameters():
+                parameter.add_(0.05)
+        losses = learner.loss(steps)
+        log_probs = learner.actor.get_dist(steps).log_probs
+        advantage = advantages.setdefault(module, steps["advantage"].squeeze(-1))
+        log_prob = log_probs.gather(-1, steps["action"].unsqueeze(-1)).squeeze(-1)
+        ratio = (log_prob - steps["action_log_prob"]).exp()
+        entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+        clip = learner.config.clip
+        clipped = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage).mean()
+        objective = clipped if module is ppo else (log_prob * advantage).mean()
+        wanted = -objective - 0.3 * entropy
+        if module is not reinforce:
+            value = learner.value(steps)["state_value"]
+            wanted = wanted + 0.5 * learner.config.critic_coeff * (value - steps["value_target"]).square().mean()
+        total = sum(value for name, value in losses.items() if name.startswith("loss_"))
+        assert total.item() == pytest.approx(wanted.item(), rel=1e-4)
+        if module is ppo:
+            outside = ((ratio < 1 - clip) | (ratio > 1 + clip)).float().mean()
+            assert losses["clip_fraction"].item() == pytest.approx(outside.item())
+            assert losses["kl_approx"].item() == pytest.approx(-ratio.log().mean().item(), abs=1e-6)
+        made.worlds.view.forget()
+
+
+def test_schedules_reach_the_loss_and_the_optimisers():
+    made = make([TINY])
+    for module in (ppo, a2c, reinforce):
+        learner = learner_of(module, made, None if module is reinforce else Values(), entropy=0.4, entropy_end=0.0)
+        learner.set_progress(0.75)
+        assert learner.loss.entropy_coeff.item() == pytest.approx(0.1)
+        assert learner.optimizers["adam"].param_groups[0]["lr"] == pytest.approx(SETTINGS.lr * 0.25)
+
+
+@pytest.mark.parametrize(("private_bits", "kind"), [(0, "bits"), (2, "bits"), (2, "uniform")])
+def test_once_is_the_network_in_each_step(private_bits, kind):
+    """The outputs and the gradients, in 64 bits; also of a minibatch whose states are rows of what was seen."""
+    made = make(NINE, private_bits=private_bits, private_kind=kind)
+    batch, policy = made.collect(), made.policy.double()
+    live = played(batch)
+    state, private = batch["state"][live], batch["private_bits"][live].double() if private_bits else None
+    view = StateView(lambda number: made.worlds.view.observe(number).double())
+    once = Once(policy, view, are_bits=kind == "bits", acts=True)
+    weight = torch.randn(len(state), 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    wanted = policy(view.observe(state), private).log_softmax(-1)
+    gradients = torch.autograd.grad((wanted * weight).sum(), list(policy.parameters()))
+    view.begin()
+    for part in range(2):
+        if part == 0:
+            found, row = once(state, private)
+        else:
+            view.keep()
+            found, _ = once(row, private)
+        torch.testing.assert_close(found, wanted)
+        ours = torch.autograd.grad((found * weight).sum(), list(policy.parameters()))
+        for one, other in zip(ours, gradients, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
+def test_the_number_of_threads_changes_nothing_that_repeats(algo, tmp_path):
+    """The same seed gives the same agent, with one thread and with two."""
+    from drest_torch.training.run import start
+
+    few = ["levels.train=20", "levels.selection=0", "levels.test=4", "algo.episodes=512", "reward.group=64"]
+    small = ["policy.width=32", "policy.depth=1", "pictures=0", "test.paper=false", "logger=none", "progress=false"]
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2):
+            weights = []
+            for number in range(3):
+                run_dir = f"run_dir={tmp_path}/{count}-{number}"
+                run = start(compose(f"algo={algo}", *few, *small, "policy=mlp", f"threads={count}", run_dir))
+                for _ in range(2):
+                    run.update()
+                weights.append(torch.cat([weight.flatten() for weight in run.learner.policy.parameters()]))
+            assert torch.equal(weights[0], weights[1])
+            assert torch.equal(weights[0], weights[2])
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_muon_has_the_wide_matrices_and_adam_the_rest():
     """All directions of a matrix move equally far, whatever the gradient: that is what Muon is for."""
     settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "muon_lr_end": 0.0})
     policy = Policy((10,), 4, NetworkSize(16, 2), scale=torch.ones(10))
-    learner = reinforce.Algorithm(policy, None, settings, torch.Generator())
+    learner = exact.Algorithm(policy, None, settings, torch.Generator())
     first, hidden, last = (layer.weight for layer in policy.net.body if isinstance(layer, nn.Linear))
     assert {id(p) for p in learner.optimizers["muon"].param_groups[0]["params"]} == {id(first), id(hidden)}
     before = hidden.detach().clone()
@@ -101,8 +261,8 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
 def test_schedule_and_sampling():
     assert [linear(1.0, 0.0, p) for p in (0, 0.25, 1, 2)] == [1, 0.75, 0, 0]
     logits = torch.tensor([0.1, 0.2, 0.3, 0.4]).log().expand(40_000, 4)
-    uniform = torch.rand(logits.shape, generator=torch.Generator().manual_seed(0))
-    counts = sample(logits, uniform).bincount(minlength=4) / 40_000
+    torch.manual_seed(0)
+    counts = OneOf(logits).sample().bincount(minlength=4) / 40_000
     assert torch.allclose(counts, torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.01)
 
 
@@ -161,25 +321,29 @@ def test_exact_learns_from_the_states_that_matter(ignored_gradient_share):
 
 
 @pytest.mark.parametrize(
-    ("counting", "group", "credit"), [("sequential", 1, "mini"), ("averaged", 8, "mini"), ("sequential", 1, "meta")]
+    ("counting", "rounds", "group", "credit"),
+    [
+        ("sequential", 1, 8, "mini"),
+        ("sequential", 8, 1, "mini"),
+        ("averaged", 1, 8, "mini"),
+        ("sequential", 8, 1, "meta"),
+    ],
 )
-def test_the_sampled_gradient_is_the_exact_one_on_average(counting, group, credit):
+def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, group, credit):
     """Closed form against sampling: the mean REINFORCE gradient over many mini-episodes, no baseline."""
-    episodes = 8
-    reward = Reward(0.7, 1.0, episodes, counting)
-    policy, exact_batch = table_problem(reward)
+    policy, exact_batch = table_problem(Reward(0.7, 1.0, 8, counting))
+    policy.private_bits = 0
     expected, _ = exact_gradient(policy, exact_batch, credit)
-    mdp = compile_levels([TINY])
-    collector = Collector(
-        mdp, solve(mdp), make_observation("grid", mdp), reward, slots=4096, group=group,
-        rng=torch.Generator().manual_seed(0),
-    )  # fmt: skip
+    made = make(
+        [TINY], counting=counting, slots=32768 // rounds, rounds=rounds, group=group, episodes=8, lam=0.7, gamma=1.0
+    )._replace(policy=policy)  # fmt: skip
+    learner = learner_of(reinforce, made, baseline=False, entropy=0.0, credit=credit, normalise_advantage=False)
     gradients = []
-    for _ in range(12 if counting == "averaged" else 4):
-        batch = collector.collect(policy)
-        advantage, _ = estimate(batch, torch.zeros(batch.steps), 1.0, credit)
-        log_prob = policy(batch.observation).log_softmax(-1)[batch.seen, batch.action]
-        gradients.append(torch.autograd.grad((log_prob * advantage).sum() / batch.episodes, policy.logits)[0])
+    for _ in range(2 if counting == "averaged" else 1):
+        steps, _ = learner.weigh(batch_of(learner, made))
+        loss = learner.loss(steps)["loss_actor"] * len(steps) / 32768
+        gradients.append(-torch.autograd.grad(loss, policy.logits)[0])
+        made.worlds.view.forget()
     sampled = torch.stack(gradients).mean(0)
     assert torch.cosine_similarity(sampled.flatten(), expected.flatten(), dim=0) > 0.995
     assert sampled.norm().item() == pytest.approx(expected.norm().item(), rel=0.06)
@@ -195,18 +359,34 @@ def train(module, lam, updates, *, divide=True, private_bits=0, counting="averag
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(32, 1), scale=observe.scale, private_bits=private_bits)
     if module is exact:
         batch = exact_batch(TINY, "centred", reward)
-        critic, collector = None, SimpleNamespace(collect=lambda policy: batch)
+        learner = exact.Algorithm(policy, None, SETTINGS, generator)
+        collect = lambda: batch  # noqa: E731
     else:
-        slots, group = (512, 32) if counting == "averaged" else (16, 1)
-        collector = Collector(mdp, optima, observe, reward, slots=slots, group=group, rng=generator)
-        context = collector.context_size
+        worlds = Gridworlds.on(mdp, optima, observe, slots=512, group=32, private_bits=private_bits)
+        worlds.pay(reward, shows_counts=counting == "sequential" and module.Algorithm.needs_critic)
         critic = Critic(
-            observe.shape, NetworkSize(32, 1), scale=observe.scale, context=context, private_bits=private_bits
+            observe.shape,
+            NetworkSize(32, 1),
+            scale=observe.scale,
+            context=worlds.num_lengths if worlds.shows_counts else 0,
+            private_bits=private_bits,
         )
-    learner = module.Algorithm(policy, critic if module.Algorithm.needs_critic else None, SETTINGS, generator)
+        critic = critic if module.Algorithm.needs_critic else None
+        learner = module.Algorithm(
+            policy,
+            critic,
+            SETTINGS,
+            generator,
+            actor=worlds.actor(policy),
+            value=worlds.value(critic),
+            view=worlds.view,
+            group=32,
+        )
+        collector = worlds.collector(learner.actor, learns=True)
+        collect = lambda: collector.collect(generator)  # noqa: E731
     for update in range(updates):
         learner.set_progress(update / updates)
-        metrics = learner.update(collector.collect(policy))
+        metrics = learner.update(collect())
         assert all(torch.as_tensor(value).isfinite() for value in metrics.values())
     with torch.no_grad():
         found = reachable.evaluate(
@@ -269,12 +449,16 @@ def test_critics_read_what_steps_share_once(network, private_bits):
         "policy.depth=1",
         f"policy.private_bits={private_bits}",
     )
-    collector, _ = make([world("royal_road"), world("spacious")], counting="sequential", slots=8, episodes=4)
-    policy, critic = networks(cfg, collector.observe, collector.context_size, with_critic=True, seed=0)
-    part = collector.collect(policy).whole()
-    assert len(part.observation) < len(part.seen)
-    private = None if private_bits == 0 else part.private_bits[part.seen]
-    found, wanted = part.value(critic), critic(part.observation[part.seen], private, part.context)
+    levels = [world("royal_road"), world("spacious")]
+    made = make(levels, counting="sequential", slots=32, group=4, episodes=4, private_bits=private_bits)
+    policy, critic = networks(cfg, make_observation("grid", compile_levels(levels)), context=2, with_critic=True)
+    batch = made.collect(policy)
+    live = played(batch)
+    state, context = batch["state"][live], batch["drest_log_discounts"][live]
+    private = batch["private_bits"][live] if private_bits else None
+    view = made.worlds.view
+    found = Once(critic, StateView(view.observe))(state, private, context)
+    wanted = critic(view.observe(state), private, context)
     torch.testing.assert_close(found, wanted)
     weight = torch.randn(len(found), generator=torch.Generator().manual_seed(0))
     learned = [parameter for name, parameter in critic.named_parameters() if ".read." not in name]
