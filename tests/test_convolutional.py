@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from drest_torch.algos.networks.stacked import Stacked
-from drest_torch.training.multi_seed import stack_networks
 
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.convolutional import first_of_each, sums_of, weights_unchanged
@@ -100,13 +98,6 @@ def test_to_read_each_map_once_changes_nothing(private_bits):
     assert torch.allclose(policy(observation, bits), one_by_one, atol=1e-5)
 
 
-def test_networks_of_several_agents_at_once():
-    observation = seen(world("last_moment"))[:12]
-    networks = [made(observation.shape[1:], once=False, scale=scale)[0] for scale in (0.1, 0.2, 0.3)]
-    expected = [network(part) for network, part in zip(networks, observation.split(4), strict=True)]
-    assert torch.allclose(Stacked(networks)(observation), torch.cat(expected), atol=1e-5)
-
-
 def test_a_critic_on_top_of_the_policy_reads_its_encodings_and_leaves_them_as_they_are():
     observation, context = seen(world("last_moment")), torch.zeros(1)
     policy, critic = made(observation.shape[1:], on_top=True)
@@ -118,19 +109,6 @@ def test_a_critic_on_top_of_the_policy_reads_its_encodings_and_leaves_them_as_th
     with torch.no_grad():
         policy.net.read.first += 1
     assert not torch.allclose(critic(observation, None, context.expand(len(observation), 1)), before)
-
-
-def test_critics_of_several_agents_on_top_of_their_policies():
-    observation = seen(world("last_moment"))[:12]
-    pairs = [made(observation.shape[1:], once=False, scale=scale, context=0, on_top=True) for scale in (0.1, 0.3)]
-    expected = torch.cat([critic(part) for (_, critic), part in zip(pairs, observation.split(6), strict=True)])
-    policy, critic = stack_networks(*zip(*pairs, strict=True), torch.device("cpu"))
-    assert torch.allclose(critic(observation), expected, atol=1e-5)
-    with torch.no_grad():
-        policy.weights[0][1] += 1
-    now = critic(observation)
-    assert torch.allclose(now[:6], expected[:6], atol=1e-5)
-    assert not torch.allclose(now[6:], expected[6:], atol=1e-2)
 
 
 def test_each_map_is_encoded_once_while_the_weights_are_unchanged(monkeypatch):

@@ -7,8 +7,6 @@ from itertools import product
 
 import pytest
 import torch
-from drest_torch.rollout.collector import Collector
-from drest_torch.rollout.lockstep import LockstepCollector
 
 from drest_torch.algos.objectives import base, constrained, drest, kl, weighted
 from drest_torch.config.checks import check_run
@@ -21,6 +19,7 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics
+from drest_torch.gridworlds import Gridworlds
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, alike_in_group
@@ -299,31 +298,28 @@ def test_the_entropy_of_a_group_is_hardly_biased():
 
 
 @pytest.mark.parametrize("reference", ["uniform", "entropy"])
-@pytest.mark.parametrize("lockstep", [False, True])
-def test_sampled_divergence_is_the_exact_one_on_average(reference, lockstep):
+def test_sampled_divergence_is_the_exact_one_on_average(reference):
     level = parse_level("shutdown: 2\nA C1 B1\n. C2 .", name="small")
     mdp = compile_levels([level])
     optima, observe = solve(mdp), make_observation("grid", mdp)
     objective = named({"name": "kl", "beta": 0.3, "reference": reference})
-    options = {"slots": 4096, "group": 16, "rng": torch.Generator().manual_seed(1), "objective": objective}
-    collector = (LockstepCollector if lockstep else Collector)(
-        mdp, optima, observe, Reward(counting="averaged"), **options
-    )
-    batch = collector.collect(Fixed())
+    worlds = Gridworlds.on(mdp, optima, observe, slots=8192, group=16)
+    worlds.pay(Reward(counting="averaged"), objective=objective)
+    batch = worlds.collector(worlds.actor(Fixed())).collect(torch.Generator().manual_seed(1))
     exact = ExactLevels(LevelSampler([level], torch.Generator()), "grid", reward=Reward(), at_once=1, at_least=(1, 1))
     drawn = exact.draw()
     table = Fixed()(torch.zeros(drawn.states, 1)).softmax(-1).double().unsqueeze(0)
     _, coins = drawn.outcome(table)
     expected = (coins / drawn.best_return).sum() - 0.3 * drawn.divergence(table, reference).sum()
-    assert batch.reward.mean().item() == pytest.approx(expected.item(), abs=0.02)
+    assert batch["next", "reward"].sum().item() / 8192 == pytest.approx(expected.item(), abs=0.02)
 
 
-class Fixed:
+class Fixed(torch.nn.Module):
     """The same probabilities everywhere."""
 
     private_bits, reads_maps = 0, False
 
-    def __call__(self, observation, private_bits=None):
+    def forward(self, observation, private_bits=None):
         return torch.tensor([0.1, 0.4, 0.2, 0.3]).log().expand(len(observation), 4)
 
 

@@ -91,9 +91,11 @@ def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
         level = with_coins(world("example"), lambda coin: 1.0)
         assert paid.flatten().tolist() == pytest.approx(coins_of_uniform(level))
     elif algo == "ppo":
-        collector = run.updater.collector
-        assert set(collector.mdp.coin.tolist()) == {0.0, 1.0}
-        assert collector.observe(collector.mdp.start, torch.zeros(1).long(), torch.tensor([4])).max() > 1 / 4
+        worlds = run.updater.environment
+        mdp = worlds.base.mdp
+        assert set(mdp.coin.tolist()) == {0.0, 1.0}
+        start_state = mdp.states.number(mdp.start, torch.zeros(1).long(), torch.tensor([4]))
+        assert worlds.view.observe(start_state).max() > 1 / 4
     else:
         assert set(np.unique(run.updater.worlds.coin)) == {0.0, 1.0}
         assert run.updater.rules.divisor.tolist() == [[2, 3]]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from drest_torch.algos.generators import Generators
 from omegaconf import OmegaConf
 
 from drest_torch.choices import aliased
@@ -112,6 +111,7 @@ def a_network() -> tuple[sampled.World, Network]:
         network.head.weight.mul_(30)
         for weight in network.inner.parameters():
             weight.mul_(4)
+    torch.manual_seed(3)
     return world, network
 
 
@@ -120,7 +120,7 @@ def test_who_learns_from_samples_plays_as_exact_histories_say(remembers: bool) -
     world, network = a_network()
     played = 40_000
     with torch.no_grad():
-        found = world.play(network, torch.zeros(played, dtype=torch.long), draws(), remembers=remembers)
+        found = world.play(network, torch.zeros(played, dtype=torch.long), remembers=remembers)
         if remembers:
             wanted, _ = Histories([FORK], "centred").play(network)
         else:
@@ -141,7 +141,7 @@ def test_memory_changes_what_is_played() -> None:
     level = torch.zeros(40_000, dtype=torch.long)
     with torch.no_grad():
         shares = [
-            world.play(network, level, draws(), remembers=remembers).column.float().mean()
+            world.play(network, level, remembers=remembers).column.float().mean()
             for remembers in (True, False)
         ]
     assert abs(shares[0] - shares[1]) > 0.02
@@ -156,16 +156,11 @@ def test_the_sampled_gradient_is_the_exact_one() -> None:
     value = reward.expected_return(lengths.probability, preliminary, histories.optima.num_lengths, credit="mini")
     exact = gradient(value.mean(), network)
     level = torch.zeros(40_000, dtype=torch.long)
-    found = world.play(network, level, draws(), remembers=True)
+    found = world.play(network, level, remembers=True)
     with torch.no_grad():  # the critic, which shares layers with the policy, is no part of this
         found = found._replace(ticks=[tick._replace(value=tick.value.detach()) for tick in found.ticks])
     estimated = gradient(-sampled.loss_of(found, world.optima, level, reward, 400, bonus=0.0), network)
     assert torch.nn.functional.cosine_similarity(exact, estimated, dim=0) > 0.97
-
-
-def draws() -> Generators:
-    """The random numbers of a test."""
-    return Generators.of(torch.Generator().manual_seed(3))
 
 
 def gradient(value: torch.Tensor, network: Network) -> torch.Tensor:
