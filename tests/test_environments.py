@@ -1,55 +1,40 @@
 """Environments that are no gridworlds: distributions of actions, batches, evaluation, and whole runs."""
 
-import itertools
 import json
 import math
 import signal
 
 import pytest
 import torch
-from drest_torch.algos.advantages import estimate
-from drest_torch.algos.batch import StepBatch
-from drest_torch.algos.generators import Generators
-from drest_torch.rollout.collector import Collector
-from drest_torch.rollout.torchrl import EnvironmentCollector, Flattener
 from PIL import Image
 from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
 from torchrl.envs import Compose, TransformedEnv
 
-from drest_torch import DReSTReward
 from drest_torch.agent import Agent
-from drest_torch.algos.distributions import OneOf, Several, TanhNormal
-from drest_torch.algos.networks.base import NetworkSize
-from drest_torch.algos.networks.policy import Policy
+from drest_torch.algos.distributions import ActionKind, OneOf, Several, box, one_of, several
 from drest_torch.building.environments import evaluation_environment
 from drest_torch.building.trained import TrainedInEnvironment
+from drest_torch.collector import Environment
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import parse_level
 from drest_torch.errors import UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, records
 from drest_torch.reward import Reward
 from drest_torch.training.run import Run, resume, start
-from drest_torch.transforms import BestReturn, MetaEpisodes, ShutdownTimer
-from drest_torch.transforms.base import set_seed
-from tests.helpers.collecting import TINY, episodes_of
+from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer
+from drest_torch.transforms.base import played
+from drest_torch.transforms.on_batches import Advance
 from tests.helpers.counting import ACTIONS, Counting
 from tests.helpers.paymaster import Paymaster
 from tests.helpers.runs import metrics, same_run, stop_after
 
-NEAR = [TINY] + [
-    parse_level(f"shutdown: 2\n{text}", name=text) for text in ("A C1 .\nB3 . C2", "C3 A B1\n. . C1", ". A C2\n. B2 C1")
-]
-"""Levels on which random actions find something."""
 HELPERS = "tests.helpers.counting"
 
 
-def generators(seed=0):
-    return Generators.of(torch.Generator().manual_seed(seed))
+@pytest.fixture(autouse=True)
+def _seeded():
+    """Actions are sampled with torch's own generator."""
+    torch.manual_seed(0)
 
 
 # ------------------------------------------------------------------------------------ distributions
@@ -57,38 +42,49 @@ def generators(seed=0):
 
 def test_one_of_n_is_torchs_categorical():
     logits = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)) * 3
-    ours, theirs = OneOf(4), Categorical(logits=logits)
-    action = ours.sample(logits, generators())
-    torch.testing.assert_close(ours.log_prob(logits, action), theirs.log_prob(action))
-    torch.testing.assert_close(ours.entropy(logits), theirs.entropy())
-    assert ours.played(action) is action
-    one_hot = OneOf(4, one_hot=True).played(action)
-    assert one_hot.dtype == torch.bool
-    assert torch.equal(one_hot.long().argmax(-1), action)
-    many = ours.sample(logits[:1].expand(20000, -1), generators())
+    ours, theirs = OneOf(logits), Categorical(logits=logits)
+    action = ours.sample()
+    torch.testing.assert_close(ours.log_prob(action), theirs.log_prob(action))
+    torch.testing.assert_close(ours.entropy(), theirs.entropy())
+    torch.testing.assert_close(OneOf(logits.log_softmax(-1), normalised=True).log_prob(action), theirs.log_prob(action))
+    assert torch.equal(ours.deterministic_sample, logits.argmax(-1))
+    one_hot = OneOf(logits, one_hot=True)
+    chosen = one_hot.sample()
+    assert chosen.dtype == torch.bool
+    assert chosen.sum(-1).eq(1).all()
+    torch.testing.assert_close(one_hot.log_prob(chosen), theirs.log_prob(chosen.long().argmax(-1)))
+    many = OneOf(logits[:1].expand(20000, -1)).sample()
     share, expected = many.bincount(minlength=4) / 20000, logits[0].softmax(-1)
     assert ((share - expected).abs() <= 4 * (expected * (1 - expected) / 20000).sqrt()).all()
 
 
 def test_several_choices_are_torchs_categoricals():
-    logits, ours = torch.randn(50, 9, generator=torch.Generator().manual_seed(0)) * 2, Several([4, 3, 2])
+    logits, kind = torch.randn(50, 9, generator=torch.Generator().manual_seed(0)) * 2, several([4, 3, 2])
     theirs = [Categorical(logits=part) for part in logits.split([4, 3, 2], -1)]
-    action = ours.sample(logits, generators())
+    ours = kind.of(logits)
+    assert isinstance(ours, Several)
+    action = ours.sample()
     expected = [each.log_prob(chosen) for each, chosen in zip(theirs, action.unbind(-1), strict=True)]
-    torch.testing.assert_close(ours.log_prob(logits, action), torch.stack(expected).sum(0))
-    torch.testing.assert_close(ours.entropy(logits), torch.stack([each.entropy() for each in theirs]).sum(0))
-    many = ours.sample(logits[:1].expand(20000, -1), generators())
+    torch.testing.assert_close(ours.log_prob(action), torch.stack(expected).sum(0))
+    torch.testing.assert_close(ours.entropy(), torch.stack([each.entropy() for each in theirs]).sum(0))
+    many = kind.of(logits[:1].expand(20000, -1)).sample()
     assert many.shape == (20000, 3)
     both = (many[:, 0] * 3 + many[:, 1]).bincount(minlength=12) / 20000  # independent of each other
     joint = (theirs[0].probs[0].unsqueeze(-1) * theirs[1].probs[0]).flatten()
     assert ((both - joint).abs() <= 4 * (joint * (1 - joint) / 20000).sqrt()).all()
-    asked = ours.sample(ours.offset(0.1).expand(20000, -1), generators())
+    asked = kind.of(kind.offset(0.1).expand(20000, -1)).sample()
     share, even = (asked == 1).float().mean(0)[-1], asked[:, 0].bincount(minlength=4) / 20000
     assert abs(share.item() - 0.1) < 4 * math.sqrt(0.09 / 20000)
     assert ((even - 0.25).abs() < 4 * math.sqrt(0.1875 / 20000)).all()
 
 
 LOW, HIGH = torch.tensor([-1.0, 0.5, -1.0]), torch.tensor([3.0, 0.75, 1.0])
+BOX = box(LOW, HIGH)
+
+
+def squashed(action):
+    """What `Squash` gives the environment."""
+    return (LOW + HIGH) / 2 + (HIGH - LOW) / 2 * action.tanh()
 
 
 def tanh_normal(rows, seed=0):
@@ -99,237 +95,142 @@ def tanh_normal(rows, seed=0):
 
 
 def test_a_squashed_normal_is_torchs():
-    ours, (outputs, theirs) = TanhNormal(LOW, HIGH), tanh_normal(60)
-    mean = outputs[:, :3]
+    outputs, theirs = tanh_normal(60)
+    ours, mean = BOX.of(outputs), outputs[:, :3]
     action = mean + (torch.rand(60, 3, generator=torch.Generator().manual_seed(1)) - 0.5)
-    played = ours.played(action)
-    torch.testing.assert_close(ours.log_prob(outputs, action), theirs.log_prob(played).sum(-1), atol=1e-3, rtol=1e-3)
-    assert ours.log_prob(outputs, torch.full((60, 3), 40.0)).isfinite().all()  # where tanh is 1
+    expected = theirs.log_prob(squashed(action)).sum(-1)
+    torch.testing.assert_close(ours.log_prob(action), expected, atol=1e-3, rtol=1e-3)
+    assert ours.log_prob(torch.full((60, 3), 40.0)).isfinite().all()  # where tanh is 1
+    assert torch.equal(ours.deterministic_sample, mean)
 
 
 def test_the_entropy_of_a_squashed_normal_is_that_of_samples():
-    ours, (outputs, _) = TanhNormal(LOW, HIGH), tanh_normal(6)
-    rows = outputs.repeat_interleave(20000, 0)
-    surprise = -ours.log_prob(rows, ours.sample(rows, generators())).reshape(6, -1)
+    outputs, _ = tanh_normal(6)
+    many = BOX.of(outputs.repeat_interleave(20000, 0))
+    surprise = -many.log_prob(many.sample()).reshape(6, -1)
     error = surprise.std(-1) / math.sqrt(20000)
-    assert ((ours.entropy(outputs) - surprise.mean(-1)).abs() < 4 * error + 0.02).all()
+    assert ((BOX.of(outputs).entropy() - surprise.mean(-1)).abs() < 4 * error + 0.02).all()
 
 
 def test_samples_of_a_squashed_normal_are_within_its_bounds():
-    ours = TanhNormal(LOW, HIGH)
     outputs = torch.cat((torch.full((3,), 9.0), torch.full((3,), 5.0))).expand(4000, -1)
     outputs = torch.cat((outputs, outputs * torch.tensor([-1.0] * 3 + [1.0] * 3)))
-    played = ours.played(ours.sample(outputs, generators()))
-    assert (played >= LOW).all()
-    assert (played <= HIGH).all()
+    inside = squashed(BOX.of(outputs).sample())
+    assert (inside >= LOW).all()
+    assert (inside <= HIGH).all()
     outputs, _ = tanh_normal(1)
-    action = ours.sample(outputs.expand(20000, -1), generators())
+    action = BOX.of(outputs.expand(20000, -1)).sample()
     mean, spread = outputs[0, :3], outputs[0, 3:].exp()
     assert ((action.mean(0) - mean).abs() < 4 * spread / math.sqrt(20000)).all()
     torch.testing.assert_close(action.std(0), spread, rtol=0.03, atol=0)
     with pytest.raises(ValueError, match="a box without bounds"):
-        TanhNormal(LOW, torch.full((3,), math.inf))
+        box(LOW, torch.full((3,), math.inf))
 
 
 @pytest.mark.parametrize("ask", [0.007, 0.2, 0.9])
 def test_the_chance_to_ask_is_what_was_asked_for(ask):
-    one, box = OneOf(5), TanhNormal(LOW, HIGH)
+    one: ActionKind = one_of(5)
     assert one.offset(ask).softmax(-1)[-1].item() == pytest.approx(ask)
     assert one.offset(ask)[:-1].tolist() == [0] * 4
-    offset = box.offset(ask).expand(40000, -1)
-    share = (box.played(box.sample(offset, generators()))[:, -1] > 0).float().mean().item()
+    sampled = BOX.of(BOX.offset(ask).expand(40000, -1)).sample()
+    share = (squashed(sampled)[:, -1] > 0).float().mean().item()
     assert abs(share - ask) < 4 * math.sqrt(ask * (1 - ask) / 40000)
     assert not one.offset(None).any()
-    assert not box.offset(None)[:3].any()
+    assert not BOX.offset(None)[:3].any()
 
 
 # ------------------------------------------------------------------------------------ batches
 
 
-def collector_of(env, keys, distribution, reward, *, k=2, seed=0, mean_best=None, scale=3.0):
-    flatten = Flattener(env, keys)
-    in_order = reward.counting == "sequential"
-    collector = EnvironmentCollector(
-        env,
-        flatten,
-        distribution,
-        generators(seed),
-        num_lengths=k,
-        mean_best=mean_best,
-        log_discounts=(lambda counts: reward.exponent(counts, counts.sum(-1, keepdim=True), k) * math.log(reward.lam))
-        if in_order
-        else None,
+def timed_environment(slots, rounds, reward, group=1):
+    """Mini-episodes of 3 steps or, with a delay, 5; `DReSTReward` pays for the batch, or in the environment."""
+    averaged = reward.counting == "averaged"
+    drest = DReSTReward.of(reward, num_lengths=2, num_lengths_key=None, group=group)
+    meta = MetaEpisodes(rounds, together=True)
+    steps = [ShutdownTimer(3, [2]), BestReturn(2, given=[6.0, 15.0]), meta, *([] if averaged else [drest])]
+    env = TransformedEnv(Counting((slots,)), Compose(*steps))
+    flatten = Flatten(env, ["observation", "timer"])
+    env.append_transform(flatten)
+    return Environment(
+        env, meta, "seen", one_of(ACTIONS + 1), 2, drest=drest, flatten=flatten, postproc=drest if averaged else None
     )
-    torch.manual_seed(1)
-    size = NetworkSize(16, 1)
-    policy = Policy(flatten.shape, distribution.outputs, size, scale=flatten.scale, distribution=distribution)
-    for parameter in policy.parameters():
-        parameter.data.mul_(scale)
-    return collector, policy
 
 
-def worlds_of(levels, slots, episodes, reward, observation="grid"):
-    env = GridworldEnv(levels, slots, episodes_per_meta=episodes, gamma=reward.gamma, observation=observation)
-    return TransformedEnv(env, DReSTReward.of(reward, num_lengths=2))
+def mini_episodes(batch):
+    """The actions, the steps and the reward of each mini-episode, slot by slot."""
+    ended = batch["next", "mini_done"].squeeze(-1)
+    for slot in range(len(batch)):
+        first, mine = 0, []
+        for last in ended[slot].nonzero().flatten().tolist():
+            here = slice(first, last + 1)
+            mine.append((batch["action"][slot, here].tolist(), here, batch["next", "reward"][slot, last].item()))
+            first = last + 1
+        yield mine
 
 
-@pytest.mark.parametrize("mean_best", [None, lambda: 2.5], ids=["at the end", "in advance"])
-@pytest.mark.parametrize("gamma", [1.0, 0.9])
-def test_a_batch_agrees_with_a_replay_by_the_paymaster(gamma, mean_best):
-    slots, episodes = 12, 6
-    reward = Reward(0.7, gamma, episodes, "sequential")
-    env = worlds_of(NEAR, slots, episodes, reward)
-    collector, policy = collector_of(env, ["observation"], OneOf(NUM_ACTIONS), reward, mean_best=mean_best, scale=1.0)
-    collector.collect(policy)
-    seed = int(torch.rand(1, generator=_copy(collector.rng), dtype=torch.float64).item() * 2**31)
-    batch = collector.collect(policy)
-    assert batch.episodes == slots * episodes
-    actions = episodes_of(batch)
-    plain = GridworldEnv(NEAR, slots, episodes_per_meta=episodes, gamma=gamma)
-    set_seed(TransformedEnv(plain), seed)
-    td = plain.reset()
-    plans = [list(itertools.chain(*actions[slot::slots])) for slot in range(slots)]
-    found, coins = [[] for _ in plans], [0.0] * slots
-    for tick in range(max(map(len, plans))):
-        before = td["tick"].squeeze(-1).tolist()
-        plan = [plan[tick] if tick < len(plan) else 0 for plan in plans]
-        step, td = plain.step_and_maybe_reset(td.set("action", torch.tensor(plan)))
-        for slot in range(slots):
-            if tick >= len(plans[slot]):
-                continue
-            coins[slot] += step["next", "reward"][slot].item() * gamma ** before[slot]
-            if step["next", "mini_done"][slot]:
-                after = step["next"][slot]
-                found[slot].append((coins[slot], after["mini_len"].item(), after["best_return"].item()))
-                coins[slot] = 0.0
-    assert all(len(each) == episodes for each in found)
-    paymaster, k = Paymaster(reward, slots, 2), torch.full((slots,), 2)
-    for number in range(episodes):
-        here = slice(number * slots, (number + 1) * slots)
-        torch.testing.assert_close(batch.context[here], paymaster.context(k))
-        now = torch.tensor([each[number] for each in found])
-        paid, _ = paymaster.pay(now[:, 0], now[:, 1].long(), k, now[:, 2])
-        torch.testing.assert_close(batch.reward[here], paid)
-    assert len(batch.reward.unique()) > 10
-    assert batch.ended.sum() == batch.episodes
-    assert (batch.advance is None) == (mean_best is None)
-    total = torch.zeros(batch.episodes).index_add_(0, batch.episode, batch.step_reward())
-    torch.testing.assert_close(total, batch.reward, atol=1e-5, rtol=1e-5)
-    log_prob, _ = batch.whole().evaluate(policy)
-    torch.testing.assert_close(log_prob, batch.log_prob)
-
-
-def _copy(rng):
-    generator = torch.Generator()
-    generator.set_state(rng.generators[0].get_state())
-    return generator
-
-
-def timed_environment(slots, rounds, reward, group):
-    steps = (
-        ShutdownTimer(3, [2]),
-        BestReturn(2, given=[6.0, 15.0]),
-        MetaEpisodes(rounds, group=group),
-        DReSTReward.of(reward, num_lengths=2, num_lengths_key=None, group=group),
-    )
-    return TransformedEnv(Counting((slots,)), Compose(*steps))
-
-
-@pytest.mark.parametrize("mean_best", [None, lambda: 3.0], ids=["at the end", "in advance"])
-def test_steps_in_which_a_slot_waits_for_its_group_are_not_in_the_batch(mean_best):
-    slots, rounds, group = 8, 5, 4
-    reward = Reward(0.8, counting="averaged", episodes_per_meta=group)
-    env = timed_environment(slots, rounds, reward, group)
-    collector, policy = collector_of(
-        env, ["observation", "timer"], OneOf(ACTIONS + 1), reward, mean_best=mean_best, scale=1.0
-    )
-    batch = collector.collect(policy)
-    actions = episodes_of(batch)
-    assert (batch.episodes, batch.context_size if hasattr(batch, "context_size") else 0) == (slots * rounds, 0)
-    length = torch.tensor([len(each) for each in actions])
-    expected = [5 if ACTIONS in each[:3] else 3 for each in actions]
-    assert length.tolist() == expected
-    assert set(expected) == {3, 5}
-    assert sum(batch.blocks) == len(batch) == sum(expected)
-    for episode, each in enumerate(actions):
-        rows = (batch.episode == episode).nonzero().flatten()
-        assert batch.ended[rows].tolist() == [False] * (len(each) - 1) + [True]
-        assert batch.observation[rows, 0].tolist() == list(range(len(each)))
-    coins, last = [], 0.0
-    for each in actions:
-        total, last = 0.0, 0
-        for count, action in enumerate(each, 1):
-            last = last if action == ACTIONS else action
-            total += count + last
-        coins.append(total)
-    column = (length == 5).long()
-    paymaster = Paymaster(reward, slots, 2, group=group)
+@pytest.mark.parametrize(("counting", "group"), [("averaged", 4), ("sequential", 1)])
+def test_a_batch_is_paid_as_by_the_paymaster(counting, group):
+    slots, rounds = 8, 5
+    reward = Reward(0.8, counting=counting, episodes_per_meta=group if counting == "averaged" else rounds)
+    environment = timed_environment(slots, rounds, reward, group)
+    batch = environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(0))
+    found = list(mini_episodes(batch))
+    assert all(len(mine) == rounds for mine in found)
+    live = played(batch)
+    assert live.sum().item() == sum(len(actions) for mine in found for actions, *_ in mine)
+    paymaster, k = Paymaster(reward, slots, 2, group=group), torch.full((slots,), 2)
     for number in range(rounds):
-        here, k = slice(number * slots, (number + 1) * slots), torch.full((slots,), 2)
-        best = torch.tensor([6.0, 15.0])[column[here]]
-        paid, _ = paymaster.pay(torch.tensor(coins)[here], column[here], k, best)
-        torch.testing.assert_close(batch.reward[here], paid)
-    total = torch.zeros(batch.episodes).index_add_(0, batch.episode, batch.step_reward())
-    torch.testing.assert_close(total, batch.reward)
+        coins, column = [], []
+        for actions, here, _ in (mine[number] for mine in found):
+            total, last = 0.0, 0
+            for count, action in enumerate(actions, 1):
+                last = last if action == ACTIONS else action
+                total += count + last
+            coins.append(total)
+            column.append(int(ACTIONS in actions[:3]))
+            assert len(actions) == (5 if column[-1] else 3)
+            assert here.stop - here.start == len(actions)
+        now = torch.tensor(column)
+        best = torch.tensor([6.0, 15.0])[now]
+        paid, _ = paymaster.pay(torch.tensor(coins), now, k, best)
+        assert [mine[number][2] for mine in found] == pytest.approx(paid.tolist(), rel=1e-5)
+    assert len({round(paid, 6) for mine in found for *_, paid in mine}) > 5
 
 
-@pytest.mark.parametrize("credit", ["mini", "meta"])
-def test_advantages_of_two_mini_episodes_by_hand(credit):
-    reward, lmbda = Reward(0.5, counting="sequential", episodes_per_meta=2), 0.8
-    env = timed_environment(1, 2, reward, 1)
-    collector, policy = collector_of(env, ["observation"], OneOf(ACTIONS + 1), reward, mean_best=lambda: 4.0)
-    batch = collector.collect(policy)
-    assert isinstance(batch, StepBatch)
-    value = torch.randn(len(batch), generator=torch.Generator().manual_seed(0))
-    advantage, target = estimate(batch, value, lmbda, credit)
-    rewards, steps = batch.step_reward().tolist(), len(batch)
-    ends = [index for index in range(steps) if index == steps - 1 or (credit == "mini" and batch.ended[index])]
-    expected, following = [0.0] * steps, 0.0
-    for index in reversed(range(steps)):
-        over = index in ends
-        delta = rewards[index] + (0.0 if over else value[index + 1].item()) - value[index].item()
-        following = delta + (0.0 if over else lmbda * following)
-        expected[index] = following
-    assert advantage.tolist() == pytest.approx(expected, abs=1e-5)
-    torch.testing.assert_close(target, advantage + value)
-    assert batch.episodes == 2
+@pytest.mark.parametrize("scaled", [False, True])
+def test_an_advance_is_settled_at_the_end(scaled):
+    """The return of each mini-episode stays what it was, or is scaled as a whole."""
+    reward = Reward(0.8, counting="sequential", episodes_per_meta=5)
+    environment = timed_environment(6, 5, reward)
+    batch = environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(0))
+    paid = [[each for *_, each in mine] for mine in mini_episodes(batch)]
+    raw = batch["next", "reward_raw"].clone()
+    advanced = Advance(environment.drest, lambda: 2.5, scaled=scaled)(batch.clone())
+    for slot, mine in enumerate(mini_episodes(batch)):
+        for number, (_, here, _) in enumerate(mine):
+            rewards = advanced["next", "reward"][slot, here].squeeze(-1)
+            expected = paid[slot][number] / (2.5 if scaled else 1)
+            assert rewards.sum().item() == pytest.approx(expected, abs=1e-5)
+            assert torch.allclose(rewards[:-1], raw[slot, here].squeeze(-1)[:-1] / 2.5)
 
 
-def test_minibatches_are_every_step_once():
-    reward = Reward(0.5, counting="sequential", episodes_per_meta=3)
-    collector, policy = collector_of(timed_environment(4, 3, reward, 1), ["observation"], OneOf(ACTIONS + 1), reward)
-    batch = collector.collect(policy)
-    parts = list(batch.parts(5, generators()))
-    assert sorted(torch.cat([part.steps for part in parts]).tolist()) == list(range(len(batch)))
-    assert max(len(part.steps) for part in parts) - min(len(part.steps) for part in parts) <= 1
-    for part in parts:
-        assert torch.equal(part.observation, batch.observation[part.steps])
-        assert torch.equal(part.action, batch.action[part.steps])
-        assert torch.equal(part.context, batch.context[batch.episode[part.steps]])
-    assert len(list(batch.parts(10**4, generators()))) == len(batch)
-
-
-def test_both_collectors_play_the_same_mini_episodes():
-    """With one policy on one level: the chance of each length, the mean return, and the mean DReST reward."""
-    slots, episodes, level = 400, 8, TINY
-    reward, mdp = Reward(0.8, 1.0, episodes, "sequential"), compile_levels([level])
-    env = worlds_of([level], slots, episodes, reward, "vector")
-    slow, policy = collector_of(env, ["observation"], OneOf(NUM_ACTIONS), reward, scale=4.0)
-    observe = make_observation("vector", mdp)
-    fast = Collector(mdp, solve(mdp, 1.0), observe, reward, slots=slots, group=1, rng=torch.Generator().manual_seed(5))
-    means, errors = [], []
-    for collector in (slow, fast):
-        batch = collector.collect(policy)
-        length = batch.episode.bincount()
-        assert set(length.tolist()) == {1, 3}
-        long = (length == 3).long()
-        discount = batch.context.gather(1, long.unsqueeze(-1)).squeeze(-1).exp()
-        values = torch.stack((long.float(), batch.reward / discount, batch.reward)).reshape(3, episodes, slots).mean(1)
-        means.append(values.mean(-1))
-        errors.append(values.var(-1) / slots)
-    assert 0.05 < means[0][0] < 0.95
-    assert (means[0][1:] > 0).all()
-    assert ((means[0] - means[1]).abs() < 4 * (errors[0] + errors[1]).sqrt()).all(), (means, errors)
+def test_a_timer_that_skips_leaves_out_nothing_that_counts():
+    """An environment that has ended waits for its shutdown, or the rest is left out: the lengths are the same."""
+    reads = DReSTReward(num_lengths=2, num_lengths_key=None, divide_by_best=False)
+    found = {}
+    for skip in (False, True):
+        meta = MetaEpisodes(1, together=True)
+        timer = ShutdownTimer(4, [4], window=2, skip=skip)
+        env = TransformedEnv(Counting((64,), [3] * 64), Compose(timer, meta))
+        flatten = Flatten(env, ["observation", "timer"])
+        env.append_transform(flatten)
+        environment = Environment(env, meta, "seen", one_of(ACTIONS + 1), 2, flatten=flatten)
+        batch = environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(1))
+        episodes = reads.mini_episodes(batch)
+        first = batch["action"][:, :2]  # with other steps later, other actions are sampled
+        found[skip] = first, episodes.length[:, 0], batch.shape[1]
+        assert (episodes.length[:, 0] == (first == ACTIONS).any(1).long()).all()
+    assert found[True][2] < found[False][2] == 8
 
 
 # ------------------------------------------------------------------------------------ evaluation
@@ -366,8 +267,8 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
     lengths = []
     for seed in range(15):
         evaluator = EnvironmentEvaluator(environment, name="counting", reward=Reward(), seed=seed)
-        act = environment.distribution.offset(0.5)
-        _, length, _, coins, _ = evaluator._play(lambda rows, _, act=act: act.expand(len(rows), -1), 0)
+        environment.ask = 0.5
+        _, length, _, coins, _ = evaluator._play(environment.uniform_actor(), False)
         lengths.append(length)
         assert len(length) == 80
         assert ((coins < 5) == (length == 0)).all()
@@ -380,37 +281,37 @@ def test_an_evaluation_plays_so_many_mini_episodes_whatever_the_environment_call
     cfg = configured(tmp_path, base=own("worlds", "env.base=null", "env.copies=8"))
     environment = evaluation_environment(cfg, Reward(), 40)
     evaluator = EnvironmentEvaluator(environment, name="worlds", mini_episodes=40, reward=Reward(), seed=0)
-    _, length, *_ = evaluator._play(lambda rows, _: torch.zeros(len(rows), NUM_ACTIONS), 0)
+    _, length, *_ = evaluator._play(environment.uniform_actor(), False)
     assert len(length) == 64
 
 
 def test_vectors_are_standardised_and_the_timer_is_not():
     env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
-    flatten = Flattener(env, ["observation", "timer"])
+    flatten = Flatten(env, ["observation", "timer"])
     assert flatten.shape == (6,)
     rows = torch.randn(500, 6, generator=torch.Generator().manual_seed(0)) * 7 + 5
     rows[:, 1] = 3.0  # it never changes
     flatten.measure(rows, ["timer"])
     td = env.reset()
     td["observation"], timer = rows[:2, :2], td["timer"]
-    seen = flatten(td)
+    seen = flatten.standardised(flatten.rows(td))
     torch.testing.assert_close(seen[:, 0], (rows[:2, 0] - rows[:, 0].mean()) / rows[:, 0].std())
     assert not seen[:, 1].any()
     assert torch.equal(seen[:, 2:], timer)
     td["observation"] = torch.full((2, 2), 1e6)
-    assert flatten(td)[:, :2].tolist() == [[10.0, 10.0]] * 2
+    assert flatten.standardised(flatten.rows(td))[:, :2].tolist() == [[10.0, 10.0]] * 2
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_an_observation_that_is_not_finite_is_refused(value):
     """By the name of the environment and of the entry, wherever it stands in the batch."""
     env = TransformedEnv(Counting((2,), levels=True), ShutdownTimer(3))
-    flatten = Flattener(env, ["level", "observation", "timer"])
+    flatten = Flatten(env, ["level", "observation", "timer"])
     td = env.reset()
-    assert flatten(td).isfinite().all()
+    assert flatten.rows(td).isfinite().all()
     td["observation"][1, 0] = value
     with pytest.raises(UserError, match=r"Counting shows NaN or infinity in 'observation'; mend .* env.observed") as it:
-        flatten(td)
+        flatten.rows(td)
     assert "\n" not in str(it.value)
 
 
@@ -541,7 +442,6 @@ def test_a_reference_agent_that_earns_nothing_is_refused(tmp_path):
         ([*CARTPOLE, "env.copies=8"], "reward.group=16 does not divide env.copies=8"),
         ([*CARTPOLE, "reward.counting=sequential"], "use algo.episodes=512"),
         (own("worlds", "env.base=null", "env.copies=8", "reward.group=8"), "use reward.counting=sequential"),
-        ([*CARTPOLE, "agents=2"], "agents=2, which env=gymnasium does not offer"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(tmp_path, overrides, message):

@@ -140,10 +140,7 @@ def test_memory_changes_what_is_played() -> None:
     world, network = a_network()
     level = torch.zeros(40_000, dtype=torch.long)
     with torch.no_grad():
-        shares = [
-            world.play(network, level, remembers=remembers).column.float().mean()
-            for remembers in (True, False)
-        ]
+        shares = [world.play(network, level, remembers=remembers).column.float().mean() for remembers in (True, False)]
     assert abs(shares[0] - shares[1]) > 0.02
 
 
