@@ -14,7 +14,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import set_seed
-from tests.helpers.counting import ACTIONS, Counting, timed
+from tests.helpers.counting import ACTIONS, Counting
 from tests.helpers.paymaster import Paymaster
 
 TIMER = {"base": 2, "delays": [1, 3]}
@@ -68,14 +68,20 @@ def test_what_describes_the_mini_episode_that_has_ended_is_kept():
     assert column(said, "done") == [False] * 10 + [True]
 
 
-def meta(batch=(2,), ends=4, *, group=1, levels=None, **timer):
-    steps = [ShutdownTimer(**TIMER | timer), BestReturn(3), MetaEpisodes(3, group=group, levels=levels)]
-    reward = Reward(0.5, counting="averaged" if group > 1 else "sequential")
-    steps.append(DReSTReward.of(reward, num_lengths=3, num_lengths_key=None, group=group))
+def meta(batch=(2,), ends=4, *, together=False, group=1, levels=None, **timer):
+    episodes = MetaEpisodes(3, together=together, group=group, levels=levels)
+    steps = [ShutdownTimer(**TIMER | timer), BestReturn(3), episodes]
+    steps.append(DReSTReward.of(Reward(0.5), num_lengths=3, num_lengths_key=None))
     return TransformedEnv(Counting(batch, ends, levels=levels is not None), Compose(*steps))
 
 
-SETTINGS = [{}, {"group": 2}, {"levels": [3, 5]}, {"group": 2, "levels": [1]}, {"ended": "restart", "levels": [1, 2]}]
+SETTINGS = [
+    {},
+    {"together": True},
+    {"levels": [3, 5]},
+    {"together": True, "group": 2, "levels": [1]},
+    {"ended": "restart", "levels": [1, 2]},
+]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -100,15 +106,15 @@ def test_slots_are_as_if_they_were_alone():
 
 def test_a_rollout_is_the_same_as_single_steps():
     actions = chosen((2,), 60)
-    said, _ = play(meta(group=2), actions)
+    said, _ = play(meta(together=True), actions)
     plans = iter(actions.unbind(-1))
-    rolled = meta(group=2).rollout(60, lambda td: td.set("action", next(plans)), break_when_any_done=False)
+    rolled = meta(together=True).rollout(60, lambda td: td.set("action", next(plans)), break_when_any_done=False)
     for key, value in said.items():
         assert torch.equal(rolled["next", key], value), key
 
 
 def test_step_mdp_keeps_the_state():
-    env = meta(group=2, levels=[4])
+    env = meta(together=True, levels=[4])
     td = env.reset()
     for action in chosen((2,), 12).unbind(-1):
         td = env.step(td.set("action", action))
@@ -118,53 +124,71 @@ def test_step_mdp_keeps_the_state():
         td = following
 
 
-# ------------------------------------------------------------------------------------ groups
+# ------------------------------------------------------------------------------------ together
 
 
-def by_hand(actions, group, episodes):
-    """What the slots [g] of a group are paid, whether they play, and their lengths, in plain Python."""
-    steps = actions.shape[-1]
-    rewards, live = [[0.0] * steps for _ in range(group)], [[False] * steps for _ in range(group)]
-    first, ends, dones, lengths = 0, [], [], []
-    while True:
-        now = []
-        for slot in range(group):
-            rows = [(action == ACTIONS, action) for action in actions[slot, first:].tolist()]
-            played = list(itertools.takewhile(lambda row: not row[1][4], enumerate(timed(rows, **TIMER))))
-            if len(played) == len(rows):  # it would go on
-                return rewards, live, ends, dones, lengths
-            last = next(itertools.islice(timed(rows, **TIMER), len(played), None))
-            now.append([row for _, row in played] + [last])
-        for slot, rows in enumerate(now):
-            for index, row in enumerate(rows):
-                rewards[slot][first + index], live[slot][first + index] = row[1], True
-        first += max(len(rows) for rows in now)
-        ends.append(first - 1)
-        dones.append(len(ends) % episodes == 0)
-        lengths.append([rows[-1][3] for rows in now])
+def test_slots_wait_for_one_another():
+    """Each plays its mini-episodes as it would alone, then waits; all are done in the same step, and begin again."""
+    slots, episodes, steps = 4, 3, 60
+    actions = chosen((slots,), steps, seed=2)
+    meta_episodes = MetaEpisodes(episodes, together=True)
+    env = TransformedEnv(Counting((slots,)), Compose(ShutdownTimer(**TIMER), meta_episodes))
+    said, begun = play(env, actions)
+    done, ended = said["done"].squeeze(-1), said["mini_done"].squeeze(-1)
+    assert (done == done[:1]).all()
+    ends = done[0].nonzero().flatten().tolist()
+    assert len(ends) > 2
+    waited = 0
+    for first, last in zip([0, *[end + 1 for end in ends[:-1]]], ends, strict=True):
+        over = []
+        for slot in range(slots):
+            env_alone = TransformedEnv(Counting((1,)), Compose(ShutdownTimer(**TIMER), MetaEpisodes(episodes)))
+            alone, _ = play(env_alone, actions[slot : slot + 1, first : last + 1])
+            end = int(alone["done"][0, :, 0].nonzero()[0])
+            over.append(end)
+            for key in ("mini_done", "mini_len", "mini_idx", "reward"):
+                assert torch.equal(said[key][slot, first : first + end + 1], alone[key][0, : end + 1]), key
+            waits = begun["mini_waits"][slot, first : last + 1, 0]
+            assert waits.tolist() == [tick > end for tick in range(last - first + 1)]
+            assert not ended[slot, first : last + 1][waits].any()
+            assert not said["reward"][slot, first : last + 1, 0][waits].any()
+            assert (said["mini_idx"][slot, first + end : last + 1, 0] == episodes).all()
+            waited += int(waits.sum())
+        assert max(over) == last - first
+    assert waited > 5
 
 
-@pytest.mark.parametrize("group", [2, 3])
-def test_a_group_waits_for_its_last(group):
-    actions, episodes = chosen((2 * group,), 120, seed=group), 4
-    steps = Compose(ShutdownTimer(**TIMER), BestReturn(3, given=[1, 2, 3]), MetaEpisodes(episodes, group=group))
-    said, begun = play(TransformedEnv(Counting((2 * group,)), steps), actions)
-    said, begun = said.reshape(2, group, -1), begun.reshape(2, group, -1)
-    for each, before, plan in zip(said, begun, actions.reshape(2, group, -1), strict=True):
-        rewards, live, ends, dones, lengths = by_hand(plan, group, episodes)
-        over = ends[-1] + 1
-        assert len(ends) > 20
-        assert any(len(set(now)) > 1 for now in lengths)
-        for slot in range(group):
-            assert column(each, "reward")[slot][:over] == rewards[slot][:over]
-            waits = before["mini_waits"][slot, :over, 0]
-            assert torch.equal(~waits, torch.tensor(live[slot][:over]))
-            done = each["mini_done"][slot, :over, 0]
-            assert done.nonzero().flatten().tolist() == ends
-            assert each["done"][slot, ends, 0].tolist() == dones
-            assert each["mini_len"][slot, ends, 0].tolist() == [now[slot] for now in lengths]
-            assert each["best_return"][slot, ends, 0].tolist() == [now[slot] + 1 for now in lengths]
-            assert each["mini_idx"][slot, ends, 0].tolist() == [1 + n % episodes for n in range(len(ends))]
+def test_it_says_when_all_slots_are_through():
+    env = meta(together=True)
+    said, _ = play(env, chosen((2,), 40))
+    episodes = next(part for part in env.transform if isinstance(part, MetaEpisodes))
+    assert episodes.collection_stopped() == bool(said["done"][:, -1].all())
+    td = env.reset()
+    found = []
+    for action in chosen((2,), 40).unbind(-1):
+        step, td = env.step_and_maybe_reset(td.set("action", action))
+        found.append(episodes.collection_stopped() == bool(step["next", "done"].all()))
+    assert all(found)
+
+
+def test_an_environment_with_mini_episodes_of_its_own_can_be_made_to_wait():
+    levels = [parse_level(f"shutdown: {time}\nA B2 C1", name=str(time)) for time in (1, 4)]
+    alone = GridworldEnv(levels, 6, episodes_per_meta=3, seed=5)
+    env = TransformedEnv(GridworldEnv(levels, 6, episodes_per_meta=3, seed=5), MetaEpisodes(1, together=True))
+    actions = chosen((6,), 30, count=4)
+    said, begun = play(env, actions)
+    own, _ = play(alone, actions)
+    last = int(said["done"][0, :, 0].nonzero()[0])
+    for slot in range(6):
+        end = int(own["done"][slot, :, 0].nonzero()[0])
+        assert end <= last
+        for key in ("mini_done", "mini_len", "reward"):
+            assert torch.equal(said[key][slot, : end + 1], own[key][slot, : end + 1]), key
+        assert not said["mini_done"][slot, end + 1 : last + 1].any()
+        assert begun["mini_waits"][slot, : last + 1, 0].tolist() == [tick > end for tick in range(last + 1)]
+    assert max(int(own["done"][slot, :, 0].nonzero()[0]) for slot in range(6)) == last
+    with pytest.raises(ConfigError, match="plays mini-episodes of its own"):
+        TransformedEnv(GridworldEnv(levels, 6), MetaEpisodes(3))
 
 
 # ------------------------------------------------------------------------------------ levels
@@ -173,7 +197,7 @@ def test_a_group_waits_for_its_last(group):
 @pytest.mark.parametrize("ended", ["absorb", "restart"])
 @pytest.mark.parametrize("group", [1, 2])
 def test_a_meta_episode_and_a_group_have_one_level(group, ended):
-    env = meta((4,), [2, 3, 1, 50], group=group, levels=[3, 5, 7, 11], ended=ended)
+    env = meta((4,), [2, 3, 1, 50], together=group > 1, group=group, levels=[3, 5, 7, 11], ended=ended)
     set_seed(env, 1)
     said, begun = play(env, chosen((4,), 120))
     levels = begun["level"].squeeze(-1)
@@ -195,7 +219,7 @@ def test_the_levels_of_gymnasium_environments():
     pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
     from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 
-    steps = Compose(ShutdownTimer(3, [2]), MetaEpisodes(3, group=2, levels=range(6)))
+    steps = Compose(ShutdownTimer(3, [2]), MetaEpisodes(3, together=True, group=2, levels=range(6)))
     env = TransformedEnv(GymnasiumBatch("MiniGrid-FourRooms-v0", 4), steps)
     set_seed(env, 0)
     said, begun = play(env, chosen((4,), 60, count=8))
@@ -236,14 +260,12 @@ def test_bad_arguments_are_refused_in_a_sentence(arguments, message):
 # ------------------------------------------------------------------------------------ averaged counting
 
 
-def averaged(reward, group, groups=2, episodes=4):
-    steps = (
-        ShutdownTimer(**TIMER),
-        BestReturn(3, given=[4.0, 8.0, 30.0]),
-        MetaEpisodes(episodes, group=group),
-        DReSTReward.of(reward, num_lengths=3, num_lengths_key=None, group=group),
-    )
-    return TransformedEnv(Counting((group * groups,)), Compose(*steps))
+def averaged(reward, group, actions, groups=2, episodes=4):
+    """What slots are paid that play these actions [slots, time], by the transform, on the batch."""
+    steps = ShutdownTimer(**TIMER), BestReturn(3, given=[4.0, 8.0, 30.0]), MetaEpisodes(episodes, together=True)
+    said, begun = play(TransformedEnv(Counting((group * groups,)), Compose(*steps)), actions)
+    batch = begun.set("next", said)
+    return DReSTReward.of(reward, num_lengths=3, num_lengths_key=None, group=group)(batch)["next"]
 
 
 def mini_episodes(said):
@@ -260,7 +282,7 @@ def mini_episodes(said):
 def test_averaged_counting_pays_as_the_paymaster(divide_by_best, episodes_per_meta):
     group, slots = 4, 8
     reward = Reward(0.8, 1.0, episodes_per_meta, "averaged", divide_by_best=divide_by_best)
-    said, _ = play(averaged(reward, group), chosen((slots,), 150))
+    said = averaged(reward, group, chosen((slots,), 150))
     length, total, paid = mini_episodes(said)
     assert not said["reward"][~said["mini_done"]].any()
     paymaster = Paymaster(reward, slots, 3, group=group)
@@ -274,7 +296,8 @@ def test_averaged_counting_pays_as_the_paymaster(divide_by_best, episodes_per_me
 @pytest.mark.parametrize("group", [3, 4])
 def test_averaged_counting_is_the_mean_over_orders(group):
     lam, k = 0.6, 3
-    said, _ = play(averaged(Reward(lam, 1.0, group, "averaged", divide_by_best=False), group, 1), chosen((group,), 90))
+    reward = Reward(lam, 1.0, group, "averaged", divide_by_best=False)
+    said = averaged(reward, group, chosen((group,), 90), 1)
     length, total, paid = (each.double() for each in mini_episodes(said))
     patterns = set()
     for column_now, coins, reward_now in zip(length.T.tolist(), total.T.tolist(), paid.T.tolist(), strict=True):
@@ -288,12 +311,11 @@ def test_averaged_counting_is_the_mean_over_orders(group):
     assert len(patterns) > 4
 
 
-def test_a_group_that_does_not_end_together_is_refused():
+def test_what_pays_a_batch_is_refused_in_an_environment():
     steps = (ShutdownTimer(2, [1]), MetaEpisodes(3), BestReturn(2))
     pays = DReSTReward.of(Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
-    env = TransformedEnv(Counting((2,)), Compose(*steps, pays))
-    with pytest.raises(ConfigError, match="ended in different steps; put MetaEpisodes"):
-        play(env, torch.tensor([[3, 0, 0], [0, 0, 0]]))
+    with pytest.raises(ConfigError, match="pays for a collected batch, and not in an environment; give it to a coll"):
+        TransformedEnv(Counting((2,)), Compose(*steps, pays))
 
 
 # ------------------------------------------------------------------------------------ m(l)

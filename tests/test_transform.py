@@ -103,9 +103,11 @@ def test_partial_reset_zeroes_the_slots_that_ended_alone():
     assert td["drest_counts"].tolist()[1] == [1.0, 0.0]
 
 
-def test_no_forward_on_data():
-    with pytest.raises(RuntimeError, match="one after the other"):
+def test_a_batch_that_is_none_is_refused():
+    with pytest.raises(ConfigError, match=r"a batch of shape \(2,\) and group=1; expected \[slots, time\]"):
         DReSTReward()(TensorDict({}, batch_size=2))
+    with pytest.raises(ConfigError, match="a group that divides the slots"):
+        DReSTReward(counting="averaged", group=2)(TensorDict({}, batch_size=(3, 4)))
 
 
 @pytest.mark.parametrize(
