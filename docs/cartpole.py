@@ -11,16 +11,16 @@ import sys
 import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
-from torchrl.collectors import Collector
 from torchrl.envs import CatTensors, Compose, TransformedEnv
 from torchrl.modules import ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
+from drest_torch.collector import MetaEpisodeCollector
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
 
-BASE, DELAY, SLOTS, FRAMES = 20, 20, 64, 2560
+BASE, DELAY, SLOTS = 20, 20, 64
 
 
 def network(outputs: int) -> nn.Module:
@@ -30,13 +30,13 @@ def network(outputs: int) -> nn.Module:
 def main(batches: int = 80) -> None:
     """Train with PPO; print how often each length was chosen in the last tenth, and the share of m that was earned."""
     torch.manual_seed(0)
+    episodes = MetaEpisodes(1, together=True)
     env = TransformedEnv(
         GymnasiumBatch("CartPole-v1", SLOTS),
         Compose(
             ShutdownTimer(BASE, [DELAY]),
             BestReturn(num_lengths=2),
-            MetaEpisodes(1, group=SLOTS),
-            DReSTReward(num_lengths=2, num_lengths_key=None, counting="averaged", group=SLOTS),
+            episodes,
             CatTensors(["observation", "timer"], "seen", del_keys=False),
         ),
     )
@@ -54,11 +54,14 @@ def main(batches: int = 80) -> None:
     for estimator in (gae, loss):  # a mini-episode is what is credited, not the meta-episode
         estimator.set_keys(done="mini_done", terminated="mini_done")
     optimiser = torch.optim.Adam(loss.parameters(), lr=1e-3)
-    frames = {"frames_per_batch": FRAMES, "total_frames": batches * FRAMES}
+    # All slots play one mini-episode, side by side, and are paid for it when the last of them is through.
+    pays = DReSTReward(num_lengths=2, num_lengths_key=None, counting="averaged", group=SLOTS)
+    collector, rng = MetaEpisodeCollector(env, actor, episodes, postproc=pays), torch.Generator().manual_seed(0)
     chosen, earned = torch.zeros(2), 0.0
-    for index, batch in enumerate(Collector(env, actor, **frames, auto_register_policy_transforms=False)):
+    for index in range(batches):
+        batch = collector.collect(rng)
         gae(batch)
-        played = batch[~batch["mini_waits"].squeeze(-1)]  # a slot that waits for its group does nothing that counts
+        played = batch[~batch["mini_waits"].squeeze(-1)]  # a slot that waits for the others does nothing that counts
         for _ in range(4):
             for rows in torch.randperm(len(played)).chunk(4):
                 losses = loss(played[rows])

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import torch
-from drest_torch.algos.batch import Batch
-from drest_torch.rollout.collector import Collector
 from torch import Tensor
 
 from drest_torch import Agent
@@ -21,24 +18,17 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
-from drest_torch.reward import Paymaster, Reward
+from drest_torch.gridworlds import Gridworlds
+from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
+from drest_torch.transforms.base import played
 
 LEVELS = 64
 """Levels of a batch, as many as `algo=generalist` learns from at once."""
 GROUPS = 4, 16, 64, 256
 BATCHES = 8
 AT_ONCE = 20_000
-
-
-class Recorded(Paymaster):
-    """Meta-episodes that remember the lengths and the discounts of the last round."""
-
-    def pay(self, coins: Tensor, column: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-        reward, self.discount = super().pay(coins, column, *others)
-        self.column = column
-        return reward, self.discount
 
 
 class Comparison:
@@ -68,18 +58,23 @@ class Comparison:
     def sampled(self, group: int, seed: int) -> list[Tensor]:
         """Return the gradients of one batch with this many slots on each level: with the discounts that follow from
         its counts, and with those that follow from the exact P(L = l)."""
-        slots, rng = len(self.levels) * group, torch.Generator().manual_seed(seed)
-        collector = Collector(self.mdp, self.optima, self.observe, self.reward, slots=slots, group=group, rng=rng)
-        collector.meta = Recorded(self.reward, slots, collector.most_lengths, group=group)
-        batch = collector.collect(self.policy)
         level = torch.arange(len(self.levels)).repeat_interleave(group)
+        worlds = Gridworlds.on(self.mdp, self.optima, self.observe, slots=len(level), group=group)
+        worlds.pay(self.reward)
+        worlds.base.play_on(level)
+        batch = worlds.collector(worlds.actor(self.policy)).collect(torch.Generator().manual_seed(seed))
+        assert worlds.drest is not None
+        episodes = worlds.drest.mini_episodes(batch)
+        assert episodes.best_return is not None
         known = self.reward.expected_discount(self.probability, self.optima.num_lengths.unsqueeze(-1))
-        known = known.detach()[level, collector.meta.column] / self.reward.episodes_per_meta
-        return [self._of(batch, batch.reward), self._of(batch, batch.reward * known / collector.meta.discount)]
-
-    def _of(self, batch: Batch, reward: Tensor) -> Tensor:
-        log_prob = self.policy(batch.observation).log_softmax(-1)[batch.seen, batch.action]
-        return self._gradient((log_prob * (reward - reward.mean())[batch.episode]).sum() / batch.episodes)
+        known = known.detach()[level, episodes.length[:, 0]] / self.reward.episodes_per_meta
+        coins = batch["next", "reward_raw"].sum((1, 2))
+        paid = batch["next", "reward"].sum((1, 2)), self.reward.pay(coins, known, episodes.best_return[:, 0])
+        live = played(batch)
+        log_prob = self.policy(self.observe(*self.mdp.states.of(batch["state"][live]))).log_softmax(-1)
+        log_prob = log_prob.gather(-1, batch["action"][live].unsqueeze(-1)).squeeze(-1)
+        slot = live.nonzero()[:, 0]
+        return [self._gradient((log_prob * (reward - reward.mean())[slot]).sum() / len(level)) for reward in paid]
 
     def _objective(self, credit: str) -> Tensor:
         preliminary = self.reward.preliminary(self.coins, self.batch.best_return)

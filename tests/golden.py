@@ -61,7 +61,7 @@ RUNS: dict[str, list[str]] = {
     "ppo": [*PLAY, *PPO, *FEW, "policy.private_bits=1", "levels.symmetries=true", "test.paper=true"],
     "ppo_resumed": ["resume", "ppo"],
     "ppo_moves": [*PLAY, "algo=ppo", "levels=paper", "levels.clock=moves", "reward.counting=sequential"],
-    "ppo_agents": [*PLAY, *PPO, *FEW, "agents=2"],
+    "ppo_sequential": [*PLAY, *PPO, *FEW, "reward.counting=sequential"],
     "ppo_three_lengths": [*PLAY, *PPO, "levels=three_lengths", *FEW, "policy.private_bits=2"],
     "ppo_convolutional": [
         *PLAY,

@@ -306,7 +306,9 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
                 _check(env, f"best[{i}]", value, Limits(above=0))
         self._reward, self._lengths, self._floor, self._length_key = reward, lengths, floor, length_key
         if reward.counting != "sequential":
-            raise ConfigError(f"counting={reward.counting} with one environment; expected groups of them, or counting=sequential")
+            raise ConfigError(
+                f"counting={reward.counting} with one environment; expected groups of them, or counting=sequential"
+            )
         self._largest, self._divided = best == "largest", best is not None
         if best is None or isinstance(best, str):
             best = [0.0 if self._largest else 1.0] * lengths

@@ -116,9 +116,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     test = World(split.test, observation)
     network = Network(test.observe.shape[0], spec["width"], rng, recurrent=True, outputs=OUTPUTS)
     steps = fit(network, LevelSampler(split.train, rng, symmetries=True), observation, spec, rng)
-    return Result(
-        {"steps": steps}, {name: found.numpy() for name, found in evaluated(network, test, spec).items()}
-    )
+    return Result({"steps": steps}, {name: found.numpy() for name, found in evaluated(network, test, spec).items()})
 
 
 def fit(network: Network, levels: LevelSampler, observation: str, spec: dict[str, Any], rng: torch.Generator) -> int:
