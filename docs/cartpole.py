@@ -1,7 +1,4 @@
-"""DReST with TorchRL's own parts, on CartPole: python docs/cartpole.py
-
-The rest is TorchRL's. docs/howto/environments.md explains the transforms.
-"""
+"""DReST with TorchRL's own parts, on CartPole: python docs/cartpole.py. See docs/howto/environments.md."""
 
 from __future__ import annotations
 
@@ -54,13 +51,11 @@ def main(batches: int = 80) -> None:
     for estimator in (gae, loss):  # a mini-episode is what is credited, not the meta-episode
         estimator.set_keys(done="mini_done", terminated="mini_done")
     optimiser = torch.optim.Adam(loss.parameters(), lr=1e-3)
-    # All slots play one mini-episode, side by side, and are paid for it when the last of them is through.
     pays = DReSTReward(num_lengths=2, num_lengths_key=None, counting="averaged", group=SLOTS)
     collector, rng = MetaEpisodeCollector(env, actor, episodes, postproc=pays), torch.Generator().manual_seed(0)
     chosen, earned = torch.zeros(2), 0.0
     for index in range(batches):
-        batch = collector.collect(rng)
-        gae(batch)
+        gae(batch := collector.collect(rng))
         played = batch[~batch["mini_waits"].squeeze(-1)]  # a slot that waits for the others does nothing that counts
         for _ in range(4):
             for rows in torch.randperm(len(played)).chunk(4):
@@ -74,8 +69,8 @@ def main(batches: int = 80) -> None:
             chosen += torch.bincount(batch["next", "mini_len"][ends], minlength=2)
             earned += (batch["next", "reward_raw"].sum() / batch["next", "best_return"][ends].sum()).item()
     share = chosen / chosen.sum()
-    neutrality = -(share * share.log2()).nansum().item()
-    print(f"lengths {BASE} and {BASE + DELAY}: {share[0]:.2f} and {share[1]:.2f}; neutrality {neutrality:.2f}")
+    bits = -(share * share.log2()).nansum().item()
+    print(f"lengths {BASE} and {BASE + DELAY}: {share[0]:.2f} and {share[1]:.2f}; neutrality {bits:.2f}")
     print(f"share of m: {earned / (batches / 10):.2f}")
 
 
