@@ -60,7 +60,7 @@ class Environment:
     """What makes one row of numbers of an observation; None where states are shown as numbers."""
     best: BestReturn | None = None
     """None: the environment says m(l) itself."""
-    lengths: tuple[int, ...] = ()
+    lengths: Sequence[int] = ()
     """Their names in tables: steps with a timer, else their indices."""
     ask: float | None = None
     """The probability per step with which an untrained policy asks for a delay."""

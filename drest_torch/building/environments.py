@@ -142,7 +142,7 @@ def _environment(
         drest=pays,
         flatten=flatten,
         best=best,
-        lengths=tuple(timer.lengths if timer is not None else range(count)),
+        lengths=list(timer.lengths if timer is not None else range(count)),
         ask=ask,
     )
 

@@ -13,17 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.actor import PRIVATE
 from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.networks.policy import Policy, number_of
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator, evaluation_of
-from drest_torch.gridworlds import Gridworlds
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
-from drest_torch.transforms import DReSTReward
 
 SLOTS = 16_384
 """Mini-episodes in one batch, unless observations are large."""
@@ -174,6 +171,11 @@ class SamplingEvaluator(LevelSetEvaluator):
         Return the index of the lengths (−1 where it does not end), the discounted coins and the number of the setting
         of the bits.
         """
+        # TorchRL takes seconds to import.
+        from drest_torch.algos.actor import PRIVATE
+        from drest_torch.gridworlds import Gridworlds
+        from drest_torch.transforms import DReSTReward
+
         worlds = Gridworlds.on(
             self.mdp,
             self.optima,

@@ -15,8 +15,7 @@ class Squash(Transform):
         """Declare actions without bounds."""
         spec = input_spec["full_action_spec"]["action"]
         low, high = spec.space.low, spec.space.high
-        self.register_buffer("middle", (low + high) / 2)
-        self.register_buffer("half", (high - low) / 2)
+        self.low, self.high = low, high
         input_spec["full_action_spec"]["action"] = Unbounded(spec.shape, dtype=spec.dtype, device=spec.device)
         return input_spec
 
@@ -24,4 +23,5 @@ class Squash(Transform):
         action = tensordict.get("action", None)
         if action is None:
             return tensordict
-        return tensordict.set("action", torch.addcmul(self.middle, self.half, action.tanh()))
+        share = (action.tanh() + 1) / 2
+        return tensordict.set("action", torch.lerp(self.low, self.high, share).clamp(self.low, self.high))

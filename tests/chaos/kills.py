@@ -35,14 +35,13 @@ RUNS: dict[str, tuple[str, ...]] = {
     "reinforce": ("algo=reinforce", *WORLD, *SAMPLED),
     "a2c": ("algo=a2c", *WORLD, *SAMPLED),
     "ppo": ("algo=ppo", *WORLD, *SAMPLED),
-    "several agents": ("algo=ppo", "agents=2", *WORLD, *SAMPLED),
     "generated levels": ("algo=ppo", *GENERATED, "reward.group=16", *SAMPLED),
     "generalist": ("algo=generalist", *GENERATED, "algo.levels_at_once=3", "env_steps=40960"),
     "exact": ("algo=exact", *WORLD, "env_steps=40960"),
     "tabular": ("algo=tabular", *WORLD, "env_steps=20000"),
 }
 """Short runs of every algorithm."""
-CRASHED = ("ppo", "several agents", "generated levels")
+CRASHED = ("ppo", "generated levels")
 """Those of which every file operation is a crash point."""
 
 
