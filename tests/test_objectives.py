@@ -342,9 +342,13 @@ def test_what_cannot_be_sampled_is_refused(arguments, said):
 def test_ppo_meets_a_constraint_on_neutrality(tmp_path):
     """P of the better length is the root of H(P) = 0.9, and μ is Δ / log2(p / (1 − p)), from samples too."""
     values = {"env_steps": 800_000, "objective": {"proportional": 1.0, "integral": 0.3}}
-    (job,) = training_jobs("ppo", [0], values, algo="ppo", levels="fewer_for_longer", objective="constrained")
-    found = train(job.spec, tmp_path).arrays
-    assert found["train/p_length"][0] == pytest.approx(0.684, abs=0.05)
-    assert found["train/usefulness"][0] > 0.95
-    multiplier = [row["objective/multiplier"] for row in read_metrics(tmp_path / "metrics.jsonl")[-20:]]
+    jobs = training_jobs("ppo", [0, 1, 2], values, algo="ppo", levels="fewer_for_longer", objective="constrained")
+    shares, multiplier = [], []
+    for job in jobs:  # a single agent's share is off by up to 0.05
+        found = train(job.spec, tmp_path / job.name.replace("/", "-")).arrays
+        shares.append(found["train/p_length"][0])
+        assert found["train/usefulness"][0] > 0.95
+        (path,) = (tmp_path / job.name.replace("/", "-")).glob("**/metrics.jsonl")
+        multiplier += [row["objective/multiplier"] for row in read_metrics(path)[-20:]]
+    assert sum(shares) / 3 == pytest.approx(0.684, abs=0.04)
     assert sum(multiplier) / len(multiplier) == pytest.approx(1.796, rel=0.2)
