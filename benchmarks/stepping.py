@@ -12,7 +12,6 @@ from torchrl.envs import TransformedEnv
 
 from benchmarks.measuring import FASTER, MILLION_STEPS, Bench, Work
 from drest_torch import DReSTReward
-from drest_torch.envs.dynamics import kernel
 from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -83,7 +82,7 @@ def gathers(mdp: Mdp, slots: int) -> tuple[Work, int]:
 
 
 def tensor_steps(mdp: Mdp, slots: int, observation: str) -> Work:
-    """A function of tensors: draw actions, play, observe. On a CPU it plays in the kernel once that is loaded."""
+    """Sample actions, play, observe: a function of tensors."""
     observe = make_observation(observation, mdp)
     mdp = mdp.to(dtype=torch.float32)
     now = start_episodes(mdp, torch.arange(slots, device=mdp.device) % mdp.num_levels)
@@ -93,16 +92,6 @@ def tensor_steps(mdp: Mdp, slots: int, observation: str) -> Work:
         now, _ = step_episodes(mdp, now, torch.randint(NUM_ACTIONS, (slots,), device=mdp.device))
         observe(now.spot, now.taken, now.time_left)
         return slots
-
-    return work
-
-
-def without_kernel(steps: Work) -> Work:
-    """The same work, with all steps by operations on tensors."""
-
-    def work() -> float:
-        with kernel.unused():
-            return steps()
 
     return work
 
@@ -186,29 +175,18 @@ def gymnasium_envs(levels: Sequence[Level]) -> dict[str, Any]:
     return dict(zip(GYMNASIUM, envs, strict=True))
 
 
-MANY = 4_000
-FEW = (
-    " So few take the tensor function little longer than its calls take for a single slot (18 of 26 µs, one thread): "
-    "sampling actions, checking 20 tensors and making 7 new ones. NumPy's step checks nothing."
-)
-"""Why NumPy is ahead with few slots."""
-WITHOUT_KERNEL = "tensor function, without the compiled kernel"
-
-
 def run(bench: Bench) -> None:
     level = world("example")
     mdp = compile_levels([level], bench.device)
-    kernel.load()
     wanted = {1_024: {"TorchRL + DReST": 3.0}, 65_536: {"tensor function": 20.0, "TorchRL + DReST": 10.0}}
     for slots in (1_024,) if bench.quick else (1_024, 4_096, 16_384, 65_536):
         alone, moved = gathers(mdp, slots)
         bench.table(
             f"`example`, `vector` observation, {slots:,} slots",
-            f"E = 64. The limit are the look-ups of a step alone, {moved} bytes a slot.{FEW if slots < MANY else ''}",
+            f"E = 64. The limit are the look-ups of a step alone, {moved} bytes a slot.",
         )
         works = {
             "tensor function": tensor_steps(mdp, slots, "vector"),
-            WITHOUT_KERNEL: without_kernel(tensor_steps(mdp, slots, "vector")),
             "TorchRL + DReST": torchrl_steps(mdp, slots, "vector"),
             "TorchRL + DReST, some slot ends its meta-episode in every step": torchrl_steps(
                 mdp, slots, "vector", any_tick=True
@@ -221,8 +199,6 @@ def run(bench: Bench) -> None:
         }
         if bench.on_cpu:
             works |= {name: make() for name, make in baselines.items()}
-        else:
-            del works[WITHOUT_KERNEL]  # there is none
         times = bench.measure(works)
         bench.compare(times, MILLION_STEPS, baselines=list(baselines), limit="gathers alone", wanted=wanted.get(slots))
         if bench.on_cpu:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from drest_torch.envs.dynamics import kernel
 from drest_torch.envs.dynamics.mdp import Mdp
 
 
@@ -45,10 +44,6 @@ def step_episodes(
     mdp: Mdp, slots: EpisodeState, action: Tensor, luck: Tensor | None = None
 ) -> tuple[EpisodeState, StepResult]:
     """Play one step in every slot, and start the next mini-episode where one ends."""
-    if slots.spot.is_cpu and not torch.compiler.is_compiling():
-        played = _play_compiled(mdp, slots, action, luck)
-        if played is not None:
-            return played
     arrival = mdp.advance(slots.spot, slots.taken, action, luck)
     time_left = mdp.time_after(slots.time_left, arrival)
     ticks = slots.ticks + arrival.ticks
@@ -65,18 +60,3 @@ def step_episodes(
         ticks * continues,
     )
     return after, StepResult(arrival.coin, ended, ticks)
-
-
-def _play_compiled(
-    mdp: Mdp, slots: EpisodeState, action: Tensor, luck: Tensor | None
-) -> tuple[EpisodeState, StepResult] | None:
-    """Play the step in compiled code, or return None; see `drest_torch.envs.dynamics.kernel`."""
-    if mdp.lotteries is not None:
-        return None
-    tables = mdp.goto, mdp.found, mdp.delay, mdp.coin, mdp.chance, mdp.free_bumps
-    level, *numbers = slots
-    played = kernel.play(tables, (*numbers, action), luck, mdp.num_cells if mdp.any_free_bumps else 0)
-    if played is None:
-        return None
-    *after, length, coin, ended = played
-    return EpisodeState(level, slots.start, slots.shutdown, *after), StepResult(coin, ended, length)
