@@ -8,10 +8,10 @@ import torch
 
 from benchmarks.measuring import SECONDS, Bench, Work, once
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.simulator import searched_optima
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.levels import Level
+from tests.helpers.simulator import searched_optima
 
 TITLE = "Solving"
 WANTED_SECONDS, WANTED_GIB = 5.0, 2.0

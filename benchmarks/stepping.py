@@ -15,11 +15,11 @@ from drest_torch import DReSTReward
 from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.dynamics.simulator import Simulator
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import Level, world
 from drest_torch.reward import Reward
+from tests.helpers.simulator import Simulator
 
 TITLE = "Raw stepping"
 REWARD = Reward(lam=0.9, gamma=1.0, episodes_per_meta=64)

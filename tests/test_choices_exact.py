@@ -14,12 +14,12 @@ import torch
 from drest_torch.choices.commitment import half_open, onward, profile
 from drest_torch.choices.luck import decompose, lucks, reflip
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.dynamics.simulator import Simulator, outcomes, random_level, random_policy
 from drest_torch.envs.exact.passing import entered, passed
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.errors import LevelError
+from tests.helpers.simulator import Simulator, outcomes, random_level, random_policy
 from tests.test_propagator import policy_on
 
 RIGHT = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)

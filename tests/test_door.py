@@ -17,7 +17,6 @@ from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.dynamics.simulator import random_level, searched_optima
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation import candidates
@@ -31,6 +30,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from tests.helpers.networks import group
 from tests.helpers.runs import FEW, QUIET, SMALLEST, train
+from tests.helpers.simulator import random_level, searched_optima
 
 UP, DOWN, LEFT, RIGHT = range(NUM_ACTIONS)
 HALL = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^\n. C5 . ^ .", name="hall")

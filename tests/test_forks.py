@@ -13,11 +13,11 @@ import torch
 from drest_torch.choices import gap
 from drest_torch.choices.forks import FAMILIES, MARKS, Design, designs, fork_levels, is_fork, measure
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.simulator import exhaustive_optima
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Coin, parse_level
 from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.theory import balance, value_for
+from tests.helpers.simulator import exhaustive_optima
 
 
 def test_the_forks_are_of_three_families_and_all_different():

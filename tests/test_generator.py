@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
-from drest_torch.envs.dynamics.simulator import searched_optima
 from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation import candidates as drafting
@@ -18,6 +17,7 @@ from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate, stream
 from drest_torch.envs.levels import LevelError, level_to_record, read_levels, write_levels
 from drest_torch.envs.levels.symmetry import canonical_key, transform
+from tests.helpers.simulator import searched_optima
 
 SMALL = GeneratorConfig(height=3, width=3, walls=(0, 3), coins=(1, 2), shutdown=(1, 4), delay=(1, 3))
 

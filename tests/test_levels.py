@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from drest_torch.envs.dynamics.simulator import random_level
 from drest_torch.envs.levels import (
     MAX_OBJECTS,
     MAX_SIDE,
@@ -33,6 +32,7 @@ from drest_torch.envs.levels import (
     world,
     write_levels,
 )
+from tests.helpers.simulator import random_level
 
 STUDY = {"title": "Two: rooms, γ", "rewarded": "coins", "wanted": "neutrality", "caveat": "a 'quote' and a \\"}
 

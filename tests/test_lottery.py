@@ -9,14 +9,6 @@ import torch
 from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.dynamics.simulator import (
-    ACTIONS,
-    Simulator,
-    enumerate_policy,
-    outcomes,
-    random_level,
-    random_policy,
-)
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import committed_return, optimal_route, solve
 from drest_torch.envs.exact.state_count import estimate_size
@@ -32,6 +24,14 @@ from drest_torch.envs.levels import (
 )
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
 from drest_torch.envs.objects.lottery import Outcome
+from tests.helpers.simulator import (
+    ACTIONS,
+    Simulator,
+    enumerate_policy,
+    outcomes,
+    random_level,
+    random_policy,
+)
 from tests.test_propagator import as_dict, policy_on
 
 FORK = """

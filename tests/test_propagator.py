@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.simulator import (
+from drest_torch.envs.exact.propagator import Reachable, uniform_policy
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from tests.helpers.simulator import (
     Simulator,
     enumerate_policy,
     outcomes,
@@ -16,9 +18,7 @@ from drest_torch.envs.dynamics.simulator import (
     random_policy,
     sample_policy,
 )
-from drest_torch.envs.dynamics.simulator import uniform_policy as uniform_by_hand
-from drest_torch.envs.exact.propagator import Reachable, uniform_policy
-from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from tests.helpers.simulator import uniform_policy as uniform_by_hand
 
 
 def policy_on(reachable, policies):

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.simulator import ACTIONS, Simulator, outcomes, random_level
 from drest_torch.envs.exact import earliest as module
 from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level, world
+from tests.helpers.simulator import ACTIONS, Simulator, outcomes, random_level
 
 
 def some_levels(count, seed, **kwargs):

@@ -17,12 +17,12 @@ from drest_torch.choices.grid import choice_level
 from drest_torch.choices.page import Page, shutdownability
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.simulator import exhaustive_optima
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, format_level, parse_level, world, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.training.run import start
 from tests.helpers.runs import QUIET, SMALLEST, train
+from tests.helpers.simulator import exhaustive_optima
 
 SMALL = "shutdown: 2\nC1 . A\n. . B2\n# . C2"
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from drest_torch.envs.dynamics.simulator import (
+from drest_torch.envs.levels import Button, Level, parse_level, world
+from tests.helpers.simulator import (
     ACTIONS,
     DOWN,
     LEFT,
@@ -25,7 +26,6 @@ from drest_torch.envs.dynamics.simulator import (
     searched_optima,
     uniform_policy,
 )
-from drest_torch.envs.levels import Button, Level, parse_level, world
 
 KEYS = {"U": UP, "D": DOWN, "L": LEFT, "R": RIGHT}
 

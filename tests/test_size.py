@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.simulator import random_level
 from drest_torch.envs.exact.layers import MAX_STATES
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import _parts, solve
@@ -16,6 +15,7 @@ from drest_torch.envs.exact.state_count import estimate_size, parts
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.helpers.configs import preset
+from tests.helpers.simulator import random_level
 
 PAPER = [world(name) for name in PAPER_WORLDS]
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
-from drest_torch.envs.dynamics.simulator import Simulator, exhaustive_optima, random_level, searched_optima
 from drest_torch.envs.exact import solver
 from drest_torch.envs.exact.solver import optimal_route, solve
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
+from tests.helpers.simulator import Simulator, exhaustive_optima, random_level, searched_optima
 
 
 def solved(levels, gamma):

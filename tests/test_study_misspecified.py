@@ -13,7 +13,6 @@ import torch
 from drest_torch.agent import Agent
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import FAINT, make_observation
-from drest_torch.envs.dynamics.simulator import Simulator, exhaustive_optima, random_level
 from drest_torch.envs.exact.paid_coins import VALUES, PaidCoins
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
@@ -26,6 +25,7 @@ from drest_torch.studies.misspecified.worlds import CLIMB, climb
 from drest_torch.theory import balance
 from drest_torch.training.run import start
 from tests.helpers.runs import QUIET, configured
+from tests.helpers.simulator import Simulator, exhaustive_optima, random_level
 from tests.helpers.studies import composed, composed_study, publish
 
 INSTEAD = {"inverse": lambda value: 1 / value, "count": lambda value: 1.0, "capped": lambda value: min(value, 2.0)}

@@ -8,7 +8,6 @@ import torch
 
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.simulator import random_level
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import (
     LevelError,
@@ -20,6 +19,7 @@ from drest_torch.envs.levels import (
     write_levels,
 )
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
+from tests.helpers.simulator import random_level
 
 TEXT = "shutdown: 3\nA C1 #\n. B2@0.5 C2.5"
 """Its map looks like no other symmetry of it."""

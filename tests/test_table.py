@@ -24,7 +24,6 @@ from drest_torch.algos.tabular import TablePolicy, rules_for, schedule
 from drest_torch.algos.tabular_kernel import Rules, State, Worlds, new_state, play
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import VectorObservation
-from drest_torch.envs.dynamics.simulator import Simulator, enumerate_policy, outcomes, random_level, searched_optima
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import CLOCKS, WORLDS, Level, parse_level, world
@@ -33,6 +32,7 @@ from drest_torch.evaluation import tabular as tables
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables, tabulate
 from drest_torch.reward import Reward
+from tests.helpers.simulator import Simulator, enumerate_policy, outcomes, random_level, searched_optima
 from tests.helpers.tabular_twin import (
     LONGEST,
     UINT64,

@@ -8,11 +8,11 @@ from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.dynamics.simulator import Simulator
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.gridworlds import Gridworlds
 from drest_torch.reward import Reward
+from tests.helpers.simulator import Simulator
 
 NINE = [world(name) for name in PAPER_WORLDS]
 

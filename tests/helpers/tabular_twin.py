@@ -17,10 +17,10 @@ import torch
 
 from drest_torch.algos.tabular_kernel import Worlds
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.simulator import Simulator, searched_optima
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.tabular import tabulate
+from tests.helpers.simulator import Simulator, searched_optima
 
 LONGEST = 4096
 

@@ -1,6 +1,6 @@
 """The rules of a gridworld in plain Python, one mini-episode and one action at a time.
 
-Written from the paper's prose (section 3), to be read. It shares no code with the tensors of this package: tests
+Written from the paper's prose (section 3), to be read. It shares no code with the tensors of the package: tests
 compare them with it, and benchmarks measure what the tensors gain.
 
 A *policy* here is a function from a :class:`Simulator` (its state) to the four probabilities of up,
