@@ -13,8 +13,10 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.passing import ByLottery, entered
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import Level, parse_level
 from drest_torch.errors import LevelError
 from drest_torch.reward import Reward
+from tests.helpers.simulator import ACTIONS, Simulator, outcomes
 
 E, LAM = 24, 0.9
 SUPPORTS = supports.Config(name="supports", given_bits=False)
@@ -131,6 +133,47 @@ def test_the_gradients_are_those_of_menus(kind):
             found = torch.where(by_luck, grouped, measures.drest_value(exact, rates, E, LAM, credit="mini")) / E
         gradients.append(torch.autograd.grad(found.sum(), leaf)[0])
     assert torch.allclose(*gradients, atol=1e-6)
+
+
+def lotteries_by_hand(level: Level, only: int) -> tuple[dict[int, float], dict[int, float]]:
+    """The chance of each length, and the mean of coins, if moves are random and enter this lottery and no other."""
+    chance: dict[int, float] = {}
+    coins: dict[int, float] = {}
+
+    def play(state: Simulator, probability: float, total: float) -> None:
+        if state.done:
+            if not state.lotteries_present[only]:
+                chance[state.ticks] = chance.get(state.ticks, 0.0) + probability
+                coins[state.ticks] = coins.get(state.ticks, 0.0) + probability * total
+            return
+        moves = [action for action in ACTIONS if level.clock == "steps" or not state.is_bump(action)]
+        for action in moves:
+            entered = state.lottery_ahead(action)
+            if entered in (None, level.lotteries[only]):
+                for luck, after, collected in outcomes(state, action):
+                    play(after, probability * float(luck) / len(moves), total + collected)
+
+    play(Simulator(level), 1.0, 0.0)
+    every = sum(chance.values())
+    return {l: p / every for l, p in chance.items()}, {l: coins[l] / p for l, p in chance.items()}
+
+
+@pytest.mark.parametrize("clock", ["steps", "moves"])
+def test_what_becomes_of_those_who_enter_one_lottery_alone(clock: str) -> None:
+    texts = [
+        "lottery a: 1/2 C2 +0 | 1/2 C4 +2\nlottery b: 1 C3 +1\nLa . A . Lb",
+        "lottery a: 1/2 C2 +0 | 1/2 C4 +2\nlottery b: 1/3 C3 +1 | 2/3 C1 -1\nLa # .\n. A Lb\nC1 . .",
+    ]
+    levels = [parse_level(f"shutdown: 3\nclock: {clock}\n{text}", name=f"level {i}") for i, text in enumerate(texts)]
+    lotteries = ByLottery(Reachable(compile_levels(levels)))
+    lengths = lotteries.reachable.lengths
+    for index, level in enumerate(levels):
+        for only in range(2):
+            probability, coins = lotteries_by_hand(level, only)
+            for column, length in enumerate(lengths[index].tolist()):
+                found = lotteries.probability[only, index, column], lotteries.coins[only, index, column]
+                expected = probability.get(length, 0.0), coins.get(length, 0.0)
+                assert [value.item() for value in found] == pytest.approx(expected), (level.name, only, length)
 
 
 @pytest.mark.parametrize("turn", range(grid.TURNS))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from drest_torch.envs.exact.passing import arrive, steps
-from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.passing import steps
+from drest_torch.envs.exact.propagator import Reachable, arrive
 from drest_torch.metrics import neutrality
 
 NO_CHOICE = 0.01

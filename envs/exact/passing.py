@@ -10,7 +10,7 @@ from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.layers import Layer
-from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.propagator import Reachable, among_moves, arrive
 
 TINY = 1e-12
 """A smaller probability is a rounding error."""
@@ -32,19 +32,9 @@ def steps(reachable: Reachable, probabilities: Tensor) -> Iterator[Step]:
     """Yield what a policy with these action probabilities [N, 4] does, layer by layer."""
     goto, first = reachable.mdp.goto.reshape(-1, NUM_ACTIONS), 0
     for layer in reachable.layers:
-        chosen = probabilities[first : first + len(layer.spot)]
-        if layer.moving is not None:  # a bump on a clock that counts moves is no choice
-            moves = torch.where(layer.moving, chosen, 0)
-            total = moves.sum(-1, keepdim=True)
-            chosen = moves / torch.where(total == 0, 1, total)
+        chosen = among_moves(probabilities[first : first + len(layer.spot)], layer.moving)
         yield Step(layer, first, goto[layer.spot], chosen)
         first += len(layer.spot)
-
-
-def arrive(layer: Layer, flow: Tensor) -> Tensor:
-    """Sum the flow along each action [n, 4] into the states and ends of the next layer."""
-    along = flow.unsqueeze(-1) if layer.chance is None else flow.unsqueeze(-1) * layer.chance.to(flow.dtype)
-    return flow.new_zeros(layer.next_size).index_add(0, layer.target.reshape(-1), along.reshape(-1))
 
 
 def entered(reachable: Reachable, probabilities: Tensor) -> Tensor:
@@ -103,10 +93,10 @@ class ByLottery:
         which = torch.full((len(mdp.found),), -1).index_put_(
             (self.spots[self.spots >= 0],), (self.spots >= 0).nonzero()[:, 0]
         )
-        uniform = torch.full((len(reachable), NUM_ACTIONS), 1 / NUM_ACTIONS, dtype=torch.float64)
-        into = torch.cat([which[step.spot] for step in steps(reachable, uniform)])
+        into = which[mdp.goto.reshape(-1, NUM_ACTIONS)[reachable.states.spot]]
+        uniform = torch.full(into.shape, 1 / NUM_ACTIONS, dtype=torch.float64)
         found = [
-            reachable.arrivals(torch.where((into >= 0) & (into != only), 0, uniform), gamma)
+            reachable.arrivals(uniform, gamma, without=(into >= 0) & (into != only))
             for only in range(-1, len(self.spots))
         ]
         chance = torch.stack([each.probability - found[0].probability for each in found[1:]] or [found[0].probability])

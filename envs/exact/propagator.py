@@ -131,16 +131,19 @@ class Reachable:
         """
         return self.arrivals(probabilities, gamma).lengths()
 
-    def arrivals(self, probabilities: Tensor, gamma: float = 1.0) -> Arrivals:
-        """Return the result of `propagate` without the division by P(L = l), whose derivatives have no bound."""
+    def arrivals(self, probabilities: Tensor, gamma: float = 1.0, *, without: Tensor | None = None) -> Arrivals:
+        """Return the result of `propagate` without the division by P(L = l), whose derivatives have no bound.
+
+        Mini-episodes with an action of ``without`` [N, 4] are left out.
+        """
         check_gamma(gamma)
         gathered = probabilities.new_zeros(self.num_levels)
         ends: list[Tensor] = []
         end_coins: list[Tensor] = []
-        for layer, _, chosen, along, arriving in self._flow_of(probabilities):
+        for layer, _, chosen, along, arriving in self._flow_of(probabilities, without):
             coin = (gamma**layer.tick * layer.coin).to(along.dtype)
             gain = (gathered.unsqueeze(-1) * chosen).unsqueeze(-1) + along.unsqueeze(-1) * coin
-            gathered = _arrive(layer, gain)
+            gathered = arrive(layer, gain)
             ends.append(arriving[layer.next_states :])
             end_coins.append(gathered[layer.next_states :])
             gathered = gathered[: layer.next_states]
@@ -171,14 +174,16 @@ class Reachable:
             pass
         return torch.cat(visited), torch.cat(logits_of)
 
-    def _flow_of(self, probabilities: Tensor) -> Iterator[_Flow]:
+    def _flow_of(self, probabilities: Tensor, without: Tensor | None = None) -> Iterator[_Flow]:
         """Yield the flow of a policy with these action probabilities [N, 4]."""
         if probabilities.shape != (len(self), 4):
             raise ValueError(f"probabilities of shape {tuple(probabilities.shape)}; expected ({len(self)}, 4)")
         start = probabilities.new_ones(self.num_levels)
-        return self._flow(start, lambda first, arrived: probabilities[first : first + len(arrived)])
+        return self._flow(start, lambda first, arrived: probabilities[first : first + len(arrived)], without)
 
-    def _flow(self, arrived: Tensor, act: Callable[[int, Tensor], Tensor]) -> Iterator[_Flow]:
+    def _flow(
+        self, arrived: Tensor, act: Callable[[int, Tensor], Tensor], without: Tensor | None = None
+    ) -> Iterator[_Flow]:
         """Yield the flow of probability, layer by layer.
 
         ``act`` gets the index of the first state of a layer and the probability of being in each of its n states. It
@@ -186,10 +191,12 @@ class Reachable:
         """
         first = 0
         for layer in self.layers:
-            chosen = _among_moves(act(first, arrived), layer.moving)
+            chosen = among_moves(act(first, arrived), layer.moving)
+            if without is not None:
+                chosen = torch.where(without[first : first + len(arrived)], 0, chosen)
             first += len(layer.spot)
             along = arrived.unsqueeze(-1) * chosen
-            arriving = _arrive(layer, along.unsqueeze(-1))
+            arriving = arrive(layer, along)
             yield _Flow(layer, arrived, chosen, along, arriving)
             arrived = arriving[: layer.next_states]
 
@@ -212,7 +219,7 @@ def uniform_policy(states: States) -> Tensor:
     return torch.full((len(states), 4), 0.25, dtype=torch.float64, device=states.spot.device)
 
 
-def _among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
+def among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
     """Return the probability of each action given that it takes time."""
     if moving is None:
         return probabilities
@@ -223,8 +230,10 @@ def _among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
     return moves / total
 
 
-def _arrive(layer: Layer, flow: Tensor) -> Tensor:
-    """Sum the flow along each action [n, 4, 1], or that with each outcome [n, 4, J], into the next states and ends."""
+def arrive(layer: Layer, flow: Tensor) -> Tensor:
+    """Sum the flow along each action [n, 4], or that with each outcome [n, 4, J], into the next states and ends."""
+    if flow.ndim == 2:
+        flow = flow.unsqueeze(-1)
     if layer.chance is not None:
         flow = flow * layer.chance.to(flow.dtype)
     return flow.new_zeros(layer.next_size).index_add(0, layer.target.reshape(-1), flow.reshape(-1))
