@@ -188,6 +188,13 @@ class Reward:
         episodes = round(self.episodes_at_start * growth ** min(max(progress, 0.0), 1.0))
         return replace(self, episodes_per_meta=episodes, episodes_at_start=None)
 
+    def check_sequential(self) -> None:
+        """Refuse averaged counting where a slot plays one mini-episode after the other."""
+        if self.counting == "averaged":
+            raise ConfigError(
+                "averaged counting with groups of 1; expected at least 2 slots on a level, or counting=sequential"
+            )
+
     def normaliser(self, num_lengths: Tensor | float) -> Tensor | float:
         """Return the k of the normalising factor λ^(−(i−1)/k), or infinity without normalisation: the factor is then 1.
 

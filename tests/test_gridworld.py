@@ -58,7 +58,7 @@ def test_every_step_equals_the_simulators(clock, doors):
         for i, (simulator, action) in enumerate(zip(simulators, actions, strict=True)):
             assert td["observation"].shape[1:] == env.observe.shape
             simulator.step(action)
-            assert env._slots.ticks[i] == (0 if simulator.done else simulator.ticks)
+            assert env._slots.now.ticks[i] == (0 if simulator.done else simulator.ticks)
             assert td["mini_done"][i].item() == simulator.done
             if simulator.done:
                 ended += 1
@@ -119,7 +119,7 @@ def test_a_slot_that_ends_alone_leaves_the_others_as_they_were():
         td.set("action", torch.tensor([0, 0]))
         step_td, td = env.step_and_maybe_reset(td)
         assert step_td["next", "done"].squeeze(-1).tolist()[1] is False
-        assert env._slots.ticks[1] == step
+        assert env._slots.now.ticks[1] == step
         assert td["tick"][1] == step
         if step_td["next", "done"][0]:
             assert td["mini_idx"][0] == 0
@@ -132,12 +132,12 @@ def test_the_levels_of_a_slot_do_not_depend_on_when_others_reset():
 
     def levels_of(env, resets, slot):
         env.reset()
-        seen = [env._slots.level[slot].item()]
+        seen = [env._slots.now.level[slot].item()]
         for mask in resets:
             asked = torch.tensor(mask).unsqueeze(-1)
             env.reset(TensorDict({"_reset": asked}, batch_size=4))
             if mask[slot]:
-                seen.append(env._slots.level[slot].item())
+                seen.append(env._slots.now.level[slot].item())
         return seen
 
     one = levels_of(env, [(True, True, True, True)] * 6, 2)
@@ -168,7 +168,7 @@ def test_a_group_plays_the_same_levels():
     env = GridworldEnv(NINE, 12, episodes_per_meta=1, group=4)
     for _ in range(5):
         env.reset()
-        level = env._slots.level.reshape(3, 4)
+        level = env._slots.now.level.reshape(3, 4)
         assert (level == level[:, :1]).all()
     with pytest.raises(ValueError, match="12 slots cannot be grouped by 5"):
         GridworldEnv(NINE, 12, group=5)
@@ -265,7 +265,7 @@ def test_the_elapsed_time_is_that_of_the_simulator(clock: str) -> None:
         assert td["observation"][:, -1].tolist() == pytest.approx([each.ticks / TIME_STEPS for each in simulators])
         assert torch.equal(
             td["observation"][:, : -TIME_STEPS - 1],
-            less(*(getattr(env._slots, name) for name in ("spot", "taken", "time_left"))),
+            less(*(getattr(env._slots.now, name) for name in ("spot", "taken", "time_left"))),
         )
         most = max(most, *(simulator.ticks for simulator in simulators))
         actions = [rng.randrange(4) for _ in levels]

@@ -378,7 +378,7 @@ def test_played_mini_episodes_agree_with_the_propagator():
         lengths.append(tensordict["mini_len"].squeeze(-1)[done])
         collected.append(coins[done])
         coins = coins * ~done
-        assert (env._slots.time_left > 0).all()
+        assert (env._slots.now.time_left > 0).all()
     lengths, collected = torch.cat(lengths), torch.cat(collected)
     exact = Reachable(env.mdp.to(dtype=torch.float64)).evaluate(uniform_policy)
     for column, (chance, mean) in enumerate(zip(exact.probability[0], exact.coins[0], strict=True)):

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from drest_torch.envs import counter_rng as streams
-from drest_torch.envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.interfaces.slots import Slots
 from drest_torch.envs.levels import Level
 from drest_torch.reward import Reward
 
@@ -47,92 +47,83 @@ class _Ended(NamedTuple):
 
 
 class _Worlds:
-    """Slots that play mini-episodes on a level set, each with its own random streams."""
+    """Slots that play mini-episodes on a level set and are paid for them."""
 
     def __init__(
         self, levels: Mdp | Sequence[Level], slots: int, observation: str, reward: Reward, plain_coins: bool
     ) -> None:
         mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
+        reward.check_sequential()
         self.reward, self.plain_coins = reward, plain_coins
         self.optima = solve(mdp, reward.gamma, committed=reward.committed)
         self.observe = make_observation(observation, mdp)
-        self.mdp = mdp.to(dtype=torch.float32)
+        self.slots = Slots(mdp, self.optima, slots)
+        self.mdp = self.slots.mdp
         self._names = np.array([level.name for level in mdp.levels], dtype=object)
-        self._best = self.optima.best_return.float()
-        self._key = torch.zeros(slots, dtype=torch.int64)
-        self._metas = torch.zeros_like(self._key)  # meta-episodes begun: the counter of the stream of levels
-        self._lucks = torch.zeros_like(self._key)  # the counter of the stream of luck
-        self._counts = torch.zeros(slots, self._best.shape[1])  # N, how often each length was played
+        self._counts = torch.zeros(slots, self.optima.lengths.shape[1])  # N, how often each length was played
         self._coins = torch.zeros(slots)
-        self._slots = start_episodes(self.mdp, torch.zeros_like(self._key))
 
     def seed(self, slot: Tensor, key: Tensor) -> None:
         """Restart the random streams of these slots; the next call must begin a meta-episode."""
-        self._key[slot] = key
-        self._metas[slot] = 0
-        self._lucks[slot] = 0
+        of_levels, of_luck = (streams.mix(key, torch.full_like(key, stream)) for stream in (0, 1))
+        self.slots.seed(of_levels, of_luck, slot)
 
     def begin(self, slot: Tensor, level: Tensor | None = None) -> None:
         """Begin the next mini-episode of these slots, and a new meta-episode where the current one is complete.
 
         If levels are given, begin a new meta-episode on them.
         """
-        new = (self._metas[slot] == 0) | (self._counts[slot].sum(-1) >= self.reward.episodes_per_meta)
+        slots = self.slots
+        here = torch.zeros_like(slots.metas, dtype=torch.bool).index_fill(0, slot, True)
         if level is None:
-            key = streams.mix(self._key[slot], torch.zeros_like(slot))
-            sampled = streams.integer(key, self._metas[slot], len(self))
-            level = torch.where(new, sampled, self._slots.level[slot])
+            complete = self._counts.sum(-1) >= self.reward.episodes_per_meta
+            new = here & ((slots.metas == 0) | complete)
+            levels = torch.where(new, slots.sample_levels(), slots.now.level)
         else:
-            new = torch.ones_like(new)
-        self._metas[slot] += new
-        self._counts[slot[new]] = 0
-        self._coins[slot] = 0
-        fresh = start_episodes(self.mdp, level)
-        self._slots = EpisodeState(*(old.index_put((slot,), new) for old, new in zip(self._slots, fresh, strict=True)))
+            new, levels = here, slots.now.level.index_put((slot,), level.long())
+        slots.metas = slots.metas + new
+        self._counts[new] = 0
+        self._coins[here] = 0
+        slots.start(levels, here)
 
     def step(self, action: Tensor) -> tuple[Tensor, _Ended]:
         """Play one step in every slot; return the rewards [B] and the mini-episodes that ended."""
-        luck = None
-        if self.mdp.any_chance:
-            luck = streams.uniform(streams.mix(self._key, torch.ones_like(self._key)), self._lucks)
-            self._lucks += 1
-        before = self._slots
-        self._slots, played = step_episodes(self.mdp, before, action, luck)
+        before = self.slots.now
+        played = self.slots.step(action)
         self._coins += played.coin * self.reward.gamma**before.ticks
         slot = played.mini_done.nonzero().squeeze(-1)
-        ended, paid = self._end(before, slot, action[slot], played.length[slot])
-        if self.plain_coins:
-            return played.coin, ended
-        return torch.zeros_like(played.coin).index_put((slot,), paid), ended
-
-    def _end(self, before: EpisodeState, slot: Tensor, action: Tensor, length: Tensor) -> tuple[_Ended, Tensor]:
-        """Close the mini-episodes of these slots; return them and their rewards."""
-        level, coins = before.level[slot], self._coins[slot]
-        column = (self.optima.lengths[level] == length.unsqueeze(-1)).int().argmax(-1)
-        best, k = self._best[level, column], self.optima.num_lengths[level]
+        column, best, k, coins, length = (
+            values[slot]
+            for values in (*self.slots.look_up(played.length), self.slots.num_lengths, self._coins, played.length)
+        )
         discount = self.reward.discount(self._counts[slot, column], self._counts[slot].sum(-1), k)
         self._counts[slot, column] += 1
-        paid = self.reward.pay(coins, discount, best)
-        last = self.mdp.advance(before.spot[slot], before.taken[slot], action)
-        observation = self.observe(last.spot, last.taken, torch.zeros_like(slot))
         self._coins[slot] = 0
-        return _Ended(slot, observation, length, coins, discount, last.spot, last.taken), paid
+        last = self.mdp.advance(before.spot[slot], before.taken[slot], action[slot])
+        observation = self.observe(last.spot, last.taken, torch.zeros_like(slot))
+        ended = _Ended(slot, observation, length, coins, discount, last.spot, last.taken)
+        if self.plain_coins:
+            return played.coin, ended
+        paid = self.reward.pay(coins, discount, best)
+        return torch.zeros_like(played.coin).index_put((slot,), paid), ended
 
     def observation(self) -> Array:
         """Return the observations of all slots."""
-        return self.observe(self._slots.spot, self._slots.taken, self._slots.time_left).numpy()
+        now = self.slots.now
+        return self.observe(now.spot, now.taken, now.time_left).numpy()
 
     def moment(self) -> tuple[int, int, int]:
         """Return the spot, what is taken and the time left in the first slot."""
-        return int(self._slots.spot[0]), int(self._slots.taken[0]), int(self._slots.time_left[0])
+        now = self.slots.now
+        return int(now.spot[0]), int(now.taken[0]), int(now.time_left[0])
 
     def level(self) -> Level:
         """Return the level of the first slot."""
-        return self.mdp.levels[int(self._slots.level[0])]
+        return self.mdp.levels[int(self.slots.now.level[0])]
 
     def level_names(self) -> Array:
         """Return the name of the level of each slot."""
-        return self._names[self._slots.level.numpy()]
+        return self._names[self.slots.now.level.numpy()]
 
     def space(self) -> spaces.Box:
         """Return the space of observations, which are negative for the coins and delays of lotteries alone."""
@@ -141,9 +132,6 @@ class _Worlds:
             return spaces.Box(0.0, high, self.observe.shape, np.float32)
         high = max(high, float(lotteries.coins.abs().max()), float(lotteries.delay.abs().max()))
         return spaces.Box(-high, high, self.observe.shape, np.float32)
-
-    def __len__(self) -> int:
-        return self.mdp.num_levels
 
 
 def _key(generator: np.random.Generator) -> int:

@@ -18,10 +18,11 @@ from torchrl.data import Binary, Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
 from drest_torch.envs import counter_rng as streams
-from drest_torch.envs.dynamics.episodes import EpisodeState, StepResult, start_episodes, step_episodes
+from drest_torch.envs.dynamics.episodes import StepResult
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.interfaces.slots import Slots
 from drest_torch.envs.levels import Level
 
 STATE = "state"
@@ -75,7 +76,7 @@ class GridworldEnv(EnvBase):
         self._group, self._together, self._seed = group, together, seed
         self._fixed: Tensor | None = None
         self._over = False
-        self.set_levels(mdp, optima or solve(mdp, gamma, committed=committed))
+        self._slots = Slots(mdp, optima or solve(mdp, gamma, committed=committed), num_slots)
         self._make_specs(num_slots)
         self._set_seed(seed)
 
@@ -84,24 +85,21 @@ class GridworldEnv(EnvBase):
 
         Specs are those of the first set.
         """
-        self.mdp, self.optima = mdp.to(dtype=torch.float32), optima
-        self._tables()
+        self._slots.use(mdp, optima)
+
+    @property
+    def mdp(self) -> Mdp:
+        """Return the level set."""
+        return self._slots.mdp
+
+    @property
+    def optima(self) -> Optima:
+        """Return its solution."""
+        return self._slots.optima
 
     def play_on(self, level: Tensor) -> None:
         """Play on these levels [B] after each reset, instead of sampling them."""
         self._fixed = level.to(self.mdp.device)
-
-    def _tables(self) -> None:
-        """Build the look-up tables: for each level and tick, the column of the length that ends there, and its m."""
-        lengths, best_return = self.optima.lengths, self.optima.best_return.float()
-        shape = (self.mdp.num_levels, self.mdp.max_time + 1)
-        columns = torch.arange(lengths.shape[1], device=self.mdp.device).expand_as(lengths)
-        # Padding has length 0 and writes to tick 0, at which nothing ends.
-        self._column = lengths.new_zeros(shape).scatter_(1, lengths, columns)
-        self._column[:, 0] = 0
-        self._best_return = best_return.new_zeros(shape).scatter_(1, lengths, best_return).reshape(-1)
-        self._column = self._column.reshape(-1)
-        self._ticks = shape[1]
 
     def _make_specs(self, slots: int) -> None:
         count = self.optima.lengths.shape[1]
@@ -136,32 +134,29 @@ class GridworldEnv(EnvBase):
         """Give every slot its own random streams of levels and of luck, and start them."""
         self._seed = 0 if seed is None else seed
         slot = torch.arange(self.batch_size[0], device=self.mdp.device)
+        self._mini_idx = zero = torch.zeros_like(slot)
         run = torch.full_like(slot, self._seed)
-        self._level_key = streams.mix(streams.mix(run, torch.zeros_like(slot)), slot // self._group)
-        self._luck_key = streams.mix(streams.mix(run, torch.ones_like(slot)), slot)
-        self._meta = torch.zeros_like(slot)
-        self._draws = torch.zeros_like(slot)
-        self._mini_idx = torch.zeros_like(slot)
-        self._slots = start_episodes(self.mdp, torch.zeros_like(slot))
-        self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
+        level_key = streams.mix(streams.mix(run, zero), slot // self._group)
+        self._slots.seed(level_key, streams.mix(streams.mix(run, zero + 1), slot), slot)
+        self._slots.start(zero, zero == 0)
 
     def _reset(
         self, tensordict: TensorDictBase | None = None, level: Tensor | None = None, **kwargs: Any
     ) -> TensorDictBase:
         reset = None if tensordict is None else tensordict.get("_reset", None)
-        reset = torch.ones_like(self._meta, dtype=torch.bool) if reset is None else reset.reshape(-1)
+        slots = self._slots
+        reset = torch.ones_like(slots.metas, dtype=torch.bool) if reset is None else reset.reshape(-1)
         if level is None:
             level = self._fixed
         if level is None and self.mdp.num_levels == 1:
-            level = self._slots.level
+            level = torch.zeros_like(slots.metas)
         elif level is None:
-            level = self._sample_levels()
-        fresh = start_episodes(self.mdp, level.to(self.mdp.device))
-        self._slots = EpisodeState(*(torch.where(reset, new, old) for new, old in zip(fresh, self._slots, strict=True)))
-        self._meta = self._meta + reset
+            level = slots.sample_levels(self._group if self._together else None)
+        slots.start(level.to(self.mdp.device), reset)
+        slots.metas = slots.metas + reset
         self._mini_idx = self._mini_idx * ~reset
-        self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
-        zero = torch.zeros_like(self._k)
+        num_lengths = slots.num_lengths.unsqueeze(-1)
+        zero = torch.zeros_like(num_lengths)
         false = zero.bool()
         return TensorDict(
             {
@@ -169,8 +164,8 @@ class GridworldEnv(EnvBase):
                 "mini_done": false,
                 "mini_len": zero,
                 "mini_idx": self._mini_idx.unsqueeze(-1),
-                "tick": self._slots.ticks.unsqueeze(-1),
-                "num_lengths": self._k,
+                "tick": slots.now.ticks.unsqueeze(-1),
+                "num_lengths": num_lengths,
                 "best_return": zero.float(),
                 "done": false.clone(),
                 "terminated": false.clone(),
@@ -180,12 +175,9 @@ class GridworldEnv(EnvBase):
         )
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        luck = None
-        if self.mdp.any_chance:
-            luck = streams.uniform(self._luck_key, self._draws)
-            self._draws = self._draws + 1
-        self._slots, played = step_episodes(self.mdp, self._slots, tensordict.get("action"), luck)
-        ended_at = self._slots.level * self._ticks + played.length
+        slots = self._slots
+        played = slots.step(tensordict.get("action"))
+        column, best_return = slots.look_up(played.length)
         if self._together:  # a slot that waits goes on unseen
             plays = self._mini_idx < self.episodes_per_meta
             played = StepResult(played.coin * plays, played.mini_done & plays, played.length)
@@ -198,11 +190,11 @@ class GridworldEnv(EnvBase):
             {
                 **self._observation(),
                 "mini_done": played.mini_done.unsqueeze(-1),
-                "mini_len": self._column.index_select(0, ended_at).unsqueeze(-1),
+                "mini_len": column.unsqueeze(-1),
                 "mini_idx": self._mini_idx.unsqueeze(-1),
-                "tick": self._slots.ticks.unsqueeze(-1),
-                "num_lengths": self._k,
-                "best_return": self._best_return.index_select(0, ended_at).unsqueeze(-1),
+                "tick": slots.now.ticks.unsqueeze(-1),
+                "num_lengths": slots.num_lengths.unsqueeze(-1),
+                "best_return": best_return.unsqueeze(-1),
                 "reward": played.coin.unsqueeze(-1),
                 "done": meta_done.clone(),
                 "terminated": meta_done.clone(),
@@ -211,17 +203,8 @@ class GridworldEnv(EnvBase):
             device=self.device,
         )
 
-    def _sample_levels(self) -> Tensor:
-        """Sample the level of each slot's next meta-episode; slots that begin together spread evenly over the set."""
-        number = streams.uniform(self._level_key, self._meta)
-        if self._together:
-            groups = self.batch_size[0] // self._group
-            place = torch.arange(self.batch_size[0], device=self.mdp.device) // self._group
-            number = (place + number) / groups
-        return (number * self.mdp.num_levels).long().clamp_max(self.mdp.num_levels - 1)
-
     def _observation(self) -> dict[str, Tensor]:
-        slots = self._slots
+        slots = self._slots.now
         if self.observe is None:
             number = self.mdp.states.number(slots.spot, slots.taken, slots.time_left)
             # Slots that wait share a number, so that a policy that looks states up has one of them to look at.
@@ -236,16 +219,13 @@ class GridworldEnv(EnvBase):
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """Return everything that changes, so that an environment with the same arguments continues bit for bit."""
-        own = {"level_key": self._level_key, "luck_key": self._luck_key, "meta": self._meta, "draws": self._draws}
-        return own | {"mini_idx": self._mini_idx} | self._slots._asdict()
+        return self._slots.state_dict() | {"mini_idx": self._mini_idx}
 
     def load_state_dict(self, state: dict[str, Tensor], *args: Any, **kwargs: Any) -> None:
         """Restore what `state_dict` returned."""
         for name, value in state.items():
-            if value.shape != self._meta.shape:
-                raise ValueError(f"{name} of {tuple(value.shape)} slots; expected {tuple(self._meta.shape)}")
+            if value.shape != self._mini_idx.shape:
+                raise ValueError(f"{name} of {tuple(value.shape)} slots; expected {tuple(self._mini_idx.shape)}")
         state = {name: value.to(self.mdp.device).clone() for name, value in state.items()}
-        self._level_key, self._luck_key = state["level_key"], state["luck_key"]
-        self._meta, self._draws, self._mini_idx = state["meta"], state["draws"], state["mini_idx"]
-        self._slots = EpisodeState(*(state[name] for name in EpisodeState._fields))
-        self._k = self.optima.num_lengths[self._slots.level].unsqueeze(-1)
+        self._mini_idx = state["mini_idx"]
+        self._slots.load_state_dict(state)

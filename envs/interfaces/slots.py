@@ -1,0 +1,94 @@
+"""The slots of a batched environment: where each one is, its random streams, and what its level says of a length."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from drest_torch.envs import counter_rng as streams
+from drest_torch.envs.dynamics.episodes import EpisodeState, StepResult, start_episodes, step_episodes
+from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.exact.solver import Optima
+
+
+class Slots:
+    """B slots that play mini-episodes on a level set, each with its own random streams of levels and of luck.
+
+    ``now`` is their state, ``metas`` [B] the number of meta-episodes that each has begun, and ``num_lengths`` [B] the k
+    of their levels. No tensor is changed in place.
+    """
+
+    def __init__(self, mdp: Mdp, optima: Optima, count: int) -> None:
+        zero = torch.zeros(count, dtype=torch.int64, device=mdp.device)
+        self.level_key = self.luck_key = self.metas = self._lucks = zero
+        self.use(mdp, optima)
+        self._move(start_episodes(self.mdp, zero))
+
+    def use(self, mdp: Mdp, optima: Optima) -> None:
+        """Play on this level set from the next start of all slots on."""
+        self.mdp, self.optima = mdp.to(dtype=torch.float32), optima
+        # For each level and tick: the column of the length that ends there, and its m.
+        lengths, best_return = optima.lengths, optima.best_return.float()
+        shape = (mdp.num_levels, mdp.max_time + 1)
+        columns = torch.arange(lengths.shape[1], device=mdp.device).expand_as(lengths)
+        # Padding has length 0 and writes to tick 0, at which nothing ends.
+        column = lengths.new_zeros(shape).scatter_(1, lengths, columns)
+        column[:, 0] = 0
+        self._column = column.reshape(-1)
+        self._best_return = best_return.new_zeros(shape).scatter_(1, lengths, best_return).reshape(-1)
+        self._ticks = shape[1]
+
+    def seed(self, level_key: Tensor, luck_key: Tensor, slot: Tensor) -> None:
+        """Restart the random streams of these slots [n]; each must start next."""
+        zero = torch.zeros_like(slot)
+        self.level_key, self.luck_key = _put(self.level_key, slot, level_key), _put(self.luck_key, slot, luck_key)
+        self.metas, self._lucks = _put(self.metas, slot, zero), _put(self._lucks, slot, zero)
+
+    def sample_levels(self, spread: int | None = None) -> Tensor:
+        """Sample the level of each slot's next meta-episode [B].
+
+        With ``spread`` so many neighbours share a level, and those that begin together spread evenly over the set.
+        """
+        number = streams.uniform(self.level_key, self.metas)
+        if spread is not None:
+            place = torch.arange(len(number), device=number.device) // spread
+            number = (place + number) / (len(number) // spread)
+        return (number * self.mdp.num_levels).long().clamp_max(self.mdp.num_levels - 1)
+
+    def start(self, level: Tensor, where: Tensor) -> None:
+        """Start a mini-episode on these levels [B] in the slots for which ``where`` [B] is true."""
+        fresh = start_episodes(self.mdp, level)
+        self._move(EpisodeState(*(torch.where(where, new, old) for new, old in zip(fresh, self.now, strict=True))))
+
+    def step(self, action: Tensor) -> StepResult:
+        """Play one step in every slot; where a mini-episode ends, the next one starts on the same level."""
+        luck = None
+        if self.mdp.any_chance:
+            luck = streams.uniform(self.luck_key, self._lucks)
+            self._lucks = self._lucks + 1
+        self.now, played = step_episodes(self.mdp, self.now, action, luck)
+        return played
+
+    def look_up(self, length: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the column and the m of a length of each slot's level [B]; both mean nothing for other numbers."""
+        place = self.now.level * self._ticks + length
+        return self._column.index_select(0, place), self._best_return.index_select(0, place)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything that changes."""
+        own = {"level_key": self.level_key, "luck_key": self.luck_key, "meta": self.metas, "draws": self._lucks}
+        return own | self.now._asdict()
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state_dict` returned."""
+        self.level_key, self.luck_key = state["level_key"], state["luck_key"]
+        self.metas, self._lucks = state["meta"], state["draws"]
+        self._move(EpisodeState(*(state[name] for name in EpisodeState._fields)))
+
+    def _move(self, now: EpisodeState) -> None:
+        self.now = now
+        self.num_lengths = self.optima.num_lengths[now.level]
+
+
+def _put(values: Tensor, slot: Tensor, new: Tensor) -> Tensor:
+    return values.index_put((slot,), new)
