@@ -22,7 +22,10 @@ MATHEMATICS = {
     "drest_torch",
     *(
         f"drest_torch.{name}"
-        for name in ("_version", "errors", "files", "limits", "metrics", "registry", "reward", "theory", "transforms")
+        for name in (
+            *("_version", "errors", "files", "limits", "metrics", "registry", "reward", "theory", "timer"),
+            "transforms",
+        )
     ),
 }
 """The modules of the lowest floor; a package stands for all modules in it, except that `drest_torch` is only itself."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import Literal
 
 import torch
@@ -14,6 +13,7 @@ from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategoric
 from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
+from drest_torch.timer import Timer
 from drest_torch.transforms.base import (
     LEVEL,
     Entries,
@@ -101,7 +101,8 @@ class ShutdownTimer(StatefulTransform):
             raise ConfigError(f"ShutdownTimer with cost={cost}; expected a finite number")
         if ended not in ("absorb", "restart"):
             raise ConfigError(f"ShutdownTimer with ended={ended}; expected absorb or restart")
-        self.lengths = list(accumulate(delays, initial=base))
+        self.rules = Timer.of(base, delays, window)
+        self.lengths = list(self.rules.lengths)
         """The steps of a mini-episode, by the number of delays."""
         self.control, self.idle, self.window, self.ended, self.skip = control, idle, window, ended, skip
         self.chance, self.cost = chance, cost
@@ -154,7 +155,7 @@ class ShutdownTimer(StatefulTransform):
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
         flags = {"timer_waits": Binary(shape=(*batch, 1), dtype=torch.bool, device=device)}
         numbers = {name: whole(batch, device) for name in ("tick", "timer_since", "timer_delays", "mini_len")}
-        others: Entries = {"timer": Unbounded((*batch, len(self.lengths) + 3), device=device)}
+        others: Entries = {"timer": Unbounded((*batch, self.rules.size), device=device)}
         if self._repeats:
             others["timer_action"] = whole(batch, device)
         return {**flags, **numbers, **others}
@@ -201,15 +202,14 @@ class ShutdownTimer(StatefulTransform):
         if self.ended == "absorb" and not (alone and is_bare(env)) and waits.any():
             reward = torch.where(waits, 0, reward)
             overwrite(next_tensordict, tensordict, waits, observation_keys(env))
-        asked = self._asked(tensordict, next_tensordict) & self._open(delays, since)
+        asked = self._asked(tensordict, next_tensordict) & self.rules.is_open(delays, since)
         granted = asked & self._lucky(asked)
-        delays = delays + granted
-        since = torch.where(granted, 0, since + 1)
+        delays, since = self.rules.granted(delays, since, granted)
         tick = tick + 1
         left = self._left(tick, delays)
         shutdown = left <= 0
         if self.skip:
-            shutdown = shutdown | ((waits | done) & ~self._open(delays, since))
+            shutdown = shutdown | ((waits | done) & ~self.rules.is_open(delays, since))
         # It is reset in any case, as a step after its end is not allowed, unless the environment says that it is.
         if not alone and (ended := done & ~shutdown).any():
             after = reset_where(env, next_tensordict, ended, tensordict.get(LEVEL, None))
@@ -233,11 +233,6 @@ class ShutdownTimer(StatefulTransform):
         asked = self.control(next_tensordict)
         return asked.unsqueeze(-1) if asked.ndim == next_tensordict.batch_dims else asked
 
-    def _open(self, delays: Tensor, since: Tensor) -> Tensor:
-        """Return whether a delay can be asked for."""
-        left = delays < len(self.lengths) - 1
-        return left if self.window is None else left & (since < self.window)
-
     def _lucky(self, asked: Tensor) -> Tensor:
         if self.chance == 1:
             return asked
@@ -250,12 +245,11 @@ class ShutdownTimer(StatefulTransform):
     def _publish(
         self, tensordict: TensorDictBase, waits: Tensor, tick: Tensor, left: Tensor, delays: Tensor, since: Tensor
     ) -> TensorDictBase:
-        opened = self._open(delays, since)
-        granted = delays == torch.arange(len(self.lengths), device=tick.device)
-        tensordict.set("timer", torch.cat([left / self.lengths[-1], granted, opened, waits], -1))
-        numbers = {"tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays}
-        numbers |= {"timer_waits": waits}
-        for name, value in numbers.items():
+        numbers = torch.arange(len(self.lengths), device=tick.device)
+        tensordict.set("timer", torch.cat(self.rules.shown(left, delays, since, waits, numbers), -1))
+        entries = {"tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays}
+        entries |= {"timer_waits": waits}
+        for name, value in entries.items():
             tensordict.set(name, value)
         return tensordict
 

@@ -24,6 +24,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.limits import Limits
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
+from drest_torch.timer import Timer
 
 Environment = gymnasium.Env[Any, Any]
 Asks = Callable[[Any, dict[str, Any]], bool]
@@ -129,16 +130,14 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         _check(env, "cost", cost, Limits(at_least=0))
         if ended not in ENDS:
             raise ConfigError(f"{_name(env)}: ended={ended!r}; expected one of {', '.join(ENDS)}")
-        self._base, self._delays = int(base), [int(delay) for delay in delays]
-        self._longest = self._base + sum(self._delays)
+        self._timer = Timer.of(base, delays, window)
         self._control, self._idle = control, idle
-        self._window = self._longest if window is None else window
         self._chance, self._cost, self._ended = chance, cost, ended
         self.action_space = self._extended_actions()
         self._flat = _is_vector(env.observation_space) if flat is None else flat
         self.observation_space = self._extended_observations()
         self._generator = np.random.default_rng()
-        self._steps = self._shutdown = 0
+        self._left = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a mini-episode; return its first observation and ``info``."""
@@ -146,34 +145,26 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         if seed is not None:  # not the stream of the base environment, which has the same seed
             self._generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
         self._options = options
-        self._steps, self._shutdown, self._used, self._opened = 0, self._base, 0, 0
+        self._left, self._delays, self._since = self._timer.lengths[0], 0, 0
         self._waiting, self._previous = False, getattr(self.env.action_space, "start", None)
         return self._observe(), self._info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one action; return the observation, the reward, whether it was the last step, False, and ``info``."""
-        if self._steps == self._shutdown:
+        if not self._left:
             raise ResetNeeded(f"{_name(self.env)}: the mini-episode is over or has not begun; call reset() first")
         action, asks = self._read(action)
         reward, info = (0.0, {}) if self._waiting else self._step_base(action)
         if callable(self._control):
             asks = bool(self._control(self._judged, self._info))
-        if asks and self._open:
-            reward -= self._cost
-            if self._chance == 1 or self._generator.random() < self._chance:
-                self._shutdown += self._delays[self._used]
-                self._used += 1
-                self._opened = self._steps + 1
-        self._steps += 1
-        shutdown = self._steps == self._shutdown
-        if shutdown:
-            info = {**info, "length": self._steps, "length_index": self._used, "delays": self._used}
-        return self._observe(), reward, shutdown, False, info
-
-    @property
-    def _open(self) -> bool:
-        """Whether a delay can be asked for."""
-        return self._used < len(self._delays) and self._steps - self._opened < self._window
+        asks = asks and self._timer.is_open(self._delays, self._since)
+        granted = asks and (self._chance == 1 or self._generator.random() < self._chance)
+        steps = self._timer.lengths[self._delays] - self._left + 1
+        self._delays, self._since = self._timer.granted(self._delays, self._since, granted)
+        self._left = self._timer.lengths[self._delays] - steps
+        if not self._left:
+            info = {**info, "length": steps, "length_index": self._delays, "delays": self._delays}
+        return self._observe(), reward - self._cost * asks, not self._left, False, info
 
     def _step_base(self, action: Any) -> tuple[float, dict[str, Any]]:
         self._previous = action
@@ -215,7 +206,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         return spaces.Discrete(int(space.n) + 1, start=int(space.start))
 
     def _extended_observations(self) -> spaces.Space[Any]:
-        space, size = self.env.observation_space, len(self._delays) + 4
+        space, size = self.env.observation_space, self._timer.size
         if self._flat:
             if not _is_vector(space):
                 raise ConfigError(
@@ -230,11 +221,9 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         return spaces.Dict({**space.spaces, "timer": timer})
 
     def _observe(self) -> Any:
-        timer = np.zeros(len(self._delays) + 4, np.float32)
-        timer[0] = (self._shutdown - self._steps) / self._longest
-        timer[1 + self._used] = 1
-        timer[-2] = self._open
-        timer[-1] = self._waiting
+        numbers = np.arange(len(self._timer.lengths))
+        parts = self._timer.shown(self._left, self._delays, self._since, self._waiting, numbers)
+        timer = np.hstack(parts).astype(np.float32)
         if self._flat:
             return np.concatenate((self._observation, timer), dtype=self.observation_space.dtype)
         seen = copy.deepcopy(self._observation) if self._waiting else self._observation
@@ -305,10 +294,7 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             for i, value in enumerate(best):
                 _check(env, f"best[{i}]", value, Limits(above=0))
         self._reward, self._lengths, self._floor, self._length_key = reward, lengths, floor, length_key
-        if reward.counting != "sequential":
-            raise ConfigError(
-                f"counting={reward.counting} with one environment; expected groups of them, or counting=sequential"
-            )
+        reward.check_sequential()
         self._largest, self._divided = best == "largest", best is not None
         if best is None or isinstance(best, str):
             best = [0.0 if self._largest else 1.0] * lengths

@@ -18,6 +18,8 @@ class Slots:
     of their levels. No tensor is changed in place.
     """
 
+    now: EpisodeState
+
     def __init__(self, mdp: Mdp, optima: Optima, count: int) -> None:
         zero = torch.zeros(count, dtype=torch.int64, device=mdp.device)
         self.level_key = self.luck_key = self.metas = self._lucks = zero
