@@ -185,6 +185,11 @@ class Mdp:
     def level_of(self, spot: Tensor) -> Tensor:
         return torch.div(spot, self.num_cells, rounding_mode="floor")
 
+    def stays(self) -> Tensor:
+        """Return whether no action leads away from a spot [S]."""
+        goto = self.goto.reshape(-1, NUM_ACTIONS)
+        return (goto == torch.arange(len(goto), device=goto.device).unsqueeze(-1)).all(-1)
+
     def is_fresh(self, spot: Tensor, taken: Tensor) -> Tensor:
         """Return whether the spot has a coin or button that is not taken yet."""
         return (self.found[spot] & ~taken) != 0
@@ -268,24 +273,47 @@ def compile_levels(
         spots, *columns = zip(*rows, strict=True)
         for name, values in zip(kind.layers, columns, strict=True):
             layers[name][torch.tensor(spots)] = torch.tensor(values, dtype=layers[name].dtype)
-    start = torch.tensor(starts)
-    goto = redirected(_goto(wall), layers)
-    _check_free_to_move(levels, goto, start)
+    mdp = assembled(
+        levels,
+        wall,
+        bit_of,
+        layers,
+        features,
+        start=torch.tensor(starts),
+        shutdown=torch.tensor([level.shutdown for level in levels]),
+        free_bumps=torch.tensor([level.clock == "moves" for level in levels]),
+    )
+    _check_free_to_move(mdp)
+    return mdp.to(device)
+
+
+def assembled(
+    levels: Sequence[Level],
+    wall: Tensor,
+    found: Tensor,
+    layers: Mapping[str, Tensor],
+    features: frozenset[str],
+    *,
+    start: Tensor,
+    shutdown: Tensor,
+    free_bumps: Tensor,
+) -> Mdp:
+    """Return the level set with these walls [B, H, W] and the other tensors of `Mdp`."""
     return Mdp(
         levels=tuple(levels),
-        height=height,
-        width=width,
-        goto=goto.reshape(-1),
-        found=bit_of,
+        height=wall.shape[1],
+        width=wall.shape[2],
+        goto=redirected(_goto(wall), layers).reshape(-1),
+        found=found,
         layers=layers,
         wall=wall.reshape(-1),
         start=start,
-        shutdown=torch.tensor([level.shutdown for level in levels]),
-        free_bumps=torch.tensor([level.clock == "moves" for level in levels]),
+        shutdown=shutdown,
+        free_bumps=free_bumps,
         features=features,
-        any_free_bumps=any(level.clock == "moves" for level in levels),
+        any_free_bumps=bool(free_bumps.any()),
         lotteries=lottery.table(layers, features),
-    ).to(device)
+    )
 
 
 def _goto(wall: Tensor) -> Tensor:
@@ -302,11 +330,11 @@ def _goto(wall: Tensor) -> Tensor:
     return torch.stack(moves, dim=-1).reshape(-1, NUM_ACTIONS)
 
 
-def _check_free_to_move(levels: Sequence[Level], goto: Tensor, start: Tensor) -> None:
+def _check_free_to_move(mdp: Mdp) -> None:
     """Refuse a level in which no action moves the agent from its start."""
-    stuck = (goto[start] == start.unsqueeze(-1)).all(-1)
+    stuck = mdp.stays()[mdp.start]
     if stuck.any():
-        level = levels[int(stuck.nonzero()[0])]
+        level = mdp.levels[int(stuck.nonzero()[0])]
         row, column = level.start
         raise LevelError(
             f"{level.place}: the agent in map row {row + 1}, column {column + 1} is walled in; "

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from drest_torch.envs import counter_rng as streams
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, STEPS, Mdp, compile_levels
+from drest_torch.envs.dynamics.mdp import Mdp, assembled
 from drest_torch.envs.generation.config import THINNED, WALL_SHAPES, GeneratorConfig
 from drest_torch.envs.levels import Level
-from drest_torch.envs.objects import KINDS, TAKEN, Button, Coin, Layers, WorldObject, redirected
-from drest_torch.envs.objects.lottery import lottery_features, table
+from drest_torch.envs.objects import KINDS, TAKEN, Button, Coin, Layers, WorldObject
+from drest_torch.envs.objects.lottery import lottery_features
 
 HANDED_OUT: tuple[type[WorldObject], ...] = (Button, Coin)
 """The kinds that get cells before the walls do, in the order of the first version of the generator."""
@@ -248,26 +247,18 @@ def walled_in(drafts: Drafts, config: GeneratorConfig) -> Tensor:
     Either it has wall on all four sides, and `compile_levels` would refuse the level, or it could never leave a cell
     with an object that stays.
     """
-    rows, columns = config.height[1], config.width[1]
-    framed = pad(drafts.walls.reshape(-1, rows, columns), (1, 1, 1, 1), value=True)
-    row, column = drafts.start // columns, drafts.start % columns
-    draft = torch.arange(len(row))
-    stuck = torch.stack([framed[draft, row + 1 + down, column + 1 + right] for down, right in STEPS]).all(0)
+    mdp = compiled(drafts, config)
+    stays = mdp.stays()
+    stuck = stays[mdp.start]
     for kind in KINDS:
         if not kind.is_taken and getattr(config, kind.plural())[1] > 0:
-            goto = compiled(drafts, config).goto.reshape(*drafts.walls.shape, NUM_ACTIONS)
-            spots = torch.arange(drafts.walls.numel()).reshape(*drafts.walls.shape, 1)
-            stuck |= (_here(kind, drafts) & (goto == spots).all(-1)).any(-1)
+            stuck |= (_here(kind, drafts) & stays.reshape(drafts.walls.shape)).any(-1)
     return stuck
 
 
 def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
     """Return the level set that `compile_levels` makes of the drafts, all at once and without `Level` objects."""
     count, cells = drafts.walls.shape
-    first_spot = (torch.arange(count) * cells).unsqueeze(-1)
-    ways = _open_ways(config.height[1], config.width[1]).to(drafts.walls.device)
-    blocked = drafts.walls.index_select(1, ways).reshape(count, cells, NUM_ACTIONS)
-    goto = torch.where(blocked, torch.arange(cells).unsqueeze(-1), ways.reshape(cells, NUM_ACTIONS))
     bit = torch.zeros_like(drafts.walls, dtype=torch.int64)
     before = bit.new_zeros(count, 1)
     for kind in TAKEN:
@@ -275,21 +266,15 @@ def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
         bit += (1 << (before + here.cumsum(-1) - 1).clamp_min(0)) * here
         before = before + here.sum(-1, keepdim=True)
     layers = {name: values.reshape(-1) for name, values in drafts.layers.items()}
-    features = _features(layers)
-    return Mdp(
-        levels=(),
-        height=config.height[1],
-        width=config.width[1],
-        goto=redirected((goto + first_spot.unsqueeze(-1)).reshape(-1, NUM_ACTIONS), layers).reshape(-1),
-        found=bit.reshape(-1),
-        layers=layers,
-        wall=drafts.walls.reshape(-1),
-        start=drafts.start + first_spot.squeeze(-1),
+    return assembled(
+        (),
+        drafts.walls.reshape(count, config.height[1], config.width[1]),
+        bit.reshape(-1),
+        layers,
+        _features(layers),
+        start=drafts.start + torch.arange(count) * cells,
         shutdown=drafts.shutdown,
         free_bumps=torch.full((count,), config.clock == "moves"),
-        features=features,
-        any_free_bumps=config.clock == "moves",
-        lotteries=table(layers, features),
     )
 
 
@@ -297,13 +282,6 @@ def _features(layers: Layers) -> frozenset[str]:
     """Return the features that the rules depend on; drafts are not observed."""
     chance = {"chance"} if (layers["chance"] < 1).any() else set()
     return frozenset(chance | lottery_features(int(layers["lottery"].max()) if "lottery" in layers else 0))
-
-
-@lru_cache
-def _open_ways(height: int, width: int) -> Tensor:
-    """Return the cell that each action leads to from each cell of a map without walls [S * 4]."""
-    level = Level("open", 1, ((False,) * width,) * height, (0, 0), (Coin(0, 0, 1.0),))
-    return compile_levels([level]).goto
 
 
 # ------------------------------------------------------------------------------------------- levels
