@@ -81,15 +81,20 @@ class GymnasiumBatch(EnvBase):
         try:
             action = action_rule(first.action_space, self.name)
             entries = observation_entries(first.observation_space, self.name)
-        finally:
+        except UserError:
             first.close()
+            raise
         super().__init__(device=torch.device("cpu"), batch_size=torch.Size([copies]))
         plan = Plan(make_copy, self.name, action, entries, copies)
         self._make_specs(plan)
         self._set_seed(None)
-        self._copies = Workers(plan, workers) if workers else Copies(plan)
-        self._rows = self._copies.rows
-        self._observers = [(entry.name, _observer(entry)) for entry in entries]
+        if workers:
+            first.close()
+            self._copies: Copies | Workers = Workers(plan, workers)
+        else:
+            self._copies = Copies(plan, plan.records(bytearray(plan.size)), made=first)
+        self._records = self._copies.records
+        self._observers = [(entry.name, _observer(entry, self._records[str(i)])) for i, entry in enumerate(entries)]
 
     def _make_specs(self, plan: Plan) -> None:
         copies, action = plan.count, plan.action
@@ -158,17 +163,17 @@ class GymnasiumBatch(EnvBase):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = None if tensordict is None else tensordict.get("_reset", None)
         levels = None if tensordict is None else tensordict.get("level_seed", None)
-        rows = self._rows
-        rows.chosen[:] = True if mask is None else mask.reshape(-1).numpy()
-        rows.seed[:] = self._next_seed
+        records = self._records
+        records["chosen"] = True if mask is None else mask.reshape(-1).numpy()
+        records["seed"] = self._next_seed
         if levels is not None:
             level = levels.reshape(-1).numpy()
-            np.copyto(rows.seed, level, where=level >= 0)
+            np.copyto(records["seed"], level, where=level >= 0)
         self._copies.reset()
-        self._next_seed[rows.chosen] = -1
+        self._next_seed[records["chosen"]] = -1
         if levels is not None:
             # The stream of a copy that was set to a level would go on as that of every other copy on this level.
-            for i in np.flatnonzero(rows.chosen & (level >= 0)).tolist():
+            for i in np.flatnonzero(records["chosen"] & (level >= 0)).tolist():
                 self._next_seed[i] = _draw(self._streams[i])
         levels = torch.full(self.state_spec["level_seed"].shape, -1) if levels is None else levels
         return TensorDict(self._state() | {"level_seed": levels}, batch_size=self.batch_size, device=self.device)
@@ -178,11 +183,11 @@ class GymnasiumBatch(EnvBase):
 
     def transition(self, tensordict: TensorDictBase) -> dict[str, Tensor]:
         """Step all copies; return the entries after the step."""
-        rows, chosen = self._rows, tensordict.get("_step", None)
-        rows.chosen[:] = True if chosen is None else chosen.reshape(-1).numpy()
-        rows.action[:] = tensordict.get("action").numpy()
+        records, chosen = self._records, tensordict.get("_step", None)
+        records["chosen"] = True if chosen is None else chosen.reshape(-1).numpy()
+        records["action"] = tensordict.get("action").numpy()
         self._copies.step()
-        reward = torch.from_numpy(rows.reward).float()
+        reward = torch.from_numpy(records["reward"]).float()
         if not np.isfinite(reward.numpy()).all():
             copy = int((~reward.isfinite()).nonzero()[0])
             raise UserError(
@@ -192,30 +197,27 @@ class GymnasiumBatch(EnvBase):
         return self._state() | {"reward": reward.unsqueeze(-1)}
 
     def _state(self) -> dict[str, Tensor]:
-        rows = self._rows
-        state = {
-            name: observe(array) for (name, observe), array in zip(self._observers, rows.observations, strict=True)
-        }
-        ends = torch.from_numpy(np.stack((rows.terminated | rows.truncated, rows.terminated, rows.truncated)))
-        done, terminated, truncated = ends.unsqueeze(-1).unbind()
-        return state | {"done": done, "terminated": terminated, "truncated": truncated}
+        state = {name: observe() for name, observe in self._observers}
+        terminated, truncated = self._records["terminated"], self._records["truncated"]
+        ends = torch.from_numpy(np.stack((terminated | truncated, terminated, truncated)))
+        return state | dict(zip(("done", "terminated", "truncated"), ends.unsqueeze(-1), strict=True))
 
 
 def _draw(stream: np.random.Generator) -> int:
     return int(stream.integers(2**31))
 
 
-def _observer(entry: Entry) -> Callable[[Array], Tensor]:
-    """Return the function that turns the rows of an entry into its observation."""
+def _observer(entry: Entry, numbers: Array) -> Callable[[], Tensor]:
+    """Return the function that turns the numbers of an entry, one row for each copy, into its observation."""
     if not entry.categories:
-        return lambda array: torch.from_numpy(array.copy())
+        return lambda: torch.from_numpy(numbers.copy())
     ends = np.cumsum(entry.categories)
     columns = torch.from_numpy(ends - entry.categories - entry.starts)
     width = int(ends[-1])
 
-    def one_hot(array: Array) -> Tensor:
-        index = torch.from_numpy(array.reshape(len(array), -1)) + columns
-        return torch.zeros(len(array), width).scatter_(1, index, 1.0)
+    def one_hot() -> Tensor:
+        index = torch.from_numpy(numbers.reshape(len(numbers), -1)) + columns
+        return torch.zeros(len(numbers), width).scatter_(1, index, 1.0)
 
     return one_hot
 

@@ -1,7 +1,7 @@
 """Copies of a Gymnasium environment that are stepped one after the other, here or in worker processes.
 
-All numbers lie in arrays with one row for each copy. In worker processes the arrays are shared memory, and a pipe to
-each worker says only what to do next: both ways run the same code on the same seeds.
+All numbers lie in one array with a record for each copy. With worker processes it is shared memory, and a pipe to each
+worker says only what to do next: both ways run the same code on the same seeds.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import os
 import signal
 import traceback
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 import gymnasium
@@ -31,30 +30,6 @@ from drest_torch.errors import UserError
 STEP, RESET, RENDER = b"step", b"reset", b"render "
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_END = 5.0
-
-
-class Rows(NamedTuple):
-    """What the copies read and write, one row for each copy."""
-
-    action: Array
-    chosen: Array
-    """The copies that the next step or reset concerns."""
-    seed: Array
-    """The seed of the next reset; -1 for none."""
-    reward: Array
-    terminated: Array
-    truncated: Array
-    observations: tuple[Array, ...]
-
-    def part(self, first: int, last: int) -> Rows:
-        """Return the rows of some copies; they share the memory."""
-        return Rows.of([array[first:last] for array in (*self[:6], *self.observations)])
-
-    @classmethod
-    def of(cls, arrays: Sequence[Array]) -> Rows:
-        """Return the rows of arrays in this order."""
-        action, chosen, seed, reward, terminated, truncated, *observations = arrays
-        return cls(action, chosen, seed, reward, terminated, truncated, tuple(observations))
 
 
 def make_registered(spec: Any, options: dict[str, Any], copy: int) -> gymnasium.Env[Any, Any]:
@@ -83,26 +58,24 @@ class Plan:
     """The observations."""
     count: int
 
-    def buffers(self, shared: bool) -> list[Any]:
-        """Return memory for the rows; workers can see it if it is shared."""
-        sizes = [self.count * prod(shape) * np.dtype(dtype).itemsize for shape, dtype in self._layout()]
-        if not shared:
-            return [bytearray(size) for size in sizes]
-        return [multiprocessing.get_context("spawn").RawArray(ctypes.c_byte, size) for size in sizes]
+    @property
+    def size(self) -> int:
+        """Return the number of bytes that the records take."""
+        return self.count * self._record().itemsize
 
-    def rows(self, buffers: Sequence[Any]) -> Rows:
-        """Return the rows that lie in the memory of `buffers`."""
-        arrays = [
-            np.frombuffer(buffer, dtype).reshape(self.count, *shape)
-            for (shape, dtype), buffer in zip(self._layout(), buffers, strict=True)
-        ]
-        return Rows.of(arrays)
+    def records(self, memory: Any) -> Array:
+        """Return the records [count] that lie in this memory.
 
-    def _layout(self) -> list[tuple[tuple[int, ...], str]]:
-        """Return the shape and the type of each array for one copy, in the order of `Rows`."""
-        fixed = [(self.action.row, self.action.dtype), ((), "bool"), ((), "int64")]
-        fixed += [((), "float64"), ((), "bool"), ((), "bool")]
-        return fixed + [(entry.shape, entry.dtype) for entry in self.entries]
+        ``chosen`` are the copies that the next step or reset concerns, ``seed`` is that of the next reset, or -1 for
+        none, and the observations are numbered.
+        """
+        return np.frombuffer(memory, self._record(), self.count)
+
+    def _record(self) -> np.dtype[Any]:
+        ends = [("terminated", "bool"), ("truncated", "bool")]
+        fixed = [("action", self.action.dtype, self.action.row), ("chosen", "bool"), ("seed", "int64")]
+        observations = [(str(i), entry.dtype, entry.shape) for i, entry in enumerate(self.entries)]
+        return np.dtype([*fixed, ("reward", "float64"), *ends, *observations], align=True)
 
 
 class Copies:
@@ -110,17 +83,18 @@ class Copies:
 
     Args:
         plan: what is copied.
-        rows: the rows to read and write, if these are not all copies of the plan; a worker has its own part.
+        records: the records to read and write; a worker has its own part.
         first: the number of the first copy.
+        made: the first copy, if it is made already.
     """
 
-    def __init__(self, plan: Plan, rows: Rows | None = None, first: int = 0) -> None:
-        self.rows = plan.rows(plan.buffers(shared=False)) if rows is None else rows
+    def __init__(self, plan: Plan, records: Array, first: int = 0, made: gymnasium.Env[Any, Any] | None = None) -> None:
+        self.records = records
         self._plan, self._first = plan, first
-        self._paths = [entry.path for entry in plan.entries]
-        self._ended = [False] * len(self.rows.action)
-        self._envs: list[gymnasium.Env[Any, Any]] = []
-        for i in range(len(self._ended)):
+        self._paths = [(str(i), entry.path) for i, entry in enumerate(plan.entries)]
+        self._ended = [False] * len(records)
+        self._envs: list[gymnasium.Env[Any, Any]] = [] if made is None else [made]
+        for i in range(len(self._envs), len(records)):
             try:
                 self._envs.append(plan.make(first + i))
             except Exception as error:
@@ -129,8 +103,8 @@ class Copies:
 
     def step(self) -> None:
         """Step the chosen copies; one whose episode has ended is left alone and is paid nothing."""
-        rows, ended = self.rows, self._ended
-        actions, chosen = self._plan.action.split(rows.action), rows.chosen.tolist()
+        records, ended = self.records, self._ended
+        actions, chosen = self._plan.action.split(records["action"]), records["chosen"].tolist()
         rewards = [0.0] * len(actions)
         for i, env in enumerate(self._envs):
             if ended[i] or not chosen[i]:
@@ -140,23 +114,23 @@ class Copies:
                 rewards[i] = float(reward)
                 if terminated or truncated:
                     ended[i] = True
-                    rows.terminated[i], rows.truncated[i] = terminated, truncated
+                    records["terminated"][i], records["truncated"][i] = terminated, truncated
                 self._write(i, observation)
             except Exception as error:
                 raise self._failure(i, error) from error
-        rows.reward[:] = rewards
+        records["reward"] = rewards
 
     def reset(self) -> None:
         """Reset the chosen copies."""
-        rows = self.rows
-        for i in np.flatnonzero(rows.chosen).tolist():
-            seed = int(rows.seed[i])
+        records = self.records
+        for i in np.flatnonzero(records["chosen"]).tolist():
+            seed = int(records["seed"][i])
             try:
                 observation, _ = self._envs[i].reset(seed=None if seed < 0 else seed)
                 self._write(i, observation)
             except Exception as error:
                 raise self._failure(i, error) from error
-            self._ended[i] = rows.terminated[i] = rows.truncated[i] = False
+            self._ended[i] = records["terminated"][i] = records["truncated"][i] = False
 
     def render(self, copy: int) -> Array | None:
         """Return a picture of a copy, or None if the environment renders none."""
@@ -175,11 +149,11 @@ class Copies:
                 env.close()
 
     def _write(self, i: int, observation: Any) -> None:
-        for array, path in zip(self.rows.observations, self._paths, strict=True):
+        for name, path in self._paths:
             part = observation
             for key in path:
                 part = part[key]
-            array[i] = part
+            self.records[name][i] = part
 
     def _failure(self, i: int, error: Exception) -> UserError:
         frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -198,20 +172,20 @@ class Workers:
 
     def __init__(self, plan: Plan, workers: int) -> None:
         self._name, self._share = plan.name, plan.count // workers
-        buffers = plan.buffers(shared=True)
-        self.rows = plan.rows(buffers)
+        context = multiprocessing.get_context("spawn")
+        memory = context.RawArray(ctypes.c_byte, plan.size)
+        self.records = plan.records(memory)
         try:
             program = cloudpickle.dumps(plan)
         except Exception as error:
             raise UserError(f"{self._name} cannot be sent to a worker ({error}); use workers=0") from error
         self._workers: list[tuple[SpawnProcess, Connection]] = []
         self._finalizer = weakref.finalize(self, _end, self._workers)
-        context = multiprocessing.get_context("spawn")
         try:
             for worker in range(workers):
                 connection, worker_end = context.Pipe()
                 part = (worker * self._share, (worker + 1) * self._share)
-                process = context.Process(target=_work, args=(worker_end, program, buffers, part), daemon=True)
+                process = context.Process(target=_work, args=(worker_end, program, memory, part), daemon=True)
                 process.start()
                 worker_end.close()
                 self._workers.append((process, connection))
@@ -305,13 +279,13 @@ def _end(workers: list[tuple[SpawnProcess, Connection]]) -> None:
     workers.clear()
 
 
-def _work(connection: Connection, program: bytes, buffers: list[Any], part: tuple[int, int]) -> None:
+def _work(connection: Connection, program: bytes, memory: Any, part: tuple[int, int]) -> None:
     """Step the copies of a worker until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends the workers
     copies = None
     try:
         plan: Plan = cloudpickle.loads(program)
-        copies = Copies(plan, plan.rows(buffers).part(*part), part[0])
+        copies = Copies(plan, plan.records(memory)[slice(*part)], part[0])
         connection.send((None, None))
         while True:
             command, picture = connection.recv_bytes(), None
