@@ -96,7 +96,7 @@ def _search(mdp: Mdp, levels: range, longest: int, times: int, bits: int) -> tup
     first_spot = levels.start * mdp.num_cells
     best = torch.full((len(levels) * (longest + 1),), -torch.inf, dtype=torch.float64)
     since = torch.zeros(best.shape, dtype=torch.int64)
-    known = _Known((len(levels) * mdp.num_cells * times) << bits)
+    known = Known((len(levels) * mdp.num_cells * times) << bits)
     luck = torch.tensor([0.0, UNLUCKY], dtype=torch.float64) if mdp.any_chance else None
     action = torch.arange(NUM_ACTIONS).reshape(1, -1, 1)
     # The start is not among the known states, because the agent may be unable to return to it without taking an object.
@@ -115,21 +115,21 @@ def _search(mdp: Mdp, levels: range, longest: int, times: int, bits: int) -> tup
             key = key * times + then_length
         key = ((key << bits) | arrival.taken).reshape(-1)
         new, waits = _new_arrivals(mdp, known, key, spot, arrival)
-        spot, taken, length, total = _chosen(new, arrival.spot, arrival.taken, then_length, then_total)
+        spot, taken, length, total = chosen(new, arrival.spot, arrival.taken, then_length, then_total)
         column = (mdp.level_of(spot) - levels.start) * (longest + 1) + length
         improves = total > MORE * best.index_select(0, column)
         if waits is not None:
             improves &= waits | (length == tick)
         better = improves.nonzero().squeeze(-1)
-        column, better_total = _chosen(better, column, total)
+        column, better_total = chosen(better, column, total)
         best.scatter_reduce_(0, column, better_total, "amax")
         since[column] = tick
         alive = (length > tick).nonzero().squeeze(-1)
-        spot, taken, length, total = _chosen(alive, spot, taken, length, total)
+        spot, taken, length, total = chosen(alive, spot, taken, length, total)
     return best.reshape(len(levels), -1), since.reshape(len(levels), -1)
 
 
-def _new_arrivals(mdp: Mdp, known: _Known, key: Tensor, spot: Tensor, arrival: Arrival) -> tuple[Tensor, Tensor | None]:
+def _new_arrivals(mdp: Mdp, known: Known, key: Tensor, spot: Tensor, arrival: Arrival) -> tuple[Tensor, Tensor | None]:
     """Return the indices of the arrivals to continue from, and whether the agent can wait there (None: always).
 
     The agent can wait where bumps take time, or where the way back is open. Elsewhere the arrival counts for this tick
@@ -145,12 +145,12 @@ def _new_arrivals(mdp: Mdp, known: _Known, key: Tensor, spot: Tensor, arrival: A
     return torch.cat((lasting, passing)), torch.cat((torch.ones_like(lasting), torch.zeros_like(passing))).bool()
 
 
-def _chosen(index: Tensor, *values: Tensor) -> list[Tensor]:
+def chosen(index: Tensor, *values: Tensor) -> list[Tensor]:
     """Return ``value.reshape(-1)[index]`` of each, which in that form takes three times as long on a CPU."""
     return [value.reshape(-1).index_select(0, index) for value in values]
 
 
-class _Known:
+class Known:
     """The states reached so far, as keys in [0, space)."""
 
     def __init__(self, space: int) -> None:
