@@ -6,7 +6,7 @@ import math
 import random
 from collections import Counter, defaultdict
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ import torch
 from drest_torch.choices.commitment import half_open, onward, profile
 from drest_torch.choices.luck import decompose, lucks, reflip
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.exact.passing import entered, passed
+from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
@@ -68,26 +68,16 @@ def entropy(weights):
 
 def test_the_probability_to_enter_a_cell_against_enumeration():
     levels, policies, reachable, table = worlds(40, 1)
-    mdp, rng = reachable.mdp, random.Random(2)
-    gates = []
-    for index, level in enumerate(levels):
-        free = [(r, c) for r in range(level.height) for c in range(level.width) if not level.walls[r][c]]
-        row, column = rng.choice([cell for cell in free if cell != level.start] or free)
-        gates.append(index * mdp.num_cells + row * mdp.width + column)
-    objects, through = entered(reachable, table), passed(reachable, table, torch.tensor(gates))
+    mdp, objects = reachable.mdp, entered(reachable, table)
     for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
-        taken, gate = Counter(), 0.0
+        taken = Counter()
         for probability, states in trajectories(level, policy):
             cells = {(state.row, state.column) for state in states[1:]}
-            # A bump leaves the agent where it is, which is no entry: the cell before it counts.
-            moved = {(b.row, b.column) for a, b in pairwise(states) if (a.row, a.column) != (b.row, b.column)}
-            gate += probability * (divmod(gates[index] - index * mdp.num_cells, mdp.width) in moved)
             for thing in level.objects:
                 taken[thing] += probability * ((thing.row, thing.column) in cells)
         for thing in level.objects:
             spot = index * mdp.num_cells + thing.row * mdp.width + thing.column
             assert objects[spot].item() == pytest.approx(taken[thing], abs=1e-12)
-        assert through[index].item() == pytest.approx(gate, abs=1e-12)
 
 
 def test_the_commitment_profile_against_enumeration():

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.exact.layers import Layer
-from drest_torch.envs.exact.passing import steps
 from drest_torch.envs.exact.propagator import Arrivals, Reachable
 from drest_torch.metrics import neutrality
 
@@ -55,7 +54,7 @@ class Showing:
         arrived = start.unsqueeze(-1).expand(-1, reachable.num_levels)  # [C, n]
         gathered = torch.zeros_like(arrived)
         ends, coins = [], []
-        for each in zip(*(steps(reachable, table) for table in tables), strict=True):
+        for each in zip(*(reachable.flow(table) for table in tables), strict=True):
             layer, chosen = each[0].layer, torch.stack([each[symbol].chosen for symbol in self.shows])
             along = (arrived.unsqueeze(-1) * chosen).unsqueeze(-1)
             coin = (gamma**layer.tick * layer.coin).to(along.dtype)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from drest_torch.envs.exact.passing import steps
-from drest_torch.envs.exact.propagator import Reachable, arrive
+from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.metrics import neutrality
 
 NO_CHOICE = 0.01
@@ -19,14 +18,13 @@ def onward(reachable: Reachable, probabilities: Tensor) -> list[Tensor]:
     """Return [n, K] the probability of each length from each state of each layer on, by backward induction."""
     result: list[Tensor] = []
     following = probabilities.new_zeros(0, reachable.lengths.shape[1])
-    for step in reversed(list(steps(reachable, probabilities))):
-        layer = step.layer
+    for layer, _, chosen, *_ in reversed(list(reachable.flow(probabilities))):
         levels = layer.next_ends - reachable.mdp.level_of(reachable.layers[0].spot[0])
         ends = (reachable.lengths[levels] == layer.tick + 1).to(probabilities.dtype)
         values = torch.cat((following, ends))
         after = values[layer.target]  # [n, 4, J, K]
         after = after.squeeze(-2) if layer.chance is None else (layer.chance.unsqueeze(-1) * after).sum(-2)
-        following = (step.chosen.unsqueeze(-1) * after).sum(-2)
+        following = (chosen.unsqueeze(-1) * after).sum(-2)
         result.append(following)
     return result[::-1]
 
@@ -37,12 +35,11 @@ def profile(reachable: Reachable, probabilities: Tensor) -> Tensor:
     K(0) is the neutrality. K never rises, and is 0 where the mini-episode has ended: its length is then settled.
     """
     first = int(reachable.mdp.level_of(reachable.layers[0].spot[0]))
-    ticks, arrived = [], probabilities.new_ones(reachable.num_levels)
-    for step, of_length in zip(steps(reachable, probabilities), onward(reachable, probabilities), strict=True):
-        level = reachable.mdp.level_of(step.layer.spot) - first
+    ticks = []
+    for flow, of_length in zip(reachable.flow(probabilities), onward(reachable, probabilities), strict=True):
+        level = reachable.mdp.level_of(flow.layer.spot) - first
         open_bits = probabilities.new_zeros(reachable.num_levels)
-        ticks.append(open_bits.index_add(0, level, arrived * neutrality(of_length)))
-        arrived = arrive(step.layer, arrived.unsqueeze(-1) * step.chosen)[: step.layer.next_states]
+        ticks.append(open_bits.index_add(0, level, flow.arrived * neutrality(of_length)))
     return torch.stack(ticks, -1)
 
 

@@ -10,7 +10,6 @@ from itertools import permutations, product
 import torch
 from torch import Tensor
 
-from drest_torch.envs.exact.passing import steps
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.errors import LevelError
 from drest_torch.metrics import neutrality, usefulness
@@ -83,13 +82,15 @@ def _objects(reachable: Reachable) -> list[dict[int, list[float]]]:
     """Return by level the spots that work by chance, with the probability of each outcome."""
     first = int(reachable.mdp.level_of(reachable.layers[0].spot[0]))
     found: list[dict[int, list[float]]] = [{} for _ in range(reachable.num_levels)]
-    uniform = torch.full((len(reachable), 4), 0.25, dtype=torch.float64)
-    for step in steps(reachable, uniform):
-        if step.layer.chance is None:
+    goto = reachable.mdp.goto.reshape(-1, 4)
+    for layer in reachable.layers:
+        if layer.chance is None:
             continue
-        fresh = reachable.mdp.is_fresh(step.spot, step.layer.taken.unsqueeze(-1)) & (step.chosen > 0)
-        uncertain = fresh & (step.layer.chance.max(-1).values < 1)
-        for spot, chances in zip(step.spot[uncertain].tolist(), step.layer.chance[uncertain].tolist(), strict=True):
+        target = goto[layer.spot]
+        uncertain = reachable.mdp.is_fresh(target, layer.taken.unsqueeze(-1)) & (layer.chance.max(-1).values < 1)
+        if layer.moving is not None:
+            uncertain &= layer.moving
+        for spot, chances in zip(target[uncertain].tolist(), layer.chance[uncertain].tolist(), strict=True):
             found[spot // reachable.mdp.num_cells - first][spot] = chances
     return found
 

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
-from drest_torch.envs.exact.layers import Layer
-from drest_torch.envs.exact.propagator import Reachable, among_moves, arrive
+from drest_torch.envs.exact.propagator import Reachable
 
 TINY = 1e-12
 """A smaller probability is a rounding error."""
-
-
-class Step(NamedTuple):
-    """One tick of a policy in every state with time left."""
-
-    layer: Layer
-    first: int
-    """The index of the first state of the layer among all reachable states."""
-    spot: Tensor
-    """[n, 4] the spot that each action leads to."""
-    chosen: Tensor
-    """[n, 4] the probability of each action, given that it takes time."""
-
-
-def steps(reachable: Reachable, probabilities: Tensor) -> Iterator[Step]:
-    """Yield what a policy with these action probabilities [N, 4] does, layer by layer."""
-    goto, first = reachable.mdp.goto.reshape(-1, NUM_ACTIONS), 0
-    for layer in reachable.layers:
-        chosen = among_moves(probabilities[first : first + len(layer.spot)], layer.moving)
-        yield Step(layer, first, goto[layer.spot], chosen)
-        first += len(layer.spot)
 
 
 def entered(reachable: Reachable, probabilities: Tensor) -> Tensor:
@@ -44,32 +19,11 @@ def entered(reachable: Reachable, probabilities: Tensor) -> Tensor:
     """
     mdp = reachable.mdp
     found = probabilities.new_zeros(len(mdp.found))
-    arrived = probabilities.new_ones(reachable.num_levels)
-    for step in steps(reachable, probabilities):
-        along = arrived.unsqueeze(-1) * step.chosen
-        fresh = mdp.is_fresh(step.spot, step.layer.taken.unsqueeze(-1))
-        found.index_add_(0, step.spot.reshape(-1), (along * fresh).reshape(-1))
-        arrived = arrive(step.layer, along)[: step.layer.next_states]
-    return found
-
-
-def passed(reachable: Reachable, probabilities: Tensor, spots: Tensor) -> Tensor:
-    """Return [B] the probability that a mini-episode enters a spot of its level, whatever is there; [B] one spot each.
-
-    The start is not entered by standing on it.
-    """
-    gate = torch.zeros(len(reachable.mdp.found), dtype=torch.bool)
-    gate[spots] = True
-    found = probabilities.new_zeros(reachable.num_levels)
-    arrived = probabilities.new_ones(reachable.num_levels)
-    level = reachable.mdp.level_of(spots)
-    place = torch.full((reachable.mdp.num_levels,), -1).index_put_((level,), torch.arange(len(level)))
-    for step in steps(reachable, probabilities):
-        along = arrived.unsqueeze(-1) * step.chosen
-        enters = gate[step.spot]
-        into = place[reachable.mdp.level_of(step.spot)]
-        found.index_add_(0, into[enters], along[enters])
-        arrived = arrive(step.layer, torch.where(enters, 0, along))[: step.layer.next_states]
+    goto = mdp.goto.reshape(-1, NUM_ACTIONS)
+    for layer, _, _, along, _ in reachable.flow(probabilities):
+        target = goto[layer.spot]
+        fresh = mdp.is_fresh(target, layer.taken.unsqueeze(-1))
+        found.index_add_(0, target.reshape(-1), (along * fresh).reshape(-1))
     return found
 
 

@@ -70,7 +70,7 @@ def mixture(policies: Sequence[Arrivals]) -> Arrivals:
     return Arrivals(probability, torch.stack([policy.coins for policy in policies]).mean(0))
 
 
-class _Flow(NamedTuple):
+class Flow(NamedTuple):
     """The probabilities of one layer."""
 
     layer: Layer
@@ -140,10 +140,10 @@ class Reachable:
         gathered = probabilities.new_zeros(self.num_levels)
         ends: list[Tensor] = []
         end_coins: list[Tensor] = []
-        for layer, _, chosen, along, arriving in self._flow_of(probabilities, without):
+        for layer, _, chosen, along, arriving in self.flow(probabilities, without):
             coin = (gamma**layer.tick * layer.coin).to(along.dtype)
             gain = (gathered.unsqueeze(-1) * chosen).unsqueeze(-1) + along.unsqueeze(-1) * coin
-            gathered = arrive(layer, gain)
+            gathered = _arrive(layer, gain)
             ends.append(arriving[layer.next_states :])
             end_coins.append(gathered[layer.next_states :])
             gathered = gathered[: layer.next_states]
@@ -151,7 +151,7 @@ class Reachable:
 
     def visits(self, probabilities: Tensor) -> Tensor:
         """Return the probability [N] that a mini-episode reaches each of ``states``, for [N, 4] as in `propagate`."""
-        return torch.cat([arrived for _, arrived, *_ in self._flow_of(probabilities)])
+        return torch.cat([arrived for _, arrived, *_ in self.flow(probabilities)])
 
     @torch.no_grad()
     def explore(self, policy: Callable[[States], Tensor], rarely: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -174,7 +174,7 @@ class Reachable:
             pass
         return torch.cat(visited), torch.cat(logits_of)
 
-    def _flow_of(self, probabilities: Tensor, without: Tensor | None = None) -> Iterator[_Flow]:
+    def flow(self, probabilities: Tensor, without: Tensor | None = None) -> Iterator[Flow]:
         """Yield the flow of a policy with these action probabilities [N, 4]."""
         if probabilities.shape != (len(self), 4):
             raise ValueError(f"probabilities of shape {tuple(probabilities.shape)}; expected ({len(self)}, 4)")
@@ -183,7 +183,7 @@ class Reachable:
 
     def _flow(
         self, arrived: Tensor, act: Callable[[int, Tensor], Tensor], without: Tensor | None = None
-    ) -> Iterator[_Flow]:
+    ) -> Iterator[Flow]:
         """Yield the flow of probability, layer by layer.
 
         ``act`` gets the index of the first state of a layer and the probability of being in each of its n states. It
@@ -191,13 +191,13 @@ class Reachable:
         """
         first = 0
         for layer in self.layers:
-            chosen = among_moves(act(first, arrived), layer.moving)
+            chosen = _among_moves(act(first, arrived), layer.moving)
             if without is not None:
                 chosen = torch.where(without[first : first + len(arrived)], 0, chosen)
             first += len(layer.spot)
             along = arrived.unsqueeze(-1) * chosen
-            arriving = arrive(layer, along)
-            yield _Flow(layer, arrived, chosen, along, arriving)
+            arriving = _arrive(layer, along)
+            yield Flow(layer, arrived, chosen, along, arriving)
             arrived = arriving[: layer.next_states]
 
     def evaluate(
@@ -219,7 +219,7 @@ def uniform_policy(states: States) -> Tensor:
     return torch.full((len(states), 4), 0.25, dtype=torch.float64, device=states.spot.device)
 
 
-def among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
+def _among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
     """Return the probability of each action given that it takes time."""
     if moving is None:
         return probabilities
@@ -230,7 +230,7 @@ def among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
     return moves / total
 
 
-def arrive(layer: Layer, flow: Tensor) -> Tensor:
+def _arrive(layer: Layer, flow: Tensor) -> Tensor:
     """Sum the flow along each action [n, 4], or that with each outcome [n, 4, J], into the next states and ends."""
     if flow.ndim == 2:
         flow = flow.unsqueeze(-1)
