@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
+from drest_torch.envs.exact.layers import Ends
 
 MAX_TABLE = 1 << 24
 """The limit of entries of the table of states; larger sets are searched in parts."""
@@ -179,14 +180,8 @@ class Known:
 def _arranged(best: Tensor, since: Tensor) -> Properties:
     """Return the properties as tables that hold only the lengths that each level has."""
     reached = best > -torch.inf
-    num_lengths = reached.sum(-1)
     level, length = reached.nonzero(as_tuple=True)
-    column = reached.cumsum(-1)[level, length] - 1
-    shape = (len(best), int(num_lengths.max()))
-
-    def table(values: Tensor) -> Tensor:
-        return values.new_zeros(shape).index_put((level, column), values)
-
+    ends = Ends(level, length, len(best))
     best, since = best[level, length], since[level, length]
     slack = torch.where(best > 0, length - since, length)
-    return Properties(num_lengths, table(length), table(best), table(slack))
+    return Properties(ends.num_lengths, ends.lengths, ends.table(best), ends.table(slack))

@@ -171,16 +171,12 @@ def _unique(key: Tensor, space: int) -> tuple[Tensor, Tensor]:
 
 
 class Ends:
-    """The ends of a walk, arranged level by level in the order of their length.
+    """The ends of levels, arranged level by level in the order of their length.
 
-    ``ends`` yields, layer by layer, the levels that can end (counted from the first level of the walk) and the length
-    of these ends.
+    ``level`` and ``length`` [E] are those of each end; levels are counted from 0.
     """
 
-    def __init__(self, ends: Iterable[tuple[Tensor, int]], num_levels: int) -> None:
-        ends = list(ends)
-        level = torch.cat([levels for levels, _ in ends])
-        length = torch.cat([torch.full_like(levels, tick) for levels, tick in ends])
+    def __init__(self, level: Tensor, length: Tensor, num_levels: int) -> None:
         self.num_lengths = torch.bincount(level, minlength=num_levels)
         order = (level * (int(length.max()) + 1) + length).sort().indices
         before = self.num_lengths.cumsum(0) - self.num_lengths
@@ -189,6 +185,13 @@ class Ends:
         self._place = (level, column)
         self._shape = (num_levels, int(self.num_lengths.max()))
         self.lengths = self.table(length)
+
+    @classmethod
+    def of(cls, layers: Iterable[Layer], first: int, num_levels: int) -> Ends:
+        """Return the ends of the layers of a walk, in their order; ``first`` is the first level of the walk."""
+        ends = [(layer.next_ends - first, layer.tick + 1) for layer in layers]
+        lengths = [torch.full_like(level, tick) for level, tick in ends]
+        return cls(torch.cat([level for level, _ in ends]), torch.cat(lengths), num_levels)
 
     def table(self, values: Tensor) -> Tensor:
         """Return a table [B, K] with the value of each end in the row of its level and the column of its length.

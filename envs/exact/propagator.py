@@ -94,7 +94,7 @@ class Reachable:
         levels = range(mdp.num_levels) if levels is None else levels
         self.mdp, self.num_levels = mdp, len(levels)
         self.layers: list[Layer] = list(walk(mdp, levels))
-        self.ends = Ends(((layer.next_ends - levels.start, layer.tick + 1) for layer in self.layers), self.num_levels)
+        self.ends = Ends.of(self.layers, levels.start, self.num_levels)
         self.lengths = self.ends.lengths
         """[B, K] trajectory-lengths, shortest first, padded with 0."""
         self.num_lengths = self.ends.num_lengths

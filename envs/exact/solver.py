@@ -78,14 +78,16 @@ def _whole_numbers(mdp: Mdp) -> bool:
 
 def _solve_by_ticks(mdp: Mdp, gamma: float) -> Optima:
     """Solve by walking all reachable states, tick by tick."""
-    ends: list[tuple[Tensor, int]] = []
+    ends: list[Tensor] = []
+    lengths: list[Tensor] = []
     totals: list[Tensor] = []
     for levels in _parts(mdp):
         for layer, best in _best_totals(mdp, gamma, levels):
-            ends.append((layer.next_ends, layer.tick + 1))
+            ends.append(layer.next_ends)
+            lengths.append(torch.full_like(layer.next_ends, layer.tick + 1))
             # A copy, so that the totals of the layer's states can be freed.
             totals.append(best[layer.next_states :].clone())
-    table = Ends(ends, mdp.num_levels)
+    table = Ends(torch.cat(ends), torch.cat(lengths), mdp.num_levels)
     best = table.table(torch.cat(totals))
     if mdp.coins_by_chance:
         best = torch.cat([lucky_return(mdp, part, table.lengths[_rows(part)], gamma) for part in _parts(mdp)])

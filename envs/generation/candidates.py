@@ -77,18 +77,8 @@ class _Draws:
     """
 
     LATER = (
-        *(
-            "height",
-            "width",
-            "buttons",
-            "delay",
-            "chance",
-            "wall_share",
-            "wall_shape",
-            "wall_length",
-            "pieces",
-            "corner",
-        ),
+        *("height", "width", "buttons", "delay", "chance"),
+        *("wall_share", "wall_shape", "wall_length", "pieces", "corner"),
         *THINNED,
         *(name for kind in KINDS if kind not in HANDED_OUT for name in (kind.plural(), _cells_of(kind), *kind.draws)),
     )

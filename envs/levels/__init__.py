@@ -6,17 +6,15 @@ from drest_torch.envs.levels.level import (
     MAX_LENGTHS,
     MAX_OBJECTS,
     MAX_SIDE,
-    MAX_TIME,
     STUDY_KEYS,
-    Button,
-    Coin,
     Level,
-    LevelError,
-    Lottery,
     features_of,
 )
 from drest_torch.envs.levels.paper import PAPER_WORLDS, WORLDS, find_levels, world
 from drest_torch.envs.levels.text import format_level, parse_level, parse_map
+from drest_torch.envs.objects import Button, Coin, Lottery
+from drest_torch.envs.objects.button import MAX_TIME
+from drest_torch.errors import LevelError
 
 __all__ = [
     "CLOCKS",

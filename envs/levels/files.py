@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from drest_torch.envs.levels.level import STUDY_KEYS, Level, LevelError
+from drest_torch.envs.levels.level import STUDY_KEYS, Level
 from drest_torch.envs.levels.text import Named, add_lottery, check_text, format_level, parse_level, parse_map
+from drest_torch.errors import LevelError
 from drest_torch.files import read_whole, write_whole
 
 _REQUIRED = ("name", "shutdown", "map")

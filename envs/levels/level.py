@@ -18,24 +18,7 @@ from dataclasses import dataclass, field, replace
 from string import ascii_letters
 
 from drest_torch.envs.objects import Button, Coin, Lottery, WorldObject
-from drest_torch.envs.objects.button import MAX_TIME
 from drest_torch.errors import LevelError
-
-__all__ = [
-    "CLOCKS",
-    "MAX_LENGTHS",
-    "MAX_OBJECTS",
-    "MAX_SIDE",
-    "MAX_TIME",
-    "STUDY_KEYS",
-    "Button",
-    "Coin",
-    "Level",
-    "LevelError",
-    "Lottery",
-    "check_clock",
-    "features_of",
-]
 
 MAX_OBJECTS = 32
 """The limit of coins, buttons and lotteries of one level together: each takes one bit of a state."""

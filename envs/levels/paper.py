@@ -6,8 +6,9 @@ from importlib import resources
 from pathlib import Path
 
 from drest_torch.envs.levels.files import read_levels
-from drest_torch.envs.levels.level import Level, LevelError
+from drest_torch.envs.levels.level import Level
 from drest_torch.envs.levels.text import parse_level
+from drest_torch.errors import LevelError
 
 WORLDS = (
     "example",

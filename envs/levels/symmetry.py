@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.actions import STEPS
-from drest_torch.envs.levels.level import Level, LevelError
+from drest_torch.envs.levels.level import Level
 from drest_torch.envs.objects import KINDS, WorldObject
+from drest_torch.errors import LevelError
 
 NUM_SYMMETRIES = 8
 

@@ -6,19 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drest_torch.envs.levels.level import (
-    MAX_LENGTHS,
-    MAX_OBJECTS,
-    MAX_SIDE,
-    MAX_TIME,
-    STUDY_KEYS,
-    Level,
-    LevelError,
-    check_clock,
-)
+from drest_torch.envs.levels.level import MAX_LENGTHS, MAX_OBJECTS, MAX_SIDE, STUDY_KEYS, Level, check_clock
 from drest_torch.envs.objects import KIND_OF, KINDS, Coin, Lottery, WorldObject
 from drest_torch.envs.objects.base import NUMBER
-from drest_torch.errors import shown
+from drest_torch.envs.objects.button import MAX_TIME
+from drest_torch.errors import LevelError, shown
 
 _LOTTERY = re.compile(r"\s*lottery\s+([^\s:]*)\s*:\s*(.*)")
 _HEADER = re.compile(r"\s*([^\s:]+)\s*:\s*(.*)")
