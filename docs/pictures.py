@@ -19,7 +19,7 @@ from matplotlib.patches import Rectangle
 from drest_torch import Agent
 from drest_torch.agent import Results
 from drest_torch.envs.levels import parse_level
-from drest_torch.envs.view.rendering import DARK, LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
+from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
 from drest_torch.plots.style import write_figure
 
 IMAGES = Path(__file__).resolve().parent / "images"
@@ -27,6 +27,7 @@ LEVEL = "example"
 ANIMATED = parse_level("shutdown: 3\nC1 .  C3 .  #\n.  A  .  .  .\n#  .  B3 .  C5", name="mine")
 """The level that the README begins with."""
 REWARDS = {"default": "Default reward", "drest": "DReST reward"}
+DARK = BoardStyle("#1d2430", "#596273", "#6b7486", "#3a4353", "#f0f3f6", "#6e7681")
 BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
 """The colours of GitHub's pages."""
 COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}

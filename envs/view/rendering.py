@@ -120,7 +120,6 @@ class BoardStyle:
 
 
 LIGHT = BoardStyle("white", "#4d4d4d", "#6e6e6e", "#bdbdbd", "#222222", "#c4c4c4")
-DARK = BoardStyle("#1d2430", "#596273", "#6b7486", "#3a4353", "#f0f3f6", "#6e7681")
 ROUTE, OTHER_ROUTE = "#2c7fb8", "#e66101"
 """Two colours that colour-blind people can tell apart."""
 _LABEL = "#222222"
@@ -175,13 +174,18 @@ def render(
         _render_way(way, ax)
     if arrows is not None:
         _render_policy(arrows, level, ax)
-    _render_objects(level, taken, ax)
+    remaining = [thing for bit, thing in enumerate(level.objects) if not taken >> bit & 1]
+    for thing in (*level.fixtures, *remaining):
+        render_object(thing, ax, thing.column + 0.5, thing.row + 0.5)
     if agent is None:
         row, column = level.start
         write(ax, "A", column + 0.5, row + 0.5, height=0.3, colour=style.pale if taken else style.text)
     else:
         render_agent(ax, agent, style)
-    _render_shutdown(level, ax, style, time_left)
+    # The time left is in small type in the bottom-right corner of the map.
+    text = str(level.shutdown if time_left is None else time_left)
+    colour = "white" if level.walls[-1][-1] else style.text
+    write(ax, text, level.width - 0.09, level.height - 0.09, height=0.13, colour=colour, corner=True)
 
 
 def render_agent(ax: Axes, cell: Point, style: BoardStyle = LIGHT) -> None:
@@ -253,13 +257,6 @@ def _render_board(level: Level, ax: Axes, style: BoardStyle) -> None:
     ax.add_patch(frame)
 
 
-def _render_objects(level: Level, taken: int, ax: Axes) -> None:
-    """Render the objects that are not taken."""
-    remaining = [thing for bit, thing in enumerate(level.objects) if not taken >> bit & 1]
-    for thing in (*level.fixtures, *remaining):
-        render_object(thing, ax, thing.column + 0.5, thing.row + 0.5)
-
-
 def render_object(thing: WorldObject, ax: Axes, x: float, y: float) -> None:
     """Render an object with its label, centred at (x, y)."""
     ax.add_patch(thing.patch(x, y))
@@ -267,13 +264,6 @@ def render_object(thing: WorldObject, ax: Axes, x: float, y: float) -> None:
     for line, label in enumerate(lines):
         below = (line - (len(lines) - 1) / 2) * 0.4 / len(lines)
         write(ax, label, x, y + below, height=0.21 / len(lines), widest=0.5, colour=_LABEL)
-
-
-def _render_shutdown(level: Level, ax: Axes, style: BoardStyle, time_left: int | None) -> None:
-    """Write the shutdown time, or the time left, in small type in the bottom-right corner of the map."""
-    colour = "white" if level.walls[-1][-1] else style.text
-    text = str(level.shutdown if time_left is None else time_left)
-    write(ax, text, level.width - 0.09, level.height - 0.09, height=0.13, colour=colour, corner=True)
 
 
 def _render_policy(arrows: np.ndarray, level: Level, ax: Axes) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import math
 import os
 import re
 import sys
@@ -54,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--level", metavar="NAME", help="show this level of a set")
     parser.add_argument("--x", type=float, help="the value of the coin that the world 'lopsided' leaves open")
-    parser.add_argument("--gamma", type=_discount, default=GAMMA, help="discount of m(l) and the routes (%(default)s)")
+    parser.add_argument("--gamma", type=float, default=GAMMA, help="discount of m(l) and the routes (%(default)s)")
     parser.add_argument("--clock", choices=CLOCKS, help="what takes time, instead of what the level says")
     picture = parser.add_mutually_exclusive_group()
     picture.add_argument(
@@ -64,16 +63,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--routes", action="store_true", help="render an optimal route for each length as well")
     parser.add_argument("--colour", choices=("auto", "always", "never"), default="auto", help="(default: %(default)s)")
     return parser
-
-
-def _discount(text: str) -> float:
-    try:
-        gamma = float(text)
-    except ValueError:
-        gamma = math.nan
-    if not 0 < gamma <= 1:
-        raise argparse.ArgumentTypeError(f"'{text}'; expected a discount above 0, at most 1")
-    return gamma
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> None:
     start = time.perf_counter()
+    if not 0 < args.gamma <= 1:
+        raise UserError(f"--gamma {args.gamma:g}; expected a discount above 0, at most 1")
     if args.x is not None and args.levels not in WORLDS:
         raise LevelError(f"--x {args.x:g} with '{args.levels}'; expected it with the world 'lopsided' alone")
     levels = find_levels(args.levels, x=args.x)
@@ -114,12 +105,9 @@ def _pick(levels: Sequence[Level], name: str, where: str) -> Level:
     by_name = {level.name: level for level in levels}
     if name not in by_name:
         close = difflib.get_close_matches(name, by_name, n=3, cutoff=0)
-        raise LevelError(f"{where}: no level '{name}'; expected one of {len(levels)}, such as {_quoted(close)}")
+        such = ", ".join(f"'{level}'" for level in close)
+        raise LevelError(f"{where}: no level '{name}'; expected one of {len(levels)}, such as {such}")
     return by_name[name]
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 # -------------------------------------------------------------------------------------- one level
