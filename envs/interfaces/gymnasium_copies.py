@@ -13,7 +13,7 @@ import os
 import signal
 import traceback
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -189,55 +189,41 @@ class Workers:
                 process.start()
                 worker_end.close()
                 self._workers.append((process, connection))
-            self._replies()
+            for worker in range(workers):
+                self._reply(worker)
         except BaseException:
             self.close()
             raise
 
     def step(self) -> None:
         """Step the chosen copies."""
-        self._all(STEP)
+        self._ask(range(len(self._workers)), STEP)
 
     def reset(self) -> None:
         """Reset the chosen copies."""
-        self._all(RESET)
+        self._ask(range(len(self._workers)), RESET)
 
     def render(self, copy: int) -> Array | None:
         """Return a picture of a copy, or None if the environment renders none."""
-        self._check_open()
         worker, copy = divmod(copy, self._share)
-        try:
-            self._send(worker, RENDER + b"%d" % copy)
-            return self._reply(worker)
-        except BaseException:
-            self.close()
-            raise
+        return self._ask([worker], RENDER + b"%d" % copy)[0]
 
     def close(self) -> None:
         """End all processes, by force if they do not end by themselves."""
         self._finalizer()
 
-    def _all(self, command: bytes) -> None:
-        self._check_open()
+    def _ask(self, workers: Sequence[int], command: bytes) -> list[Array | None]:
+        """Have workers obey a command, all at the same time; return their replies."""
+        if not self._finalizer.alive:
+            raise UserError(f"{self._name}: its workers have ended; make the environment again")
         try:
-            for worker in range(len(self._workers)):
-                self._send(worker, command)
-            self._replies()
+            for worker in workers:
+                with contextlib.suppress(OSError):  # it is dead, which the reply will show
+                    self._workers[worker][1].send_bytes(command)
+            return [self._reply(worker) for worker in workers]
         except BaseException:  # also Ctrl-C: a reply that nobody reads would be taken for that of the next command
             self.close()
             raise
-
-    def _check_open(self) -> None:
-        if not self._finalizer.alive:
-            raise UserError(f"{self._name}: its workers have ended; make the environment again")
-
-    def _send(self, worker: int, command: bytes) -> None:
-        with contextlib.suppress(OSError):  # it is dead, which the reply will show
-            self._workers[worker][1].send_bytes(command)
-
-    def _replies(self) -> None:
-        for worker in range(len(self._workers)):
-            self._reply(worker)
 
     def _reply(self, worker: int) -> Array | None:
         process, connection = self._workers[worker]

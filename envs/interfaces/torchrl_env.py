@@ -155,24 +155,8 @@ class GridworldEnv(EnvBase):
         slots.start(level.to(self.mdp.device), reset)
         slots.metas = slots.metas + reset
         self._mini_idx = self._mini_idx * ~reset
-        num_lengths = slots.num_lengths.unsqueeze(-1)
-        zero = torch.zeros_like(num_lengths)
-        false = zero.bool()
-        return TensorDict(
-            {
-                **self._observation(),
-                "mini_done": false,
-                "mini_len": zero,
-                "mini_idx": self._mini_idx.unsqueeze(-1),
-                "tick": slots.now.ticks.unsqueeze(-1),
-                "num_lengths": num_lengths,
-                "best_return": zero.float(),
-                "done": false.clone(),
-                "terminated": false.clone(),
-            },
-            batch_size=self.batch_size,
-            device=self.device,
-        )
+        zero = torch.zeros_like(self._mini_idx)
+        return self._frame(torch.zeros_like(reset), zero, zero.float(), torch.zeros_like(reset))
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         slots = self._slots
@@ -182,26 +166,30 @@ class GridworldEnv(EnvBase):
             plays = self._mini_idx < self.episodes_per_meta
             played = StepResult(played.coin * plays, played.mini_done & plays, played.length)
         self._mini_idx = self._mini_idx + played.mini_done
-        meta_done = (self._mini_idx == self.episodes_per_meta).unsqueeze(-1)
+        meta_done = self._mini_idx == self.episodes_per_meta
         if self._together:
             self._over = bool(meta_done.all())
             meta_done = torch.full_like(meta_done, self._over)
-        return TensorDict(
-            {
-                **self._observation(),
-                "mini_done": played.mini_done.unsqueeze(-1),
-                "mini_len": column.unsqueeze(-1),
-                "mini_idx": self._mini_idx.unsqueeze(-1),
-                "tick": slots.now.ticks.unsqueeze(-1),
-                "num_lengths": slots.num_lengths.unsqueeze(-1),
-                "best_return": best_return.unsqueeze(-1),
-                "reward": played.coin.unsqueeze(-1),
-                "done": meta_done.clone(),
-                "terminated": meta_done.clone(),
-            },
-            batch_size=self.batch_size,
-            device=self.device,
-        )
+        return self._frame(played.mini_done, column, best_return, meta_done, reward=played.coin)
+
+    def _frame(
+        self, mini_done: Tensor, mini_len: Tensor, best_return: Tensor, done: Tensor, **others: Tensor
+    ) -> TensorDictBase:
+        """Return what is seen of the slots, given these entries [B]."""
+        slots = self._slots
+        entries = {
+            "mini_done": mini_done,
+            "mini_len": mini_len,
+            "mini_idx": self._mini_idx,
+            "tick": slots.now.ticks,
+            "num_lengths": slots.num_lengths,
+            "best_return": best_return,
+            "done": done,
+            "terminated": done.clone(),
+            **others,
+        }
+        columns = {name: value.unsqueeze(-1) for name, value in entries.items()}
+        return TensorDict(self._observation() | columns, batch_size=self.batch_size, device=self.device)
 
     def _observation(self) -> dict[str, Tensor]:
         slots = self._slots.now
