@@ -451,6 +451,18 @@ def test_bad_input_is_refused_in_a_sentence(tmp_path, overrides, message):
     assert not (tmp_path / "run").exists()
 
 
+def test_evaluations_take_turns_on_the_same_copies(tmp_path):
+    run = start(configured(tmp_path / "run", "sampled=128", "env.copies=16", "evaluations=2"))
+    judge = run.task.judge
+    own = judge._evaluator(judge.reward, 32, run.cfg.seed + 1)
+    assert judge.watched.environment.env.base_env is judge.last.environment.env.base_env
+    assert own.environment.env.base_env is not judge.last.environment.env.base_env
+    best = torch.ones(1, 2)
+    for evaluator in (judge.watched, judge.last, judge.watched):
+        found = evaluator.evaluate_uniform(best)
+    assert records(found, best) == records(own.evaluate_uniform(best), best)
+
+
 def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
     predicate = f"env.control={HELPERS}:last_count_is_two"
     run = start(configured(tmp_path / "run", base=own("counting", "env.base=3", "env.delays=[4]", predicate)))

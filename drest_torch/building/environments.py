@@ -63,12 +63,20 @@ def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: boo
     return environment
 
 
-def evaluation_environment(cfg: Config, reward: Reward, mini_episodes: int) -> Environment:
-    """Return an environment in which the slots together play at least so many mini-episodes, without a discount."""
+def evaluation_environment(
+    cfg: Config, reward: Reward, mini_episodes: int, *, beside: Environment | None = None
+) -> Environment:
+    """Return an environment in which the slots together play at least so many mini-episodes, without a discount.
+
+    It has the copies of the environment ``beside`` it, if these are as many; then the two take turns.
+    """
     copies = copies_of(cfg)  # a factory may make so many slots, and no others
     if cfg.env.name == "gymnasium":
         copies = min(copies, mini_episodes)
-    return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, drest=False)
+    base = None
+    if beside is not None and beside.env.batch_size.numel() == copies:
+        base = beside.env.base_env
+    return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, drest=False, base=base)
 
 
 def rendering_environment(cfg: Config, reward: Reward) -> Environment:
@@ -80,10 +88,18 @@ def rendering_environment(cfg: Config, reward: Reward) -> Environment:
 
 
 def _environment(
-    cfg: Config, reward: Reward, copies: int, rounds: int, *, group: int, drest: bool, skip: bool = True
+    cfg: Config,
+    reward: Reward,
+    copies: int,
+    rounds: int,
+    *,
+    group: int,
+    drest: bool,
+    skip: bool = True,
+    base: EnvBase | None = None,
 ) -> Environment:
     chosen = cfg.env
-    base = _base(chosen, copies)
+    base = _base(chosen, copies) if base is None else base
     transforms: list[Transform] = []
     timer = _timer(chosen, base, skip=skip)
     if timer is not None:

@@ -37,10 +37,13 @@ class EnvironmentJudge:
         self.cfg, self.reward, self.training = cfg, reward, training
         most = cfg.sampled or 1024
         self.last = self._evaluator(reward, most, cfg.seed)
-        self.watched = self._evaluator(reward, max(1, most // WATCHED_SHARE), cfg.seed + 1)
+        beside = self.last.environment
+        self.watched = self._evaluator(reward, max(1, most // WATCHED_SHARE), cfg.seed + 1, beside)
 
-    def _evaluator(self, reward: Reward, mini_episodes: int, seed: int) -> EnvironmentEvaluator:
-        environment = evaluation_environment(self.cfg, reward, mini_episodes)
+    def _evaluator(
+        self, reward: Reward, mini_episodes: int, seed: int, beside: Environment | None = None
+    ) -> EnvironmentEvaluator:
+        environment = evaluation_environment(self.cfg, reward, mini_episodes, beside=beside)
         environment.sees_as(self.training)
         name = str(self.cfg.env.title)
         return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
