@@ -145,6 +145,33 @@ def test_minibatches_part_the_batch_by_groups():
         assert torch.allclose(log_prob, part["action_log_prob"], atol=1e-5)
 
 
+def test_every_step_is_learnt_from_once_in_each_epoch(monkeypatch):
+    made = make(NINE, slots=32, group=4)
+    learner = learner_of(ppo, made, Values(), minibatches=3, epochs=4)
+    steps, _ = learner.weigh(batch_of(learner, made))
+    steps["number"] = torch.arange(len(steps))
+    parts = []
+    monkeypatch.setattr(learner, "_descend", lambda part: parts.append(part["number"]) or {"loss": torch.zeros(())})
+    learner.improve(steps, {})
+    epochs = [torch.cat(parts[first : first + 3]) for first in range(0, len(parts), 3)]
+    assert len(epochs) == 4
+    assert all(torch.equal(each.sort().values, steps["number"]) for each in epochs)
+    assert not torch.equal(epochs[0], epochs[1])
+
+
+@pytest.mark.parametrize("module", [ppo, reinforce])
+def test_advantages_are_normalised_over_the_whole_batch(module):
+    found = []
+    for normalise in (False, True):
+        made = make([TINY], slots=32, group=4)
+        critic = None if module is reinforce else Values()
+        learner = learner_of(module, made, critic, normalise_advantage=normalise)
+        found.append(learner.weigh(batch_of(learner, made))[0]["advantage"])
+    plain, normalised = found
+    assert torch.allclose(normalised, (plain - plain.mean()) / plain.std(), atol=1e-4)
+    assert not torch.allclose(normalised, plain, atol=1e-2)
+
+
 def test_there_are_never_more_minibatches_than_groups():
     made = make(NINE, slots=8, group=4)
     learner = learner_of(a2c, made, Values(), minibatches=5)
@@ -159,8 +186,8 @@ def test_losses_against_their_formulas():
         learner = learner_of(module, made, None if module is reinforce else Values(), entropy=0.3, baseline=False)
         steps, _ = learner.weigh(batch_of(learner, made))
         with torch.no_grad():
-            for parameter in made.policy.parameters():
-                parameter.add_(0.05)
+            for parameter in made.policy.parameters():  # far enough that some ratios are clipped
+                parameter.add_(0.15 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
         losses = learner.loss(steps)
         log_probs = learner.actor.get_dist(steps).log_probs
         advantage = advantages.setdefault(module, steps["advantage"].squeeze(-1))
@@ -176,8 +203,13 @@ def test_losses_against_their_formulas():
             wanted = wanted + 0.5 * learner.config.critic_coeff * (value - steps["value_target"]).square().mean()
         total = sum(value for name, value in losses.items() if name.startswith("loss_"))
         assert total.item() == pytest.approx(wanted.item(), rel=1e-4)
+        learned = list(made.policy.parameters())
+        gradients = [torch.autograd.grad(loss, learned, retain_graph=True) for loss in (total, wanted)]
+        for one, other in zip(*gradients, strict=True):  # 32-bit sums over a hundred steps
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
         if module is ppo:
             outside = ((ratio < 1 - clip) | (ratio > 1 + clip)).float().mean()
+            assert 0 < outside < 1
             assert losses["clip_fraction"].item() == pytest.approx(outside.item())
             assert losses["kl_approx"].item() == pytest.approx(-ratio.log().mean().item(), abs=1e-6)
         made.worlds.view.forget()
@@ -218,8 +250,8 @@ def test_once_is_the_network_in_each_step(private_bits, kind):
 
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
-def test_the_number_of_threads_changes_nothing_that_repeats(algo, tmp_path):
-    """The same seed gives the same agent, with one thread and with two."""
+def test_a_fixed_number_of_threads_repeats_itself(algo, tmp_path):
+    """The same seed gives the same agent every time, with one thread and with two. The two differ by rounding."""
     from drest_torch.training.run import start
 
     few = ["levels.train=20", "levels.selection=0", "levels.test=4", "algo.episodes=512", "reward.group=64"]

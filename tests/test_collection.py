@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from drest_torch.envs.levels import world
+from drest_torch.gridworlds import PATIENCE
 from drest_torch.reward import averaged_discount, group_discount
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
@@ -134,18 +135,57 @@ def test_a_slot_that_has_played_its_meta_episode_waits_unseen():
 def test_mini_episodes_that_never_end_are_given_up_and_count_for_nothing():
     """On the clock of moves an agent that bumps into walls gains time for ever."""
     made = make([TINY.with_clock("moves")], group=4)
-    made.worlds.most_steps = 30
+    most_steps = PATIENCE * made.worlds.base.mdp.max_time
 
     class Bumps(torch.nn.Module):
         def forward(self, observation, private=None):
             return torch.tensor([50.0, 0.0, 0.0, 0.0]).expand(len(observation), -1)
 
     batch = made.collect(Bumps())
-    assert batch.shape == (32, 30)
+    assert batch.shape == (32, most_steps)
     ended = batch["next", "mini_done"].squeeze(-1).any(1)
     assert not ended.any()
     assert not played(batch).any()
     assert not batch["next", "reward"].any()
+
+
+@pytest.mark.parametrize("counting", ["sequential", "averaged"])
+def test_those_that_are_given_up_leave_no_trace_in_the_pay_of_the_others(counting):
+    """Some of a group bump into walls for ever; the others are counted as if these had not played."""
+    made = make([TINY.with_clock("moves")], counting=counting, slots=64, episodes=4, private_bits=1)
+    made.worlds.most_steps = 60
+
+    class Some(torch.nn.Module):
+        def forward(self, observation, private):
+            return 50 * private * torch.tensor([1.0, 0.0, 0.0, 0.0])
+
+    batch = made.collect(Some())
+    found, compared = replayed(batch, made), 0
+    live = played(batch)
+    discount = averaged_discount(2, 4, 0.8)
+    for first in range(0, 64, 4):
+        group = [mine for slot in found[first : first + 4] for mine in slot]
+        for i, mine in enumerate(group):
+            before = sum(other.length == mine.length for other in group[:i])
+            alike = sum(other.length == mine.length for other in group) - 1
+            expected = 0.8 ** (before - i / 2) if counting == "sequential" else discount[alike].item()
+            expected *= mine.coins / best_of(made, mine.level, mine.length)
+            assert mine.paid == pytest.approx(expected, rel=1e-5)
+            compared += len(group) < 4 and mine.paid > 0
+    assert compared > 10
+    assert live.any(1).tolist() == [len(mine) > 0 for mine in found]
+
+
+def test_a_batch_follows_from_the_state_of_the_generator_alone():
+    """Whatever was collected before, the same state gives the same batch: a resumed run needs no more."""
+    made = make(NINE, slots=36, private_bits=3)
+    state = made.rng.get_state()
+    first, second = made.collect(), made.collect()
+    made.rng.set_state(state)
+    again = made.collect()
+    for key in ("action", "private_bits", "state", ("next", "reward")):
+        assert torch.equal(first[key], again[key])
+    assert not torch.equal(first["private_bits"][:, 0], second["private_bits"][:, 0])
 
 
 def test_the_policy_cannot_depend_on_the_counts():
