@@ -34,16 +34,21 @@ class StateView:
     which row of this its input is, and learning then gives these rows in the place of states.
     """
 
-    def __init__(self, observe: Callable[[Tensor], Tensor]) -> None:
-        self.observe = observe
+    def __init__(self, observe: Callable[[Tensor], Tensor] | None = None) -> None:
+        self._observe = observe
         self._seen: list[Distinct] | None = None
         self._known: Distinct | None = None
         self._last: tuple[Tensor, Tensor | None, Distinct] | None = None
 
     def set(self, observe: Callable[[Tensor], Tensor]) -> None:
         """Look at the states of another level set from now on."""
-        self.observe = observe
+        self._observe = observe
         self.forget()
+
+    def observe(self, number: Tensor) -> Tensor:
+        """Return the observations [u, …] of the states with these numbers [u]."""
+        assert self._observe is not None
+        return self._observe(number)
 
     def begin(self) -> None:
         """Keep what is seen from now on."""
@@ -55,7 +60,8 @@ class StateView:
         assert self._seen is not None
         observations, settings = zip(*((seen.observation, seen.private) for seen in self._seen), strict=True)
         private = None if settings[0] is None else torch.cat(settings)
-        self._known = Distinct(torch.cat(observations), private, self._seen[0].index)
+        observation = torch.cat(observations)
+        self._known = Distinct(observation, private, torch.arange(len(observation), device=observation.device))
         self._seen = None
 
     def forget(self) -> None:

@@ -162,7 +162,7 @@ class MetaEpisodeCollector(Collector):
         self._batches = iter(self)
 
     def shutdown(self, *args: Any, close_env: bool = False, **kwargs: Any) -> None:
-        """End the collector; the environment is closed by whom has made it."""
+        """End the collector. The environment stays open, for whoever made it to close."""
         super().shutdown(*args, close_env=close_env, **kwargs)
 
     def collect(self, rng: torch.Generator) -> TensorDictBase:

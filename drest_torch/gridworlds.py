@@ -19,7 +19,7 @@ from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.interfaces.torchrl_env import STATE, GridworldEnv
 from drest_torch.reward import Reward
 from drest_torch.transforms import DReSTReward, PrivateBits
-from drest_torch.transforms.drest_reward import MiniEpisodes
+from drest_torch.transforms.mini_episodes import MiniEpisodes
 from drest_torch.transforms.on_batches import LogDiscounts
 
 UNREAD = (
@@ -66,16 +66,19 @@ class Gridworlds(Environment):
             private_bits=private_bits,
             private_kind=private_kind,
             group=group,
-            view=StateView(lambda number: observe(*mdp.states.of(number))),
+            view=StateView(),
             unread=UNREAD,
         )
         worlds.base = base
-        worlds.set_levels(mdp, optima, observe)
+        worlds._look_at(mdp, observe)
         return worlds
 
     def set_levels(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         """Play on this level set from the next batch on."""
         self.base.set_levels(mdp, optima)
+        self._look_at(mdp, observe)
+
+    def _look_at(self, mdp: Mdp, observe: Observation) -> None:
         assert self.view is not None
         self.view.set(lambda number: observe(*mdp.states.of(number)))
         patience = PATIENCE if mdp.any_free_bumps else 1
@@ -86,11 +89,7 @@ class Gridworlds(Environment):
 
         With ``shows_counts`` a critic sees the counts. An objective that is no reward pays in its place.
         """
-        if objective is not None:
-            kind: type[DReSTReward] = ObjectiveReward
-        else:
-            kind = DReSTReward
-        group = self.group or 1
+        kind, group = DReSTReward if objective is None else ObjectiveReward, self.group or 1
         self.drest = drest = kind.of(reward, num_lengths=self.num_lengths, group=group)
         if objective is not None:
             assert isinstance(drest, ObjectiveReward)
@@ -117,25 +116,16 @@ class ObjectiveReward(DReSTReward):
     def paid(self, episodes: MiniEpisodes, batch: TensorDictBase) -> Tensor:
         """Return what the objective pays [slots, rounds]."""
         slots, rounds = episodes.length.shape
-        one_hot = self.counted(episodes.length)
-        alike = self.of_length(one_hot.sum(1, keepdim=True).expand_as(one_hot), episodes.length).long()
-        log_prob = batch.get("action_log_prob")
-        live = (episodes.round < rounds).to(log_prob.dtype)
-        sums = torch.zeros(2, slots, rounds + 1, device=log_prob.device)
-        place = episodes.round.clamp_max(rounds)
-        for total, value in zip(sums, (log_prob * live, live), strict=True):
-            total.scatter_add_(1, place, value)
-        best = episodes.best_return
-        taken, played_steps = (total[:, :rounds].T.flatten() for total in sums)
+        log_prob, best = batch.get("action_log_prob"), episodes.best_return
         played = Played(
-            episodes.coins.T.flatten(),
-            self.reward.preliminary(episodes.coins, best).T.flatten(),
-            episodes.length.clamp_min(0).T.flatten(),
-            (alike - 1).clamp_min(0).T.flatten(),
-            self.group - 1,
-            episodes.num_lengths.T.flatten(),
-            taken,
-            played_steps,
+            coins=episodes.coins.T.flatten(),
+            share=self.reward.preliminary(episodes.coins, best).T.flatten(),
+            column=episodes.length.clamp_min(0).T.flatten(),
+            alike=self.alike(episodes.length).T.flatten(),
+            others=self.group - 1,
+            num_lengths=episodes.num_lengths.T.flatten(),
+            log_prob=episodes.total(log_prob).T.flatten(),
+            steps=episodes.total(torch.ones_like(log_prob)).T.flatten(),
         )
         paid = self.objective.pay(played).reshape(rounds, slots).T
         return torch.where(episodes.length >= 0, paid, 0)

@@ -2,13 +2,16 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from drest_torch.envs.levels import world
+from drest_torch.errors import ConfigError
 from drest_torch.gridworlds import PATIENCE
 from drest_torch.reward import averaged_discount, group_discount
+from drest_torch.training.updates import SampledUpdater
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
 
@@ -199,3 +202,15 @@ def test_the_policy_cannot_depend_on_the_counts():
     at_start = batch["state"][:, 0]
     assert (at_start == at_start[0]).all()
     assert len(batch["drest_log_discounts"][:, 0].unique(dim=0)) >= 6
+
+
+def test_a_batch_without_an_end_is_refused_in_a_sentence():
+    """Before anything is learnt from it: the mean of nothing is no number."""
+    made = make([world("royal_road")], slots=8)
+    made.worlds.most_steps = 1
+    actor = made.worlds.actor(made.policy)
+    updater = SampledUpdater(made.worlds, made.rng)
+    updater.begin(SimpleNamespace(actor=actor))
+    learner = SimpleNamespace(policy=made.policy, critic=None)
+    with pytest.raises(ConfigError, match=r"no mini-episode ended within 1 steps; train with levels\.clock=steps"):
+        updater.take(learner, made.reward)

@@ -482,3 +482,11 @@ def test_the_documentation_names_every_group_and_option() -> None:
     ]
     assert missing == []
     assert "levels=own" in page
+
+
+def test_private_kinds_are_those_of_the_transform():
+    """They stand in two places, since a configuration imports no TorchRL."""
+    from drest_torch.config.schema import PRIVATE_KINDS
+    from drest_torch.transforms.private_bits import KINDS
+
+    assert PRIVATE_KINDS == KINDS

@@ -25,8 +25,9 @@ from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
 ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
-PRIVATE_KINDS = ("bits", "uniform")
 SUITES = ("shutdownability",)
+PRIVATE_KINDS = ("bits", "uniform")
+"""Those of `drest_torch.transforms.PrivateBits`, which imports TorchRL; a configuration does not."""
 LARGEST_SEED = 2**62 - 1
 MOST_SAMPLED = 10_000_000
 """Mini-episodes on a level: enough for an interval of usefulness of width 0.001."""

@@ -87,7 +87,7 @@ def _sampled(
     from drest_torch.gridworlds import Gridworlds  # TorchRL takes seconds to import
 
     slots, rounds, group = batch_shape(cfg)
-    check_batch(slots)
+    check_batch(cfg.algo.episodes)
     mdp, optima, observe = ready(levels.train[:1] if source.changes else levels.train)
     environment = Gridworlds.on(
         mdp,

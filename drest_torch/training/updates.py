@@ -100,13 +100,12 @@ class SampledUpdater(Updater):
             cast("Gridworlds", environment).set_levels(*self.ready(self.source.draw(groups)))
         with weights_unchanged(learner.policy, learner.critic):
             batch = self.collector.collect(self.rng)
+            episodes = int(batch.get(("next", "mini_done")).sum())
+            if episodes == 0:
+                raise ConfigError(f"no mini-episode ended within {batch.shape[1]} steps; train with levels.clock=steps")
             steps, metrics = learner.weigh(batch)
         metrics = learner.improve(steps, metrics)
-        after = batch.get("next")
-        episodes = int(after.get("mini_done").sum())
-        if episodes == 0:
-            raise ConfigError(f"no mini-episode ended within {batch.shape[1]} steps; train with levels.clock=steps")
-        paid = after.get("reward").sum() / episodes
+        paid = batch.get(("next", "reward")).sum() / episodes
         metrics |= {"train/return": paid, "train/mini_episode_steps": len(steps) / episodes}
         if self.objective is not None:
             metrics |= self.objective.metrics()

@@ -14,6 +14,7 @@ from torchrl.data import Categorical, Composite, MultiCategorical, OneHot, Tenso
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from drest_torch.errors import ConfigError
+from drest_torch.transforms.mini_episodes import round_of
 
 Entries = dict[str, TensorSpec]
 LEVEL = "level_seed"
@@ -149,8 +150,7 @@ def title(env: EnvBase) -> str:
 def played(batch: TensorDictBase) -> Tensor:
     """Return which steps of a collected batch [slots, time] belong to mini-episodes that ended in it."""
     ended = batch.get(("next", "mini_done")).squeeze(-1)
-    before = ended.long().cumsum(1) - ended.long()
-    return before < ended.sum(1, keepdim=True)
+    return round_of(ended) < ended.sum(1, keepdim=True)
 
 
 def check_finite(reward: Tensor, env: EnvBase) -> None:

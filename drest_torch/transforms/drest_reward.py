@@ -15,6 +15,7 @@ from torchrl.envs import EnvBase, Transform
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.transforms.base import column
+from drest_torch.transforms.mini_episodes import MiniEpisodes, round_of, total
 
 
 class _Entry(NamedTuple):
@@ -34,23 +35,6 @@ def _is_kind(dtype: torch.dtype, kind: str) -> bool:
     if kind == "integer":
         return not dtype.is_floating_point and not dtype.is_complex
     return kind == "number" or (kind == "floating point" and dtype.is_floating_point)
-
-
-class MiniEpisodes(NamedTuple):
-    """The mini-episodes of a batch: slots have played up to R of them, one after the other."""
-
-    end: tuple[Tensor, ...]
-    """The slots and the times at which mini-episodes end."""
-    round: Tensor
-    """[slots, time] which mini-episode of its slot a step belongs to"""
-    coins: Tensor
-    """[slots, R] γ-discounted coins"""
-    length: Tensor
-    """[slots, R] the index of the length; −1 where a slot has played fewer"""
-    num_lengths: Tensor
-    """[slots, R] k"""
-    best_return: Tensor | None
-    """[slots, R] m of the length"""
 
 
 class DReSTReward(Transform):
@@ -285,7 +269,7 @@ class DReSTReward(Transform):
             )
         after = batch.get("next")
         ended = column(after, self.mini_done_key).squeeze(-1)
-        order = ended.long().cumsum(1) - ended.long()
+        order = round_of(ended)
         rounds = max(int(ended.sum(1).max()), 1)
         end = ended.nonzero(as_tuple=True)
         place = end[0], order[end]
@@ -298,15 +282,13 @@ class DReSTReward(Transform):
         value = after.get("reward").squeeze(-1).float()
         if self.reward.gamma != 1:
             value = value * self.reward.gamma ** self._ticks(batch, ended)
-        k = self.num_lengths_key
+        k, length = self.num_lengths_key, at_end(self.length_key, -1, torch.int64)
         return MiniEpisodes(
             end=end,
             round=order,
-            coins=value.new_zeros(slots, rounds + 1).scatter_add(1, order.clamp_max(rounds), value)[:, :rounds],
-            length=at_end(self.length_key, -1, torch.int64),
-            num_lengths=torch.full((slots, rounds), self.num_lengths, device=ended.device)
-            if k is None
-            else at_end(k, 1, torch.int64),
+            coins=total(value, order, rounds),
+            length=length,
+            num_lengths=torch.full_like(length, self.num_lengths) if k is None else at_end(k, 1, torch.int64),
             best_return=at_end(self.best_return_key, 1, torch.float32) if self.reward.divide_by_best else None,
         )
 
@@ -320,29 +302,33 @@ class DReSTReward(Transform):
 
     def paid(self, episodes: MiniEpisodes, batch: TensorDictBase) -> Tensor:
         """Return the rewards [slots, rounds] of mini-episodes, and write the counts to the batch."""
-        one_hot = self.counted(episodes.length)  # [groups, group, rounds, k]
         k = episodes.num_lengths
         if self._discounts is not None:
-            alike = self.of_length(one_hot.sum(1, keepdim=True).expand_as(one_hot), episodes.length).long()
-            discount = self._discounts.to(k.device)[k, (alike - 1).clamp_min(0)]
+            discount = self._discounts.to(k.device)[k, self.alike(episodes.length)]
         else:
-            in_order = one_hot.transpose(1, 2).flatten(1, 2)  # round by round
+            in_order = self._counted(episodes.length).transpose(1, 2).flatten(1, 2)  # round by round
             before = in_order.cumsum(1) - in_order
-            before = before.unflatten(1, (one_hot.shape[2], self.group)).transpose(1, 2)
+            before = before.unflatten(1, (k.shape[1], self.group)).transpose(1, 2)
             index = before.sum(-1).reshape(k.shape)
-            discount = self.reward.discount(self.of_length(before, episodes.length), index, k)
+            discount = self.reward.discount(self._of_length(before, episodes.length), index, k)
             counts = before.reshape(*k.shape, self.num_lengths)
             place = episodes.round.clamp_max(k.shape[1] - 1).unsqueeze(-1).expand(-1, -1, self.num_lengths)
             batch.set("drest_counts", counts.gather(1, place))
         paid = self.reward.pay(episodes.coins, discount, episodes.best_return)
         return torch.where(episodes.length >= 0, paid, 0)
 
-    def counted(self, length: Tensor) -> Tensor:
+    def alike(self, length: Tensor) -> Tensor:
+        """Return how many others of its group and round have the length of each mini-episode [slots, rounds]."""
+        counted = self._counted(length)
+        alike = self._of_length(counted.sum(1, keepdim=True).expand_as(counted), length)
+        return (alike.long() - 1).clamp_min(0)
+
+    def _counted(self, length: Tensor) -> Tensor:
         """Return whether the mini-episodes [slots, rounds] have each length [groups, group, rounds, k], as numbers."""
         one_hot = length.unsqueeze(-1) == torch.arange(self.num_lengths, device=length.device)
         return one_hot.float().unflatten(0, (-1, self.group))
 
-    def of_length(self, counts: Tensor, length: Tensor) -> Tensor:
+    def _of_length(self, counts: Tensor, length: Tensor) -> Tensor:
         """Return the count of each one's own length [slots, rounds], from those of all lengths."""
         counts = counts.reshape(*length.shape, self.num_lengths)
         return counts.gather(-1, length.clamp_min(0).unsqueeze(-1)).squeeze(-1)

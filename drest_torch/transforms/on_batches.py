@@ -49,9 +49,7 @@ class Advance(Transform):
         after = tensordict.get("next")
         episodes = self.drest.mini_episodes(tensordict)
         advance = after.get("reward_raw").squeeze(-1) * weight
-        rounds = episodes.length.shape[1]
-        sums = advance.new_zeros(len(advance), rounds + 1)
-        sums.scatter_add_(1, episodes.round.clamp_max(rounds), advance)
+        sums = episodes.total(advance)
         slot, time = episodes.end
         paid = after.get("reward").squeeze(-1)[slot, time] * (weight if self.scaled else 1.0)
         advance[slot, time] += paid - sums[slot, episodes.round[slot, time]]

@@ -179,10 +179,6 @@ class GymnasiumBatch(EnvBase):
         return TensorDict(self._state() | {"level_seed": levels}, batch_size=self.batch_size, device=self.device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return TensorDict(self.transition(tensordict), batch_size=self.batch_size, device=self.device)
-
-    def transition(self, tensordict: TensorDictBase) -> dict[str, Tensor]:
-        """Step all copies; return the entries after the step."""
         records, chosen = self._records, tensordict.get("_step", None)
         records["chosen"] = True if chosen is None else chosen.reshape(-1).numpy()
         records["action"] = tensordict.get("action").numpy()
@@ -194,7 +190,8 @@ class GymnasiumBatch(EnvBase):
                 f"{self.name}: the reward of copy {copy} is {reward[copy].item()}; expected a finite number: correct "
                 "the environment, or wrap it in gymnasium.wrappers.TransformReward"
             )
-        return self._state() | {"reward": reward.unsqueeze(-1)}
+        after = self._state() | {"reward": reward.unsqueeze(-1)}
+        return TensorDict(after, batch_size=self.batch_size, device=self.device)
 
     def _state(self) -> dict[str, Tensor]:
         state = {name: observe() for name, observe in self._observers}
