@@ -253,7 +253,10 @@ def _folded(lead: str, text: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of the comment that a yaml file begins with."""
+    """Return the first sentence of the comment that a yaml file begins with, or of the docstring of a module."""
     comment = re.match(r"(# .*\n)+", text)
-    words = "" if comment is None else comment[0].replace("\n# ", " ").removeprefix("# ").strip()
+    if comment is None and text.startswith('"""'):
+        words = " ".join(text.split('"""')[1].partition("\n\n")[0].split())
+    else:
+        words = "" if comment is None else comment[0].replace("\n# ", " ").removeprefix("# ").strip()
     return re.split(r"(?<=\.) ", words)[0]

@@ -23,6 +23,7 @@ from drest_torch.config.schema import REMOVED, config_folder, schemas
 from drest_torch.errors import ConfigError
 
 VERSION_BASE = "1.3"
+STUDIES = Path(__file__).parents[1] / "studies"
 TYPES = {
     "BooleanNode": "true or false",
     "FloatNode": "a number",
@@ -61,8 +62,11 @@ _registered: dict[tuple[str | None, str], Any] = {}
 
 
 def options(group: str) -> dict[str, Path]:
-    """Return the files of a group's options by their names; its base is none."""
-    return {path.stem: path for path in sorted((config_folder() / group).glob("[!_]*.yaml"))}
+    """Return the files of a group's options by their names; its base is none. A study is a module beside its page."""
+    files = [*(config_folder() / group).glob("[!_]*.yaml")]
+    if group == "study":
+        files += [page.with_suffix(".py") for page in STUDIES.glob("*.md")]
+    return {path.stem: path for path in sorted(files, key=lambda path: path.stem)}
 
 
 @lru_cache(maxsize=256)

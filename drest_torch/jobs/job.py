@@ -18,6 +18,8 @@ from drest_torch.errors import UserError
 FORMAT = 2
 """The version of results, part of every digest: results of another version are not used. (1: before this package.)"""
 _DIGITS = 16
+MOVED: dict[str, str] = {}
+"""The earlier names of runners that have moved, by their names now: digests know a runner by the first name it had."""
 
 
 class JobError(UserError):
@@ -52,7 +54,7 @@ class Job:
 
     def digest(self) -> str:
         """Return the identifier of the run, which is the same in every process and on every machine."""
-        text = f"{FORMAT}\n{self.runner}\n{canonical(self.spec)}"
+        text = f"{FORMAT}\n{MOVED.get(self.runner, self.runner)}\n{canonical(self.spec)}"
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 

@@ -28,17 +28,26 @@ MISSING = "–"
 
 
 def render_template(
-    path: Path, values: Mapping[str, Any], tables: Mapping[str, Table], plots: Mapping[str, Plot]
+    path: Path,
+    values: Mapping[str, Any],
+    tables: Mapping[str, Table],
+    plots: Mapping[str, Plot],
+    claims: dict[str, bool] | None = None,
 ) -> list[Block]:
-    """Return the blocks of a template: those before its first heading, then a `Section` for each ``## heading``."""
-    return _Template(path, tables, plots).render(values)
+    """Return the blocks of a template: those before its first heading, then a `Section` for each ``## heading``.
+
+    ``claims`` gets the sentences that claim something, and whether they hold.
+    """
+    return _Template(path, tables, plots, {} if claims is None else claims).render(values)
 
 
 class _Template:
     """A template, with the blocks that it has asked for so far; `BLOCK_MARK` stands for them in its text."""
 
-    def __init__(self, path: Path, tables: Mapping[str, Table], plots: Mapping[str, Plot]) -> None:
-        self.path, self.tables, self.plots = path, tables, plots
+    def __init__(
+        self, path: Path, tables: Mapping[str, Table], plots: Mapping[str, Plot], claims: dict[str, bool]
+    ) -> None:
+        self.path, self.tables, self.plots, self.claims = path, tables, plots, claims
         self.blocks: list[Block] = []
         self.placed: set[int] = set()
 
@@ -50,6 +59,7 @@ class _Template:
             "details": self.details,
             "lead": self.lead,
             "note": self.note,
+            "claim": self.claim,
             "commands": lambda lines: self._mark(Commands(list(lines))),
         }
         loader = jinja2.PackageLoader("drest_torch.report", "")
@@ -103,6 +113,12 @@ class _Template:
     def note(self, caller: Callable[[], str]) -> Markup:
         """Set the content of ``{% call note() %}`` smaller: a definition, or how to read what stands beside it."""
         return self._mark(Note(_sentence(caller)))
+
+    def claim(self, holds: Any, caller: Callable[[], str]) -> Markup:
+        """Say the content of ``{% call claim(condition) %}``, or that it does not hold."""
+        sentence = _sentence(caller)
+        self.claims[sentence] = bool(holds)
+        return Markup(sentence if holds else f"(This does not hold in these results: {sentence})")
 
     def _named(self, blocks: Mapping[str, Any], name: str, kind: str) -> Any:
         if name not in blocks:

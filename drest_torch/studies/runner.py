@@ -72,7 +72,7 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
     """Do the runs of these studies that are not done yet, and write the reports; return the runs that failed."""
     configs = [_effective(cfg, settings.quick) for cfg in chosen]
     studies = {cfg.name: find_study(cfg.name) for cfg in configs}
-    jobs = {cfg.name: [_named(cfg.name, job) for job in studies[cfg.name].jobs(cfg)] for cfg in configs}
+    jobs = {cfg.name: [_named(cfg.name, job) for job in _listed(studies[cfg.name].jobs(cfg))] for cfg in configs}
     store = Store(settings.folder / "runs")
     began = time.monotonic()
     failures = _run({job.digest(): job for several in jobs.values() for job in several}.values(), store, settings)
@@ -80,7 +80,7 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
     published: list[Section] = []
     quotes: list[Quote] = []
     for cfg in configs:
-        study = report(studies[cfg.name], cfg, Finished(store))
+        study = report(studies[cfg.name], cfg, Finished(store), prose=not settings.quick)
         if settings.quick:
             study = replace(study, sections=without_conclusions(study.sections))
         made = _how_it_was_made(cfg, study, jobs[cfg.name], failures, store, settings)
@@ -141,6 +141,10 @@ def _effective(cfg: Any, quick: bool) -> Any:
     OmegaConf.resolve(merged)
     check_study(merged)
     return merged
+
+
+def _listed(jobs: Any) -> list[Job]:
+    return list(jobs.values()) if isinstance(jobs, dict) else jobs
 
 
 def _named(study: str, job: Job) -> Job:

@@ -33,20 +33,14 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.store import Store
 from drest_torch.report.blocks import Block, Table
 from drest_torch.report.template import render_template
+from drest_torch.studies.engine import Done, publish
+from drest_torch.studies.engine import Quote as Quote
+from drest_torch.studies.engine import StudyConfig as StudyConfig
 
 ENTRY_POINTS = "drest_torch.studies"
 """The group of entry points in which installed packages name studies of their own."""
 
 # ------------------------------------------------------------------------------------ configuration
-
-
-@dataclass
-class StudyConfig:
-    """The values of every study."""
-
-    name: str = MISSING
-    quick: dict[str, Any] = field(default_factory=dict)
-    """Values that `quick=true` puts in place of others."""
 
 
 def check_study(cfg: Any) -> None:
@@ -101,16 +95,6 @@ class Finished:
         return [(job, result) for job in jobs if (result := self.get(job)) is not None]
 
 
-@dataclass(frozen=True)
-class Quote:
-    """A row of the overview and of the README's table."""
-
-    what: str
-    reported: str
-    """By the paper; empty where it says nothing."""
-    measured: str
-
-
 @dataclass
 class Analysis:
     """The outcome of a study: numbers, and what the report shows of them."""
@@ -144,8 +128,13 @@ class Report:
     exact: bool | None = None
 
 
-def report(study: ModuleType, cfg: Any, finished: Finished) -> Report:
+def report(study: ModuleType, cfg: Any, finished: Finished, prose: bool = True) -> Report:
     """Analyse the results of a study and write its report."""
+    if not hasattr(study, "analyse"):
+        done = Done(study.jobs(cfg), finished.store)
+        made = publish(study, cfg, done, prose=prose)
+        numbers = {**made.kept, "claims": dict(made.claims)}
+        return Report(study.TITLE, study.QUESTION, made.blocks, numbers, made.quotes, made.results, made.exact)
     analysis: Analysis = study.analyse(cfg, finished)
     plots = importlib.import_module(f"{study.__package__}.plots").plots(cfg, analysis)
     template = Path(study.__file__ or "").with_name("report.md.j2")
@@ -190,8 +179,9 @@ def samples(jobs: Iterable[Job]) -> bool:
 
 def all_studies() -> dict[str, ModuleType]:
     """Return the studies of this project by name: the module ``study`` of every package in this one."""
-    names = [name for _, name, is_package in pkgutil.iter_modules(studies.__path__) if is_package]
-    return {name: importlib.import_module(f"drest_torch.studies.{name}.study") for name in names}
+    names = {name: f"{name}.study" for _, name, is_package in pkgutil.iter_modules(studies.__path__) if is_package}
+    names |= {page.stem: page.stem for page in Path(studies.__path__[0]).glob("*.md")}
+    return {name: importlib.import_module(f"drest_torch.studies.{names[name]}") for name in sorted(names)}
 
 
 def find_study(name: str) -> ModuleType:
@@ -229,9 +219,31 @@ def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str],
     asked = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
     return (
         command
-        | {("study", f"base_{name}"): module.Config for name, module in all_studies().items()}
+        | {
+            ("study", f"base_{name}"): module.Config
+            for name, module in all_studies().items()
+            if hasattr(module, "analyse")
+        }
+        | {
+            ("study", name): values_of(name, module)
+            for name, module in all_studies().items()
+            if not hasattr(module, "analyse")
+        }
         | {("study", name): outside_values(name) for name in asked if "." in name or name in points}
     )
+
+
+def _schema(name: str, study: ModuleType) -> tuple[tuple[str, str], Any]:
+    if hasattr(study, "analyse"):
+        return ("study", f"base_{name}"), study.Config
+    return ("study", name), values_of(name, study)
+
+
+def values_of(name: str, study: ModuleType) -> Any:
+    """Return the values of a study: the defaults of its `Config`, and those of the yaml file beside it, if any."""
+    path = Path(study.__file__ or "").with_suffix(".yaml")
+    own: Any = OmegaConf.load(path) if path.exists() else {}
+    return OmegaConf.merge(OmegaConf.structured(study.Config), own, {"name": name, "quick": study.QUICK})
 
 
 def outside_values(name: str) -> Mapping[str, Any]:

@@ -1,0 +1,180 @@
+"""A study is a module and a page: ``NAME.py`` says what is run and measured, ``NAME.md`` says what came of it.
+
+The module has
+
+    TITLE, QUESTION                  what stands above the page
+    Config                           a dataclass of values; its defaults are the study
+    QUICK                            what its quick version has in their place
+    jobs(cfg) -> dict[Key, Job]      its runs, by key
+    report(cfg, done) -> Report      what was measured; ``done`` has the results of the runs by the same keys
+
+and the page is Markdown with Jinja2. `docs/howto/studies.md` says how to write one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from omegaconf import MISSING
+
+from drest_torch.jobs.job import Job, Result
+from drest_torch.report.blocks import Block, Plot, Section, Table
+from drest_torch.report.markdown import literal
+from drest_torch.report.template import render_template
+
+Key: TypeAlias = Any
+"""A `NamedTuple` of a study's own, or a text."""
+
+
+@dataclass
+class StudyConfig:
+    """The values of every study."""
+
+    name: str = MISSING
+    quick: dict[str, Any] = field(default_factory=dict)
+    """Values that `quick=true` puts in place of others: those of QUICK."""
+
+
+def value(default: Any) -> Any:
+    """Return a field of a `Config` whose default is a copy of this list, dictionary or dataclass."""
+    return field(default_factory=lambda: copy.deepcopy(default))
+
+
+class Done(Mapping[Key, Result]):
+    """The results of the runs that are done, by their keys; each is read when it is first asked for."""
+
+    def __init__(self, planned: Mapping[Key, Job], store: Any) -> None:
+        """Read results from a `Store`, or from anything that has ``get(job)``."""
+        self.planned, self._store = planned, store
+        self._read: dict[Key, Result | None] = {}
+
+    def __getitem__(self, key: Key) -> Result:
+        if key not in self._read:
+            self._read[key] = self._store.get(self.planned[key])
+        if (result := self._read[key]) is None:
+            raise KeyError(key)
+        return result
+
+    def __iter__(self) -> Iterator[Key]:
+        return (key for key in self.planned if self.get(key) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def missing(self) -> list[Job]:
+        """Return the runs that have failed or were not done."""
+        return [job for key, job in self.planned.items() if key not in self]
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A row of the overview and of docs/results.md."""
+
+    what: str
+    reported: str
+    """By the paper; empty where it says nothing."""
+    measured: str
+
+
+@dataclass
+class Report:
+    """What a study measured, and what its page shows of it.
+
+    Everything but ``rows`` may be a function without arguments, which is called where all that it needs is there.
+    """
+
+    rows: pd.DataFrame
+    """The tidy table: columns that say what was measured, ``metric``, and ``value``, a number or an array of agents."""
+    quotes: Sequence[Quote] | Callable[[], Sequence[Quote]] = ()
+    tables: Mapping[str, Table | Callable[[], Table]] = field(default_factory=dict)
+    plots: Mapping[str, Plot | Callable[[], Plot]] = field(default_factory=dict)
+    values: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(default_factory=dict)
+    """What the sentences of the page need besides the values and the constants of the module."""
+    kept: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(default_factory=dict)
+    """What published tables need besides the quotes, as JSON values."""
+    exact: bool | None = None
+    """Whether no number is sampled; None: as the settings of the runs say."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A study as it is published."""
+
+    blocks: Sequence[Block]
+    """Those of an introduction, if any, then `Section`s."""
+    results: pd.DataFrame
+    """One measured value in each row."""
+    quotes: Sequence[Quote] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    claims: Mapping[str, bool] = field(default_factory=dict)
+    """The sentences of the page that claim something, and whether they hold (see `drest_torch.report.template`)."""
+    exact: bool | None = None
+
+
+def publish(study: ModuleType, cfg: Any, done: Done, *, prose: bool = True) -> Published:
+    """Return what a study publishes: prose, tables and plots, or tables and plots alone where a run is missing.
+
+    A table or plot that cannot be made without the missing runs is left out, and quotes are taken of all runs only.
+    """
+    complete = not done.missing
+    report: Report | None = _made(lambda: study.report(cfg, done), complete)
+    if report is None:
+        return Published([], pd.DataFrame())
+    claims: dict[str, bool] = {}
+    tables: dict[str, Table] = _all_made(report.tables, complete)
+    plots: dict[str, Plot] = _all_made(report.plots, complete)
+    kept = _called(report.kept) if complete else {}
+    quotes = list(_called(report.quotes)) if complete else []
+    if not (complete and prose):
+        shown = {"Plots": [*plots.values()], "Tables": [*tables.values()]}
+        blocks: list[Block] = [Section(title, parts) for title, parts in shown.items() if parts]
+    else:
+        constants = {name: each for name, each in vars(study).items() if name.isupper()}
+        page = Path(study.__file__ or "").with_suffix(".md")
+        blocks = render_template(page, {"cfg": cfg, **constants, **_called(report.values)}, tables, plots, claims)
+    return Published(blocks, one_value_each(report.rows), quotes, kept, claims, report.exact)
+
+
+def _called(part: Any) -> Any:
+    return part() if callable(part) else part
+
+
+def _made(part: Any, complete: bool) -> Any:
+    if complete:
+        return _called(part)
+    try:
+        return _called(part)
+    except (LookupError, ValueError):  # of keys and rows that are not there, and of the extremes of nothing
+        return None
+
+
+def _all_made(parts: Mapping[str, Any], complete: bool) -> dict[str, Any]:
+    made = {name: _made(part, complete) for name, part in parts.items()}
+    return {name: part for name, part in made.items() if part is not None}
+
+
+def one_value_each(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each number in ``value``; the place of a number in an array becomes its ``seed``."""
+    if not any(isinstance(each, np.ndarray | list) for each in rows.get("value", ())):
+        return rows
+    arrays = [np.asarray(each, float) for each in rows["value"]]
+    sizes = [array.size for array in arrays]
+    one = rows.loc[rows.index.repeat(sizes)].reset_index(drop=True)
+    if "seed" not in one:
+        one["seed"] = np.concatenate([np.arange(size) for size in sizes])
+    one["value"] = np.concatenate([array.ravel() for array in arrays])
+    return one
+
+
+def as_table(cells: pd.DataFrame, caption: str, header: Iterable[str], note: str = "") -> Table:
+    """Return the table of a frame of texts, whose index names the rows."""
+    rows = [[literal(str(name)), *row] for name, row in zip(cells.index, cells.to_numpy().tolist(), strict=True)]
+    return Table(caption, [*header], rows, note)

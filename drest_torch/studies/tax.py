@@ -1,0 +1,271 @@
+"""The shutdownability tax (section 7.2): how much longer DReST agents take to become useful than default ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from drest_torch.envs.levels import PAPER_WORLDS
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.tabular_job import Training, last
+from drest_torch.limits import limited
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.plots import THREE_ABREAST, Curves, training_plot
+from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio
+from drest_torch.statistics.times import hitting_times, moving_average
+from drest_torch.studies.clock_pairs import RANDOM_FIRST, REWARDS
+from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
+from drest_torch.studies.shared import EXAMPLE, WORLDS, dots, tables_job, title
+
+TITLE = "The shutdownability tax (section 7.2)"
+QUESTION = (
+    "The paper finds, by eye, that DReST agents become useful about as quickly as default agents, and not many "
+    "times more slowly: the shutdownability tax is small. Is it?"
+)
+PAPERS, MOVES = "moves / steps", "moves / moves"
+"""The clocks that the paper's figures were made on, as the study `example` found; and those that agents learn on."""
+PAIRS = {MOVES: ("moves", "moves"), PAPERS: ("moves", "steps"), RANDOM_FIRST: ("cured", "steps")}
+"""The part whose agents are evaluated, and the clock on which."""
+DEFINITIONS = {"own": "as above", "first": "for the first time", "common": "of the default's"}
+"""Of the time until a share of usefulness: of the own final one, for good or not, or of default agents' median one."""
+
+
+@dataclass
+class Config(StudyConfig):
+    world: str = "example"
+    worlds: list[str] = value([name for name in PAPER_WORLDS if name != "example"])
+    agents: int = limited(at_least=1, default=100)
+    shares: list[float] = value([0.5, 0.8, 0.9, 0.95])
+    """Of its final usefulness, which an agent is to reach; the report's first words are about ``headline``."""
+    headline: float = 0.9
+    final_evaluations: int = 20
+    """Final usefulness is the mean of so many last evaluations."""
+    window: int = limited(at_least=1, default=5)
+    """Evaluations in the moving average that has to reach a share: as many before as after."""
+    small: float = 1.5
+    """A tax of up to so many times the default's mini-episodes is called small."""
+    level: float = 0.95
+    resamples: int = 2000
+    training: Training = value(EXAMPLE)
+    in_worlds: dict[str, Any] = value(WORLDS)
+    early: dict[str, int] = value({"meta_episodes": 128, "evaluate_every": 2})
+    """The first mini-episodes of the runs on the moves clock are done a second time, and evaluated more often."""
+    cure: dict[str, int] = value({"random_episodes": 524288})
+    """What mends the clock that counts every step: the last cure of the study `example`."""
+
+
+QUICK = {
+    "worlds": ["fewer_for_longer", "spacious"],
+    "agents": 3,
+    "resamples": 200,
+    "early": {"meta_episodes": 8, "evaluate_every": 1},
+    "training": {"meta_episodes": 32, "decay_episodes": 1024},
+    "cure": {"random_episodes": 2048},
+    "in_worlds": {"meta_episodes": 32, "decay_episodes": 1024},
+}
+
+
+class Key(NamedTuple):
+    world: str
+    part: str
+    """moves, early (the first mini-episodes of these, evaluated more often), or cured."""
+    reward: str
+
+
+def jobs(cfg: Config) -> dict[Key, Job]:
+    """Return runs of the studies `example` and `worlds`, and their first mini-episodes."""
+    runs = {}
+    for world in (cfg.world, *cfg.worlds):
+        own = {} if world == cfg.world else dict(cfg.in_worlds)
+        parts = {"moves": own, "early": own | dict(cfg.early)} | ({"cured": cfg.cure} if world == cfg.world else {})
+        for (part, changes), reward in product(parts.items(), REWARDS):
+            key, clock = Key(world, part, reward), "steps" if part == "cured" else "moves"
+            runs[key] = tables_job(cfg, "-".join(key), world=world, clock=clock, reward=reward, **changes)
+    return runs
+
+
+# --------------------------------------------------------------------------------------- measurement
+
+
+class Curve(NamedTuple):
+    episodes: np.ndarray
+    """[T] mini-episodes played, since random play has ended."""
+    usefulness: np.ndarray
+    """[T, A]"""
+    final: np.ndarray
+    """[A]"""
+
+
+def curve(cfg: Config, done: Done, world: str, pair: str, reward: str) -> Curve:
+    """Return the usefulness of agents over training; that of their first mini-episodes is evaluated more often."""
+    part, clock = PAIRS[pair]
+    arrays = done[Key(world, part, reward)].arrays
+    episodes, usefulness = arrays["episodes"], arrays[f"{clock}/usefulness"].astype(float)
+    final = usefulness[-cfg.final_evaluations :].mean(0)
+    if part == "cured":
+        episodes = np.maximum(episodes - cfg.cure["random_episodes"], 0)
+    elif (early := done.get(Key(world, "early", reward))) is not None:
+        later = episodes > early.arrays["episodes"][-1]
+        episodes = np.concatenate([early.arrays["episodes"], episodes[later]])
+        usefulness = np.concatenate([early.arrays[f"{clock}/usefulness"].astype(float), usefulness[later]])
+    return Curve(episodes, usefulness, final)
+
+
+def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
+    """Yield every agent's final usefulness, and its mini-episodes until each share, by each definition."""
+    for pair, world in product(PAIRS, (cfg.world, *cfg.worlds)):
+        if any(Key(world, PAIRS[pair][0], reward) not in done for reward in REWARDS):
+            continue
+        both = {reward: curve(cfg, done, world, pair, reward) for reward in REWARDS}
+        for reward, one in both.items():
+            of = {"level": world, "clocks": pair, "reward": reward}
+            yield of | {"metric": "final_usefulness", "value": one.final}
+            for share, definition in product(cfg.shares, DEFINITIONS):
+                mark = share * (np.median(both["default"].final) if definition == "common" else one.final)
+                for_good = definition != "first"
+                times = hitting_times(one.episodes, one.usefulness, mark, window=cfg.window, for_good=for_good)
+                yield of | {"share": share, "definition": definition, "metric": "mini_episodes", "value": times}
+
+
+def compare(cfg: Config, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each pair, world, share and definition: the times of both rewards and their medians' ratio."""
+    by = ["clocks", "level", "share", "definition", "reward"]
+    found = rows[rows.metric == "mini_episodes"].set_index(by).value.unstack(sort=False).reset_index()
+    options: Any = {"level": cfg.level, "resamples": cfg.resamples}
+    found["tax"] = [ratio(drest, default, **options) for drest, default in zip(found.drest, found.default, strict=True)]
+    found = found.assign(**{name: [getattr(tax, name) for tax in found.tax] for name in ("estimate", "low", "high")})
+    found["world"] = found.level.map(title)
+    found["later"] = (found.drest.map(np.median) - found.default.map(np.median)) / 1000
+    return found
+
+
+# ------------------------------------------------------------------------------------------ the report
+
+
+def report(cfg: Config, done: Done) -> Report:
+    rows = pd.DataFrame(measure(cfg, done))
+    taxes = compare(cfg, rows)
+    own, head = taxes[taxes.definition == "own"], taxes[taxes.share == cfg.headline]
+    # A ratio is known unless default agents were there at once, or both groups never are.
+    known = head[(head.definition == "own") & head.estimate.notna() & (head.default.map(np.median) > 0)]
+    papers, by_pair = known[known.clocks == PAPERS], dict(iter(known.groupby("clocks", sort=False)))
+    common = head[(head.definition == "common") & (head.clocks == PAPERS) & head.level.isin(papers.level)]
+    longer = papers.level.map(
+        lambda w: (last(done[Key(w, "moves", "default")], "steps", "p_length")[:, -1] > 0.5).mean() > 0.5
+    )
+    finals = (
+        rows[rows.metric == "final_usefulness"]
+        .set_index(["clocks", "level", "reward"])
+        .value.map(np.median)
+        .unstack(sort=False)
+    )
+    values = {
+        "clocks": list(taxes.clocks.unique()),
+        "papers": summary(cfg, papers),
+        "common": summary(cfg, common),
+        "moves": summary(cfg, by_pair.get(MOVES, papers[:0])),
+        "differences": {pair: differences(cfg, each, own[own.clocks == pair]) for pair, each in by_pair.items()},
+        "preference": {"shorter": summary(cfg, papers[~longer]), "longer": summary(cfg, papers[longer])},
+        "less_useful": finals.loc[PAPERS].eval("drest < default"),
+    }
+    plots = {f"ratios, {pair}": forest(cfg, pair, own[own.clocks == pair]) for pair in (PAPERS, MOVES)}
+    plots |= {f"usefulness, {pair}": over_training(cfg, done, pair, head) for pair in values["clocks"]}
+    quotes = [quote(cfg, pair, each) for pair, each in by_pair.items()]
+    return Report(rows, quotes, tables(cfg, taxes, finals), plots, values)
+
+
+def summary(cfg: Config, taxes: pd.DataFrame) -> dict[str, Any]:
+    """Return the range of the ratios of several worlds, where they are largest, and how many are small."""
+    taxes = taxes[taxes.estimate.notna()]
+    if taxes.empty:
+        return {"of": 0}
+    span = f"{taxes.estimate.min():.2f} to {taxes.estimate.max():.2f}".replace("inf", "∞")
+    most, small = taxes.world[taxes.estimate.idxmax()], int((taxes.estimate <= cfg.small).sum())
+    values = {"range": span, "most": most, "small": small, "of": len(taxes)}
+    return values | {"later": taxes.later.max(), "median": taxes.estimate.median()}
+
+
+def differences(cfg: Config, taxes: pd.DataFrame, own: pd.DataFrame) -> dict[str, Any]:
+    """Return where DReST is slower, and faster, beyond the interval, and where the ratio of any share is not small."""
+    taxes = taxes.sort_values("estimate", ascending=False, kind="stable")
+    worst = own.loc[own[own.level.isin(taxes.level)].groupby("level", sort=False).estimate.idxmax()]
+    return {"slower": taxes[taxes.low > 1], "faster": taxes[taxes.high < 1], "large": worst[worst.estimate > cfg.small]}
+
+
+def text(interval: Interval, digits: int = 2) -> str:
+    """Return an interval; a dash where there was no time to compare."""
+    return "–" if np.isnan(interval.estimate) else interval.text(digits).replace("inf", "∞")
+
+
+def thousands(cfg: Config, times: np.ndarray) -> str:
+    return text(bootstrap(times / 1000, median, level=cfg.level, resamples=cfg.resamples), 1)
+
+
+def tables(cfg: Config, taxes: pd.DataFrame, finals: pd.DataFrame) -> dict[str, Table]:
+    shares, made = [f"{share:.0%}" for share in cfg.shares], {}
+    for pair, here in taxes[taxes.definition == "own"].groupby("clocks", sort=False):
+        cells = here.assign(text=here.tax.map(text)).set_index(["world", "share"]).text.unstack(sort=False)
+        cells[list(REWARDS)] = finals.loc[pair][list(REWARDS)].map("{:.3f}".format).to_numpy()
+        header = ["world", *shares, "final usefulness, default", "DReST"]
+        made[f"ratios, {pair}"] = as_table(cells, f"Mini-episodes, DReST ÷ default, {pair}", header)
+        times = here.rename(columns=REWARDS).set_index(["world", "share"])[list(REWARDS.values())].stack()
+        cells = times.map(lambda each: thousands(cfg, each)).unstack("share", sort=False)
+        cells.index = [", ".join(names) for names in cells.index]
+        caption = f"Thousands of mini-episodes of the median agent, {pair}"
+        made[f"times, {pair}"] = as_table(cells, caption, ["world, reward", *shares])
+    here = taxes[(taxes.share == cfg.headline) & (taxes.clocks == PAPERS)].set_index(["world", "definition"])
+    cells = here.tax.map(text).unstack(sort=False)
+    cells["never"] = [f"{np.isinf(times).sum()} of {cfg.agents}" for times in here.drest.xs("common", level=1)]
+    caption = f"DReST ÷ default at {cfg.headline:.0%}, {PAPERS}, by three definitions"
+    return made | {"definitions": as_table(cells, caption, ["world", *DEFINITIONS.values(), "never, DReST"])}
+
+
+def quote(cfg: Config, pair: str, taxes: pd.DataFrame) -> Quote:
+    found, several = summary(cfg, taxes), len(taxes) > 1
+    where = f"{len(taxes)} worlds" if several else taxes.world.iloc[0].lower()
+    what = f"time to {cfg.headline:.0%} of final usefulness, DReST ÷ default, {pair}, {where}"
+    measured = f"{found['range']}, most in {found['most']}" if several else text(taxes.tax.iloc[0])
+    return Quote(what, "about 1, by eye" if pair == PAPERS else "", measured)
+
+
+def forest(cfg: Config, pair: str, own: pd.DataFrame) -> Plot:
+    """Plot the ratio of each world and share with its interval."""
+    ends = "; ".join(f"{row.world} {text(row.tax)}" for row in own[own.share == cfg.headline].itertuples())
+    return dots(
+        {
+            f"{share:.0%}": dict(zip(each.world, each.tax, strict=True))
+            for share, each in own.groupby("share", sort=False)
+        },
+        title=f"mini-episodes, DReST ÷ default, {pair}",
+        lines={1: "-", cfg.small: "--"},
+        most=16,
+        alt=f"Ratio of the mini-episodes that DReST and default agents take, {pair}, on a logarithmic axis, a row "
+        f"for each world. At {cfg.headline:.0%} of the final usefulness: {ends}.",
+    )
+
+
+def over_training(cfg: Config, done: Done, pair: str, head: pd.DataFrame) -> Plot:
+    """Plot the usefulness of both groups on the running example."""
+    times = head.set_index(["clocks", "level", "definition"]).loc[pair, cfg.world, "own"]
+    groups, ends = [], []
+    for reward, words in REWARDS.items():
+        one = curve(cfg, done, cfg.world, pair, reward)
+        shown = one.episodes > 0 if pair == RANDOM_FIRST else one.episodes >= 0
+        groups.append(Curves(words, reward, moving_average(one.usefulness, cfg.window)[shown]))
+        ends.append(
+            f"the median {words} agent reaches {cfg.headline:.0%} after {thousands(cfg, times[reward])} thousand"
+        )
+    return training_plot(
+        one.episodes[shown] / 1000,
+        groups,
+        title=f"usefulness, {pair}",
+        xlabel="thousands of mini-episodes",
+        alt=f"Usefulness over training on the running example, {pair}: {', '.join(ends)} mini-episodes.",
+        reference=1.0,
+        size=THREE_ABREAST,
+    )
