@@ -135,7 +135,7 @@ def publish(study: ModuleType, cfg: Any, done: Done, *, prose: bool = True) -> P
     quotes = list(_called(report.quotes)) if complete else []
     if not (complete and prose):
         shown: dict[str, list[Block]] = {"Plots": [*plots.values()], "Tables": [*tables.values()]}
-        blocks = [Section(title, parts) for title, parts in shown.items() if parts]
+        blocks: list[Block] = [Section(title, parts) for title, parts in shown.items() if parts]
     else:
         constants = {name: each for name, each in vars(study).items() if name.isupper()}
         page = Path(study.__file__ or "").with_suffix(".md")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -185,24 +185,23 @@ def all_studies() -> dict[str, ModuleType]:
 
 
 def find_study(name: str) -> ModuleType:
-    """Return a study of this project, of an installed package's entry point, or of a package by its path."""
+    """Return a study of this project, of an installed package's entry point, or of a module by its path."""
     if name in (known := all_studies()):
         return known[name]
     outside = {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
-    package = outside.get(name, name)
+    module = outside.get(name, name)
     if name not in outside and "." not in name:
         raise StudyError(
-            f"study={name}; expected one of {', '.join([*known, *outside])}, or the path of a package with a study, "
+            f"study={name}; expected one of {', '.join([*known, *outside])}, or the path of a module with a study, "
             "such as my_project.my_study"
         )
     try:
-        return importlib.import_module(f"{package}.study")
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{package}.study".startswith(error.name):
+        if error.name is None or not module.startswith(error.name):
             raise
         raise StudyError(
-            f"study={name}: there is no module {package}.study; put the folder of the package on PYTHONPATH, or "
-            "install it"
+            f"study={name}: there is no module {module}; put the folder of the package on PYTHONPATH, or install it"
         ) from None
 
 
@@ -217,20 +216,9 @@ def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str],
     }
     points = {point.name for point in entry_points(group=ENTRY_POINTS)}
     asked = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
-    return (
-        command
-        | {
-            ("study", f"base_{name}"): module.Config
-            for name, module in all_studies().items()
-            if hasattr(module, "analyse")
-        }
-        | {
-            ("study", name): values_of(name, module)
-            for name, module in all_studies().items()
-            if not hasattr(module, "analyse")
-        }
-        | {("study", name): outside_values(name) for name in asked if "." in name or name in points}
-    )
+    schemas = command | dict(_schema(name, module) for name, module in all_studies().items())
+    outside = [name for name in asked if "." in name or name in points]
+    return schemas | {("study", name): values_of(name, find_study(name)) for name in outside}
 
 
 def _schema(name: str, study: ModuleType) -> tuple[tuple[str, str], Any]:
@@ -244,12 +232,3 @@ def values_of(name: str, study: ModuleType) -> Any:
     path = Path(study.__file__ or "").with_suffix(".yaml")
     own: Any = OmegaConf.load(path) if path.exists() else {}
     return OmegaConf.merge(OmegaConf.structured(study.Config), own, {"name": name, "quick": study.QUICK})
-
-
-def outside_values(name: str) -> Mapping[str, Any]:
-    """Return the values of a study from outside: those of its ``config.yaml``, where it has one, in its schema."""
-    study = find_study(name)
-    path = Path(study.__file__ or "").with_name("config.yaml")
-    own: Any = OmegaConf.load(path) if path.exists() else {}
-    values: Any = OmegaConf.merge(OmegaConf.structured(study.Config), own, {"name": name})
-    return values
