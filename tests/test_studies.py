@@ -9,10 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from drest_torch.cli import help_text
-from drest_torch.config.compose import register
+from drest_torch.config.compose import options, register
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError, StudyError
 from drest_torch.jobs.executor import run_jobs
@@ -20,12 +21,15 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
-from drest_torch.report.blocks import Details, Lead, Note, Prose, Section, Table
+from drest_torch.report.blocks import Details, Lead, Note, Plot, Prose, Section, Table
+from drest_torch.report.style import LIGHT
+from drest_torch.studies.engine import Done, publish
 from drest_torch.studies.runner import Settings, run_studies, without_conclusions
 from drest_torch.studies.study import (
     ENTRY_POINTS,
     Finished,
     Quote,
+    Report,
     all_studies,
     find_study,
     overview,
@@ -33,8 +37,8 @@ from drest_torch.studies.study import (
     study_schemas,
 )
 from tests.helpers.chromium import check_page, needs_chromium
-from tests.helpers.configs import names, ours, unexplained
-from tests.helpers.studies import composed_study
+from tests.helpers.configs import unexplained
+from tests.helpers.studies import all_blocks, composed, composed_study, page_text
 
 FOLDER = config_folder() / "study"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "howto" / "studies.md"
@@ -56,46 +60,64 @@ def settings(folder, **changes):
     return Settings(**values | changes)
 
 
-# ------------------------------------------------------------------------------------------- yaml
+# ---------------------------------------------------------------------------------------- options
 
 
-def test_every_study_is_an_option_and_part_of_all():
-    assert {path.stem for path in FOLDER.glob("[!_]*.yaml")} == {*STUDIES, "all"}
-    by_themselves = {"learning", "goals_unseen", "size", "beyond", "gap", "lotteries", "memory", "posl", "pressure"}
-    by_themselves |= {"alternatives", "misspecified", "private_bit", "sight"}
-    assert set(composed_study("all").studies) == set(STUDIES) - by_themselves
+def test_every_study_is_an_option_with_its_sentence_and_part_of_all_unless_it_takes_long():
+    assert {*options("study")} == {*STUDIES, "all"}
+    assert all(f"\n  {name} " in help_text("study") for name in STUDIES)
+    assert set(composed_study("all").studies) <= set(STUDIES)
+    assert unexplained((config_folder() / "study.yaml").read_text("utf-8")) == []
 
 
-@pytest.mark.parametrize("name", [*STUDIES, "all"])
-def test_the_yaml_has_all_keys_of_the_schema_and_no_other_each_explained(name):
-    schema = study_schemas()["study", f"base_{name}"]
-    own = OmegaConf.load(FOLDER / f"{name}.yaml")
-    shared = {entry.partition("@")[2] for entry in own.defaults if "@" in entry}
-    assert set(ours(FOLDER / f"{name}.yaml")) | shared == names(schema)
-    cfg = composed_study(name)
-    assert cfg.name == name
-    assert OmegaConf.missing_keys(cfg) == set()
-    text = (FOLDER / f"{name}.yaml").read_text("utf-8")
-    assert unexplained(text.partition("\nquick:")[0]) == []
-    assert "# The quick version" in text or name == "all"
+# --------------------------------------------------------------------------------------- contract
 
 
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_quick_version_changes_values_of_the_study(name):
+def test_runs_are_known_by_their_names_and_the_quick_ones_are_others(name):
     cfg = composed_study(name)
-    quick = OmegaConf.merge(cfg, cfg.quick)
-    assert quick != cfg
-    module = all_studies()[name]
-    jobs, quicker = module.jobs(cfg), module.jobs(quick)
-    assert len({job.name for job in jobs}) == len(jobs)
-    assert len({job.digest() for job in jobs}) == len(jobs)
-    assert not {job.digest() for job in jobs} & {job.digest() for job in quicker}
+    full, quick = (listed(all_studies()[name].jobs(each)) for each in (cfg, OmegaConf.merge(cfg, cfg.quick)))
+    for jobs in (full, quick):
+        assert len({job.name for job in jobs}) == len(jobs) == len({job.digest() for job in jobs})
+    assert not {job.digest() for job in full} & {job.digest() for job in quick}
 
 
-def test_the_commands_own_values_are_explained():
-    assert unexplained((config_folder() / "study.yaml").read_text("utf-8")) == []
-    assert all(f"\n  {name} " in help_text("study") for name in STUDIES)
+class Without:
+    """A store from which some runs are missing."""
+
+    def __init__(self, store, lost):
+        self.store, self.lost = store, lost
+
+    def get(self, job):
+        return None if job.name in self.lost else self.store.get(job)
+
+
+def prose(blocks):
+    return [block for block in all_blocks(blocks) if isinstance(block, Prose | Lead)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in STUDIES if not hasattr(all_studies()[name], "analyse")])
+def test_every_study_keeps_the_contract(tmp_path, name):
+    """With the results of its quick version: the whole page, each part missing, and nothing finished."""
+    assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
+    checked(tmp_path / "quick", name)
+    study, store, cfg = all_studies()[name], Store(tmp_path / "quick" / "runs"), composed(name)
+    planned = study.jobs(cfg)
+    whole = publish(study, cfg, Done(planned, store))
+    assert whole.quotes
+    assert prose(whole.blocks)
+    assert not re.search(r"\bnan\b", text_of(whole.blocks))
+    assert {"metric", "value"} <= {*whole.results}
+    for block in all_blocks(whole.blocks):
+        if isinstance(block, Plot):
+            block.draw(Figure(), LIGHT)
+    names = [job.name for job in planned.values()]
+    parts = [publish(study, cfg, Done(planned, Without(store, {lost}))) for lost in names[:: max(len(names) // 6, 1)]]
+    assert not any(prose(part.blocks) or part.quotes for part in parts)
+    assert any(part.blocks for part in parts)
+    assert publish(study, cfg, Done(planned, Without(store, {*names}))).blocks == []
 
 
 @pytest.mark.parametrize(("key", "value"), [("executor", "slurm"), ("workers", 0), ("runs_per_gpu", 0)])
@@ -138,11 +160,20 @@ def counted(monkeypatch):
     return done
 
 
+def listed(jobs):
+    return list(jobs.values()) if isinstance(jobs, dict) else jobs
+
+
+def text_of(blocks):
+    sections = [block for block in blocks if isinstance(block, Section)]
+    intro = [block for block in blocks if not isinstance(block, Section)]
+    return page_text(Report("", "", [*intro, *sections], {}))
+
+
 def checked(folder, name):
     """What a study has left behind."""
     summary = json.loads((folder / name / "summary.json").read_text("utf-8"))
     page = (folder / name / "report.html").read_text("utf-8")
-    assert summary["quotes"]
     for quote in summary["quotes"]:
         assert quote["what"]
         assert "nan" not in quote["measured"]
@@ -220,15 +251,16 @@ def test_a_study_that_the_paper_says_nothing_about_is_not_set_beside_it():
 
 @pytest.fixture
 def documented(tmp_path, monkeypatch):
-    """The example of docs/howto/studies.md as a package that can be imported; gives its folder."""
-    files = re.findall(r"`(my_project/\S+)`:\n\n```\w+\n(.*?)```\n", DOCUMENT.read_text("utf-8"), re.DOTALL)
-    assert len(files) == 3
-    for name, text in [*files, ("my_project/__init__.py", ""), ("my_project/lambdas/__init__.py", "")]:
+    """The example of docs/howto/studies.md as a module that can be imported; gives its path."""
+    files = dict(re.findall(r"`(my_project/\S+)`:\n\n```\w+\n(.*?)```\n", DOCUMENT.read_text("utf-8"), re.DOTALL))
+    assert list(files) == ["my_project/lambdas.py", "my_project/lambdas.md"]
+    assert sum(len(text.splitlines()) for text in files.values()) <= 60
+    for name, text in files.items():
         path = tmp_path / "outside" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path / "outside")
-    yield tmp_path / "outside" / "my_project" / "lambdas"
+    yield tmp_path / "outside" / "my_project" / "lambdas.py"
     for name in [name for name in sys.modules if name.partition(".")[0] == "my_project"]:
         del sys.modules[name]
 
@@ -240,25 +272,22 @@ def composed_outside(name, *overrides):
 
 @pytest.mark.slow
 def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
-    cfg = composed_outside("my_project.lambdas", "study.lams=[0.9,1.0]")
-    assert run_studies([cfg], settings(tmp_path)) == []
-    folder = tmp_path / "quick" / "my_project.lambdas"
+    cfg = composed_outside("my_project.lambdas", "study.lams=[0.9,1.0]", "study.agents=2", "study.meta_episodes=32")
+    assert run_studies([cfg], settings(tmp_path, quick=False)) == []
+    folder = tmp_path / "my_project.lambdas"
     results = pd.read_csv(folder / "results.csv")
-    assert results.groupby("lam").size().to_dict() == {0.9: 2, 1.0: 2}
-    store = Store(tmp_path / "quick" / "runs")
-    job = next(job for job in find_study(cfg.name).jobs(OmegaConf.merge(cfg, cfg.quick)) if job.name == "0.9")
-    assert results[results.lam == 0.9].value.tolist() == last(store.get(job), "moves", "neutrality").tolist()
-    neutral = json.loads((folder / "summary.json").read_text("utf-8"))["neutral"]
-    assert neutral == [lam for lam, mean in results.groupby("lam").value.mean().items() if mean >= 0.9]
+    store = Store(tmp_path / "runs")
+    for lam, job in find_study(cfg.name).jobs(cfg).items():
+        assert results[results.lam == lam].value.tolist() == last(store.get(job), "moves", "neutrality").tolist()
     page = (folder / "report.html").read_text("utf-8")
-    assert "<h1>A few values of λ – quick version</h1>" in page
-    assert "python -m drest_torch.study study=my_project.lambdas quick=true" in page
+    assert "<h1>A few values of λ</h1>" in page
+    assert "python -m drest_torch.study study=my_project.lambdas" in page
     assert "Every number in this report is exact" in page
-    assert "Mean ± standard deviation of 2 agents" in page
+    assert "Means of 2 agents" in page
 
 
 def test_the_values_of_a_study_from_outside_are_checked_and_can_stand_in_a_file(documented):
-    (documented / "config.yaml").write_text("agents: 7\n", "utf-8")
+    documented.with_suffix(".yaml").write_text("agents: 7\n", "utf-8")
     assert composed_outside("my_project.lambdas").agents == 7
     with pytest.raises(ConfigError, match="not_a_number; expected a whole number"):
         composed_outside("my_project.lambdas", "study.agents=not_a_number")
@@ -276,9 +305,9 @@ def test_an_installed_study_is_found_by_the_name_of_its_entry_point(documented, 
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("lamda_meta", "study=lamda_meta; expected one of alternatives, .*, or the path of a package"),
-        ("my_project.lost", "there is no module my_project.lost.study; put the folder"),
-        ("nowhere.lambdas", "there is no module nowhere.lambdas.study; put the folder"),
+        ("lamda_meta", "study=lamda_meta; expected one of alternatives, .*, or the path of a module"),
+        ("my_project.lost", "there is no module my_project.lost; put the folder"),
+        ("nowhere.lambdas", "there is no module nowhere.lambdas; put the folder"),
     ],
 )
 def test_a_study_that_is_nowhere_is_a_sentence(documented, name, complaint):
@@ -287,7 +316,7 @@ def test_a_study_that_is_nowhere_is_a_sentence(documented, name, complaint):
 
 
 def test_a_study_that_imports_what_is_missing_says_so_itself(documented):
-    (documented / "study.py").write_text("import no_such_library\n", "utf-8")
+    documented.write_text("import no_such_library\n", "utf-8")
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
         find_study("my_project.lambdas")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -150,33 +151,45 @@ def compare(cfg: Config, rows: pd.DataFrame) -> pd.DataFrame:
 def report(cfg: Config, done: Done) -> Report:
     rows = pd.DataFrame(measure(cfg, done))
     taxes = compare(cfg, rows)
-    own, head = taxes[taxes.definition == "own"], taxes[taxes.share == cfg.headline]
-    # A ratio is known unless default agents were there at once, or both groups never are.
-    known = head[(head.definition == "own") & head.estimate.notna() & (head.default.map(np.median) > 0)]
-    papers, by_pair = known[known.clocks == PAPERS], dict(iter(known.groupby("clocks", sort=False)))
-    common = head[(head.definition == "common") & (head.clocks == PAPERS) & head.level.isin(papers.level)]
-    longer = papers.level.map(
-        lambda w: (last(done[Key(w, "moves", "default")], "steps", "p_length")[:, -1] > 0.5).mean() > 0.5
-    )
     finals = (
         rows[rows.metric == "final_usefulness"]
         .set_index(["clocks", "level", "reward"])
         .value.map(np.median)
         .unstack(sort=False)
     )
-    values = {
+    # A ratio is known unless default agents were there at once, or both groups never are.
+    head = taxes[taxes.share == cfg.headline]
+    known = head[(head.definition == "own") & head.estimate.notna() & (head.default.map(np.median) > 0)]
+    plots = {f"ratios, {pair}": partial(forest, cfg, pair, taxes) for pair in (PAPERS, MOVES)}
+    plots |= {f"usefulness, {pair}": partial(over_training, cfg, done, pair, head) for pair in taxes.clocks.unique()}
+    return Report(
+        rows,
+        [quote(cfg, pair, each) for pair, each in known.groupby("clocks", sort=False)],
+        tables(cfg, taxes, finals),
+        plots,
+        partial(sentences, cfg, done, taxes, known, finals),
+    )
+
+
+def sentences(
+    cfg: Config, done: Done, taxes: pd.DataFrame, known: pd.DataFrame, finals: pd.DataFrame
+) -> dict[str, Any]:
+    """Return what the page says."""
+    papers, by_pair = known[known.clocks == PAPERS], dict(iter(known.groupby("clocks", sort=False)))
+    own, head = taxes[taxes.definition == "own"], taxes[taxes.share == cfg.headline]
+    common = head[(head.definition == "common") & (head.clocks == PAPERS) & head.level.isin(papers.level)]
+    longer = papers.level.map(
+        lambda w: (last(done[Key(w, "moves", "default")], "steps", "p_length")[:, -1] > 0.5).mean() > 0.5
+    )
+    return {
         "clocks": list(taxes.clocks.unique()),
         "papers": summary(cfg, papers),
         "common": summary(cfg, common),
-        "moves": summary(cfg, by_pair.get(MOVES, papers[:0])),
+        "moves": summary(cfg, by_pair[MOVES]),
         "differences": {pair: differences(cfg, each, own[own.clocks == pair]) for pair, each in by_pair.items()},
         "preference": {"shorter": summary(cfg, papers[~longer]), "longer": summary(cfg, papers[longer])},
         "less_useful": finals.loc[PAPERS].eval("drest < default"),
     }
-    plots = {f"ratios, {pair}": forest(cfg, pair, own[own.clocks == pair]) for pair in (PAPERS, MOVES)}
-    plots |= {f"usefulness, {pair}": over_training(cfg, done, pair, head) for pair in values["clocks"]}
-    quotes = [quote(cfg, pair, each) for pair, each in by_pair.items()]
-    return Report(rows, quotes, tables(cfg, taxes, finals), plots, values)
 
 
 def summary(cfg: Config, taxes: pd.DataFrame) -> dict[str, Any]:
@@ -233,8 +246,9 @@ def quote(cfg: Config, pair: str, taxes: pd.DataFrame) -> Quote:
     return Quote(what, "about 1, by eye" if pair == PAPERS else "", measured)
 
 
-def forest(cfg: Config, pair: str, own: pd.DataFrame) -> Plot:
+def forest(cfg: Config, pair: str, taxes: pd.DataFrame) -> Plot:
     """Plot the ratio of each world and share with its interval."""
+    own = taxes[(taxes.definition == "own") & (taxes.clocks == pair)]
     ends = "; ".join(f"{row.world} {text(row.tax)}" for row in own[own.share == cfg.headline].itertuples())
     return dots(
         {
