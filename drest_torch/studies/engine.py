@@ -125,7 +125,7 @@ def publish(study: ModuleType, cfg: Any, done: Done, *, prose: bool = True) -> P
     A table or plot that cannot be made without the missing runs is left out, and quotes are taken of all runs only.
     """
     complete = not done.missing
-    report: Report | None = _made(lambda: study.report(cfg, done), complete)
+    report: Report | None = _made(lambda: study.report(cfg, done), complete) if len(done) else None
     if report is None:
         return Published([], pd.DataFrame())
     claims: dict[str, bool] = {}
