@@ -54,7 +54,7 @@ class Job:
 
     def digest(self) -> str:
         """Return the identifier of the run, which is the same in every process and on every machine."""
-        text = f"{FORMAT}\n{MOVED.get(self.runner, self.runner)}\n{canonical(self.spec)}"
+        text = f"{FORMAT}\n{first_name(self.runner)}\n{canonical(self.spec)}"
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
@@ -87,6 +87,11 @@ class Failure:
     job: Job
     reason: str
     traceback: str
+
+
+def first_name(runner: str) -> str:
+    """Return the name by which digests and stored results know a runner."""
+    return MOVED.get(runner, runner)
 
 
 def canonical(value: Any) -> str:
