@@ -126,8 +126,8 @@ class MetaEpisodeCollector(Collector):
     begins with a reset of all slots, so nothing of one batch is needed for the next. All random numbers of a batch
     follow from a seed that is drawn from a generator (`collect`).
 
-    ``most_steps`` limits the time of a batch, and is asked before each: another level set may take longer. A mini-episode
-    that has not ended by then counts for nothing.
+    ``most_steps`` limits the time of a batch, and is asked before each: another level set may take longer. A
+    mini-episode that has not ended by then counts for nothing.
     """
 
     def __init__(
