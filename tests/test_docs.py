@@ -1,5 +1,6 @@
 """What the documentation says is run: its examples, its figures and the readme's code."""
 
+import importlib.util
 import itertools
 import json
 import os
@@ -436,3 +437,11 @@ def test_the_site_lists_every_page():
                 listed |= {path.resolve() for path in page.parent.glob(f"{entry}.*")} if entry[:1].isalpha() else set()
     missing = [page.name for page in PAGES if page.resolve() not in listed and page.name != "index.md"]
     assert missing == []
+
+
+def test_the_folder_of_a_clone_does_not_hide_the_package():
+    """Beside a folder `drest_torch` without an `__init__.py`, Python finds that folder, and not the package."""
+    text = "".join(path.read_text("utf-8") for path in (ROOT / "README.md", ROOT / "docs" / "quickstart.md"))
+    folders = re.findall(r"git clone \S+ (\S+)", text)
+    assert len(folders) == 2
+    assert not [folder for folder in folders if importlib.util.find_spec(folder) is not None]
