@@ -54,7 +54,7 @@ def escape(app: Any, what: str, name: str, value: Any, options: Any, lines: list
 
 
 # Sphinx would take what stands before a colon in the docstring of an attribute for its type.
-GoogleDocstring._parse_attribute_docstring = lambda self: []
+GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end
 
 
 def setup(app: Any) -> None:
