@@ -60,7 +60,6 @@ STUDY_CIRCLES = {
         "generalization": ("analysis", "study", "tables"),
         "lopsided": ("analysis", "study", "tables"),
         "neural": ("study", "tables"),
-        "tax": ("analysis", "study"),
         "unknown_m": ("analysis", "study"),
     }.items()
 }
