@@ -1,7 +1,7 @@
 """Write docs/results.md and the README's table from the results of studies; nothing in them is typed by hand.
 
     python -m drest_torch.study study=all
-    python -m drest_torch.study study=learning
+    python -m drest_torch.study study=goals study.parts=[learning]
     python docs/results.py results
 
 What the pages need of each study is kept in `docs/results/STUDY.json`, so that a test can tell when a page and the
@@ -25,14 +25,14 @@ from drest_torch.plots.style import write_figure
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import LIGHT
 from drest_torch.report.tables import median_range
-from drest_torch.studies.goals import MARKS, MINI_EPISODES
-from drest_torch.studies.size.plots import cost_plot, sizes_plot
+from drest_torch.studies.scores import MARKS, MINI_EPISODES
+from drest_torch.studies.sizes import cost_plot, sizes_plot
 
 DOCS = Path(__file__).resolve().parent
 README, PAGE, KEPT = DOCS.parent / "README.md", DOCS / "results.md", DOCS / "results"
 IMAGES = DOCS / "images"
 PLOTS = {"sizes": sizes_plot, "cost": cost_plot}
-"""Plots of the study `size`, by what is kept of it."""
+"""Plots of the study `goals`, by what is kept of it."""
 BEGIN, END = "<!-- written by docs/results.py -->", "<!-- end -->"
 SETS = {
     "train": "its training levels ({levels})",
@@ -42,14 +42,14 @@ SETS = {
 }
 """What the README and the page call the sets of levels."""
 HEADLINES = (
-    ("goals_unseen", "PPO with DReST", "file"),
-    ("learning", "PPO on example with the default reward", "train"),
-    ("learning", "PPO on example", "train"),
-    ("learning", "default command", "test"),
-    ("goals_unseen", "PPO, convolutional on followup_like", "test"),
-    ("beyond", "CartPole", "test"),
+    ("PPO with DReST", "file"),
+    ("PPO on example with the default reward", "train"),
+    ("PPO on example", "train"),
+    ("default command", "test"),
+    ("PPO, convolutional on followup_like", "test"),
+    ("CartPole", "test"),
 )
-"""The README's rows: study, goal, and levels; first the follow-up's protocol, the comparison that is like for like."""
+"""The README's rows: goal and levels; first the follow-up's protocol, the comparison that is like for like."""
 FOLLOW_UP = "docs/results.md#like-for-like-the-follow-ups-protocol"
 """What the README says of rows of the follow-up's protocol, in the place of their arguments."""
 PROTOCOL = (
@@ -72,19 +72,25 @@ EXACT = (
 BEGUN = (
     "The earlier training of the agent of `start_from=` ([The agents that ship](reference/agent.md)) is not counted."
 )
-KEYS = ("quotes", "goals", "path", "follow_up", "published", "sizes", "cost")
+KEYS = ("quotes", "claims", "goals", "path", "published", "sizes", "cost")
 """What is kept of a summary."""
+PARTS = ("parts",)
+"""Values of a study that choose which of its figures are measured; others change what they are."""
 MEASURES = {"usefulness": "U", "neutrality": "N"}
 
 
 def collect(results: Path) -> dict[str, dict[str, Any]]:
-    """Return what is kept of every study that has a summary in the folder."""
+    """Return what is kept of every study that has a summary in the folder and was done as it is published."""
     kept = {}
     for path in sorted(results.glob("*/summary.json")):
         summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         keys = [key for key in KEYS if key in summary]
-        if "goals" in summary:  # shown in place of quotes, which are of those goals alone that were pursued last
+        others = [key for key in summary.get("changed", ()) if key not in PARTS]
+        if "goals" in summary:  # a row each, which says by how many seeds; quotes are of what was pursued last
             keys.remove("quotes")
+        elif others:
+            print(f"{path.parent.name}: made with another study.{others[0]} than the published one; that one stays")
+            continue
         kept[path.parent.name] = {key: summary[key] for key in keys}
     return kept
 
@@ -97,11 +103,8 @@ def kept_results(folder: Path) -> dict[str, dict[str, Any]]:
 def with_earlier(found: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results of a study, with the earlier ones of goals that it did not pursue this time."""
     merged = {**earlier, **{key: value for key, value in found.items() if value or key not in earlier}}
-    for key in ("goals", "follow_up"):
-        if scores := _by_title(earlier.get(key, [])) | _by_title(
-            found.get(key, [])
-        ):  # in the order of the earlier ones
-            merged[key] = [score for several in scores.values() for score in several]
+    if scores := _by_title(earlier.get("goals", [])) | _by_title(found.get("goals", [])):  # in the order of the earlier
+        merged["goals"] = [score for several in scores.values() for score in several]
     quotes = {row["what"]: row for results in (earlier, found) for row in results.get("quotes", [])}
     if quotes:
         merged["quotes"] = list(quotes.values())
@@ -131,12 +134,17 @@ def reproduction(kept: Mapping[str, Mapping[str, Any]]) -> str:
     return markdown(("study", "what", "the paper", "measured"), rows)
 
 
-def goals(results: Mapping[str, Any]) -> str:
+def of_part(results: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
+    """Return the scores of one part of the study `goals`."""
+    return [score for score in results.get("goals", ()) if score["part"] == part]
+
+
+def goals(results: Mapping[str, Any], part: str) -> str:
     """Return the table of what the agents of each goal reach, and how neutral they are given their private bits.
 
     The arguments that train them follow in a list, since they are too long for a column.
     """
-    scores = results["goals"]
+    scores = of_part(results, part)
     own = any(score.get("neutrality_own", []) not in ([], score["neutrality"]) for score in scores)
     at = list(dict.fromkeys(gamma for score in scores for gamma in score.get("usefulness_at", {})))
     training = any(score.get("training") for score in scores)
@@ -165,7 +173,7 @@ def goals(results: Mapping[str, Any]) -> str:
 
 def protocol(results: Mapping[str, Any]) -> str:
     """Return the table of agents trained on the follow-up's levels alone, beside what it reports."""
-    scores = {(score["title"], score["split"]): score for score in results["follow_up"]}
+    scores = {(score["title"], score["split"]): score for score in of_part(results, "follow_up")}
     rows = []
     for title, published in results["published"].items():
         ours = [scores.get((title, split)) for split in ("train", "file")]
@@ -210,12 +218,12 @@ def costs(results: Mapping[str, Any]) -> str:
 
 
 def _image(name: str, results: Mapping[str, Any]) -> str:
-    """Return the reference to a plot of the study `size`, which `write_plots` writes."""
+    """Return the reference to a plot of the study `goals`, which `write_plots` writes."""
     return f"\n![{PLOTS[name](results[name]).alt}](images/{name}.png)"
 
 
 def write_plots(results: Mapping[str, Any], folder: Path) -> None:
-    """Write the plots of the study `size`."""
+    """Write the plots of the study `goals`."""
     for name, make in PLOTS.items():
         if results.get(name):
             _write(make(results[name]), folder / f"{name}.png")
@@ -230,19 +238,15 @@ def _write(plot: Plot, path: Path) -> None:
 
 def headlines(kept: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the README's table."""
-    chosen = [
-        (score, results)
-        for study, title, split in HEADLINES
-        for results in [kept.get(study, {})]
-        for score in (*results.get("goals", ()), *results.get("follow_up", ()))
-        if (score["title"], score["split"]) == (title, split)
-    ]
-    at = list(dict.fromkeys(gamma for score, _ in chosen for gamma in score.get("usefulness_at", {})))
-    training = any(score.get("training") for score, _ in chosen)
+    results = kept.get("goals", {})
+    known = {(score["title"], score["split"]): score for score in results.get("goals", ())}
+    chosen = [known[key] for key in HEADLINES if key in known]
+    at = list(dict.fromkeys(gamma for score in chosen for gamma in score.get("usefulness_at", {})))
+    training = any(score.get("training") for score in chosen)
     rows = [
         (
             f"{score['title']} [as the follow-up]({FOLLOW_UP})"
-            if score in results.get("follow_up", ())
+            if score["part"] == "follow_up"
             else f"`{score['arguments']}`",
             _set_name(score, results),
             *([score.get("training", "–").partition(";")[0]] if training else []),
@@ -251,7 +255,7 @@ def headlines(kept: Mapping[str, Mapping[str, Any]]) -> str:
             f"{median(score['neutrality']):.3f}",
             str(_seeds(score)),
         )
-        for score, results in chosen
+        for score in chosen
     ]
     header = ["`drest train …`", "evaluated on", *(["training"] if training else []), "usefulness"]
     return markdown((*header, *(f"at γ = {gamma}" for gamma in at), "neutrality", "seeds"), rows)
@@ -297,53 +301,57 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         "*What training reaches* is at γ = 1 unless a row or a column says otherwise; under *The paper, reproduced* it "
         "is at the paper's γ, 0.95 in the running example and 0.9 in most other worlds."
     )
-    unseen = kept.get("goals_unseen", {})
-    if unseen.get("follow_up"):
+    found = kept.get("goals", {})
+    if of_part(found, "follow_up"):
         yield f"\n## Like for like: the follow-up's protocol\n\n{PROTOCOL}\n"
-        yield protocol(unseen)
-    if unseen:
+        yield protocol(found)
+    if of_part(found, "unseen"):
         yield (
             "\n## In gridworlds that the agent has never seen\n\n"
-            "`drest study study=goals_unseen`. Median of the seeds, lowest and highest in brackets; neutrality is "
+            "`drest study study=goals study.parts=[unseen]`. "
+            "Median of the seeds, lowest and highest in brackets; neutrality is "
             "divided by log2 k. No test level, rotated or reflected, is among the training levels. Agents whose "
             "name gives no algorithm are trained by exact gradients. "
             f"{FITTED} {EXACT} {BEGUN}\n"
         )
-        yield goals(unseen)
-    if "size" in kept:
+        yield goals(found, "unseen")
+    if of_part(found, "size"):
         yield (
             "\n## In larger worlds\n\n"
-            "`drest study study=size`. `large` maps have 7 to 9 rows and columns, `huge` ones 10 to 16 and up to eight "
+            "`drest study study=goals study.parts=[size,sizes,cost]`. "
+            "`large` maps have 7 to 9 rows and columns, `huge` ones 10 to 16 and up to eight "
             f"lengths (evaluated by sampling). Neutrality is divided by log2 k. {BEGUN}\n"
         )
-        yield goals(kept["size"])
-    if kept.get("size", {}).get("sizes"):
+        yield goals(found, "size")
+    if found.get("sizes"):
         yield (
             "\nAgents trained on maps of 5 × 5 (`generalist-buttons`: of 5 to 10 rows and columns), on larger ones "
             "without further training. Times grow with the map; maps of more than 9 rows are evaluated by sampling.\n"
         )
-        yield sizes(kept["size"])
-        yield _image("sizes", kept["size"])
-    if kept.get("size", {}).get("cost"):
+        yield sizes(found)
+        yield _image("sizes", found)
+    if found.get("cost"):
         yield "\nWhat the size of a map costs, with one thread: only ratios within the table mean something.\n"
-        yield costs(kept["size"])
-        yield _image("cost", kept["size"])
-    if "beyond" in kept:
+        yield costs(found)
+        yield _image("cost", found)
+    if of_part(found, "beyond"):
         yield (
             "\n## Beyond gridworlds\n\n"
-            "`drest study study=beyond`: environments of others with a shutdown that the agent can delay, trained from "
+            "`drest study study=goals study.parts=[beyond]`: "
+            "environments of others with a shutdown that the agent can delay, trained from "
             "samples. These numbers are estimates from sampled mini-episodes; m(l) is the largest return that training "
             "has seen. Median of the seeds, lowest and highest in brackets; neutrality is divided by log2 k.\n"
         )
-        yield goals(kept["beyond"])
-    if "learning" in kept:
+        yield goals(found, "beyond")
+    if of_part(found, "learning"):
         yield (
             "\n## What training reaches\n\n"
-            "`drest study study=learning`. Median of the seeds, lowest and highest in brackets; neutrality is divided "
+            "`drest study study=goals study.parts=[learning]`. "
+            "Median of the seeds, lowest and highest in brackets; neutrality is divided "
             "by log2 k. The policy of the last step is evaluated. Exact gradients (`algo=exact`) take no steps: their "
             "training is given as updates × levels.\n"
         )
-        yield goals(kept["learning"])
+        yield goals(found, "learning")
     yield (
         "\n## The paper, reproduced\n\n"
         "`drest study study=all`. Mean ± standard deviation over agents; neutrality in bits. The paper does not say "
@@ -376,7 +384,7 @@ def main(results: Path) -> None:
         (KEPT / f"{study}.json").write_text(text, encoding="utf-8")
     kept = kept_results(KEPT)
     PAGE.write_text(page(kept), encoding="utf-8")
-    write_plots(kept.get("size", {}), IMAGES)
+    write_plots(kept.get("goals", {}), IMAGES)
     README.write_text(f"{before}{begin}\n{headlines(kept)}\n{end}{after}", encoding="utf-8")
 
 

@@ -57,7 +57,6 @@ STUDY_CIRCLES = {
     for study, names in {
         "alternatives": ("study", "tables"),
         "example": ("analysis", "study"),
-        "generalization": ("analysis", "study", "tables"),
         "lopsided": ("analysis", "study", "tables"),
         "neural": ("study", "tables"),
         "unknown_m": ("analysis", "study"),

@@ -26,12 +26,13 @@ def test_the_pages_say_what_the_studies_found():
 
 def test_a_number_that_drifts_is_noticed():
     changed = kept()
-    score = changed["learning"]["goals"][0]
+    score = changed["goals"]["goals"][0]
     score["usefulness"] = [number - 0.01 for number in score["usefulness"]]
     assert results.page(changed) != results.PAGE.read_text("utf-8")
 
 
 SCORE = {
+    "part": "learning",
     "title": "PPO on example",
     "arguments": "algo=ppo",
     "split": "train",
@@ -53,7 +54,7 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
     quote = {"what": "a|b", "reported": "", "measured": "U 0.9"}
     for study, summary in (
         ("one", {"quotes": [quote], "more": 1}),
-        ("learning", {"quotes": [quote], "goals": [SCORE]}),
+        ("goals", {"quotes": [quote], "goals": [SCORE]}),
     ):
         (tmp_path / "results" / study).mkdir(parents=True)
         (tmp_path / "results" / study / "summary.json").write_text(json.dumps(summary), "utf-8")
@@ -64,7 +65,7 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
     assert "U ≥ 0.95, N ≤ 0.3 | 0.960 (0.900 to 0.970) | 0.100 (0.000 to 0.200) | 2 of 3 |" in page.read_text("utf-8")
     assert "| `one` | a\\|b |  | U 0.9 |" in page.read_text("utf-8")
     assert json.loads((folder / "one.json").read_text("utf-8")) == {"quotes": [quote]}
-    assert json.loads((folder / "learning.json").read_text("utf-8")) == {"goals": [SCORE]}
+    assert json.loads((folder / "goals.json").read_text("utf-8")) == {"goals": [SCORE]}
 
 
 def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
@@ -73,12 +74,22 @@ def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
     merged = results.with_earlier(new, earlier)
     assert merged == {"path": "val.jsonl", "goals": [new["goals"][0], {**SCORE, "title": "b"}]}
     assert results.with_earlier(new, {}) == new
-    assert results.with_earlier({"quotes": []}, {"follow_up": [SCORE]}) == {"quotes": [], "follow_up": [SCORE]}
 
 
 def test_a_study_that_is_run_in_part_keeps_the_figures_that_it_did_not_measure() -> None:
     first, second, new = ({"what": what, "reported": "", "measured": m} for what, m in ("a1", "b2", "b3"))
     assert results.with_earlier({"quotes": [new]}, {"quotes": [first, second]}) == {"quotes": [first, new]}
+
+
+def test_a_study_with_other_values_than_the_published_ones_changes_nothing(tmp_path, capsys):
+    (tmp_path / "gap").mkdir()
+    quote = {"what": "a", "reported": "", "measured": "1 of 1"}
+    summary = {"quotes": [quote], "changed": ["seeds"]}
+    (tmp_path / "gap" / "summary.json").write_text(json.dumps(summary), "utf-8")
+    assert results.collect(tmp_path) == {}
+    assert "gap: made with another study.seeds than the published one; that one stays" in capsys.readouterr().out
+    (tmp_path / "gap" / "summary.json").write_text(json.dumps(summary | {"changed": ["parts"]}), "utf-8")
+    assert results.collect(tmp_path) == {"gap": {"quotes": [quote]}}
 
 
 def test_what_agents_do_by_size_and_what_a_size_costs(tmp_path):
@@ -95,7 +106,7 @@ def test_what_agents_do_by_size_and_what_a_size_costs(tmp_path):
     assert lines[2:] == ["| `generalist` | 0.900, 0.800 | 0.700, 0.500 |", "| random actions | 0.200, 0.400 | – |"]
     assert results.costs(found).splitlines()[2] == "| 5 × 5 | 1,234 | 1.00 | 2.00 | 10.00 | 20 |"
     assert results.with_earlier({"sizes": {}, "cost": {}}, found) == found  # agents that were not evaluated this time
-    page = results.page({"size": {**found, "goals": [SCORE]}})
+    page = results.page({"goals": {**found, "goals": [{**SCORE, "part": "size"}]}})
     assert page.index("## In larger worlds") < page.index("16 × 16") < page.index("1,234")
     assert re.findall(r"!\[.+\]\((.+)\)", page) == ["images/sizes.png", "images/cost.png"]
     results.write_plots({"cost": found["cost"]}, tmp_path)

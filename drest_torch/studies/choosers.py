@@ -31,8 +31,8 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import run_config, trained, training_jobs
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, usefulness
-from drest_torch.studies.goals import parse
 from drest_torch.studies.lotteries.runs import measure as suite_numbers
+from drest_torch.studies.shared import parse
 from drest_torch.training.run import Run
 from drest_torch.training.updates import ExactUpdater
 

@@ -162,14 +162,16 @@ def _all_made(parts: Mapping[str, Any], complete: bool) -> dict[str, Any]:
 
 
 def one_value_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each number in ``value``; the place of a number in an array becomes its ``seed``."""
+    """Return a row for each number in ``value``.
+
+    The place of a number in an array becomes its ``seed``, or its ``level`` where the seed is known.
+    """
     if not any(isinstance(each, np.ndarray | list) for each in rows.get("value", ())):
         return rows
     arrays = [np.asarray(each, float) for each in rows["value"]]
     sizes = [array.size for array in arrays]
     one = rows.loc[rows.index.repeat(sizes)].reset_index(drop=True)
-    if "seed" not in one:
-        one["seed"] = np.concatenate([np.arange(size) for size in sizes])
+    one["level" if "seed" in one else "seed"] = np.concatenate([np.arange(size) for size in sizes])
     one["value"] = np.concatenate([array.ravel() for array in arrays])
     return one
 

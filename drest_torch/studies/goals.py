@@ -1,111 +1,132 @@
-"""Goals of training: what is wanted of which agent on which levels, and how many of the seeds reach it."""
+"""What training reaches: in the paper's worlds, on levels never seen, on larger maps, and in environments of others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-from omegaconf import MISSING, OmegaConf
+from omegaconf import OmegaConf
 
-from drest_torch.effort import NUMBERS, effort, is_exact, million, rows
+from drest_torch.building.checkpoints import step_checkpoints
+from drest_torch.building.saved import PRETRAINED
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import PAPER_GAMMAS
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.training_job import training_jobs
+from drest_torch.jobs.training_job import IN_A_STUDY, run_config, training_jobs
 from drest_torch.limits import limited
-from drest_torch.report.tables import select, values
-from drest_torch.studies import unseen
-from drest_torch.studies.results import Results
-from drest_torch.studies.study import Finished, Quote, StudyConfig
-from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.markdown import literal
+from drest_torch.studies import sizes, unseen
+from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
+from drest_torch.studies.scores import AT, DESIGN, MARKS, METRICS, SETS, Score, goals_plot, goals_table, score, took
+from drest_torch.studies.shared import parse
+from drest_torch.studies.unseen import FILE, TEST, TRAIN
 
-GROUPS = ("algo", "objective", "reward", "policy", "levels", "env", "logger")
-"""Groups of yaml files, from which arguments may choose."""
-GOAL_KEYS = ("arguments", "wanted", "published")
-METRICS = {
-    "usefulness": "usefulness",
-    "neutrality": "neutrality_normalised",
-    "neutrality_own": "neutrality_own_normalised",
+TITLE = "What training reaches"
+QUESTION = (
+    "How useful and neutral do agents become: with every algorithm in the paper's worlds, on levels that they have "
+    "never seen, on larger maps, and in environments that are not ours? And by how many of the seeds?"
+)
+PARTS = {
+    "learning": "training in the paper's worlds, and the default command in unseen levels",
+    "unseen": "one agent for many gridworlds, in unseen levels",
+    "follow_up": "the follow-up's protocol: its training levels alone",
+    "choices": "what the choices of one agent for many gridworlds contribute",
+    "size": "agents on maps of 7 to 9 and of 10 to 16 cells a side",
+    "beyond": "environments of others, from samples",
+    "sizes": "agents of small maps on larger ones",
+    "cost": "what the size of a map costs",
 }
-"""The measures of goals, and their names in the tidy table."""
-AT = {f"{gamma:g}": f"usefulness_at_{gamma:g}" for gamma in PAPER_GAMMAS}
-"""The usefulness at other discounts γ, by γ, and its names in the tidy table."""
-DESIGN = "design"
-"""The number of the design that a level is a symmetry of, in the tidy table."""
-MARKS: dict[str, tuple[str, str, Callable[[np.ndarray, float], np.ndarray]]] = {
-    "usefulness": ("usefulness", "U ≥ {:g}", np.greater_equal),
-    "neutrality": ("neutrality", "N ≥ {:g}", np.greater_equal),
-    "neutrality_at_most": ("neutrality", "N ≤ {:g}", np.less_equal),
-}
-"""What may be wanted: the measure, the words of tables, and the comparison with the mark."""
-MINI_EPISODES = "new mini-episodes"
-"""What agents are evaluated on in an environment that is no gridworld."""
-SETS = {TEST: "its own test levels", TRAIN: "its training levels", PAPER: "the paper's nine"}
+"""The parts of the study, and what their goals are about."""
+GOAL_KEYS = ("part", "arguments", "wanted", "published", "seeds")
 
 
 @dataclass
-class GoalsConfig(StudyConfig):
-    """The values of every study that pursues goals."""
-
-    seeds: int = limited(at_least=1)
-    chosen: list[str] | None = MISSING
-    overrides: list[str] = MISSING
-    goals: dict[str, dict[str, Any]] = MISSING
-
-
-# -------------------------------------------------------------------------------------------- runs
-
-
-def jobs_of_goals(
-    cfg: GoalsConfig, goals: Mapping[str, Any], path: str | None = None, values: Any = None
-) -> dict[str, list[Job]]:
-    """Return the training runs of each goal, which end with an evaluation on all sets of levels.
-
-    ``path`` is a file of levels to evaluate on, and ``values`` are over those of the goals' arguments.
-    """
-    sets = unseen.describe(path)
-    planned = {}
-    for title, goal in goals.items():
-        _check(title, goal)
-        options, own = parse([*goal["arguments"].split(), *cfg.overrides])
-        plain = training_jobs(title, range(cfg.seeds), OmegaConf.merge(own, values or {}), **options)
-        planned[title] = (
-            plain
-            if "env" in options
-            else [replace(job, runner=unseen.RUNNER, spec=job.spec | {"sets": sets, "shown": 0}) for job in plain]
-        )
-    return planned
-
-
-def parse(arguments: Sequence[str]) -> tuple[dict[str, str], Any]:
-    """Return what arguments of `python -m drest_torch.train` choose from groups of yaml files, and their values."""
-    chosen, values = {}, []
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if not equals:
-            raise ConfigError(f"study: the argument '{argument}' of a run; expected key=value")
-        if key in GROUPS:
-            chosen[key] = value
-        else:
-            values.append(argument)
-    return chosen, OmegaConf.from_dotlist(values)
+class Config(StudyConfig):
+    seeds: int = limited(at_least=1, default=5)
+    """Agents for each goal that does not say otherwise; their seeds are 0, 1, 2, …"""
+    parts: list[str] = value(list(PARTS))
+    chosen: list[str] | None = None
+    """Titles of the goals, and of the agents of small maps, that are trained; null: all of these parts."""
+    overrides: list[str] = value([])
+    """Arguments of all runs besides their own, over these: ["env_steps=1000000"], for instance."""
+    in_gridworlds: list[str] = value([])
+    """The same, of the runs in gridworlds alone."""
+    path: str | None = None
+    """A level file (.jsonl or .txt) on which agents for unseen levels are evaluated as well, such as val.jsonl."""
+    train_path: str | None = None
+    """The follow-up's training levels (train.jsonl), for its protocol; null: not done."""
+    goals: dict[str, dict[str, Any]] = value({})
+    """By title: see `goals.yaml`."""
+    transfer: dict[str, str] = value({})
+    """Arguments of agents that are trained on small maps and evaluated on larger ones, by title."""
+    pretrained: list[str] = value(["generalist", "generalist-buttons"])
+    """Agents that come with the project, evaluated in the same way."""
+    sides: list[int] = value([5, 6, 7, 8, 9, 12, 16])
+    """Rows and columns of the maps that these are evaluated on, and whose cost is measured."""
+    levels: int = limited(at_least=1, default=200)
+    """Of each size so many are generated, with this seed."""
+    levels_seed: int = 11
+    exact_to: int = 9
+    """Maps of at most this side are evaluated exactly, larger ones with ``sampled`` mini-episodes on each level."""
+    sampled: int = limited(at_least=1, default=256)
+    cost_levels: int = limited(at_least=2, default=64)
+    cost_updates: int = limited(at_least=1, default=3)
+    cost_networks: list[str] = value(["mlp", "convolutional"])
 
 
-def chosen_goals(cfg: GoalsConfig, others: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the goals that the configuration chooses; it can choose ``others`` by title as well (`chosen`)."""
-    return chosen(cfg, cfg.goals, others)
+QUICK = {
+    "seeds": 1,
+    "chosen": ["REINFORCE on example", "default command", "MLP on followup_like", "CartPole", "paper_like"],
+    "overrides": ["env_steps=3000", "policy.width=8", "policy.depth=2", "evaluations=1"],
+    "in_gridworlds": ["levels.train=100", "levels.selection=5", "levels.test=10"],
+    "sides": [5, 9, 12],
+    "levels": 10,
+    "sampled": 64,
+    "cost_levels": 4,
+    "cost_updates": 1,
+}
 
 
-def chosen(cfg: GoalsConfig, agents: Mapping[str, Any], others: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return those of the agents that the configuration chooses by title, among them and others."""
-    known = [*cfg.goals, *agents, *(others or {})]
+class Key(NamedTuple):
+    title: str
+    """Of a goal or an agent; of the cost, the side of the map."""
+    seed: int
+
+
+# ---------------------------------------------------------------------------------------------- runs
+
+
+def goals_of(cfg: Config) -> dict[str, dict[str, Any]]:
+    """Return the goals that are pursued, those of the default reward beside those in environments of others."""
     for title in cfg.chosen or ():
-        if title not in known:
-            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(dict.fromkeys(known))}")
-    return {title: agents[title] for title in agents if cfg.chosen is None or title in cfg.chosen}
+        if title not in (known := [*cfg.goals, *cfg.transfer]):
+            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(known)}")
+    for part in cfg.parts:
+        if part not in PARTS:
+            raise ConfigError(f"study.parts with '{part}'; expected some of {', '.join(PARTS)}")
+    made = {}
+    for title, goal in _all_goals(cfg).items():
+        _check(title, goal)
+        if goal["part"] not in cfg.parts or (cfg.chosen is not None and title not in cfg.chosen):
+            continue
+        if goal["part"] == "follow_up" and cfg.train_path is None:
+            continue
+        made[title] = goal
+        if goal["part"] == "beyond":
+            wanted: dict[str, Any] = {name: {} for name in goal["wanted"]}
+            arguments = f"{goal['arguments']} reward=default"
+            made[f"{title}, default reward"] = goal | {"arguments": arguments, "wanted": wanted}
+    return made
+
+
+def _all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
+    return cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.create(cfg.goals)))
 
 
 def _check(title: str, goal: Mapping[str, Any]) -> None:
@@ -121,131 +142,189 @@ def _check(title: str, goal: Mapping[str, Any]) -> None:
                 raise ConfigError(f"study.goals: '{title}' wants '{key}'; expected some of {', '.join(MARKS)}")
 
 
-# ----------------------------------------------------------------------------------------- results
+def jobs(cfg: Config) -> dict[Key, Job]:
+    """Return the runs of all goals, the agents that are evaluated by size, and the timings, one for each size."""
+    runs = {}
+    for title, goal in goals_of(cfg).items():
+        for seed, job in enumerate(_goal_jobs(cfg, title, goal)):
+            runs[Key(title, seed)] = job
+    return runs | (_size_jobs(cfg) if "sizes" in cfg.parts else {}) | (_cost_jobs(cfg) if "cost" in cfg.parts else {})
 
 
-def measure(
-    study: str, planned: Mapping[str, Sequence[Job]], goals: Mapping[str, Any], finished: Finished
-) -> pd.DataFrame:
-    """Return what each policy does in each level of the sets that its goal names, and what training took."""
-    results = Results(study)
-    for title, jobs in planned.items():
-        done = finished.of(jobs)
-        if not done:
-            continue
-        seeds = [job.spec["config"]["seed"] for job, _ in done]
-        for name in goals[title]["wanted"]:
-            for metric in (*METRICS.values(), *AT.values(), DESIGN):
-                if (key := f"{name}/{metric}") in done[0][1].arrays:
-                    array = np.stack([result.arrays[key] for _, result in done])
-                    levels = [str(index) for index in range(array.shape[1])]
-                    results.add(array, metric, variant=title, split=name, level=levels, seeds=seeds)
-        took = NUMBERS if is_exact(done[0][1].numbers) else ("env_steps",)
-        for metric, number in (("seconds", "wall_seconds"), *zip(took, took, strict=True)):
-            array = np.array([result.numbers[number] for _, result in done])
-            results.add(array, metric, variant=title, split="all", level="all", seeds=seeds)
-    return results.table()
+def _goal_jobs(cfg: Config, title: str, goal: Mapping[str, Any]) -> list[Job]:
+    """Return the runs of a goal, which end with an evaluation on all sets of levels."""
+    own = goal["arguments"].split()
+    options, values = parse([*own, *cfg.overrides, *(() if "env=" in goal["arguments"] else cfg.in_gridworlds)])
+    further: dict[str, Any] = {"sets": unseen.describe(cfg.path if goal["part"] in ("unseen", "follow_up") else None)}
+    if goal["part"] == "follow_up":
+        path = Path(str(cfg.train_path)).resolve()
+        values = OmegaConf.merge(values, {"levels": {"path": str(path)}})
+        further["train_sha256"] = unseen.hash_file(path)
+    plain = training_jobs(title, range(min(goal.get("seeds", cfg.seeds), cfg.seeds)), values, **options)
+    if "env" in options:
+        return plain
+    return [replace(job, runner=unseen.RUNNER, spec=job.spec | further | {"shown": 0}) for job in plain]
 
 
-@dataclass(frozen=True)
-class Score:
-    """What the agents of a goal reach on one set of levels, and what is wanted of them there."""
-
-    title: str
-    arguments: str
-    split: str
-    levels: int
-    wanted: dict[str, float]
-    usefulness: list[float]
-    """Means over levels, one for each seed; neutrality is ÷ log2 k."""
-    neutrality: list[float]
-    neutrality_own: list[float]
-    """The neutrality given the private bits; empty if it was not measured."""
-    seconds: float
-    """Of the slowest run."""
-    reached: int | None
-    """By how many seeds; None where nothing is wanted."""
-    training: str = ""
-    """What training took: environment steps, or, of exact gradients, updates × levels and the network's rows."""
-    designs: int | None = None
-    """How many of the levels are different up to rotation and reflection, if known."""
-    usefulness_at: dict[str, list[float]] = field(default_factory=dict)
-    """The usefulness at the discounts γ of the paper, by γ, one for each seed."""
-
-    @property
-    def complete(self) -> bool:
-        """Return whether every seed reaches the goal."""
-        return self.reached == len(self.usefulness)
-
-    @property
-    def in_gridworlds(self) -> bool:
-        """Return whether the agents act in gridworlds."""
-        return "env=" not in self.arguments
-
-    @property
-    def words(self) -> str:
-        """Return what is wanted, for a table."""
-        return ", ".join(MARKS[key][1].format(mark) for key, mark in self.wanted.items()) or "–"
+def at_side(side: int) -> dict[str, Any]:
+    """Return what levels of this side have in place of the values of `levels=large`: times grow with the side."""
+    return {"height": side, "width": side, "shutdown": [side // 2, 3 * side // 2], "delay": [2, side + 2]}
 
 
-def scores(results: pd.DataFrame, goals: Mapping[str, Any]) -> list[Score]:
-    """Return a score for each goal and each of its sets that was measured."""
-    made = []
-    for title, goal in goals.items():
-        for name, wanted in goal["wanted"].items():
-            own = select(results, variant=title, split=name)
-            means = {measure: _seed_means(own, metric) for measure, metric in METRICS.items()}
-            if not len(means["usefulness"]):
-                continue
-            marks = {key: float(mark) for key, mark in wanted.items()}
-            met = [compare(means[measure], marks[key]) for key, (measure, _, compare) in MARKS.items() if key in marks]
-            made.append(
-                Score(
-                    title,
-                    goal["arguments"],
-                    name,
-                    own["level"].nunique(),
-                    marks,
-                    means["usefulness"].tolist(),
-                    means["neutrality"].tolist(),
-                    means["neutrality_own"].tolist(),
-                    values(results, variant=title, metric="seconds").max(),
-                    int(np.logical_and.reduce(met).sum()) if met else None,
-                    took(results, title),
-                    select(own, metric=DESIGN)["value"].nunique() or None,
-                    {gamma: found.tolist() for gamma, metric in AT.items() if len(found := _seed_means(own, metric))},
-                )
+def _records(cfg: Config) -> dict[str, Any]:
+    return unseen.shift(run_config(levels="large"), {str(side): at_side(side) for side in cfg.sides})
+
+
+def _size_jobs(cfg: Config) -> dict[Key, Job]:
+    """Return the agents that are evaluated by size, those that come with the project first."""
+    levels = {"levels": cfg.levels, "seed": cfg.levels_seed, "exact_to": cfg.exact_to, "sampled": cfg.sampled}
+    of = {"records": _records(cfg), **levels}
+    runs = {}
+    for name in cfg.pretrained:
+        digest = unseen.hash_file(step_checkpoints(PRETRAINED / name / "checkpoints")[-1])
+        runs[Key(name, 0)] = Job(name, sizes.SHIPPED, {"agent": name, "sha256": digest, "sizes": of})
+    for title, arguments in cfg.transfer.items():
+        if cfg.chosen is None or title in cfg.chosen:
+            options, values = parse([*arguments.split(), *cfg.overrides, *cfg.in_gridworlds])
+            for seed, job in enumerate(training_jobs(title, range(min(cfg.seeds, 2)), values, **options)):
+                runs[Key(title, seed)] = replace(job, runner=sizes.TRANSFER, spec=job.spec | {"sizes": of})
+    return runs
+
+
+def _cost_jobs(cfg: Config) -> dict[Key, Job]:
+    """Return the timings of each size."""
+    runs = {}
+    for name, record in _records(cfg).items():
+        own = {
+            "levels": {"generator": at_side(int(name)), "train": cfg.cost_levels, "selection": 1, "test": 1},
+            "algo": {"episodes": 16 * cfg.cost_levels},
+            "reward": {"group": 16},
+            "evaluations": 1,
+        }
+        configs = {}
+        for network in cfg.cost_networks:
+            run: Any = run_config(
+                OmegaConf.merge(IN_A_STUDY, own), algo="ppo", levels="large", policy=network, logger="none"
             )
-    return made
+            configs[network] = cast("dict[str, Any]", OmegaConf.to_container(run, resolve=True)) | {"run_dir": ""}
+        spec = {"record": record, "levels": cfg.cost_levels, "seed": cfg.levels_seed}
+        spec |= {"updates": cfg.cost_updates, "configs": configs}
+        runs[Key(name, 0)] = Job(f"cost-{name}", sizes.COST, spec)
+    return runs
 
 
-def _seed_means(results: pd.DataFrame, metric: str) -> np.ndarray:
-    return select(results, metric=metric).groupby("seed", sort=False)["value"].mean().to_numpy()
+# --------------------------------------------------------------------------------------- measurement
 
 
-def took(results: pd.DataFrame, title: str) -> str:
-    """Return what the longest of a goal's runs took: steps are played, updates of exact gradients are not."""
-    longest = {
-        name: int(found.max())
-        for name in ("env_steps", *NUMBERS)
-        if len(found := values(results, variant=title, metric=name))
+def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
+    """Yield what each policy does in each level of the sets that its goal names, and what training took."""
+    goals, beside = goals_of(cfg), None
+    for key, result in done.items():
+        of = {"title": key.title, "seed": key.seed}
+        if key.title in goals:
+            for split in goals[key.title]["wanted"]:
+                for metric in (*METRICS.values(), *AT.values(), DESIGN):
+                    if (array := result.arrays.get(f"{split}/{metric}")) is not None:
+                        yield of | {"split": split, "metric": metric, "value": array}
+            for metric, number in took(result.numbers).items():
+                yield of | {"split": "all", "metric": metric, "value": np.array([number])}
+        elif "seconds" not in result.numbers:
+            agents = {"": key.title} if beside else {"": key.title, "random/": sizes.RANDOM}
+            beside = sizes.RANDOM
+            for prefix, title in agents.items():
+                for side in cfg.sides:
+                    for metric in sizes.MEASURES.values():
+                        array = result.arrays[f"{side}/{prefix}{metric}"]
+                        yield of | {"title": title, "split": str(side), "metric": metric, "value": array}
+
+
+# ------------------------------------------------------------------------------------------ the report
+
+
+def report(cfg: Config, done: Done) -> Report:
+    rows = pd.DataFrame(measure(cfg, done), columns=["title", "seed", "split", "metric", "value"])
+    goals, by_title = goals_of(cfg), dict(iter(rows.groupby("title", sort=False)))
+    scores = [
+        score(title, goal, split, of[of.split == split], of[of.split == "all"])
+        for title, goal in goals.items()
+        if (of := by_title.get(title)) is not None
+        for split in goal["wanted"]
+        if (of.split == split).any()
+    ]
+    cost = {key.title: result.numbers for key, result in done.items() if "seconds" in result.numbers}
+    means = sizes.size_means(rows[~rows.title.isin(goals)])
+    parts = {part: [each for each in scores if each.part == part] for part in PARTS}
+    parts = {part: several for part, several in parts.items() if several}
+    plots: dict[str, Plot] = {part: goals_plot(several, cfg.path) for part, several in parts.items()}
+    tables: dict[str, Table] = {
+        part: goals_table(several, f"Goals: {PARTS[part]}", cfg.path) for part, several in parts.items()
     }
-    if is_exact(longest):
-        return f"{effort(longest)}; {rows(longest)}"
-    return f"{million(longest['env_steps'])} steps"
+    if "follow_up" in parts:
+        tables["follow_up"] = follow_up_table(cfg, parts["follow_up"])
+    if means:
+        plots["sizes"] = sizes.sizes_plot(means)
+        tables |= {measure: sizes.size_table(means, measure, cfg.sides) for measure in sizes.MEASURES}
+    if cost:
+        plots["cost"], tables["cost"] = sizes.cost_plot(cost), sizes.cost_table(cost)
+    kept = {
+        "path": None if cfg.path is None else Path(cfg.path).name,
+        "goals": [asdict(each) for each in scores],
+        "published": {title: goal["published"] for title, goal in _all_goals(cfg).items() if "published" in goal},
+        "sizes": means,
+        "cost": cost,
+    }
+    quotes = [_quote(part, several) for part, several in parts.items() if any(each.wanted for each in several)]
+    return Report(rows, quotes, tables, plots, partial(sentences, cfg, goals, parts), kept, exact=False)
 
 
-def summarise(made: Sequence[Score]) -> dict[str, Any]:
-    """Return how many goals every seed reaches, how many some miss, and by which: for the report's sentences."""
-    wanted = [score for score in made if score.wanted]
-    missed = [score for score in wanted if not score.complete]
-    return {"wanted": len(wanted), "complete": len(wanted) - len(missed), "missed": missed}
+def _quote(part: str, made: list[Score]) -> Quote:
+    wanted = [each for each in made if each.wanted]
+    complete = sum(each.complete for each in wanted)
+    agents, reached = sum(len(each.usefulness) for each in wanted), sum(each.reached or 0 for each in wanted)
+    counts = f"{complete} of {len(wanted)} goals by every seed; {reached} of {agents} agents"
+    return Quote(PARTS[part], "", counts)
 
 
-def quote(made: Sequence[Score], what: str) -> Quote:
-    """Return the row of the overview."""
-    counts = summarise(made)
-    agents = sum(len(score.usefulness) for score in made if score.wanted)
-    reached = sum(score.reached or 0 for score in made)
-    text = "{complete} of {wanted} goals by every seed".format(**counts)
-    return Quote(what, "", f"{text}; {reached} of {agents} agents" if agents else "no run has finished")
+def sentences(cfg: Config, goals: Mapping[str, Any], parts: Mapping[str, list[Score]]) -> dict[str, Any]:
+    """Return what the page says."""
+    wanted = [each for several in parts.values() for each in several if each.wanted]
+    arguments = {title: goal["arguments"] for title, goal in goals.items()}
+    return {
+        "parts": list(parts),
+        "words": PARTS,
+        "wanted": len(wanted),
+        "missed": [each for each in wanted if not each.complete],
+        "lines": {
+            part: [
+                line
+                for title in dict.fromkeys(each.title for each in several)
+                for line in (f"# {title}", f"drest train {arguments[title]}")
+            ]
+            for part, several in parts.items()
+        },
+        "better": better(cfg, parts.get("follow_up", [])),
+    }
+
+
+def better(cfg: Config, made: list[Score]) -> list[str]:
+    """Return the agents above the follow-up's in usefulness and neutrality, in levels that were not trained on."""
+    theirs = {title: goal["published"][TEST] for title, goal in cfg.goals.items() if "published" in goal}
+    ours = {each.title: (median(each.usefulness), median(each.neutrality)) for each in made if each.split == FILE}
+    return [title for title, pair in ours.items() if pair[0] > theirs[title][0] and pair[1] > theirs[title][1]]
+
+
+def follow_up_table(cfg: Config, made: list[Score]) -> Table:
+    """Return the agents trained on the follow-up's levels alone, beside what it reports."""
+    measured = {(each.title, each.split): each for each in made}
+    rows = []
+    for title in dict.fromkeys(each.title for each in made):
+        ours = [_pair(measured.get((title, name))) for name in (TRAIN, FILE)]
+        theirs = ["{:.3f}, {:.3f}".format(*cfg.goals[title]["published"][name]) for name in (TRAIN, TEST)]
+        training = measured[title, TRAIN]
+        rows.append([literal(title), training.training, f"{training.seconds:.0f}", *ours, *theirs])
+    header = ["", "training", "seconds", "training levels", "unseen levels", "published: training", "published: test"]
+    return Table("Trained on the follow-up's levels alone", header, rows)
+
+
+def _pair(found: Score | None) -> str:
+    return "–" if found is None else f"{median(found.usefulness):.3f}, {median(found.neutrality):.3f}"

@@ -26,7 +26,17 @@ from drest_torch.report.blocks import Block, Details, Lead, Page, Prose, Section
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import render_template
-from drest_torch.studies.study import Finished, Quote, Report, check_study, find_study, overview, report, samples
+from drest_torch.studies.study import (
+    Finished,
+    Quote,
+    Report,
+    check_study,
+    compose_study,
+    find_study,
+    overview,
+    report,
+    samples,
+)
 
 EXECUTORS = ("local", "ray")
 _TITLE_OF_ALL = "The paper, reproduced"
@@ -84,7 +94,7 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
         if settings.quick:
             study = replace(study, sections=without_conclusions(study.sections))
         made = _how_it_was_made(cfg, study, jobs[cfg.name], failures, store, settings)
-        path = _publish(cfg.name, study, made, settings)
+        path = _publish(cfg.name, study, changed(cfg), made, settings)
         print(f"{study.title}: {path}")
         quotes += study.quotes
         blocks = [*study.sections, Details("How this was made", made)]
@@ -101,10 +111,17 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
     return failures
 
 
-def _publish(name: str, study: Report, made: Sequence[Block], settings: Settings) -> Path:
+def changed(cfg: Any) -> list[str]:
+    """Return the keys of a study that have other values than its own."""
+    own = compose_study(cfg.name).study if "." not in cfg.name else cfg
+    return [str(key) for key in cfg if cfg[key] != own[key]]
+
+
+def _publish(name: str, study: Report, changed: Sequence[str], made: Sequence[Block], settings: Settings) -> Path:
     """Write a study's summary, results and page."""
     folder = settings.folder / name
-    write_json(folder / "summary.json", study.numbers | {"quotes": [asdict(quote) for quote in study.quotes]})
+    quotes = [asdict(quote) for quote in study.quotes]
+    write_json(folder / "summary.json", study.numbers | {"quotes": quotes, "changed": list(changed)})
     if study.results is not None:
         write_whole(folder / "results.csv", study.results.to_csv(index=False).encode())
     sections = [block for block in study.sections if isinstance(block, Section)]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from omegaconf import OmegaConf
 
 from drest_torch.envs.levels import world
+from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job
 from drest_torch.report.blocks import Plot
@@ -91,3 +93,21 @@ def dots(
         figure.legend(loc="outside lower right", ncols=len(series))
 
     return Plot(alt=alt, caption="", draw=draw, size=(5.2, 0.46 * len(names) + 1.3))
+
+
+GROUPS = ("algo", "objective", "reward", "policy", "levels", "env", "logger")
+"""Groups of yaml files, from which the arguments of a run may choose."""
+
+
+def parse(arguments: Sequence[str]) -> tuple[dict[str, str], Any]:
+    """Return what arguments of `python -m drest_torch.train` choose from groups of yaml files, and their values."""
+    chosen, values = {}, []
+    for argument in arguments:
+        key, equals, given = argument.partition("=")
+        if not equals:
+            raise ConfigError(f"study: the argument '{argument}' of a run; expected key=value")
+        if key in GROUPS:
+            chosen[key] = given
+        else:
+            values.append(argument)
+    return chosen, OmegaConf.from_dotlist(values)

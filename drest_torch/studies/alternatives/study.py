@@ -16,9 +16,9 @@ from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.studies.alternatives import predictions, tables
 from drest_torch.studies.alternatives.points import STOPPED, TESTED, WANTED, Point, differences, point, side
-from drest_torch.studies.goals import parse
 from drest_torch.studies.lotteries.study import arm_job
 from drest_torch.studies.results import Results
+from drest_torch.studies.shared import parse
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
 TITLE = "The alternatives, side by side"

@@ -16,8 +16,8 @@ from drest_torch.limits import limited
 from drest_torch.studies.gap import runs
 from drest_torch.studies.gap.analysis import Kind, Tables
 from drest_torch.studies.gap.tables import control_table, given_table, kinds_table, tables_table
-from drest_torch.studies.goals import parse
 from drest_torch.studies.results import Results
+from drest_torch.studies.shared import parse
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
 TITLE = "The preferential gap"

@@ -12,13 +12,13 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
-from drest_torch.studies.goals import parse
 from drest_torch.studies.misspecified import analysis, runs
 from drest_torch.studies.misspecified.analysis import Kind, Row
 from drest_torch.studies.misspecified.features import FEATURES
 from drest_torch.studies.misspecified.tables import kinds_table, square_table, worlds_table
 from drest_torch.studies.misspecified.worlds import CLIMB
 from drest_torch.studies.results import Results
+from drest_torch.studies.shared import parse
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
 TITLE = "A wrong preliminary reward"

@@ -36,7 +36,7 @@ from drest_torch.errors import UserError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import run_config, trained
 from drest_torch.studies.choosers import trained_agent
-from drest_torch.studies.goals import parse
+from drest_torch.studies.shared import parse
 
 RUNS = "drest_torch.studies.pressure.runs"
 

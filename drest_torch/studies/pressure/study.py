@@ -15,11 +15,11 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.studies.choosers import Kinds, jobs_of
-from drest_torch.studies.goals import parse
 from drest_torch.studies.pressure import tables
 from drest_torch.studies.pressure.row import DIRECTIONS, PAID, PARTS, Row
 from drest_torch.studies.pressure.runs import RUNS
 from drest_torch.studies.results import Results
+from drest_torch.studies.shared import parse
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
 TITLE = "Under pressure"

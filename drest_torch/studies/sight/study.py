@@ -16,8 +16,8 @@ from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import median_range
-from drest_torch.studies.goals import parse
 from drest_torch.studies.results import Results
+from drest_torch.studies.shared import parse
 from drest_torch.studies.sight.runs import OBSERVATIONS, SEES
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
 
