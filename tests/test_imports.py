@@ -56,11 +56,9 @@ STUDY_CIRCLES = {
     frozenset(f"drest_torch.studies.{study}.{name}" for name in names)
     for study, names in {
         "alternatives": ("study", "tables"),
-        "example": ("analysis", "study"),
         "generalization": ("analysis", "study", "tables"),
         "lopsided": ("analysis", "study", "tables"),
         "neural": ("study", "tables"),
-        "tax": ("analysis", "study"),
         "unknown_m": ("analysis", "study"),
     }.items()
 }

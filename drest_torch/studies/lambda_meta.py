@@ -18,7 +18,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import COLOURS
+from drest_torch.report.plots import COLOURS, band
 from drest_torch.report.style import Style
 from drest_torch.report.tables import MISSING, below, marked, mean_sd
 from drest_torch.report.template import short
@@ -261,17 +261,14 @@ def without_clip(agents: pd.DataFrame) -> Table:
 
 
 def against_size(cfg: Config, clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Plot:
-    """Plot means and standard deviations against E, with a line for each λ."""
-    ends = clipped[clock][metric].groupby(PAIR).agg(["mean", "std"]).fillna(0)
-    lines = {lam: each.droplevel(0) for lam, each in ends.groupby("lam")}
+    """Plot means and percentiles against E, with a line for each λ."""
+    values = clipped[clock][metric].unstack("seed")
+    lines = {f"λ = {lam:g}": each.droplevel("lam") for lam, each in values.groupby("lam")}
 
     def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
-        for index, (lam, line) in enumerate(lines.items()):
-            colour = COLOURS[LINES[index % len(LINES)]](style)
-            low, high = line["mean"] - line["std"], line["mean"] + line["std"]
-            ax.fill_between(line.index, low, high, color=colour, alpha=0.15, linewidth=0)
-            ax.plot(line.index, line["mean"], color=colour, marker="o", markersize=3.5, label=f"λ = {lam:g}")
+        for index, (label, line) in enumerate(lines.items()):
+            band(ax, line.index.to_numpy(), line.to_numpy(), COLOURS[LINES[index % len(LINES)]](style), label)
         ax.set_xscale("log", base=2)
         ax.set_xticks(list(cfg.sizes), [str(size) for size in cfg.sizes])
         ax.minorticks_off()
@@ -280,9 +277,9 @@ def against_size(cfg: Config, clipped: dict[str, pd.DataFrame], clock: str, metr
         ax.set_xlabel("E, mini-episodes of a meta-episode")
         ax.legend(loc="best", fontsize=9)
 
-    texts = [
-        f"λ = {lam:g}: {line['mean'].iloc[0]:.2f} at E = {line.index[0]}, {line['mean'].iloc[-1]:.2f} at "
-        f"E = {line.index[-1]}"
-        for lam, line in lines.items()
-    ]
-    return Plot(alt=f"Mean {metric} against E, evaluated on {clock}. {'; '.join(texts)}.", caption="", draw=draw)
+    ends = {
+        label: [f"{line.loc[size].mean():.2f} at E = {size}" for size in (line.index[0], line.index[-1])]
+        for label, line in lines.items()
+    }
+    words = "; ".join(f"{label}: {', '.join(each)}" for label, each in ends.items())
+    return Plot(alt=f"Mean {metric} against E, evaluated on {clock}. {words}.", caption="", draw=draw)
