@@ -7,6 +7,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from sphinx.ext.napoleon import GoogleDocstring
+
 from drest_torch import __version__
 
 project = "drest_torch"
@@ -49,6 +51,10 @@ def escape(app: Any, what: str, name: str, value: Any, options: Any, lines: list
         lines[index] = "".join(
             part if part.startswith("`") else re.sub(r"([|*])(?!\s)", r"\\\1", part) for part in parts
         )
+
+
+# Sphinx would take what stands before a colon in the docstring of an attribute for its type.
+GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end
 
 
 def setup(app: Any) -> None:

@@ -86,7 +86,7 @@ class Environment:
             self.env,
             actor,
             self.ends,
-            most_steps=self.most_steps,
+            most_steps=lambda: self.most_steps,
             postproc=self.postproc,
             begin=self.view.begin if learns and self.view is not None else None,
             unread=self.unread if learns else (),
@@ -126,7 +126,8 @@ class MetaEpisodeCollector(Collector):
     begins with a reset of all slots, so nothing of one batch is needed for the next. All random numbers of a batch
     follow from a seed that is drawn from a generator (`collect`).
 
-    ``most_steps`` limits the time of a batch; a mini-episode that has not ended by then counts for nothing.
+    ``most_steps`` limits the time of a batch, and is asked before each: another level set may take longer. A
+    mini-episode that has not ended by then counts for nothing.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class MetaEpisodeCollector(Collector):
         policy: Any,
         ends: Ends,
         *,
-        most_steps: int = ENDLESS,
+        most_steps: Callable[[], int] = lambda: ENDLESS,
         postproc: Any = None,
         begin: Callable[[], None] | None = None,
         unread: Sequence[NestedKey] = (),
@@ -144,7 +145,7 @@ class MetaEpisodeCollector(Collector):
         super().__init__(
             env,
             policy,
-            frames_per_batch=env.batch_size.numel() * most_steps,
+            frames_per_batch=env.batch_size.numel() * most_steps(),
             total_frames=-1,
             reset_at_each_iter=True,
             track_traj_ids=False,
@@ -156,6 +157,7 @@ class MetaEpisodeCollector(Collector):
             postproc=postproc,
             pre_collect_hook=begin,
         )
+        self._most_steps = most_steps
         self._final_rollout = None  # a collector that is stopped looks for it, also without buffers
         if unread:
             self._compact_next_keys = list(unread)  # the collector leaves these out of every step
@@ -169,6 +171,7 @@ class MetaEpisodeCollector(Collector):
         """Return the next batch; the generator gives its seed."""
         seed = int(torch.randint(2**31, (), generator=rng, device=rng.device))
         set_seed(self.env, seed)
+        self.frames_per_batch = self._most_steps()
         with torch.random.fork_rng(devices=[] if self.env.device in (None, torch.device("cpu")) else None):
             torch.manual_seed(seed + 2**31)
             batch: TensorDictBase = next(self._batches)

@@ -67,8 +67,6 @@ def test_the_chain_is_the_mean_over_all_paths(name, gamma, reachable):
     each = [(chance, reachable.arrivals(along(showing, reachable, tables, path), gamma)) for chance, path in paths]
     assert torch.allclose(found.probability, sum(chance * arrivals.probability for chance, arrivals in each))
     assert torch.allclose(found.coins, sum(chance * arrivals.coins for chance, arrivals in each))
-    firsts = showing.given_first(reachable, tables, gamma)
-    assert torch.allclose(found.probability, sum(chance * arrivals.probability for chance, arrivals in firsts))
 
 
 def test_a_bit_that_stays_is_a_mixture_of_two_policies(reachable):

@@ -13,7 +13,6 @@ from drest_torch.choices import archetypes, axioms, measures, prospects, suites
 from drest_torch.choices.closed_forms import (
     button_usefulness,
     critical_cost,
-    largest_ratio,
     paid_shift,
     pressed,
 )
@@ -196,11 +195,6 @@ def test_a_button_that_works_by_chance():
     assert pressed(0.03, 0.9, 64) == pytest.approx(0, abs=1e-9)
 
 
-def test_the_largest_ratio_of_coins():
-    assert largest_ratio(2, 0.9, 64) == pytest.approx(0.9 ** (-63 / 2))
-    assert [round(largest_ratio(k, 0.9, 32), 2) for k in (2, 3, 4)] == [5.12, 4.41, 4.09]
-
-
 # --------------------------------------------------------------------------------------- archetypes
 
 
@@ -248,11 +242,6 @@ def test_the_order_of_the_options_shows():
         suites.suites(10)["main"].menus, lambda menus: torch.tensor([[0.8, 0.2]]).expand(len(menus), 2)
     )
     assert (score.taken, score.order_gap) == (pytest.approx(0.5), pytest.approx(0.6))
-
-
-def test_the_softmax_is_as_deterministic_as_is_asked():
-    menus = Menus.of(suites.suites(20)["main"].menus)
-    assert archetypes.boltzmann_as(menus, 0.8)(menus).amax(-1).mean().item() == pytest.approx(0.8, abs=1e-6)
 
 
 # ------------------------------------------------------------------------------------- appendix C

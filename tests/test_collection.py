@@ -7,6 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.gridworlds import PATIENCE
@@ -150,6 +153,20 @@ def test_mini_episodes_that_never_end_are_given_up_and_count_for_nothing():
     assert not ended.any()
     assert not played(batch).any()
     assert not batch["next", "reward"].any()
+
+
+@pytest.mark.parametrize(("rounds", "group"), [(1, 6), (6, 1)])
+def test_every_mini_episode_ends_on_levels_that_take_longer_than_the_first(rounds, group):
+    """Levels that are rotated or generated anew follow one another, and the collector stays."""
+    short, long = TINY, world("royal_road")
+    size = long.height, long.width
+    made = make([short], counting="sequential", slots=12, rounds=rounds, group=group, at_least=size)
+    collector = made.worlds.collector(made.worlds.actor(made.policy))
+    for levels in ([short], [long], [short]):
+        mdp = compile_levels(levels, at_least=size)
+        made.worlds.set_levels(mdp, solve(mdp, 0.9), make_observation("grid", mdp))
+        batch = collector.collect(made.rng)
+        assert batch["next", "mini_done"].sum(1).eq(rounds).all()
 
 
 @pytest.mark.parametrize("counting", ["sequential", "averaged"])

@@ -1,5 +1,6 @@
 """What the documentation says is run: its examples, its figures and the readme's code."""
 
+import importlib.util
 import itertools
 import json
 import os
@@ -219,6 +220,8 @@ def test_credit_of_the_own_mini_episode_pulls_to_the_middle_for_every_length_of_
 
 # ------------------------------------------------------------------------------------- the pages are run
 
+DREST = Path(sys.executable).with_name("drest")
+"""The command as it is installed."""
 NOT_RUN = ("git clone ", "python -m venv ", "pip install ", "python docs/own_environment.py")
 """The beginnings of the other lines in blocks of bash; the example is tested above."""
 SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
@@ -241,8 +244,8 @@ def run_bash(text, folder):
         if not line.startswith("drest "):
             assert line.startswith(NOT_RUN), line
             continue
-        command = [sys.executable, "-m", "drest_torch", *small(shlex.split(line)[1:])]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "WANDB_MODE": "offline", "OMP_NUM_THREADS": "1"}
+        command = [DREST, *small(shlex.split(line)[1:])]
+        environment = {**os.environ, "WANDB_MODE": "offline", "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 
@@ -307,6 +310,29 @@ def test_a_notebook_can_be_followed(notebook, tmp_path, monkeypatch):
     for cell in cells:
         if cell["cell_type"] == "code" and "skip-execution" not in cell["metadata"].get("tags", ()):
             exec(compile("".join(cell["source"]), notebook.name, "exec"), names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "heading", "further"),
+    [
+        ("extend", "An algorithm", SMALL),
+        ("environments", "Your own environment", (*SMALL, "sampled=16", "evaluations=1")),
+        ("studies", "An example", ("quick=true", "progress=false")),
+    ],
+)
+def test_code_of_ones_own_is_found_by_the_command_as_it_is_printed(page, heading, further, tmp_path):
+    """The modules of a page lie in the folder in which its command is typed, and nowhere else."""
+    text = (ROOT / "docs" / "howto" / f"{page}.md").read_text("utf-8")
+    section = re.split(rf"^##+ {heading}$", text, flags=re.MULTILINE)[1].partition("\n## ")[0]
+    files = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE))
+    files |= dict(re.findall(r"`(my_project/\S+)`:\n\n```\w+\n(.*?)```\n", section, re.DOTALL))
+    for name, source in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(source, encoding="utf-8")
+    _, *words = shlex.split(re.findall(r"^drest .*$", section, re.MULTILINE)[0])
+    done = subprocess.run([DREST, *words, *further], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 PAGE_COMMANDS = [
@@ -411,3 +437,11 @@ def test_the_site_lists_every_page():
                 listed |= {path.resolve() for path in page.parent.glob(f"{entry}.*")} if entry[:1].isalpha() else set()
     missing = [page.name for page in PAGES if page.resolve() not in listed and page.name != "index.md"]
     assert missing == []
+
+
+def test_the_folder_of_a_clone_does_not_hide_the_package():
+    """Beside a folder `drest_torch` without an `__init__.py`, Python finds that folder, and not the package."""
+    text = "".join(path.read_text("utf-8") for path in (ROOT / "README.md", ROOT / "docs" / "quickstart.md"))
+    folders = re.findall(r"git clone \S+ (\S+)", text)
+    assert len(folders) == 2
+    assert not [folder for folder in folders if importlib.util.find_spec(folder) is not None]

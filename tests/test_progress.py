@@ -83,6 +83,15 @@ def test_outside_a_terminal_only_notes_are_written(clock, monkeypatch, force_col
     assert stream.getvalue() == long + "\n"
 
 
+def test_outside_a_terminal_there_is_a_line_each_minute(clock):
+    stream = io.StringIO()
+    go(stream, clock, updates=6, seconds=25)
+    first, second = stream.getvalue().splitlines()
+    assert "300 / 1,000 steps   4 steps/s   0:02:55 left" in first
+    assert "600 / 1,000 steps" in second
+    assert "usefulness train 0.910, test 0.730   neutrality train 0.820   training return 1.250" in second
+
+
 def test_a_terminal_that_cannot_move_its_cursor_is_left_alone(clock, monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     stream = Terminal()

@@ -8,13 +8,9 @@ import pytest
 import torch
 
 from drest_torch.envs.levels import LevelError
-from drest_torch.jobs.job import Job, Result
-from drest_torch.metrics import neutrality_normalised
-from drest_torch.report.tables import select, values
-from drest_torch.studies.results import Results
-from drest_torch.studies.theorem import analysis
-from drest_torch.studies.theorem import study as theorem
-from drest_torch.studies.theorem.climbing import optimise
+from drest_torch.report.tables import select
+from drest_torch.studies import theorem
+from drest_torch.studies.climbing import best_of, climbs, optimise
 from drest_torch.theory import (
     best_choice,
     choice_value,
@@ -24,7 +20,6 @@ from drest_torch.theory import (
     polish_choice,
     rule_of_thumb,
 )
-from tests.helpers.studies import composed, publish
 
 THREE = """shutdown: 2
 C1 A B1 C2
@@ -52,10 +47,9 @@ def spec(lam, episodes, credit="meta", levels=(("three", THREE),), **changes):
 
 def climbed(*args, **changes):
     """The climbs of a run, as the study sees them."""
-    job = Job("climbs", "nowhere:nothing", spec(*args, **changes))
-    results = Results("theorem", *theorem.FACTORS)
-    theorem.add_climbs(results, job, optimise(job.spec, Path()))
-    return analysis.climbs(results.table(), job.spec["credit"], ["lopsided", "three"])
+    made = spec(*args, **changes)
+    key = theorem.Key(made["credit"], made["lam"], made["episodes_per_meta"], made["gamma"])
+    return climbs({key: optimise(made, Path())}, ["lopsided", "three"])
 
 
 # ------------------------------------------------------------------------------------------ climbing
@@ -63,22 +57,22 @@ def climbed(*args, **changes):
 
 @pytest.mark.parametrize(("lam", "episodes"), INSIDE + OUTSIDE)
 def test_what_is_climbed_to_is_the_optimum_on_the_simplex(lam, episodes):
-    climbs = climbed(lam, episodes)
+    best = best_of(climbed(lam, episodes))
     for k in (2, 3):
-        (row,) = analysis.best_climbs(climbs, analysis.Setting(lam, episodes, k)).to_dict("records")
-        best = best_choice(k, episodes, lam)
+        (row,) = best[best.k == k].to_dict("records")
+        choice = best_choice(k, episodes, lam)
         assert row["level"] == {2: "lopsided", 3: "three"}[k]
         assert row["ratio"] == pytest.approx(1 + margin(k, episodes, lam), rel=1e-6)
-        assert sorted(row["p_length"]) == pytest.approx(best, abs=1e-3)
+        assert sorted(row["p_length"]) == pytest.approx(choice, abs=1e-3)
         assert row["usefulness"] == pytest.approx(1, abs=1e-5)
-        assert row["return"] <= choice_value(torch.tensor(best).double(), episodes, lam).item() * (1 + 1e-12)
+        assert row["return"] <= choice_value(torch.tensor(choice).double(), episodes, lam).item() * (1 + 1e-12)
 
 
 def test_credit_within_the_mini_episode_leads_to_neutrality_from_everywhere():
-    climbs = climbed(0.9, 128, "mini")
-    assert len(climbs) == 2 * 6
-    assert climbs["neutrality_normalised"].min() > 1 - 1e-6
-    assert climbs["usefulness"].min() > 1 - 1e-4
+    found = climbed(0.9, 128, "mini")
+    assert len(found) == 2 * 6
+    assert found["neutrality_normalised"].min() > 1 - 1e-6
+    assert found["usefulness"].min() > 1 - 1e-4
 
 
 def test_climbing_starts_where_it_is_said_to():
@@ -98,7 +92,7 @@ def test_climbing_starts_where_it_is_said_to():
 
 def test_levels_do_not_disturb_each_other():
     alone, together = (climbed(0.9, 16, "meta", levels, steps=30) for levels in ((), (("three", THREE),)))
-    returns = [select(climbs, level="lopsided", seed=0)["return"].item() for climbs in (alone, together)]
+    returns = [select(each, level="lopsided", seed=0)["return"].item() for each in (alone, together)]
     assert returns[0] == pytest.approx(returns[1], rel=1e-9)
 
 
@@ -163,144 +157,3 @@ def test_polishing_never_lowers_the_return():
         assert choice_value(polished, 64, 0.9) >= choice_value(p, 64, 0.9)
     near = torch.tensor([0.31, 0.69], dtype=torch.float64)
     assert polish_choice(near, 64, 0.9).tolist() == pytest.approx(best_choice(2, 64, 0.9), abs=1e-9)
-
-
-# --------------------------------------------------------------------------------------------- report
-
-
-class MadeUp:
-    """Climbs that nobody did, from two starts in every level, in place of `Finished`.
-
-    ``ends`` gives for a run, the number of lengths and the start P(L=l), and the share of m(l) that is collected.
-    """
-
-    def __init__(self, ends, lost=lambda job: False):
-        self.ends, self.lost = ends, lost
-
-    def of(self, jobs):
-        return [(job, self.result(job)) for job in jobs if not self.lost(job)]
-
-    def result(self, job):
-        names = [*job.spec["worlds"], *job.spec["levels"]]
-        sizes = [{"two_in_a_row": 3, "staircase": 4}.get(name, 2) for name in names]
-        p, share, value = np.zeros((2, len(names), 4)), np.zeros((2, len(names), 4)), np.zeros((2, len(names), 1))
-        for start in range(2):
-            for level, k in enumerate(sizes):
-                chosen, useful = self.ends(job, k, start)
-                p[start, level, :k], share[start, level, :k] = chosen, useful
-                episodes, lam = job.spec["episodes_per_meta"], job.spec["lam"]
-                value[start, level] = useful * choice_value(torch.tensor(chosen).double(), episodes, lam).item()
-        numbers = {"levels": names, "starts": ["uniform", "neutral"], "lengths": [[2, 3, 4, 5][:k] for k in sizes]}
-        return Result(numbers, {"p_length": p, "share_of_best": share, "value": value})
-
-
-def as_in_theory(job, k, start):
-    neutral = start or job.spec["credit"] == "mini"
-    return ([1 / k] * k if neutral else best_choice(k, job.spec["episodes_per_meta"], job.spec["lam"])), 1 - 2e-7
-
-
-@pytest.fixture
-def cfg():
-    cfg = composed("theorem")
-    cfg.lams, cfg.most_episodes, cfg.curve_episodes = [0.5, 0.9], 16, [64]
-    cfg.levels = {name: cfg.levels[name] for name in ("two_in_a_row", "staircase")}
-    return cfg
-
-
-def test_runs_climb_every_level_with_its_gamma(cfg):
-    jobs = theorem.jobs(cfg)
-    assert [job.name for job in jobs[:3]] == [f"meta-lambda=0.5-E=8-gamma={gamma}" for gamma in ("0.95", "1", "0.9")]
-    assert [job.spec["worlds"] for job in jobs[:3]] == [["example"], ["lopsided"], []]
-    assert list(jobs[2].spec["levels"]) == ["two_in_a_row", "staircase"]
-    assert [job.spec["credit"] for job in jobs] == ["meta"] * 6 + ["mini"] * 6
-    assert {job.runner for job in jobs} == {"drest_torch.studies.theorem.climbing:optimise"}
-
-
-def test_the_report_says_what_the_numbers_say(cfg):
-    published = publish(theorem, cfg, MadeUp(as_in_theory))
-    assert published.tables["The optimum of the expected return of a meta-episode"] == {
-        "0.5 / 8 / 2": ["2", "2e-07", "0.500, 0.500", "✓ 1.000", "0", "2e-07", "3.1 ×"],
-        "0.5 / 8 / 3": ["1", "2e-07", "0.333, 0.333, 0.333", "✓ 1.000", "0", "2e-07", "3.6 ×"],
-        "0.5 / 8 / 4": ["1", "2e-07", "0.250, 0.250, 0.250, 0.250", "✓ 1.000", "0", "2e-07", "3.8 ×"],
-        "0.9 / 64 / 2": ["2", "2e-07", "0.317, 0.683", "✗ 0.901", "+1.1%", "2e-07", "3.6 ×"],
-        "0.9 / 64 / 3": ["1", "2e-07", "0.333, 0.333, 0.333", "✓ 1.000", "0", "2e-07", "4.6 ×"],
-        "0.9 / 64 / 4": ["1", "2e-07", "0.250, 0.250, 0.250, 0.250", "✓ 1.000", "0", "2e-07", "5.1 ×"],
-    }
-    rows = published.tables["The optimum climbed to, λ = 0.9, E = 64"]
-    assert list(rows) == ["example", "lopsided", "two in a row", "staircase"]
-    assert rows["lopsided"][0] == "2, 3"
-    assert rows["lopsided"][3:] == ["+1.1%", "+1.1%", "0.317, 0.683", "1.000000", "0.901", "0.901"]
-    assert published.tables["Where credit within the mini-episode leads"]["0.9 / 64 / 4"][0] == "2 of 2"
-    assert published.tables["Where credit within the mini-episode leads"]["0.9 / 64 / 2"][2:] == ["2e-07", "+1.1%"]
-    limits = published.tables["The largest E for which the optimum is neutral"]
-    assert limits["λ = 0.9"] == ["58", "58.9", "86", "88.9", "111", "118.9"]
-    text = published.text
-    assert "The best policy is useful: this part of the theorem holds." in text
-    assert "this part does not hold in general. A neutral policy is best in 5 of 6 combinations" in text
-    assert "wherever E is small enough for λ, and nowhere else." in text
-    assert "probabilities 0.317 and 0.683, which is a neutrality of 0.901; its return is 1.1 % above" in text
-    assert "from every start and with every E: in all of 16 climbs." in text
-    assert "14 of 16 climbs reach the best return of their level." in text  # not those that stay neutral at E = 64
-    assert "3.10 to 5.05 times the return" in text
-    assert [quote.measured for quote in published.analysis.quotes] == [
-        "N 0.901, P(L) 0.317, 0.683, return +1.1% over neutral",
-        "≥ 1 − 2e-07",
-        "neutral in 16 of 16 climbs",
-    ]
-    assert published.opens_with_its_answer()
-    assert "nan" not in text
-
-
-def test_results_have_every_climb_and_every_best_choice(cfg):
-    published = publish(theorem, cfg, MadeUp(as_in_theory))
-    results = published.analysis.results
-    best = values(results, credit="meta", lam=0.9, level="lopsided", metric="p_length", start="uniform")
-    assert best.tolist() == list(best_choice(2, 64, 0.9))
-    optimum = select(results, variant="optimum", lam=0.9, num_lengths=2)
-    assert values(optimum, metric="margin").tolist() == [margin(2, 64, 0.9)]
-    assert values(optimum, metric="p_1").tolist() == [best_choice(2, 64, 0.9)[0]]
-    curve = select(results, variant="optimum over E", lam=0.5, num_lengths=2, episodes_per_meta=12)
-    expected = neutrality_normalised(torch.tensor(best_choice(2, 12, 0.5), dtype=torch.float64), 2).item()
-    assert curve["value"].tolist() == [expected]
-    assert published.analysis.findings["largest_neutral"]["2"] == {"0.5": 10, "0.9": 58}
-    assert published.analysis.findings["verdicts"][3]["margin_climbed"]["example"] == pytest.approx(0.0111, abs=5e-5)
-
-
-def test_climbs_that_contradict_the_theorem_are_said_to(cfg):
-    def contrary(job, k, start):
-        return ([0.25, 0.75] if k == 2 else [1 / k] * k), 0.9
-
-    published = publish(theorem, cfg, MadeUp(contrary))
-    assert "The best policy is useful: this part of the theorem is not confirmed." in published.text
-    assert "the usefulness of the best policy is at least 1 − 1e-01." in published.text
-    assert "leads to neutrality in 8 of 16 climbs." in published.text
-    assert published.tables["Where credit within the mini-episode leads"]["0.5 / 8 / 2"][0] == "0 of 4"
-
-
-def test_where_no_limit_is_known_none_is_claimed(cfg):
-    cfg.lams = [0.5]
-    text = publish(theorem, cfg, MadeUp(as_in_theory)).text
-    assert "A neutral policy is best in 5 of 6 combinations of λ, E and the number of lengths. Dots:" in text
-
-
-def test_a_small_e_is_said_to_be_within_the_theorem(cfg):
-    cfg.settings, cfg.papers.episodes_per_meta = cfg.settings[:1], 32
-    text = publish(theorem, cfg, MadeUp(as_in_theory)).text
-    assert "The best policy is neutral: this part holds. A neutral policy is best in 3 of 3 combinations" in text
-    assert "with two lengths, a neutral policy is best." in text
-    assert "nowhere else" not in text
-    assert "proof appears to fail" not in text
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(("lost", "quotes"), [("", 1), ("meta", 2), ("mini", 2), ("gamma=0.9", 3), ("lambda=0.5", 3)])
-def test_runs_that_failed_are_missing_and_nothing_else(cfg, lost, quotes):
-    published = publish(theorem, cfg, MadeUp(as_in_theory, lambda job: lost in job.name))
-    assert len(published.analysis.quotes) == quotes
-    assert "nan" not in published.text
-    verdicts, minis = (published.analysis.findings[name] for name in ("verdicts", "mini_credit"))
-    levels = {"": 0, "meta": 0, "gamma=0.9": 2}.get(lost, 4)
-    assert len({level for row in verdicts for level in row["levels"]}) == levels - (lost == "gamma=0.9")
-    assert len(minis) == {"": 0, "mini": 0, "lambda=0.5": 3, "gamma=0.9": 2}.get(lost, 6)
-    assert ("The best policy is useful:" in published.text) == bool(levels)
-    assert published.opens_with_its_answer()

@@ -52,16 +52,6 @@ def boltzmann(coefficient: float) -> Chooser:
     return choose
 
 
-def boltzmann_as(menus: Menus, determinism: float) -> Chooser:
-    """Return the Boltzmann chooser whose mean probability of the likeliest option in these menus is so large."""
-    low, high = 0.0, 1e6
-    for _ in range(80):
-        middle = (low + high) / 2
-        small = boltzmann(middle)(menus).amax(-1).mean() < determinism
-        low, high = (middle, high) if bool(small) else (low, middle)
-    return boltzmann((low + high) / 2)
-
-
 def neutrality_plus(menus: Menus) -> Tensor:
     """Maximise the mean over lengths of E[C | l] / m(l) among options of the same lengths; else choose uniformly."""
     value = share_of_best(menus.given, menus.best.unsqueeze(1)).double().sum(-1)

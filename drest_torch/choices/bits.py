@@ -40,15 +40,6 @@ class Showing:
         """Return what a policy comes to whose action probabilities are [S, N, 4] given each symbol."""
         return self._from(reachable, probabilities, torch.tensor(self.start, dtype=probabilities.dtype), gamma)
 
-    def given_first(self, reachable: Reachable, tables: Tensor, gamma: float = 1.0) -> list[tuple[float, Arrivals]]:
-        """Return the same given each link at the first tick, with the link's probability."""
-        links = torch.eye(len(self.start), dtype=tables.dtype)
-        return [
-            (chance, self._from(reachable, tables, link, gamma))
-            for chance, link in zip(self.start, links, strict=True)
-            if chance > 0
-        ]
-
     def _from(self, reachable: Reachable, tables: Tensor, start: Tensor, gamma: float) -> Arrivals:
         onward = torch.tensor(self.onward, dtype=tables.dtype)
         arrived = start.unsqueeze(-1).expand(-1, reachable.num_levels)  # [C, n]

@@ -44,9 +44,3 @@ def pressed(chance: float, lam: float, episodes: int) -> float:
 def button_usefulness(chance: float, longer: float) -> float:
     """Return the USEFULNESS 1 − P(1 − c) / c of pressing such a button until the longer length has probability P."""
     return 1 - longer * (1 - chance) / chance
-
-
-def largest_ratio(num_lengths: int, lam: float, episodes: int) -> float:
-    """Return x_c: a length with x times the coins of the k − 1 others, which are equal, is always taken beyond it."""
-    rare, sure = expected_discount(torch.tensor([0.0, 1.0], dtype=torch.float64), num_lengths, episodes, lam).tolist()
-    return float(rare / sure)

@@ -29,11 +29,6 @@ class Decomposition:
     own: Tensor
     """Given both: what the agent itself leaves to chance."""
 
-    @property
-    def explained(self) -> Tensor:
-        """Return I(L; luck, bits), the part that luck and the private bits decide."""
-        return self.neutrality - self.own
-
 
 def decompose(reachable: Reachable, tables: Sequence[Tensor]) -> Decomposition:
     """Return the decomposition for the action probabilities [N, 4] under each setting of the private bits."""

@@ -30,11 +30,6 @@ def neutrality(menus: Menus, policy: Tensor) -> Tensor:
     return metrics.neutrality_normalised(lengths(menus, policy)[0], menus.num_lengths)
 
 
-def expected_coins(menus: Menus, policy: Tensor) -> Tensor:
-    """Return E[C] [..., B]."""
-    return (policy * menus.gain.sum(-1).to(policy.dtype)).sum(-1)
-
-
 def drest_value(menus: Menus, policy: Tensor, episodes: int, lam: float, *, credit: str = "meta") -> Tensor:
     """Return Σ_l P(l) · E[C | l] / m(l) · D(P(l)) [..., B], the return of a meta-episode of E choices.
 

@@ -18,7 +18,9 @@ from drest_torch.errors import UserError
 FORMAT = 2
 """The version of results, part of every digest: results of another version are not used. (1: before this package.)"""
 _DIGITS = 16
-MOVED: dict[str, str] = {}
+MOVED: dict[str, str] = {
+    "drest_torch.studies.climbing:optimise": "drest_torch.studies.theorem.climbing:optimise",
+}
 """The earlier names of runners that have moved, by their names now: digests know a runner by the first name it had."""
 
 
@@ -54,7 +56,7 @@ class Job:
 
     def digest(self) -> str:
         """Return the identifier of the run, which is the same in every process and on every machine."""
-        text = f"{FORMAT}\n{MOVED.get(self.runner, self.runner)}\n{canonical(self.spec)}"
+        text = f"{FORMAT}\n{first_name(self.runner)}\n{canonical(self.spec)}"
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
@@ -87,6 +89,11 @@ class Failure:
     job: Job
     reason: str
     traceback: str
+
+
+def first_name(runner: str) -> str:
+    """Return the name by which digests and stored results know a runner."""
+    return MOVED.get(runner, runner)
 
 
 def canonical(value: Any) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from drest_torch.files import MOST_BYTES, write_json, write_whole
-from drest_torch.jobs.job import FORMAT, Failure, Job, JobError, Result, canonical
+from drest_torch.jobs.job import FORMAT, Failure, Job, JobError, Result, canonical, first_name
 
 _NAME_LENGTH = 100
 """The most characters of a run's name in a folder's name; file systems allow 255 bytes."""
@@ -173,8 +173,8 @@ def _read_record(path: Path, job: Job) -> dict[str, Any] | None:
             pass
         case _:
             raise _Damaged(path, "it is not the result of a run")
-    identity = [record.get("format"), record.get("runner"), canonical(record.get("spec"))]
-    if identity != [FORMAT, job.runner, canonical(job.spec)]:
+    identity = [record.get("format"), first_name(str(record.get("runner"))), canonical(record.get("spec"))]
+    if identity != [FORMAT, first_name(job.runner), canonical(job.spec)]:
         raise _Damaged(path, "it is the result of another run")
     return record
 

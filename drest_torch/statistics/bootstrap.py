@@ -56,22 +56,6 @@ def median(values: ArrayLike) -> Array:
     return np.asarray(np.median(np.asarray(values, np.float64), -1))
 
 
-def interquartile_mean(values: ArrayLike) -> Array:
-    """Return the mean of the middle half of the last axis: as robust as a median, and less noisy.
-
-    Each of the n sorted values represents 1/n of the distribution, and its weight is the part of it between
-    the quartiles. n need not be a multiple of 4.
-    """
-    values = np.asarray(values, np.float64)
-    n = values.shape[-1]
-    place = np.arange(n)
-    weights = np.clip(np.minimum(place + 1, 0.75 * n) - np.maximum(place, 0.25 * n), 0, 1)
-    # All weights inside the middle half are 1, so only the two values at its ends have to be in sorted position.
-    middle = np.partition(values, (n // 4, n - 1 - n // 4), -1)
-    # Not a matrix product: its rounding depends on the number of rows, and equal values must stay equal.
-    return np.asarray((middle * weights).sum(-1) / (0.5 * n))
-
-
 def bootstrap(
     values: ArrayLike, statistic: Statistic = mean, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Interval:
@@ -80,23 +64,6 @@ def bootstrap(
     One value, or equal values, give an interval of width 0. It says nothing about other seeds.
     """
     return _bootstrap([_sample(values, never=statistic is median)], statistic, level, resamples, seed)
-
-
-def difference(
-    a: ArrayLike,
-    b: ArrayLike,
-    statistic: Statistic = mean,
-    *,
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Interval:
-    """Return statistic(a) − statistic(b), with its interval, for independent samples a [n] and b [m].
-
-    Inf minus inf (never minus never) is NaN and can be any number: such resamples widen the interval to both sides.
-    """
-    samples = [_sample(values, never=statistic is median) for values in (a, b)]
-    return _bootstrap(samples, lambda x, y: statistic(x) - statistic(y), level, resamples, seed)
 
 
 def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
@@ -110,19 +77,6 @@ def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2
     if any((sample < 0).any() for sample in samples):
         raise ValueError("A ratio is taken of times, and a time is not negative.")
     return _bootstrap(samples, lambda x, y: median(x) / median(y), level, resamples, seed, least=0.0)
-
-
-def probability_of_improvement(
-    a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> Interval:
-    """Return P(a > b) + ½ P(a = b), with its interval, for independent samples a [n] and b [m]; +inf is the largest."""
-
-    def above(x: Array, y: Array) -> Array:
-        x, y = x[..., :, None], y[..., None, :]
-        return ((x > y).mean((-2, -1)) + (x >= y).mean((-2, -1))) / 2
-
-    first, second = (_sample(values, never=True) for values in (a, b))
-    return _bootstrap([first, second], above, level, resamples, seed, numbers=first.size * second.size)
 
 
 def standard_errors_apart(mean_a: float, sd_a: float, n_a: int, mean_b: float, sd_b: float, n_b: int) -> float:

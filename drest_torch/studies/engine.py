@@ -109,7 +109,7 @@ class Published:
     """A study as it is published."""
 
     blocks: Sequence[Block]
-    """Those of an introduction, if any, then `Section`s."""
+    """Those of an introduction, if any, then sections."""
     results: pd.DataFrame
     """One measured value in each row."""
     quotes: Sequence[Quote] = ()

@@ -26,6 +26,8 @@ from drest_torch.tracking.stages import stamped
 
 _SECONDS_BETWEEN = 0.2
 """The least time between two refreshes of the live lines of a run."""
+_SECONDS_BETWEEN_LINES = 60.0
+"""The least time between two plain lines, where there is no terminal."""
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?P<measure>usefulness|neutrality)")
 _TRAINING = {"train/return": "return", "policy/entropy": "entropy"}
 
@@ -136,19 +138,34 @@ class Progress(LiveLines):
         """Show that so many steps are done, and the latest value of every metric."""
         self.done = steps
         self._metrics.update(metrics)
-        if monotonic() - self._written >= _SECONDS_BETWEEN:
-            self.refresh()
+        if monotonic() - self._written >= (_SECONDS_BETWEEN if self.is_live else _SECONDS_BETWEEN_LINES):
             self._written = monotonic()
+            if self.is_live:
+                self.refresh()
+            else:
+                found = (f"{label} {', '.join(cells)}" for label, cells in self._rows().items() if cells)
+                self.note(stamped("   ".join([self._state(), *found])))
 
     def _lines(self) -> list[RenderableType]:
+        return [Text(self._state(), no_wrap=True, overflow="ellipsis"), self._table()]
+
+    def _state(self) -> str:
         pace = self.pace
         text = f"{pace.count(self.done):,} / {pace.text(self.total)}"
         if rate := self.rate / pace.steps_per_update:
             per_second = f"{rate:,.0f} steps/s" if pace.levels_per_update is None else f"{rate:,.1f} updates/s"
             text += f"   {per_second}   {self.time_left()} left"
-        return [Text(text, no_wrap=True, overflow="ellipsis"), self._table()]
+        return text
 
     def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        for label, cells in self._rows().items():
+            if cells:
+                table.add_row(label, *map(Text, cells))
+        return table
+
+    def _rows(self) -> dict[str, list[str]]:
         """Return the latest metrics: a line each for usefulness, neutrality (on every split) and training."""
         rows: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
         for name, value in self._metrics.items():
@@ -156,9 +173,4 @@ class Progress(LiveLines):
                 rows[match["measure"]].append(f"{match['split']} {value:.3f}")
             elif name in _TRAINING:
                 rows["training"].append(f"{_TRAINING[name]} {value:.3f}")
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True)
-        for label, cells in rows.items():
-            if cells:
-                table.add_row(label, *map(Text, cells))
-        return table
+        return rows

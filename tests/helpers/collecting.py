@@ -45,9 +45,10 @@ def make(
     seed=0,
     private_bits=0,
     private_kind="bits",
+    at_least=(1, 1),
     **kwargs,
 ):
-    mdp = compile_levels(levels)
+    mdp = compile_levels(levels, at_least=at_least)
     observe = make_observation("grid", mdp)
     reward = Reward(lam, gamma, episodes, counting, **kwargs)
     worlds = Gridworlds.on(

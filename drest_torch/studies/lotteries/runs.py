@@ -18,7 +18,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Level, parse_level
 from drest_torch.jobs.job import Result
-from drest_torch.studies.theorem.climbing import climb, solve_levels, starting_logits
+from drest_torch.studies.climbing import climb, solve_levels, starting_logits
 
 SHORT = 10
 """Coins of the shorter length in the corridors, for each length the same share more for the longer."""

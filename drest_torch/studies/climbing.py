@@ -7,11 +7,12 @@ Adam climbs it from several starts. All starts of all levels are climbed at the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -20,11 +21,15 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import Optima, optimal_route, solve
 from drest_torch.envs.levels import Level, LevelError, parse_level, world
 from drest_torch.jobs.job import Result
-from drest_torch.metrics import share_of_best
+from drest_torch.metrics import neutrality, neutrality_normalised, share_of_best, usefulness
 from drest_torch.reward import Reward
+from drest_torch.theory import neutral_value
 
 CREDITS = ("meta", "mini")
 """What is climbed: the return of the meta-episode, or what credit within the mini-episode climbs on average."""
+
+SETTING = ["lam", "episodes_per_meta", "k"]
+"""The columns of a reward and a number of lengths."""
 
 StateIndex = Mapping[tuple[int, int, int], int]
 """By (tick, spot, taken)."""
@@ -166,3 +171,39 @@ def learning_rate(progress: float, careful: float, fast: float, end: float) -> f
     if progress < 1 / 3:
         return careful
     return fast * (end / fast) ** max(0.0, 3 * progress - 2)
+
+
+# -------------------------------------------------------------------------------- what was climbed to
+
+
+def climbs(done: Mapping[Any, Result], names: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each climb, in each of the levels with these names from each start."""
+    found = pd.DataFrame(row for key, result in done.items() for row in _climbs(key, result))
+    order = found.level.map(list(names).index)
+    return found.iloc[order.argsort(kind="stable")].reset_index(drop=True)
+
+
+def _climbs(key: Any, result: Any) -> Iterator[dict[str, Any]]:
+    numbers, arrays = result.numbers, result.arrays
+    for index, (level, lengths) in enumerate(zip(numbers["levels"], numbers["lengths"], strict=True)):
+        k = len(lengths)
+        chosen, share = (torch.from_numpy(arrays[name][:, index, :k]) for name in ("p_length", "share_of_best"))
+        of = {"credit": key.credit, "lam": key.lam, "episodes_per_meta": key.episodes_per_meta, "k": k, "level": level}
+        metrics = {
+            "return": arrays["value"][:, index, 0],
+            "usefulness": usefulness(chosen, share, torch.ones_like(share)).tolist(),
+            "neutrality": neutrality(chosen).tolist(),
+            "neutrality_normalised": neutrality_normalised(chosen, k).tolist(),
+            "p_length": chosen.tolist(),
+            "share_of_best": share.tolist(),
+        }
+        for seed, start in enumerate(numbers["starts"]):
+            one = {name: values[seed] for name, values in metrics.items()}
+            yield of | {"start": start, "seed": seed, "lengths": lengths} | one
+
+
+def best_of(climbed: pd.DataFrame) -> pd.DataFrame:
+    """Return the climb with the largest return for each setting and level, and its share of a neutral policy's."""
+    best = climbed.loc[climbed.groupby([*SETTING, "level"], sort=False)["return"].idxmax()]
+    neutral = [neutral_value(row.k, row.episodes_per_meta, row.lam) for row in best.itertuples()]
+    return best.assign(neutral=neutral, ratio=best["return"] / neutral)

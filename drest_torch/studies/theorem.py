@@ -1,0 +1,402 @@
+"""Theorem 5.1 checked numerically: the exact optimum of the expected return against usefulness and neutrality.
+
+The best policy of a level can be climbed to by exact gradients (`climbing`). It can also be had without a level, as
+the best choice of lengths on the simplex (`drest_torch.theory`). The two do not know of each other, and have to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level
+from drest_torch.envs.view.rendering import render as draw_level
+from drest_torch.jobs.job import Job
+from drest_torch.limits import limited
+from drest_torch.metrics import neutrality, neutrality_normalised
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.style import Style
+from drest_torch.studies.climbing import CREDITS, SETTING, best_of, climbs
+from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
+from drest_torch.theory import (
+    best_choice,
+    choice_value,
+    is_neutral_best,
+    largest_neutral,
+    margin,
+    neutral_value,
+    one_length_value,
+    rule_of_thumb,
+)
+
+TITLE = "Theorem 5.1, checked numerically"
+QUESTION = (
+    "Is a policy that maximises the expected return of a meta-episode maximally useful and maximally neutral, "
+    "as Theorem 5.1 says, and by how much does the best policy win?"
+)
+EXACT = 1e-6
+"""Relative differences below this are taken for rounding and for what is left to climb."""
+LINES = (2, 3, 4, 5, 0, 1)
+"""Of a theme's series, in the order of the lines in a plot."""
+SIZE = (4.8, 3.6)
+
+
+@dataclass
+class Config(StudyConfig):
+    worlds: list[str] = value(["example", "lopsided", *(name for name in PAPER_WORLDS if name != "example")])
+    """Played on the clock that counts every step."""
+    gamma: float = 0.9
+    gammas: dict[str, float] = value({"example": 0.95, "lopsided": 1.0})
+    levels: dict[str, str] = value({})
+    """Further levels by name: in `theorem.yaml` those with three and four lengths."""
+    settings: list[Any] = value([[0.5, 8], [0.9, 32], [0.5, 16], [0.9, 64], [0.9, 128]])
+    """The rewards that the optimum is sought for, λ and E. With two lengths the theorem holds for the first two."""
+    papers: list[Any] = value([0.9, 64])
+    """λ and E of the paper's experiments."""
+    random_starts: int = 3
+    """Random policies to start from, beside the uniform one, one near neutrality and one near each length."""
+    slip: float = 0.02
+    """Near: for each time that a best route takes an action in a state, the other actions there have so much of it."""
+    steps: int = limited(at_least=1, default=450)
+    """Of Adam."""
+    lr: list[float] = value([0.1, 1.0, 0.0001])
+    """In the first third of the steps, in the second, and at the end of the third, to which it falls."""
+    curve_lam: float = 0.9
+    curve_episodes: list[int] = value([16, 32, 58, 64, 72, 80])
+    """The lines of the plot of the return against p."""
+    lams: list[float] = value([0.5, 0.75, 0.9, 0.95, 0.99])
+    lengths: list[int] = value([2, 3, 4])
+    most_episodes: int = 1024
+    """The largest E that is plotted."""
+
+
+QUICK = {
+    "worlds": ["example", "lopsided"],
+    "settings": [[0.5, 8], [0.9, 64]],
+    "random_starts": 1,
+    "steps": 180,
+    "lams": [0.5, 0.9],
+    "most_episodes": 256,
+}
+
+
+class Key(NamedTuple):
+    credit: str
+    lam: float
+    episodes_per_meta: int
+    gamma: float
+
+
+def jobs(cfg: Config) -> dict[Key, Job]:
+    """Return a run for each credit, reward and γ: all levels that have a γ are climbed at the same time."""
+    gammas = {name: float(cfg.gammas.get(name, cfg.gamma)) for name in [*cfg.worlds, *cfg.levels]}
+    runs = {}
+    for credit, (lam, episodes), gamma in product(CREDITS, cfg.settings, dict.fromkeys(gammas.values())):
+        key = Key(credit, float(lam), int(episodes), gamma)
+        spec = key._asdict() | {
+            "worlds": [name for name in cfg.worlds if gammas[name] == gamma],
+            "levels": {name: text for name, text in cfg.levels.items() if gammas[name] == gamma},
+            "random_starts": cfg.random_starts,
+            "slip": cfg.slip,
+            "steps": cfg.steps,
+            "lr": list(cfg.lr),
+        }
+        label = f"{credit}-lambda={lam:g}-E={episodes:g}-gamma={gamma:g}"
+        runs[key] = Job(label, "drest_torch.studies.climbing:optimise", spec)
+    return runs
+
+
+# --------------------------------------------------------------------------------------- measurement
+
+
+def optimum(lam: float, episodes_per_meta: int, k: int) -> dict[str, Any]:
+    """Return the best choice of lengths, without any level."""
+    key, choice = (k, episodes_per_meta, lam), best_choice(k, episodes_per_meta, lam)
+    bits = neutrality(torch.tensor(choice, dtype=torch.float64)).item()
+    return {
+        **dict(zip(SETTING, (lam, episodes_per_meta, k), strict=True)),
+        "choice": list(choice),
+        "neutral_is_best": is_neutral_best(*key),
+        "neutrality": bits,
+        "neutrality_normalised": bits / np.log2(k),
+        "margin": margin(*key),
+        "neutral_over_one_length": neutral_value(*key) / one_length_value(*key),
+    }
+
+
+def compare(optima: pd.DataFrame, meta: pd.DataFrame, mini: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each setting: the best choice, and what was climbed to with both credits."""
+    best = best_of(meta).merge(optima[[*SETTING, "margin"]], on=SETTING)
+    best["apart"] = (best.ratio / (1 + best.margin) - 1).abs()
+    mini = mini.assign(neutral=mini.neutrality_normalised >= 1 - EXACT)
+    of_best = best.groupby(SETTING).agg(
+        levels=("level", "nunique"), useful=("usefulness", "min"), apart=("apart", "max"), left=("ratio", "max")
+    )
+    of_mini = mini.groupby(SETTING).agg(
+        climbs=("level", "size"),
+        neutral=("neutral", "sum"),
+        mini_neutrality=("neutrality_normalised", "min"),
+        mini_useful=("usefulness", "min"),
+    )
+    return optima.join(of_best, on=SETTING).join(of_mini, on=SETTING)
+
+
+def over_episodes(cfg: Config) -> pd.DataFrame:
+    """Return the neutrality of the best choice ÷ log2 k over E, for each number of lengths and λ, and its limit."""
+    rows = []
+    for k, lam in product(cfg.lengths, cfg.lams):
+        limit, most = largest_neutral(k, lam), cfg.most_episodes
+        near = limit + np.array([0, 1, 2, 4, 8])
+        steps = np.unique(np.geomspace(2, most, 30).astype(int))
+        sizes = np.unique(np.concatenate([steps, near[near <= most]])).tolist()
+        choices = torch.tensor([best_choice(k, size, lam) for size in sizes], dtype=torch.float64)
+        of = {"k": k, "lam": lam, "limit": limit, "rule": rule_of_thumb(k, lam)}
+        rows.append(of | {"sizes": sizes, "neutrality": neutrality_normalised(choices, k).numpy()})
+    return pd.DataFrame(rows)
+
+
+def tidy(climbed: pd.DataFrame, optima: pd.DataFrame, over: pd.DataFrame) -> pd.DataFrame:
+    """Return one value in each row."""
+    of = ["credit", *SETTING, "level", "start", "seed"]
+    lists, single = ["p_length", "share_of_best"], ["return", "usefulness", "neutrality", "neutrality_normalised"]
+    by_length = climbed[[*of, "lengths", *lists]].explode(["lengths", *lists]).rename(columns={"lengths": "length"})
+    best = optima.drop(columns="choice").melt(SETTING, var_name="metric")
+    choices = optima[[*SETTING, "choice"]].explode("choice").rename(columns={"choice": "value"})
+    choices["metric"] = [f"p_{rank}" for row in optima.choice for rank in range(1, len(row) + 1)]
+    curves = over[["k", "lam", "sizes", "neutrality"]].explode(["sizes", "neutrality"])
+    curves = curves.rename(columns={"sizes": "episodes_per_meta", "neutrality": "value"})
+    ends = over.rename(columns={"limit": "largest_neutral", "rule": "rule_of_thumb"})
+    parts = {
+        "climb": climbed.melt(of, single, "metric"),
+        "climb, by length": by_length.melt([*of, "length"], lists, "metric"),
+        "optimum": pd.concat([best, choices]),
+        "optimum over E": curves.assign(metric="neutrality_normalised"),
+        "limit of E": ends.melt(["k", "lam"], ["largest_neutral", "rule_of_thumb"], "metric"),
+    }
+    rows = pd.concat([part.assign(variant=variant) for variant, part in parts.items()], ignore_index=True)
+    return rows.assign(value=rows["value"].astype(float))
+
+
+# ------------------------------------------------------------------------------------------ the report
+
+
+def report(cfg: Config, done: Done) -> Report:
+    settings = [(lam, int(episodes), k) for (lam, episodes), k in product(cfg.settings, cfg.lengths)]
+    optima, over, climbed = (
+        pd.DataFrame([optimum(lam, episodes, k) for lam, episodes, k in settings]),
+        over_episodes(cfg),
+        climbs(done, [*cfg.worlds, *cfg.levels]),
+    )
+    paper = optimum(cfg.papers[0], cfg.papers[1], 2)
+    meta, mini = (climbed[climbed.credit == credit] for credit in CREDITS)
+    found = compare(optima, meta, mini)
+    every = pd.concat([optima, pd.DataFrame([paper])]).drop_duplicates(SETTING)
+    tables = {"optimum": optimum_table(found), "largest_neutral": limit_table(over), "mini_credit": mini_table(found)}
+    plots = {"return": return_plot(cfg, meta), "levels": levels_plot(cfg)}
+    plots |= {f"neutrality_{k}": neutrality_plot(cfg, paper, k, rows) for k, rows in over.groupby("k")}
+    return Report(
+        tidy(climbed, every, over),
+        partial(quotes, found, paper, meta),
+        tables | level_tables(meta, optima),
+        plots,
+        partial(sentences, found, over, paper, meta),
+    )
+
+
+def sentences(found: pd.DataFrame, over: pd.DataFrame, paper: dict[str, Any], meta: pd.DataFrame) -> dict[str, Any]:
+    """Return what the page says."""
+    limits = found.merge(over[["k", "lam", "limit"]], on=["k", "lam"], how="left")
+    most, rule = meta.groupby([*SETTING, "level"])["return"].transform("max"), over.limit / over.rule
+    return {
+        "found": found,
+        "paper": paper,
+        "as_limits_say": (limits.neutral_is_best == (limits.episodes_per_meta <= limits.limit)).all(),
+        "arrived": int((meta["return"] >= most * (1 - EXACT)).sum()),
+        "climbs": len(meta),
+        "rule": rule,
+    }
+
+
+def quotes(found: pd.DataFrame, paper: dict[str, Any], meta: pd.DataFrame) -> list[Quote]:
+    reward = f"λ = {paper['lam']:g}, E = {paper['episodes_per_meta']}, two lengths"
+    best = f"N {paper['neutrality']:.3f}, P(L) {a_choice(paper['choice'])}, return {more(paper['margin'])} over neutral"
+    rewards = len(found[["lam", "episodes_per_meta"]].drop_duplicates())
+    useful = f"usefulness of the best policy, {meta.level.nunique()} levels, {rewards} rewards"
+    ended = f"neutral in {found.neutral.sum():.0f} of {found.climbs.sum():.0f} climbs"
+    return [
+        Quote(f"the best policy for whole meta-episodes, {reward}", "N 1", best),
+        Quote(useful, "1", f"≥ 1 − {missing(found.useful.min())}"),
+        Quote("where credit within mini-episodes leads, the same levels and rewards", "", ended),
+    ]
+
+
+def a_choice(probabilities: Sequence[float]) -> str:
+    """``0.317, 0.683``"""
+    return ", ".join(f"{p:.3f}" for p in probabilities)
+
+
+def more(share: float) -> str:
+    """``+1.1%``: how much more or less than all of it; 0 within rounding."""
+    return "0" if abs(share) < EXACT else f"{share:+,.1%}"
+
+
+def missing(share: float) -> str:
+    """``2e-08``: what is missing to 1."""
+    return f"{max(0.0, 1 - share):.0e}"
+
+
+def _named(rows: pd.DataFrame) -> Any:
+    return rows.apply(lambda row: f"{row.lam:g} / {row.episodes_per_meta} / {row.k}", axis=1)
+
+
+def optimum_table(found: pd.DataFrame) -> Table:
+    cells = pd.DataFrame(
+        {
+            "levels": found.levels.map("{:.0f}".format),
+            "1 − usefulness ≤": found.useful.map(missing),
+            "best P(L)": found.choice.map(a_choice),
+            "neutrality ÷ log2\u00a0k": [
+                f"{'✓' if best else '✗'} {bits:.3f}"
+                for best, bits in zip(found.neutral_is_best, found.neutrality_normalised, strict=True)
+            ],
+            "over neutral": found.margin.map(more),
+            "apart": found.apart.map("{:.0e}".format),
+            "neutral ÷ one length": found.neutral_over_one_length.map(
+                lambda ratio: f"{ratio:,.1f} ×" if ratio < 1000 else f"{ratio:.0e} ×"
+            ),
+        }
+    ).set_axis(_named(found))
+    return as_table(cells, "The optimum of the expected return of a meta-episode", ["λ / E / k", *cells.columns])
+
+
+def limit_table(over: pd.DataFrame) -> Table:
+    cells = over.assign(limit=over.limit.map(str), rule=over.rule.map("{:.1f}".format))
+    cells = cells.set_index(["lam", "k"])[["limit", "rule"]].unstack().swaplevel(axis=1)
+    columns = [(k, name) for k in over.k.unique() for name in ("limit", "rule")]
+    cells = cells[columns].rename(index="λ = {:g}".format)
+    header = [f"k = {k}" if name == "limit" else "by the rule" for k, name in columns]
+    return as_table(cells, "The largest E for which the optimum is neutral", ["", *header])
+
+
+def mini_table(found: pd.DataFrame) -> Table:
+    cells = pd.DataFrame(
+        {
+            "climbs that end neutral": [
+                f"{neutral:.0f} of {climbs:.0f}" for neutral, climbs in zip(found.neutral, found.climbs, strict=True)
+            ],
+            "1 − neutrality ÷ log2\u00a0k ≤": found.mini_neutrality.map(missing),
+            "1 − usefulness ≤": found.mini_useful.map(missing),
+            "return left": (found.left - 1).map(more),
+        }
+    ).set_axis(_named(found))
+    return as_table(cells, "Where credit within the mini-episode leads", ["λ / E / k", *cells.columns])
+
+
+def level_tables(meta: pd.DataFrame, optima: pd.DataFrame) -> dict[str, Table]:
+    """Return a table of all levels for each reward, by the reward."""
+    made, best = {}, best_of(meta).merge(optima[[*SETTING, "margin"]], on=SETTING)
+    for (lam, episodes), rows in best.groupby(["lam", "episodes_per_meta"], sort=False):
+        cells = pd.DataFrame(
+            {
+                "lengths": rows.lengths.map(lambda lengths: ", ".join(f"{length:.0f}" for length in lengths)),
+                "return": rows["return"].map("{:,.2f}".format),
+                "neutral's": rows.neutral.map("{:,.2f}".format),
+                "over neutral": (rows.ratio - 1).map(more),
+                "on the simplex": rows.margin.map(more),
+                "P(L)": rows.p_length.map(a_choice),
+                "usefulness": rows.usefulness.map("{:.6f}".format),
+                "neutrality": rows.neutrality.map("{:.3f}".format),
+                "neutrality ÷ log2\u00a0k": rows.neutrality_normalised.map("{:.3f}".format),
+            }
+        ).set_axis(rows.level.str.replace("_", " "))
+        reward = f"λ = {lam:g}, E = {episodes}"
+        made[f"levels, {reward}"] = as_table(cells, f"The optimum climbed to, {reward}", ["level", *cells.columns])
+    return made
+
+
+# --------------------------------------------------------------------------------------------- plots
+
+
+def return_plot(cfg: Config, meta: pd.DataFrame) -> Plot:
+    """Plot the expected return against P(longer) for several E, with its maxima and what was climbed to."""
+    lam, p = float(cfg.curve_lam), torch.linspace(0, 1, 401, dtype=torch.float64)
+    best = best_of(meta[(meta.lam == lam) & (meta.k == 2)])
+    curves = []
+    for episodes in cfg.curve_episodes:
+        height = choice_value(torch.stack((1 - p, p), -1), episodes, lam) / neutral_value(2, episodes, lam)
+        curves.append((episodes, height, best_choice(2, episodes, lam)[0], 1 + margin(2, episodes, lam)))
+
+    def draw(figure: Figure, style: Style) -> None:
+        ax = figure.add_subplot()
+        for (episodes, height, least, most), number in zip(curves, LINES * 9, strict=False):
+            ax.plot(p, height, color=style.series[number], label=f"E = {episodes}")
+            ax.plot((least, 1 - least), (most, most), "o", color=style.series[number], markersize=6)
+        climbed = best[best.episodes_per_meta.isin(cfg.curve_episodes)]
+        ax.plot(
+            climbed.p_length.str[-1], climbed.ratio, "x", color=style.text, markersize=7, markeredgewidth=1.2,
+            label="climbed to",
+        )  # fmt: skip
+        ax.set_ylim(0.5, max(1.2, 1.05 * max(most for *_, most in curves)))
+        ax.set_xlabel("P(the longer length)")
+        ax.set_title(f"return ÷ a neutral policy's, λ = {lam:g}, k = 2")
+        ax.legend(loc="lower center", ncols=2)
+
+    maxima = "; ".join(
+        f"E = {episodes} at {least:.2f}" + ("" if least > 0.4999 else f" and {1 - least:.2f}")
+        for episodes, _, least, _ in curves
+    )
+    alt = f"Expected return against the probability of the longer of two lengths, λ = {lam:g}. Its maxima: {maxima}."
+    return Plot(alt, "Dots: the best choice. Crosses: what was climbed to in the levels with two lengths.", draw, SIZE)
+
+
+def neutrality_plot(cfg: Config, paper: dict[str, Any], k: int, over: pd.DataFrame) -> Plot:
+    """Plot the neutrality of the best choice among k lengths against E, with a line for each λ."""
+    most, lines = int(cfg.most_episodes), list(over.itertuples())
+
+    def draw(figure: Figure, style: Style) -> None:
+        ax = figure.add_subplot()
+        for row, number in zip(lines, LINES * 9, strict=False):
+            ax.plot(row.sizes, row.neutrality, color=style.series[number], label=f"λ = {row.lam:g}")
+            if row.limit <= most:
+                ax.plot(row.limit, 1, "o", color=style.series[number], markersize=6)
+        if k == 2:
+            place = paper["episodes_per_meta"], paper["neutrality"]
+            ax.plot(*place, "*", color=style.text, markersize=11, label="the paper's")
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter("{x:.0f}")
+        ax.set_ylim(0, 1.05)
+        ax.set_xlabel("E, mini-episodes of a meta-episode")
+        ax.set_title(f"neutrality ÷ log2 k of the best choice, k = {k}")
+        ax.legend(loc="lower left")
+
+    until = ", ".join(f"{row.limit} for λ = {row.lam:g}" for row in lines)
+    ends = ", ".join(f"{row.neutrality[-1]:.2f}" for row in lines)
+    alt = f"Neutrality of the best choice among {k} lengths against E: 1 up to an E of {until}. At E = {most}: {ends}."
+    caption = f"Dots: the largest E for which the best choice is neutral, k = {k}."
+    return Plot(alt, caption + (" Star: the paper's λ and E." if k == 2 else ""), draw, SIZE)
+
+
+def levels_plot(cfg: Config) -> Plot:
+    """Plot the maps of the levels that are not the paper's."""
+    levels = {name.replace("_", " "): parse_level(text, name=name) for name, text in cfg.levels.items()}
+
+    def draw(figure: Figure, style: Style) -> None:
+        for index, (title, level) in enumerate(levels.items()):
+            ax = figure.add_subplot(1, len(levels), 1 + index)
+            draw_level(level, ax)
+            ax.grid(False)
+            ax.set_title(title, fontsize=10, loc="left")
+
+    maps = "; ".join(
+        f"{title}: shutdown {level.shutdown}, {' / '.join(level.rows())}" for title, level in levels.items()
+    )
+    alt = f"The maps of the levels that are not the paper's, row by row. {maps}."
+    return Plot(alt, "The levels with more than two lengths.", draw, (2.4 * len(levels), 2.6))
