@@ -57,7 +57,7 @@ def test_what_is_completed_are_options_and_values() -> None:
     words = set(words_of("train"))
     assert {"algo=ppo", "levels=paper", "policy.width=", "seed=", "reward.lam="} <= words
     assert "policy=" not in words
-    assert "study=worlds" in set(words_of("study"))
+    assert "study=lambda_meta" in set(words_of("study"))
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from drest_torch.jobs.tabular_job import last, train
-from drest_torch.studies.example import study as example
+from drest_torch.studies import example
 from tests.helpers.documents import load
 from tests.helpers.studies import composed_study
 
@@ -132,7 +132,7 @@ def test_the_code_still_finds_the_first_line_of_the_table():
     cfg = composed_study("example")
     lines = {quote["what"]: quote["measured"] for quote in kept()["example"]["quotes"]}
     for reward, words in example.REWARDS.items():
-        job = next(job for job in example.jobs(cfg) if job.name == f"as-in-paper-moves-{reward}")
+        job = example.jobs(cfg)[example.Key(cfg.world, "moves", reward)]
         spec = job.spec | {"agents": cfg.agents_in_paper, "evaluated_on": ["steps"]}
         spec["training"] = spec["training"] | {"evaluate_every": cfg.training.meta_episodes}
         trained = train(spec, Path("."))

@@ -43,7 +43,7 @@ from tests.helpers.studies import all_blocks, composed, composed_study, page_tex
 FOLDER = config_folder() / "study"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "howto" / "studies.md"
 STUDIES = sorted(all_studies())
-FAST = ["example", "worlds"]
+FAST = ["example", "lambda_meta"]
 """Studies whose quick version is done in the fast tests; those of the others are slow."""
 
 
@@ -132,9 +132,9 @@ def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path, key, value
     [
         *(
             ("example", each)
-            for each in ("agents=0", "window=0", "training.lam=0", "training.lr_end=0", "world=atlantis")
+            for each in ("agents=0", "window=0", "training.lam=0", "training.lr_end=0", "worlds=[atlantis]")
         ),
-        *(("worlds", each) for each in ("training.gamma=1.1", "training.decay_episodes=0", "worlds=[atlantis]")),
+        *(("lambda_meta", each) for each in ("training.gamma=1.1", "training.decay_episodes=0", "world=atlantis")),
     ],
 )
 def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, name, wrong):
@@ -206,25 +206,25 @@ def test_quick_studies_leave_reports_and_are_not_repeated(tmp_path, monkeypatch,
 
 @pytest.mark.slow
 def test_failed_runs_are_listed_and_the_rest_is_reported(tmp_path, monkeypatch, capsys):
-    cfg = composed_study("worlds", "study.worlds=[spacious]", "study.agents=2")
-    cfg.training.meta_episodes, cfg.training.decay_episodes, cfg.cure.random_episodes = 16, 512, 512
-    module = all_studies()["worlds"]
-    first, *others = module.jobs(cfg)
+    cfg = composed_study("lambda_meta", "study.lams=[0.9]", "study.sizes=[8,16]", "study.agents=2")
+    cfg.mini_episodes, cfg.unclipped = 128, [[0.9, 8]]
+    module = all_studies()["lambda_meta"]
+    (key, first), *others = module.jobs(cfg).items()
     broken = Job("broken", first.runner, first.spec | {"world": "atlantis"})
-    monkeypatch.setattr(module, "jobs", lambda cfg: [broken, *others])
+    monkeypatch.setattr(module, "jobs", lambda cfg: {key: broken, **dict(others)})
     failures = run_studies([cfg], settings(tmp_path, quick=False))
-    assert [failure.job.name for failure in failures] == ["worlds/broken"]
-    page = (tmp_path / "worlds" / "report.html").read_text("utf-8")
+    assert [failure.job.name for failure in failures] == ["lambda_meta/broken"]
+    page = (tmp_path / "lambda_meta" / "report.html").read_text("utf-8")
     assert "Runs that failed" in page
     assert "atlantis" in page
-    assert "Failed: worlds/broken" in capsys.readouterr().err
+    assert "Failed: lambda_meta/broken" in capsys.readouterr().err
     finished = Finished(Store(tmp_path / "runs"))
     assert finished.get(first) is None
-    assert len(finished.of(others)) == len(others)
+    assert len(finished.of(dict(others).values())) == len(others)
 
 
 def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_make_them_so():
-    tabular = all_studies()["worlds"].jobs(composed_study("worlds"))
+    tabular = all_studies()["example"].jobs(composed_study("example")).values()
     exact, *_ = training_jobs("a", [0], {"policy": {"private_bits": 2}}, algo="ppo")
     sampled, *_ = training_jobs("a", [0], {"sampled": 50}, algo="ppo")
     uniform, *_ = training_jobs("a", [0], {"policy": {"private_bits": 1, "private_kind": "uniform"}}, algo="ppo")

@@ -58,7 +58,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_nothing_is_missing_and_nothing_is_too_much(source: Path, wheel: Path) -> None:
     """What lies at the top of the repository is installed inside the package, and no other name is occupied."""
     patterns = {
-        "drest_torch": ("*.py", "*.css", "*.j2", "*.safetensors", "*.json", "*.jsonl", "py.typed"),
+        "drest_torch": ("*.py", "*.css", "*.md", "*.j2", "*.safetensors", "*.json", "*.jsonl", "py.typed"),
         "envs": ("*.py", "*.txt"),
         "algos": ("*.py",),
         "configs": ("*.yaml",),
@@ -70,7 +70,7 @@ def test_nothing_is_missing_and_nothing_is_too_much(source: Path, wheel: Path) -
         for path in (source / folder).rglob(pattern)
         if not (source / folder / path.relative_to(source / folder).parts[0]).is_symlink()
     }
-    for kind in (".safetensors", "report.css", "page.html.j2", "lambda_meta/report.md.j2", "envs/worlds/example.txt"):
+    for kind in (".safetensors", "report.css", "page.html.j2", "studies/lambda_meta.md", "envs/worlds/example.txt"):
         assert any(name.endswith(kind) for name in expected)
     contents = set(ZipFile(wheel).namelist())
     inside = {name for name in contents if ".dist-info/" not in name}

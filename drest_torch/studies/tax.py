@@ -79,7 +79,7 @@ class Key(NamedTuple):
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return runs of the studies `example` and `worlds`, and their first mini-episodes."""
+    """Return runs of the study `example`, and their first mini-episodes."""
     runs = {}
     for world in (cfg.world, *cfg.worlds):
         own = {} if world == cfg.world else dict(cfg.in_worlds)

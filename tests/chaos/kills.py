@@ -213,7 +213,7 @@ def _wait_and_train(cfg: Any) -> int:
 
 # ------------------------------------------------------------------------------------------- studies
 
-STUDIES = ("example", "worlds")
+STUDIES = ("example", "lambda_meta")
 
 
 def studies(rng: random.Random, count: int) -> Counter[str]:

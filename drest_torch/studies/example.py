@@ -1,0 +1,400 @@
+"""The running example and the paper's eight other worlds on three pairs of clocks (Figures 3, 4 and 9 to 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from omegaconf import MISSING
+
+from drest_torch.envs.levels import PAPER_WORLDS, world
+from drest_torch.evaluation.tabular import Tables
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.tabular_job import Training, last, p_longest
+from drest_torch.limits import limited
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.plots import THREE_ABREAST, Curves, policy_plot, training_plot
+from drest_torch.report.tables import MISSING as DASH
+from drest_torch.report.tables import at_least, interval, mean, mean_sd, spread
+from drest_torch.statistics.bootstrap import standard_errors_apart
+from drest_torch.statistics.intervals import t_interval
+from drest_torch.studies.clock_pairs import REWARDS
+from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
+from drest_torch.studies.shared import EXAMPLE, WORLDS, dots, tables_job, title
+
+TITLE = "The paper's nine worlds (Figures 3, 4 and 9 to 16)"
+QUESTION = (
+    "Do agents trained with the DReST reward become useful and neutral in the paper's running example and in its eight "
+    "other worlds, and where do the reported numbers come from?"
+)
+AS_REPORTED, MOVES, STEPS = "moves / steps", "moves / moves", "steps / steps"
+"""The clock of training and the clock of evaluation."""
+OTHER_M, FREE_BUMPS = "m discounted once more", "bumps not discounted"
+"""Changes to training on moves: m(l) as if the coin of tick t were worth γ^t, not γ^(t−1); bumps at no cost at all."""
+REPORTED = {
+    "default": {"neutrality": (0.199, 0.043), "usefulness": (0.9364, 0.0096)},
+    "drest": {"neutrality": (0.9945, 0.0052), "usefulness": (0.900, 0.011)},
+}
+"""Mean and standard deviation of ten agents at the end of training, in the caption of Figure 3."""
+REPORTED_AGENTS = 10
+REPORTED_P_LONGER = 0.97
+"""Of the default agents."""
+CLOSE = 2
+"""A mean is that of the paper if it is at most so many standard errors of the difference apart."""
+MARK = 0.99
+"""An agent is useful and neutral if both its usefulness and its neutrality are at least this."""
+MOST = 0.9
+"""A group of agents is useful and neutral if at least this share of it is."""
+COLLAPSED = 0.1
+"""An agent with less neutrality has collapsed onto one length."""
+NO_PREFERENCE = 0.1
+"""Default agents whose mean neutrality is at most this prefer one length."""
+GIVEN_UP = 0.1
+"""A length is given up when the median agent's probability of it is below this share of that before training."""
+CURVES = {"p_longer": "P(longer)", "neutrality": "neutrality", "usefulness": "usefulness"}
+"""The plots of the paper's Figure 3 and their titles."""
+
+
+@dataclass
+class Config(StudyConfig):
+    world: str = "example"
+    worlds: list[str] = value([name for name in PAPER_WORLDS if name != "example"])
+    agents: int = limited(at_least=1, default=100)
+    """Of each kind."""
+    agents_in_paper: int = limited(at_least=1, default=10)
+    """The first ones are set beside the paper's."""
+    window: int = limited(at_least=1, default=20)
+    """Evaluations in the moving average of the curves."""
+    training: Training = value(EXAMPLE)
+    in_worlds: dict[str, Any] = value(WORLDS)
+    cures: dict[str, dict[str, Any]] = MISSING
+    """What may mend the clock that counts every step; the last one is the cure that we recommend."""
+    cure_agents: int = limited(at_least=1, default=20)
+    """Agents that each of them but the last is tried with."""
+
+
+QUICK = {
+    "worlds": ["fewer_for_longer", "spacious"],
+    "agents": 3,
+    "agents_in_paper": 2,
+    "cure_agents": 2,
+    "training": {"meta_episodes": 32, "decay_episodes": 1024},
+    "in_worlds": {"meta_episodes": 32, "decay_episodes": 1024},
+    "cures": {
+        "ε from 1, all 4 × as long": {"decay_episodes": 4096, "meta_episodes": 128},
+        "ε from 1, all 32 × as long": {"decay_episodes": 8192, "meta_episodes": 256},
+        "random play first, with the gradient of the ε-greedy policy": {"random_episodes": 2048},
+        "random play first": {"random_episodes": 2048},
+    },
+}
+
+
+class Key(NamedTuple):
+    world: str
+    clock: str
+    """Of training."""
+    reward: str
+    change: str = ""
+    """To the paper's training."""
+
+
+def jobs(cfg: Config) -> dict[Key, Job]:
+    """Return the runs of both rewards on both clocks and with the cure, and those with a change on the example."""
+    cure, gamma = list(cfg.cures)[-1], cfg.training.gamma
+    changes: dict[Key, dict[str, Any]] = {}
+    for name, reward in product((cfg.world, *cfg.worlds), REWARDS):
+        changes |= {Key(name, clock, reward): {} for clock in ("moves", "steps")}
+        changes[Key(name, "steps", reward, cure)] = cfg.cures[cure]
+    for reward in REWARDS:
+        changes[Key(cfg.world, "moves", reward, FREE_BUMPS)] = {"discount_bumps": False}
+    changes[Key(cfg.world, "moves", "drest", OTHER_M)] = {"factors": (gamma, gamma)}
+    for change in list(cfg.cures)[:-1]:
+        changes[Key(cfg.world, "steps", "drest", change)] = {"agents": cfg.cure_agents, **cfg.cures[change]}
+    runs = {}
+    for key, changed in changes.items():
+        own = {} if key.world == cfg.world else cfg.in_worlds
+        where = {"world": key.world, "clock": key.clock, "reward": key.reward}
+        runs[key] = tables_job(cfg, "-".join(filter(None, key)), **where, **{**own, **changed})
+    return runs
+
+
+# --------------------------------------------------------------------------------------- measurement
+
+
+def measure(done: Done) -> Iterator[dict[str, Any]]:
+    """Yield the end of training of all agents; ``both`` is 1 for an agent that is useful and neutral."""
+    for key, result in done.items():
+        for clock in ("steps", "moves") if key.clock == "moves" else ("steps",):
+            usefulness, neutrality = last(result, clock, "usefulness"), last(result, clock, "neutrality")
+            ends = {
+                "neutrality": neutrality,
+                "usefulness": usefulness,
+                "p_longer": last(result, clock, "p_length")[:, -1],
+                "both": (usefulness >= MARK) & (neutrality >= MARK),
+                "mini_episodes": np.full(len(usefulness), result.numbers["episodes"] / len(usefulness)),
+            }
+            where = {"level": key.world, "clocks": f"{key.clock} / {clock}", "reward": key.reward, "change": key.change}
+            for metric, values in ends.items():
+                yield where | {"metric": metric, "value": values}
+
+
+def standard_errors(sample: np.ndarray, reported: tuple[float, float]) -> float:
+    """Return how far a mean is from the paper's; NaN where one agent has no standard deviation."""
+    if len(sample) < 2:
+        return float("nan")
+    return standard_errors_apart(sample.mean(), spread(sample), len(sample), *reported, REPORTED_AGENTS)
+
+
+def collapse(result: Result) -> dict[str, float]:
+    """Return when the median agent gives the longer trajectory up for good, and what each length collects by then.
+
+    ``longer`` and ``shorter`` are shares of the best return given the length, as means over agents; NaN where the
+    agent does not give it up.
+    """
+    median = np.median(p_longest(result, "steps"), axis=1)
+    time = int(np.flatnonzero(median >= GIVEN_UP * median[0])[-1]) + 1
+    episodes = np.append(result.arrays["episodes"], np.nan)
+    shares = np.pad(result.arrays["steps/share_of_best"].mean(1), ((0, 1), (0, 0)), constant_values=np.nan)
+    numbers = {"mini_episodes": episodes[time], "longer": shares[time, -1], "shorter": shares[time, 0]}
+    return {"first": median[0], "final": median[-1], **numbers}
+
+
+# ------------------------------------------------------------------------------------------ the report
+
+
+def report(cfg: Config, done: Done) -> Report:
+    rows = pd.DataFrame(measure(done))
+    ends = rows.set_index(["level", "clocks", "reward", "change", "metric"]).value.unstack(sort=False)
+    plots: dict[str, Any] = {
+        f"{name}/{metric}, {clocks}": partial(over_training, cfg, done, name, metric, clocks)
+        for name in (cfg.world, *cfg.worlds)
+        for clocks in ((AS_REPORTED, MOVES, STEPS) if name == cfg.world else (AS_REPORTED,))
+        for metric in CURVES
+    }
+    for name, reward in product((cfg.world, *cfg.worlds), REWARDS):
+        plots[f"{name}/{reward}"] = partial(typical_policy, cfg, done, Key(name, "moves", reward))
+    for metric in ("usefulness", "neutrality"):
+        plots[f"all, {metric}"] = partial(all_worlds, ends, metric)
+    collapsing = Key(cfg.world, "steps", "drest")
+    plots["collapse"] = partial(over_training, cfg, done, cfg.world, "p_longer", STEPS, log=True)
+    plots["share of best"] = lambda: share_of_best(cfg, done[collapsing])
+    return Report(
+        rows,
+        lambda: quotes(cfg, ends),
+        tables(cfg, ends),
+        plots,
+        lambda: sentences(cfg, ends) | {"collapse": collapse(done[collapsing])},
+    )
+
+
+def compare(cfg: Config, ends: pd.DataFrame) -> pd.DataFrame:
+    """Return the means on the clocks of the paper's numbers, of the first agents and of all, beside the paper's."""
+    rows = []
+    for (reward, change), end in ends.xs((cfg.world, AS_REPORTED), level=("level", "clocks")).iterrows():
+        for measure, reported in REPORTED[reward].items():
+            name = f"{REWARDS[reward]}{change and ', '}{change}"
+            row: dict[str, Any] = {"name": name, "measure": measure, "paper": as_reported(reward, measure)}
+            for which, sample in (("few", end[measure][: cfg.agents_in_paper]), ("all", end[measure])):
+                row |= {which: mean_sd(4)(sample), f"{which}_apart": standard_errors(sample, reported)}
+            rows.append(row)
+    return pd.DataFrame(rows).set_index("name")
+
+
+def reported_table(cfg: Config, ends: pd.DataFrame) -> Table:
+    def mark(errors: float) -> str:
+        return DASH if np.isnan(errors) else f"{'✓' if errors <= CLOSE else '✗'} {errors:.1f}"
+
+    cells = compare(cfg, ends)
+    cells = cells.assign(few_apart=cells.few_apart.map(mark), all_apart=cells.all_apart.map(mark))
+    header = ["agents", "measure", "paper", f"{cfg.agents_in_paper} agents", "apart", f"{cfg.agents} agents", "apart"]
+    return as_table(cells, "The end of training: trained on moves, evaluated on every step", header)
+
+
+def by_pair(cfg: Config, ends: pd.DataFrame, reward: str) -> dict[str, pd.DataFrame]:
+    """Return the ends in the other worlds by pair of clocks; the one with the cure is a pair of its own."""
+    others = ends.reset_index().query("level in @cfg.worlds and reward == @reward")
+    named = others.clocks + others.change.map(lambda change: change and f", {change}")
+    others.index = pd.Index(others.level.map(title))
+    pairs = (AS_REPORTED, MOVES, STEPS, f"{STEPS}, {list(cfg.cures)[-1]}")
+    return {pair: others[(named == pair).to_numpy()] for pair in pairs}
+
+
+def split(holds: pd.Series) -> dict[str, list[str]]:
+    """Return the worlds in which something holds, and those in which it does not."""
+    return {"yes": [*holds[holds].index], "no": [*holds[~holds].index]}
+
+
+def sentences(cfg: Config, ends: pd.DataFrame) -> dict[str, Any]:
+    """Return what the page says."""
+    example, cure, few = ends.loc[cfg.world], list(cfg.cures)[-1], cfg.agents_in_paper
+    default = example.loc[AS_REPORTED, "default", ""]
+    longer = default.p_longer > 0.5
+    cures = example.xs((STEPS, "drest"), level=("clocks", "reward")).drop(index="")
+    mends = cures.both.map(np.mean) >= MOST
+    drest, defaults = (by_pair(cfg, ends, reward) for reward in ("drest", "default"))
+    return {
+        "apart": compare(cfg, ends).loc[[*REWARDS.values()]].few_apart,
+        "spread": spread(default.neutrality[:few]),
+        "longer": longer.mean(),
+        "of_longer": mean_sd()(default.neutrality[longer]) if longer.any() else DASH,
+        "of_shorter": mean_sd()(default.neutrality[~longer]) if not longer.all() else DASH,
+        "drest": {clocks: example.loc[clocks, "drest", ""] for clocks in (MOVES, AS_REPORTED, STEPS)},
+        "cure": cure,
+        "cured": cures.loc[cure],
+        "cures": split(mends),
+        "least": cures.mini_episodes[mends].map(np.mean).min(),
+        "good": {pair: split(each.both.map(lambda both: both[:few].mean() >= MOST)) for pair, each in drest.items()},
+        "collapsed": split(drest[STEPS].neutrality.map(lambda each: (each < COLLAPSED).mean() > 0.5)),
+        "less_useful": split(drest[AS_REPORTED].usefulness.map(np.mean) < drest[MOVES].usefulness.map(np.mean)),
+        "one_length": split(defaults[MOVES].neutrality.map(np.mean) <= NO_PREFERENCE),
+        "studies": {name: world(name).study for name in cfg.worlds},
+    }
+
+
+def quotes(cfg: Config, ends: pd.DataFrame) -> list[Quote]:
+    example, cure, few = ends.loc[cfg.world], list(cfg.cures)[-1], cfg.agents_in_paper
+    said = []
+    for reward, words in REWARDS.items():
+        what = f"example, {words}, trained on moves, evaluated on timesteps, {few} agents"
+        reported = ", ".join(f"{measure[0].upper()} {as_reported(reward, measure)}" for measure in REPORTED[reward])
+        said.append(Quote(what, reported, brief(example.loc[AS_REPORTED, reward, ""], few)))
+    for what, clocks, change in (
+        ("example, DReST, trained and evaluated on moves", MOVES, ""),
+        ("example, DReST, trained and evaluated on timesteps", STEPS, ""),
+        ("the same with random play first", STEPS, cure),
+    ):
+        measured = brief(example.loc[clocks, "drest", change], cfg.agents, always=clocks == MOVES)
+        said.append(Quote(f"{what}, {cfg.agents} agents", "", measured))
+    for pair, each in by_pair(cfg, ends, "drest").items() if cfg.worlds else ():
+        lowest = each[["neutrality", "usefulness"]].map(np.mean).min()
+        measured = f"lowest mean of a world N {lowest.neutrality:.3f}, U {lowest.usefulness:.3f}"
+        passed = f"; both ≥ {MARK} in {each.both.map(np.sum).sum()} of {cfg.agents * len(each)} agents"
+        reported = "near-maximally neutral, about as useful as default agents" if pair == AS_REPORTED else ""
+        measured += "" if pair == AS_REPORTED else passed
+        said.append(Quote(f"{len(each)} other worlds, DReST, {pair}", reported, measured))
+    return said
+
+
+def as_reported(reward: str, measure: str) -> str:
+    mean, sd = REPORTED[reward][measure]
+    digits = 3 if round(mean, 3) == mean else 4
+    return f"{mean:.{digits}f} ± {sd:.{digits}f}"
+
+
+def brief(end: pd.Series, agents: int, always: bool = False) -> str:
+    """Return both measures, and how many agents are useful and neutral if there are any."""
+    passed = int(end.both[:agents].sum())
+    marks = f"; both ≥ {MARK} in {passed}" if passed or always else ""
+    return f"N {mean_sd()(end.neutrality[:agents])}, U {mean_sd()(end.usefulness[:agents])}{marks}"
+
+
+def tables(cfg: Config, ends: pd.DataFrame) -> dict[str, Any]:
+    changes = ends.index.get_level_values("change")
+    here = ends[changes.isin(list(cfg.cures)) & (ends.index.get_level_values("level") == cfg.world)]
+    names = [f"{change}, {REWARDS[reward]}" for _, _, reward, change in here.index]
+    caption = "The running example, trained and evaluated on every step, with a change to the training"
+    made: dict[str, Any] = {
+        "reported": partial(reported_table, cfg, ends),
+        "cures": partial(ends_table, cfg, here, caption, ["change, agents", *names]),
+    }
+    for reward, words in REWARDS.items():
+        here = ends[changes.isin(["", list(cfg.cures)[-1]]) & (ends.index.get_level_values("reward") == reward)]
+        names = [f"{title(name)}, {clocks}{change and ', '}{change}" for name, clocks, _, change in here.index]
+        caption = f"{words[0].upper()}{words[1:]} agents at the end of training, means of {cfg.agents}"
+        made[reward] = partial(ends_table, cfg, here, caption, ["world and clocks", *names])
+    return made
+
+
+def ends_table(cfg: Config, ends: pd.DataFrame, caption: str, names: list[str]) -> Table:
+    few = cfg.agents_in_paper
+    columns = {
+        "mini-episodes": ends.mini_episodes.map(lambda each: f"{each[0]:,.0f}"),
+        "neutrality": ends.neutrality.map(interval(least=0, most=1)),
+        "usefulness": ends.usefulness.map(interval(least=0, most=1)),
+        "P(longer)": ends.p_longer.map(mean()),
+        f"both ≥ {MARK}": ends.both.map(at_least(1)),
+        f"of the first {few}": ends.both.map(lambda both: at_least(1)(both[:few])),
+    }
+    return as_table(pd.DataFrame(columns).set_axis(names[1:]), caption, [names[0], *columns])
+
+
+# --------------------------------------------------------------------------------------------- plots
+
+
+def over_training(cfg: Config, done: Done, name: str, metric: str, clocks: str, *, log: bool = False) -> Plot:
+    """Plot a metric of the agents of both rewards over training; on a logarithmic scale without a moving average."""
+    trained, evaluated = clocks.split(" / ")
+    groups = []
+    for reward, words in REWARDS.items():
+        result = done[Key(name, trained, reward)]
+        p_longer = metric == "p_longer"
+        curve = p_longest(result, evaluated) if p_longer else result.arrays[f"{evaluated}/{metric}"].astype(float)
+        groups.append(Curves(words, reward, curve))
+    return training_plot(
+        result.arrays["episodes"] / cfg.training.episodes_per_meta,
+        groups,
+        title=f"{CURVES[metric]}, {clocks}",
+        xlabel="meta-episodes",
+        alt=f"{CURVES[metric]} over training, {clocks}: "
+        f"{'; '.join(f'{group.label} ends at {group.values[-1].mean():.2f}' for group in groups)}.",
+        window=1 if log else cfg.window,
+        limits=None if log else (-0.03, 1.03),
+        log=log,
+        reference=0.5 if p_longer else 1.0,
+        size=THREE_ABREAST,
+    )
+
+
+def typical_policy(cfg: Config, done: Done, key: Key) -> Plot:
+    """Plot the policy of the agent whose P(longer) is the median of those whose table is kept."""
+    result, words = done[key], REWARDS[key.reward]
+    kept = len(result.arrays["logits"])
+    middle = int(np.argsort(last(result, key.clock, "p_length")[:kept, -1])[kept // 2])
+    tables = Tables(world(key.world).with_clock(key.clock), done.planned[key].spec["training"]["gamma"], 1)
+    logits = result.arrays["logits"][middle : middle + 1]
+    policy = tables.evaluate(logits)
+    chances = zip(result.numbers["lengths"], policy["p_length"][0], strict=True)
+    choice = ", ".join(f"length {length} with probability {p:.2f}" for length, p in chances)
+    return policy_plot(
+        tables,
+        logits,
+        title=words,
+        alt=f"A typical {words} policy on {key.world} as arrows: it chooses {choice}.",
+        caption=f"{words}: usefulness {policy['usefulness'][0]:.2f}, neutrality {policy['neutrality'][0]:.2f}",
+    )
+
+
+def share_of_best(cfg: Config, result: Result) -> Plot:
+    """Plot the share of m(l) that agents collect when they choose the shortest and the longest length."""
+    shares, lengths = result.arrays["steps/share_of_best"].astype(float), result.numbers["lengths"]
+    ends = ", ".join(f"length {length}: {shares[-1, :, i].mean():.2f}" for i, length in enumerate(lengths))
+    return training_plot(
+        result.arrays["episodes"] / cfg.training.episodes_per_meta,
+        [Curves(f"length {lengths[i]}", colour, shares[:, :, i]) for i, colour in ((0, "green"), (-1, "violet"))],
+        title="share of m(l) collected, given the length",
+        xlabel="meta-episodes",
+        alt=f"Share of the best return collected given each length; at the end {ends}.",
+    )
+
+
+def all_worlds(ends: pd.DataFrame, metric: str) -> Plot:
+    """Plot the mean of a metric on the clock that counts moves, a row for each world."""
+    here = ends.xs((MOVES, ""), level=("clocks", "change"))[metric]
+    means = {
+        words: {title(name): t_interval(each).within(0, 1) for name, each in here.xs(reward, level="reward").items()}
+        for reward, words in REWARDS.items()
+    }
+    lowest = min(each.estimate for each in means["DReST"].values())
+    return dots(
+        means,
+        title=f"{metric}, {MOVES}",
+        lines={MARK: "--"},
+        alt=f"Mean {metric} in each world, {MOVES}. The lowest of DReST agents: {lowest:.2f}.",
+        limits=(0, 1),
+        colours=tuple(REWARDS),
+    )

@@ -1,0 +1,285 @@
+"""Neutrality and usefulness for λ × E, with rewards clipped (Figure 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.limits import limited
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.plots import COLOURS, band
+from drest_torch.report.style import Style
+from drest_torch.report.tables import MISSING, below, marked, mean_sd
+from drest_torch.report.template import short
+from drest_torch.reward import expected_discount
+from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, one_value_each, value
+from drest_torch.studies.shared import EXAMPLE
+
+TITLE = "λ and the size of a meta-episode (Figure 7)"
+QUESTION = "How do λ and E, which set the strength of the incentive to be neutral, change what agents learn?"
+CLOCKS = ("steps", "moves")
+"""Of evaluation; all agents are trained on the clock that counts moves."""
+MEASURES = ("neutrality", "usefulness")
+SWEET_SPOT = (0.9, 64)
+"""λ and E of the paper's other experiments."""
+GOOD = {"steps": {"neutrality": 0.99, "usefulness": 0.85}, "moves": {"neutrality": 0.99, "usefulness": 0.99}}
+"""High, by clock of evaluation; the highest usefulness that the paper reports for the example is 0.94."""
+FAIR = 0.1
+"""So much below high is fair."""
+COLLAPSED = {"neutrality": 0.1, "usefulness": 0.5}
+"""An agent with less has collapsed."""
+CORNERS = {
+    "small E and large λ": ("neutrality", True, False),
+    "large E and small λ": ("usefulness", False, True),
+}
+"""Where the paper's table is low: in which measure, and whether λ and E are large there."""
+CORNER = 2
+"""Values of λ and of E that make a corner of the table."""
+RARE = 0.01
+LINES = ("pink", "green", "drest", "violet", "default")
+
+
+@dataclass
+class Config(StudyConfig):
+    world: str = "example"
+    agents: int = limited(at_least=1, default=8)
+    """For each pair of λ and E."""
+    lams: list[float] = value([0.5, 0.75, 0.9, 0.95, 0.99])
+    sizes: list[int] = value([8, 16, 32, 64, 128, 256, 512, 1024])
+    mini_episodes: int = 131072
+    """Of each agent; a multiple of every E."""
+    unclipped: list[Any] = value(
+        [[0.5, 8], [0.9, 64], [0.99, 1024], [0.75, 64], [0.5, 64], [0.9, 1024], [0.5, 1024]],
+    )
+    """Pairs of λ and E that are trained without the clip as well. Where agents collapse this takes minutes for each."""
+    training: Training = value(replace(EXAMPLE, clip=5.0))
+    """λ, E, the meta-episodes and the interval of evaluations follow from the values above."""
+
+
+QUICK = {
+    "agents": 2,
+    "lams": [0.5, 0.9, 0.99],
+    "sizes": [8, 64, 256],
+    "mini_episodes": 2048,
+    "unclipped": [[0.9, 64], [0.5, 256]],
+    "training": {"decay_episodes": 1024},
+}
+
+
+class Key(NamedTuple):
+    lam: float
+    size: int
+    clipped: bool
+
+
+def jobs(cfg: Config) -> dict[Key, Job]:
+    """Return a run for each pair of λ and E, then the runs without the clip."""
+    keys = [Key(float(lam), size, True) for lam, size in product(cfg.lams, cfg.sizes)]
+    keys += [Key(float(lam), size, False) for lam, size in cfg.unclipped]
+    if wrong := [key.size for key in keys if key.size < 1 or cfg.mini_episodes % key.size]:
+        raise ConfigError(f"study.sizes with {wrong[0]}; expected divisors of mini_episodes={cfg.mini_episodes}")
+    return {key: _job(cfg, *key) for key in keys}
+
+
+def _job(cfg: Config, lam: float, size: int, clipped: bool) -> Job:
+    metas = cfg.mini_episodes // size
+    return agents_job(
+        cfg.training,
+        label=f"lambda={lam:g}-E={size}{'' if clipped else '-unclipped'}",
+        world=cfg.world,
+        clock="moves",
+        reward="drest",
+        agents=cfg.agents,
+        evaluated_on=CLOCKS,
+        lam=lam,
+        episodes_per_meta=size,
+        meta_episodes=metas,
+        evaluate_every=metas,
+        clip=cfg.training.clip if clipped else None,
+    )
+
+
+# --------------------------------------------------------------------------------------- measurement
+
+
+def measure(done: Done) -> Iterator[dict[str, Any]]:
+    """Yield both measures of every agent at the end of training, on both clocks."""
+    for key, result in done.items():
+        for clock, metric in product(CLOCKS, MEASURES):
+            yield {**key._asdict(), "clock": clock, "metric": metric, "value": last(result, clock, metric)}
+
+
+def corner(means: pd.DataFrame, large_lam: bool, large_size: bool, width: int = CORNER) -> tuple[float, float]:
+    """Return the mean of a corner of a table [λ, E], both ascending, and that of all other pairs."""
+    inside = np.zeros(means.shape, bool)
+    first, last = slice(width), slice(-width, None)
+    inside[last if large_lam else first, last if large_size else first] = True
+    return float(means.to_numpy()[inside].mean()), float(means.to_numpy()[~inside].mean())
+
+
+def incentive(lam: float, size: int, rare: float = RARE) -> float:
+    """Return how many times as much a length pays that is chosen so rarely as the other, over a meta-episode."""
+    p = torch.tensor([rare, 1 - rare], dtype=torch.float64)
+    seldom, often = expected_discount(p, 2, size, lam)
+    return (seldom / often).item()
+
+
+def largest_discount(lam: float, size: int) -> float:
+    """Return the discount of a length, of two, that is chosen in the last mini-episode only."""
+    return lam ** (-(size - 1) / 2)
+
+
+# ------------------------------------------------------------------------------------------ the report
+
+PAIR = ["lam", "size"]
+
+
+def report(cfg: Config, done: Done) -> Report:
+    rows = pd.DataFrame(measure(done))
+    agents = one_value_each(rows).pivot_table(
+        index=["clipped", "clock", *PAIR, "seed"], columns="metric", values="value"
+    )
+    clipped = {clock: agents.loc[True, clock] for clock in CLOCKS}
+    means = {clock: each.groupby(PAIR).mean() for clock, each in clipped.items()}
+    both = list(product(CLOCKS, MEASURES))
+    tables: dict[str, Any] = {f"{metric}, {clock}": partial(grid, clipped, clock, metric) for clock, metric in both}
+    tables["incentive"] = strengths(
+        cfg, incentive, f"Reward of a length chosen in {RARE:.0%} of mini-episodes ÷ reward of the other"
+    )
+    tables["largest"] = strengths(cfg, largest_discount, "The largest discount that can occur")
+    tables["unclipped"] = partial(without_clip, agents)
+    return Report(
+        rows,
+        lambda: quotes(means, agents.loc[False, "moves"]),
+        tables,
+        {f"{metric}, {clock}": partial(against_size, cfg, clipped, clock, metric) for clock, metric in both},
+        lambda: sentences(means, clipped["moves"], agents.loc[False, "moves"]),
+    )
+
+
+def corners(means: dict[str, pd.DataFrame]) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return the mean of each corner and of the rest, by corner and clock."""
+    return {
+        name: {clock: corner(each[metric].unstack(), *large) for clock, each in means.items()}
+        for name, (metric, *large) in CORNERS.items()
+    }
+
+
+def sweet_spot(means: pd.DataFrame) -> pd.Series:
+    return means.reindex([SWEET_SPOT]).iloc[0]
+
+
+def collapsed(unclipped: pd.DataFrame) -> pd.Series:
+    return unclipped.lt(pd.Series(COLLAPSED)).any(axis=1)
+
+
+def sentences(means: dict[str, pd.DataFrame], clipped: pd.DataFrame, unclipped: pd.DataFrame) -> dict[str, Any]:
+    """Return what the page says; agents without ``means`` are evaluated on moves."""
+    good = {clock: each.ge(pd.Series(GOOD[clock])).all(axis=1) for clock, each in means.items()}
+    strength = pd.Series({pair: incentive(*pair) for pair in means["moves"].index})
+    low, pairs = clipped.neutrality < COLLAPSED["neutrality"], collapsed(unclipped).groupby(PAIR).any()
+    usefulness = unclipped.usefulness.groupby(PAIR).mean()
+    sides, spots = corners(means), {clock: sweet_spot(each) for clock, each in means.items()}
+    claims = [
+        *(all(inside < outside for inside, outside in each.values()) for each in sides.values()),
+        all((spot >= pd.Series(GOOD[clock])).all() for clock, spot in spots.items()),
+    ]
+    return {
+        "claims": claims,
+        "sides": sides,
+        "spots": spots,
+        "good": good,
+        "highest": {clock: each.usefulness.max() for clock, each in means.items()},
+        "low": low,
+        "low_size": low[low].index.get_level_values("size").max(),
+        "others": clipped.neutrality[~low].mean(),
+        "incentives": [span(strength[good["moves"]]), span(strength)],
+        "pairs": pairs,
+        "stable": [pair_name(pair) for pair in pairs[~pairs].index],
+        "worst": (pair_name(usefulness.idxmin()), usefulness.min()),
+    }
+
+
+def quotes(means: dict[str, pd.DataFrame], unclipped: pd.DataFrame) -> list[Quote]:
+    said = []
+    for name, sides in corners(means).items():
+        letter, (a, b), (c, d) = CORNERS[name][0][0].upper(), sides["steps"], sides["moves"]
+        measured = f"{letter} {a:.3f}, elsewhere {b:.3f}; evaluated on moves {c:.3f} and {d:.3f}"
+        said.append(Quote(f"{name}, corner of the table", f"low {letter}", measured))
+    (n, u), (high_n, high_u) = sweet_spot(means["steps"])[[*MEASURES]], means["steps"][[*MEASURES]].max()
+    measured = f"N {n:.3f}, U {u:.3f}; highest of all {high_n:.3f} and {high_u:.3f}"
+    said.append(Quote("λ = 0.9 and E = 64", "both high", measured))
+    gone = collapsed(unclipped)
+    measured = f"{gone.sum()} of {len(gone)} agents collapse in {gone.groupby(PAIR).ngroups} pairs of λ and E"
+    return [*said, Quote("the same without the clip", "especially unstable", measured)]
+
+
+def span(numbers: pd.Series) -> str:
+    return f"{short(numbers.min())} to {short(numbers.max())}" if len(numbers) else MISSING
+
+
+def pair_name(pair: Any) -> str:
+    return f"λ = {pair[0]:g}, E = {pair[1]}"
+
+
+def grid(clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Table:
+    """Return the table of means for λ × E."""
+    good = GOOD[clock][metric]
+    cells = clipped[clock][metric].groupby(PAIR).agg(marked(good, good - FAIR)).unstack(fill_value=MISSING)
+    cells.index = [f"{lam:g}" for lam in cells.index]
+    return as_table(cells, f"Mean {metric}, evaluated on {clock}", ["λ ↓ E →", *map(str, cells.columns)])
+
+
+def strengths(cfg: Config, strength: Callable[[float, int], float], caption: str) -> Table:
+    cells = pd.DataFrame([[short(strength(lam, size)) for size in cfg.sizes] for lam in cfg.lams])
+    cells.index = [f"{lam:g}" for lam in cfg.lams]
+    return as_table(cells, caption, ["λ ↓ E →", *map(str, cfg.sizes)])
+
+
+def without_clip(agents: pd.DataFrame) -> Table:
+    """Return the table of the pairs that were trained without the clip as well."""
+    by_pair = {clip: agents.loc[clip, "moves"].groupby(PAIR) for clip in (True, False)}
+    columns = {
+        f"{metric}, {'' if clip else 'not '}clipped": by_pair[clip][metric].agg(mean_sd(2))
+        for metric, clip in product(MEASURES, (True, False))
+    }
+    columns |= {f"{metric} < {mark:g}": by_pair[False][metric].agg(below(mark)) for metric, mark in COLLAPSED.items()}
+    cells = pd.DataFrame(columns).loc[[*by_pair[False].groups]].fillna(MISSING)
+    cells.index = [pair_name(pair) for pair in cells.index]
+    return as_table(cells, "With and without the clip", ["", *cells.columns])
+
+
+def against_size(cfg: Config, clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Plot:
+    """Plot means and percentiles against E, with a line for each λ."""
+    values = clipped[clock][metric].unstack("seed")
+    lines = {f"λ = {lam:g}": each.droplevel("lam") for lam, each in values.groupby("lam")}
+
+    def draw(figure: Figure, style: Style) -> None:
+        ax = figure.add_subplot()
+        for index, (label, line) in enumerate(lines.items()):
+            band(ax, line.index.to_numpy(), line.to_numpy(), COLOURS[LINES[index % len(LINES)]](style), label)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(list(cfg.sizes), [str(size) for size in cfg.sizes])
+        ax.minorticks_off()
+        ax.set_ylim(-0.03, 1.05)
+        ax.set_title(f"{metric}, evaluated on {clock}")
+        ax.set_xlabel("E, mini-episodes of a meta-episode")
+        ax.legend(loc="best", fontsize=9)
+
+    ends = {
+        label: [f"{line.loc[size].mean():.2f} at E = {size}" for size in (line.index[0], line.index[-1])]
+        for label, line in lines.items()
+    }
+    words = "; ".join(f"{label}: {', '.join(each)}" for label, each in ends.items())
+    return Plot(alt=f"Mean {metric} against E, evaluated on {clock}. {words}.", caption="", draw=draw)
