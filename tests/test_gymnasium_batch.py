@@ -325,6 +325,16 @@ def test_several_choices_at_once():
     assert timed.step(timed.reset().set("action", ask))["next", "mini_len"].flatten().tolist() == [1, 0] * 25
 
 
+def test_an_id_may_say_which_module_registers_it(tmp_path, monkeypatch):
+    """As `gymnasium.make` takes it."""
+    source = "import gymnasium\nfrom tests.helpers.counter import Counter\ngymnasium.register('Harvest-v0', Counter)\n"
+    (tmp_path / "harvest_of_tests.py").write_text(source, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    env = GymnasiumBatch("harvest_of_tests:Harvest-v0", 2)
+    assert env.rollout(2, break_when_any_done=False).batch_size == (2, 2)
+    del gymnasium.registry["Harvest-v0"]
+
+
 @pytest.mark.parametrize(
     ("make", "copies", "more", "message"),
     [

@@ -271,8 +271,8 @@ def test_a_network_that_reads_maps_explores_as_one_that_does_not(monkeypatch):
     visited, logits = learner._explore(batch)
     everywhere = batch.everywhere(learner._under_all_settings).unflatten(-1, (2, -1)).movedim(1, 0).flatten(0, 1)
     assert 0 < len(visited) < len(everywhere)
-    # Batches of two sizes are summed in two orders, of some hundred float32 terms in each of a few layers: 1e-5 apart on
-    # one processor, 2e-5 on another. A row that is not its own would differ by more than 0.01.
+    # Batches of two sizes are summed in two orders, of some hundred float32 terms in each of a few layers: 1e-5 apart
+    # on one processor, 2e-5 on another. A row that is not its own would differ by more than 0.01.
     torch.testing.assert_close(logits, everywhere[visited], rtol=1e-4, atol=1e-4)
     assert (logits - everywhere[visited.roll(1)]).abs().max() > 0.01
     uniform = torch.full_like(everywhere, 0.25)

@@ -227,16 +227,17 @@ def _by_function(make: Callable[[], gymnasium.Env[Any, Any]], options: dict[str,
 
 def _by_id(name: str, options: dict[str, Any]) -> Callable[[int], Any]:
     """Return a function that makes copy i of a registered environment."""
-    package = name.partition(":")[0] if ":" in name else PROVIDERS.get(name.partition("-")[0])
+    package, colon, registered = name.rpartition(":")
+    package = package if colon else PROVIDERS.get(name.partition("-")[0], "")
     if package:
         try:
             importlib.import_module(package)
         except ModuleNotFoundError as error:
             raise _missing(name, package) from error
     try:
-        spec = gymnasium.spec(name)
+        spec = gymnasium.spec(registered)
     except gymnasium.error.Error as error:
-        near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
+        near = difflib.get_close_matches(registered, list(gymnasium.registry), n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see gymnasium.pprint_registry()"
         raise UserError(f"no environment has the id {name!r}; {hint}") from error
     return partial(make_registered, spec, options)
