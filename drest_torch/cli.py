@@ -118,6 +118,8 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(help_text(name))
         return
+    if sentence := _of_another_style(sys.argv[1:]):
+        stop(sentence)
     register()
     is_composed = False
 
@@ -141,6 +143,19 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
         stop(explain(error))  # Hydra and OmegaConf raise errors of all kinds for what a user types
     finally:
         os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
+
+
+def _of_another_style(arguments: list[str]) -> str:
+    """Return what to write in place of ``--key value``, or nothing where no argument is of this kind."""
+    from hydra._internal.utils import get_args_parser
+
+    known = [flag for action in get_args_parser()._actions for flag in action.option_strings]
+    for index, word in enumerate(arguments):
+        flag, equals, value = word.partition("=")
+        if word.startswith("--") and not any(option.startswith(flag) for option in known):
+            value = value if equals else next(iter(arguments[index + 1 : index + 2]), "VALUE")
+            return f"{word}: values are written {flag.lstrip('-')}={value}, without dashes; --help prints what there is"
+    return ""
 
 
 def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -198,7 +213,8 @@ def help_text(name: str) -> str:
         f"\n  {this.example}\n\nGroups of values, of which one option is chosen with GROUP=OPTION:",
     ]
     for group, default in _defaults(this).items():
-        lines += [f"\n{group} ({default} by default)", *_described(group, name)]
+        taken = "" if group == "study" else f" ({default} by default)"
+        lines += [f"\n{group}{taken}", *_described(group, name)]
     if this.lists_values:
         lines += ["\nSingle values:", *_values(this)]
     lines += [

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 def _add_schemas() -> None:
     """Tell Hydra the studies of this project, and the one from outside that the command line names."""
-    from drest_torch.config.compose import register
+    from drest_torch.config.compose import options, register
+    from drest_torch.errors import StudyError
     from drest_torch.studies.study import study_schemas
 
+    if not any(word.startswith(("study=", "-", "hydra")) for word in sys.argv[1:]):
+        names = ", ".join(name for name in options("study") if name != "all")
+        raise StudyError(f"which study? study=all, or study=NAME with one of {names}; --help says what they are")
     register(study_schemas(sys.argv[1:]))
 
 

@@ -21,7 +21,7 @@ import pytest
 import torch
 import yaml
 
-from drest_torch import __version__, evaluate, train
+from drest_torch import __version__, evaluate, study, train
 from drest_torch.cli import help_text
 from drest_torch.comparison.records import find_runs
 from drest_torch.envs.levels import format_level, world, write_levels
@@ -274,6 +274,22 @@ def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(sweep: str, tmp_path: P
 def test_what_cannot_be_composed_gets_one_sentence(call: Call, wrong: list[str], words: str) -> None:
     assert words in call(train.main, *wrong[:1], *SAMPLED, *wrong[1:]).sentence
     assert "HYDRA_FULL_ERROR" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--levels", "example"], "--levels: values are written levels=example, without dashes"),
+        (["--levels=example"], "--levels=example: values are written levels=example, without dashes"),
+        (["levels=mine.txt"], "levels=mine.txt; a file of levels is levels.path=mine.txt"),
+    ],
+)
+def test_what_is_typed_as_elsewhere_gets_the_words_that_work_here(call: Call, words: list[str], sentence: str) -> None:
+    assert sentence in call(train.main, *words).sentence
+
+
+def test_a_study_has_to_be_named(call: Call) -> None:
+    assert "which study? study=all, or study=NAME with one of " in call(study.main, "quick=true").sentence
 
 
 def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
