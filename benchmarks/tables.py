@@ -69,7 +69,8 @@ def experiment(name: str) -> None:
     """Those of a study's runs that the paper has, one after the other, without storing or drawing."""
     overrides, in_paper = EXPERIMENTS[name]
     cfg = compose_study(name, *overrides).study
-    for job in all_studies()[name].jobs(cfg):
+    jobs = all_studies()[name].jobs(cfg)
+    for job in jobs.values() if isinstance(jobs, dict) else jobs:
         if job.spec["clock"] == "moves" and in_paper(job.spec):
             train(job.spec, Path())
 
