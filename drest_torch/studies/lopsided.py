@@ -20,6 +20,7 @@ from drest_torch.metrics import neutrality
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import COLOURS, band
 from drest_torch.report.style import Style
+from drest_torch.report.template import num
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.studies.shared import EXAMPLE, tables_job
 from drest_torch.theory import balance, best_of_two, value_for
@@ -295,7 +296,7 @@ def by_clocks(cfg: Config, kinds: pd.DataFrame) -> Table:
     header = ["trained / evaluated on", f"x with neutrality > {MARK:g}"]
     header += [f"lowest neutrality for x in {REPORTED[0]:g} to {REPORTED[1]:g}", "usefulness over all x"]
     header += ["lowest usefulness", "P(longer) from prediction"]
-    cells = cells[["range"]].join(cells[numbers].map("{:.3f}".format))
+    cells = cells[["range"]].join(cells[numbers].map(num))
     return as_table(cells, f"DReST agents with λ = {cfg.lams[0]:g}, for each pair of clocks", header)
 
 
