@@ -57,7 +57,6 @@ STUDY_CIRCLES = {
     for study, names in {
         "alternatives": ("study", "tables"),
         "neural": ("study", "tables"),
-        "unknown_m": ("analysis", "study"),
     }.items()
 }
 """Analyses and tables name the type of their study's configuration, and the study imports them."""
