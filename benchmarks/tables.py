@@ -34,7 +34,6 @@ EXPERIMENTS: dict[str, tuple[list[str], Callable[[dict[str, Any]], bool]]] = {
     "example": (["study.agents=10"], lambda spec: spec["factors"] is None and spec["training"]["discount_bumps"]),
     "lopsided": ([], lambda spec: spec["training"]["lam"] in (0.9, 1.0) and spec["training"]["clip"] is None),
     "lambda_meta": ([], lambda spec: spec["training"]["clip"] is not None),
-    "worlds": (["study.agents=10"], lambda spec: True),
 }
 """The paper's tabular experiments: its own numbers of agents, and of the studies' runs those that it has."""
 THOUSAND_EPISODES = rate("thousand mini-episodes/s", 1e3)
@@ -69,7 +68,7 @@ def experiment(name: str) -> None:
     """Those of a study's runs that the paper has, one after the other, without storing or drawing."""
     overrides, in_paper = EXPERIMENTS[name]
     cfg = compose_study(name, *overrides).study
-    for job in all_studies()[name].jobs(cfg):
+    for job in all_studies()[name].jobs(cfg).values():
         if job.spec["clock"] == "moves" and in_paper(job.spec):
             train(job.spec, Path())
 

@@ -56,9 +56,7 @@ STUDY_CIRCLES = {
     frozenset(f"drest_torch.studies.{study}.{name}" for name in names)
     for study, names in {
         "alternatives": ("study", "tables"),
-        "lopsided": ("analysis", "study", "tables"),
         "neural": ("study", "tables"),
-        "unknown_m": ("analysis", "study"),
     }.items()
 }
 """Analyses and tables name the type of their study's configuration, and the study imports them."""

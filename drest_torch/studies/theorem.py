@@ -190,16 +190,17 @@ def tidy(climbed: pd.DataFrame, optima: pd.DataFrame, over: pd.DataFrame) -> pd.
 
 def report(cfg: Config, done: Done) -> Report:
     settings = [(lam, int(episodes), k) for (lam, episodes), k in product(cfg.settings, cfg.lengths)]
-    optima, over, climbed = (
-        pd.DataFrame([optimum(lam, episodes, k) for lam, episodes, k in settings]),
-        over_episodes(cfg),
-        climbs(done, [*cfg.worlds, *cfg.levels]),
-    )
+    optima, over = pd.DataFrame([optimum(*setting) for setting in settings]), over_episodes(cfg)
+    climbed = climbs(done, [*cfg.worlds, *cfg.levels])
     paper = optimum(cfg.papers[0], cfg.papers[1], 2)
     meta, mini = (climbed[climbed.credit == credit] for credit in CREDITS)
     found = compare(optima, meta, mini)
     every = pd.concat([optima, pd.DataFrame([paper])]).drop_duplicates(SETTING)
-    tables = {"optimum": optimum_table(found), "largest_neutral": limit_table(over), "mini_credit": mini_table(found)}
+    tables = {
+        "optimum": optimum_table(found.dropna(subset=["levels"])),
+        "largest_neutral": limit_table(over),
+        "mini_credit": mini_table(found.dropna(subset=["levels", "climbs"])),
+    }
     plots = {"return": return_plot(cfg, meta), "levels": levels_plot(cfg)}
     plots |= {f"neutrality_{k}": neutrality_plot(cfg, paper, k, rows) for k, rows in over.groupby("k")}
     return Report(
@@ -253,8 +254,8 @@ def missing(share: float) -> str:
     return f"{max(0.0, 1 - share):.0e}"
 
 
-def _named(rows: pd.DataFrame) -> Any:
-    return rows.apply(lambda row: f"{row.lam:g} / {row.episodes_per_meta} / {row.k}", axis=1)
+def _named(rows: pd.DataFrame) -> list[str]:
+    return [f"{row.lam:g} / {row.episodes_per_meta} / {row.k}" for row in rows.itertuples()]
 
 
 def optimum_table(found: pd.DataFrame) -> Table:
@@ -340,10 +341,7 @@ def return_plot(cfg: Config, meta: pd.DataFrame) -> Plot:
             ax.plot(p, height, color=style.series[number], label=f"E = {episodes}")
             ax.plot((least, 1 - least), (most, most), "o", color=style.series[number], markersize=6)
         climbed = best[best.episodes_per_meta.isin(cfg.curve_episodes)]
-        ax.plot(
-            climbed.p_length.str[-1], climbed.ratio, "x", color=style.text, markersize=7, markeredgewidth=1.2,
-            label="climbed to",
-        )  # fmt: skip
+        ax.plot(climbed.p_length.str[-1], climbed.ratio, "x", color=style.text, markersize=7, label="climbed to")
         ax.set_ylim(0.5, max(1.2, 1.05 * max(most for *_, most in curves)))
         ax.set_xlabel("P(the longer length)")
         ax.set_title(f"return ÷ a neutral policy's, λ = {lam:g}, k = 2")

@@ -1,0 +1,359 @@
+"""Figure 6 of the paper: one length offers x times as much as the other, and the reward is not divided by m."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.tabular_job import Training, last
+from drest_torch.limits import limited
+from drest_torch.metrics import neutrality
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.plots import COLOURS, band
+from drest_torch.report.style import Style
+from drest_torch.report.template import num
+from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
+from drest_torch.studies.shared import EXAMPLE, tables_job
+from drest_torch.theory import balance, best_of_two, value_for
+
+TITLE = "Lopsided rewards (Figure 6)"
+QUESTION = (
+    "How far apart may the lengths' returns be for DReST agents to stay neutral, if nothing is divided by m, and does "
+    "a lower λ help?"
+)
+MARK = 0.5
+"""Neutrality in bits, and the values of x for which the paper reports more than that at its λ."""
+REPORTED = (0.1, 10.0)
+SMALLER = 0.110028
+"""The smaller probability where neutrality is ½ bit."""
+COLLAPSED = 0.1
+"""Neutrality below this: all but one length."""
+MANY = 0.1
+"""A share of agents that choose all but one length though that is not predicted: training has collapsed."""
+CLOSE = 0.05
+"""P(longer) is as predicted if it is no further away than this, on average over x."""
+USEFUL = 0.95
+"""The paper says that usefulness approaches 1; at least this is taken for it."""
+FINE = 161
+"""Values of x in a predicted curve."""
+JUMP = 0.2
+"""Neighbours on a fine curve that are further apart have a jump between them."""
+LINES = ("default", "drest", "green", "pink", "violet", "brown")
+METRICS = {"p_longer": "P(longer)", "neutrality": "neutrality (bits)"}
+"""What is predicted."""
+DEFAULT = (1.0, False)
+"""The λ of the default reward, and no clip."""
+
+
+@dataclass
+class Config(StudyConfig):
+    world: str = "lopsided"
+    """Its coin Cx is the best of the longer length, and a coin of value 1 that of the shorter."""
+    agents: int = limited(at_least=1, default=10)
+    """Of each kind, for each x."""
+    x_first: float = 0.01
+    x_last: float = 100.0
+    x_count: int = 25
+    """Values of x, at equal ratios."""
+    clocks: list[str] = value(["moves", "steps"])
+    """Of training; the first as in the paper."""
+    lams: list[float] = value([0.9, 0.8, 0.5, 0.3])
+    """The paper's, and lower ones, which it suggests where returns are lopsided."""
+    every: int = 3
+    """Lower ones without a clip are tried with every so manieth x: agents that collapse are slow to train."""
+    clip: float = 5.0
+    """The largest reward of a coin where rewards are clipped, as in the paper's appendix E."""
+    training: Training = value(
+        replace(
+            EXAMPLE,
+            gamma=1.0,
+            meta_episodes=512,
+            lr_end=0.003,
+            epsilon_end=0.0001,
+            decay_episodes=16384,
+            evaluate_every=512,
+        )
+    )
+
+
+QUICK = {
+    "agents": 2,
+    "x_count": 5,
+    "lams": [0.9, 0.5],
+    "every": 2,
+    "training": {"meta_episodes": 32, "decay_episodes": 1024},
+}
+
+
+class Key(NamedTuple):
+    trained_on: str
+    lam: float
+    clipped: bool
+    x: float
+
+
+KIND = ["trained_on", "clock", "lam", "clipped"]
+"""Columns that tell curves over x from each other; ``clock`` is that of evaluation."""
+
+
+def jobs(cfg: Config) -> dict[Key, Job]:
+    """Return on each clock a run for each x: of the default reward, then of every λ without a clip and with it."""
+    runs = {}
+    xs = [float(f"{x:.4g}") for x in np.geomspace(cfg.x_first, cfg.x_last, cfg.x_count)]
+    kinds = [DEFAULT, *((float(lam), clipped) for clipped, lam in product((False, True), cfg.lams))]
+    for clock, (lam, clipped) in product(cfg.clocks, kinds):
+        for x in xs if clipped or lam in (1, cfg.lams[0]) else xs[:: cfg.every]:
+            name = ("default" if lam == 1 else f"lambda={lam:g}") + (f"-clip={cfg.clip:g}" if clipped else "")
+            reward, clip = "default" if lam == 1 else "drest", cfg.clip if clipped else None
+            changes: dict[str, Any] = {"reward": reward, "divisor": "none", "lam": lam, "clip": clip, "x": x}
+            runs[Key(clock, lam, clipped, x)] = tables_job(
+                cfg, f"{clock}-{name}-x={x:g}", world=cfg.world, clock=clock, **changes
+            )
+    return runs
+
+
+# --------------------------------------------------------------------------------------- measurement
+
+
+def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
+    """Yield what every agent does at the end of training, on each clock, and what is predicted."""
+    for key, result in done.items():
+        predicted = predict(*reward(cfg, key.lam, key.clipped), key.x).add_suffix("_predicted").iloc[0]
+        best = best_for_all(cfg, key.lam, key.x).p_longer.item()
+        for clock in done.planned[key].spec["evaluated_on"]:
+            measured = {name: last(result, clock, name) for name in ("neutrality", "usefulness")}
+            measured["p_longer"] = last(result, clock, "p_length")[:, -1]
+            yield {**key._asdict(), "clock": clock, **measured, **predicted, "p_longer_best": best}
+
+
+def reward(cfg: Config, lam: float, clipped: bool) -> tuple[float, int, float | None]:
+    """Return λ, E and the clip."""
+    return lam, cfg.training.episodes_per_meta, cfg.clip if clipped else None
+
+
+@cache
+def predict(lam: float, episodes: int, clip: float | None, *x: float) -> pd.DataFrame:
+    """Return the predicted P(longer) and neutrality of agents that come to rest, a row for each x."""
+    return with_neutrality(balance(1.0, torch.tensor(x, dtype=torch.float64), lam, episodes, clip))
+
+
+def best_for_all(cfg: Config, lam: float, *x: float) -> pd.DataFrame:
+    """Return those of policies with the largest expected return of a whole meta-episode."""
+    x_values = torch.tensor(x, dtype=torch.float64)
+    return with_neutrality(best_of_two(1.0, x_values, lam, cfg.training.episodes_per_meta))
+
+
+def with_neutrality(p: torch.Tensor) -> pd.DataFrame:
+    return pd.DataFrame({"p_longer": p.numpy(), "neutrality": neutrality(torch.stack((1 - p, p), -1)).numpy()})
+
+
+def predicted_range(cfg: Config, lam: float, clipped: bool) -> tuple[float, float]:
+    """Return the values of x between which neutrality is predicted to be above ½ bit."""
+    low, high = (value_for(p, *reward(cfg, lam, clipped)) for p in (SMALLER, 1 - SMALLER))
+    return low, high
+
+
+def range_above(x: np.ndarray, values: np.ndarray, mark: float) -> list[float] | None:
+    """Return the ends of the longest stretch of x, ascending, in which values are above the mark, or None.
+
+    Between two values of x the curve is a straight line in log x. At the first or last x the stretch ends for
+    want of more.
+    """
+    above = values > mark
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], above, [False])).astype(int)))
+    if not len(edges):
+        return None
+    begin, end = max(edges.reshape(-1, 2).tolist(), key=lambda stretch: stretch[1] - stretch[0])
+
+    def crossing(outside: int, inside: int) -> float:
+        if not 0 <= outside < len(x):
+            return float(x[inside])
+        share = (values[inside] - mark) / (values[inside] - values[outside])
+        return float(x[inside] * (x[outside] / x[inside]) ** share)
+
+    return [crossing(begin - 1, begin), crossing(end, end - 1)]
+
+
+def summarise(cfg: Config, agents: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each kind of agents and clock of evaluation: their curves over x in numbers."""
+    means = agents.map(np.mean)
+    means["apart"] = (means.p_longer - means.p_longer_predicted).abs()
+    means["collapsed"] = agents.neutrality.map(lambda bits: (bits < COLLAPSED).mean())
+    means["expected"] = means.neutrality_predicted < COLLAPSED
+    by_kind = means.groupby(KIND, sort=False)
+    kinds = by_kind[["usefulness", "apart", "collapsed", "expected"]].mean()
+    kinds["lowest"], kinds["lowest_usefulness"] = by_kind.neutrality.min(), by_kind.usefulness.min()
+    x = means.index.get_level_values("x")
+    kinds["lowest_reported"] = means[(x >= REPORTED[0]) & (x <= REPORTED[1])].groupby(KIND).neutrality.min()
+    kinds["range"] = by_kind.neutrality.agg(range_text)
+    kinds["predicted"] = [
+        "{:.3g} to {:.3g}".format(*predicted_range(cfg, lam, clipped)) for *_, lam, clipped in kinds.index
+    ]
+    kinds["pair"] = [f"{trained_on} / {clock}" for trained_on, clock, *_ in kinds.index]
+    kinds["unstable"] = kinds.collapsed - kinds.expected > MANY
+    return kinds
+
+
+def range_text(means: pd.Series) -> str:
+    """Return the values of x with mean neutrality above ½ bit: ``0.08 to 13``."""
+    x = means.index.get_level_values("x").to_numpy()
+    ends = range_above(x, means.to_numpy(), MARK)
+    if ends is None:
+        return "none"
+    low, high = (f"{end:g}" if end in x else f"{end:.3g}" for end in ends)
+    return f"all from {low} to {high}" if ends == [x[0], x[-1]] else f"{low} to {high}"
+
+
+# ------------------------------------------------------------------------------------------ the report
+
+
+def report(cfg: Config, done: Done) -> Report:
+    agents = pd.DataFrame(measure(cfg, done)).set_index([*KIND, "x"])
+    rows, kinds = agents.reset_index().melt([*KIND, "x"], var_name="metric"), summarise(cfg, agents)
+    paper, lams = cfg.lams[0], list(cfg.lams)
+    shown = {f"rewards, {pair}": (pair, [DEFAULT, (paper, False)]) for pair in kinds.pair.unique()}
+    shown |= {
+        words: (main_pair(cfg), [(lam, clip) for lam in lams]) for words, clip in (("free", False), ("clipped", True))
+    }
+    return Report(
+        rows,
+        partial(quotes, cfg, kinds),
+        {"clocks": partial(by_clocks, cfg, kinds), "lower": partial(by_lam, cfg, kinds)},
+        {
+            f"{name}, {metric}": partial(against_x, cfg, agents, kinds, metric, *each)
+            for (name, each), metric in product(shown.items(), METRICS)
+        },
+        partial(sentences, cfg, agents, kinds),
+    )
+
+
+def main_pair(cfg: Config) -> str:
+    return f"{cfg.clocks[0]} / {cfg.clocks[0]}"
+
+
+def parts(cfg: Config, kinds: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the DReST agents of the first clock by λ and clip, and those with the paper's λ by their clocks."""
+    main = kinds.xs((cfg.clocks[0], cfg.clocks[0]), level=KIND[:2])
+    return main[main.index.get_level_values("lam") != 1], kinds.xs((cfg.lams[0], False), level=KIND[2:])
+
+
+def sentences(cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame) -> dict[str, Any]:
+    """Return what the page says."""
+    main, papers = parts(cfg, kinds)
+    by_lam = main.reset_index()
+    lower = by_lam[by_lam.lam < cfg.lams[0]]
+    curve = agents.xs((*cfg.clocks[:1] * 2, cfg.lams[0], False), level=KIND).map(np.mean)
+    apart = (curve.p_longer - curve.p_longer_predicted).abs()
+    (low, high), *others = (predicted_range(cfg, lam, False) for lam in cfg.lams)
+    clipped = lower[lower.clipped]
+    episodes = cfg.training.episodes_per_meta
+    return {
+        "main": main_pair(cfg),
+        "lam": cfg.lams[0],
+        "first": main.loc[cfg.lams[0], False],
+        "most": apart.max(),
+        "most_at": apart.idxmax(),
+        "apart_from_best": (curve.p_longer - curve.p_longer_best).abs().mean(),
+        "best": curve.p_longer_best.iloc[[0, -1]].tolist(),
+        "wider": all(least < low and most > high for least, most in others),
+        "unstable": lower[lower.unstable & ~lower.clipped],
+        "clipped_apart": clipped.apart.max(),
+        "safest": clipped.loc[clipped.lowest.idxmax()],
+        "largest": [f"{lam ** (-(episodes - 1) / 2):.3g} for λ = {lam:g}" for lam in cfg.lams],
+        "papers": papers,
+        "same": papers[papers.index.get_level_values("trained_on") == papers.index.get_level_values("clock")],
+    }
+
+
+def quotes(cfg: Config, kinds: pd.DataFrame) -> list[Quote]:
+    """Return what the paper reports of x and λ, and what was measured."""
+    main, papers = parts(cfg, kinds)
+    first, paper = main.loc[cfg.lams[0], False], cfg.lams[0]
+    inside, measured = f"{REPORTED[0]:g} to {REPORTED[1]:g}", f"{first.range} (predicted {first.predicted})"
+    lowest = "; ".join(f"{row.lowest_reported:.3f} {row.pair}" for row in papers.itertuples())
+    said = [Quote(f"lopsided, λ = {paper:g}: x with N > {MARK:g}", f"at least {inside}", measured)]
+    said.append(Quote(f"the lowest mean N for x from {inside}", f"> {MARK:g}", lowest))
+    for clipped, words in ((False, "without a clip"), (True, f"rewards clipped at {cfg.clip:g}")):
+        measured = "; ".join(f"λ = {lam:g}: {main.loc[lam, clipped].range}" for lam in cfg.lams if lam < paper)
+        what = f"x with N > {MARK:g} at a lower λ, {words}"
+        said.append(Quote(what, "" if clipped else "a wider range", measured))
+    return said
+
+
+def by_clocks(cfg: Config, kinds: pd.DataFrame) -> Table:
+    """Return a row for each pair of clocks: the agents with the paper's λ."""
+    cells = parts(cfg, kinds)[1].set_index("pair")
+    numbers = ["lowest_reported", "usefulness", "lowest_usefulness", "apart"]
+    header = ["trained / evaluated on", f"x with neutrality > {MARK:g}"]
+    header += [f"lowest neutrality for x in {REPORTED[0]:g} to {REPORTED[1]:g}", "usefulness over all x"]
+    header += ["lowest usefulness", "P(longer) from prediction"]
+    cells = cells[["range"]].join(cells[numbers].map(num))
+    return as_table(cells, f"DReST agents with λ = {cfg.lams[0]:g}, for each pair of clocks", header)
+
+
+def by_lam(cfg: Config, kinds: pd.DataFrame) -> Table:
+    """Return a row for each λ, without a clip and with it."""
+    main, _ = parts(cfg, kinds)
+    numbers = main[["lowest", "lowest_usefulness"]].map("{:.3f}".format)
+    cells = main[["range", "predicted"]].join(numbers).join(main[["collapsed", "expected"]].map("{:.0%}".format))
+    cells.index = [f"{lam:g}, {f'at most {cfg.clip:g}' if clipped else 'any reward'}" for lam, clipped in main.index]
+    header = ["λ and rewards", f"x with neutrality > {MARK:g}", "predicted", "lowest neutrality", "lowest usefulness"]
+    header += [f"agents with neutrality < {COLLAPSED:g}", "predicted"]
+    return as_table(cells, "What a lower λ does, with and without a clip", header)
+
+
+def against_x(
+    cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame, metric: str, pair: str, shown: Sequence[tuple[float, bool]]
+) -> Plot:
+    """Plot several kinds of agents: what they do and, dashed, what is predicted."""
+    by_kind = agents[metric].groupby(KIND)
+    curves = {kind: by_kind.get_group((*pair.split(" / "), *kind)).droplevel(KIND) for kind in shown}
+    fine, with_default = np.geomspace(cfg.x_first, cfg.x_last, FINE).tolist(), DEFAULT in curves
+    limited_to = f"rewards of at most {cfg.clip:g}" if shown[0][1] else "any reward"
+    title = f"{METRICS[metric]}, {pair if with_default else limited_to}"
+    names = {kind: "default" if kind[0] == 1 else f"λ = {kind[0]:g}" for kind in shown}
+
+    def draw(figure: Figure, style: Style) -> None:
+        ax = figure.add_subplot()
+        for colour, (kind, curve) in zip(LINES[not with_default :], curves.items(), strict=False):
+            x, values, colour = curve.index.to_numpy(), np.stack(curve.to_list()), COLOURS[colour](style)
+            if kind != DEFAULT:
+                ax.plot(fine, predict(*reward(cfg, *kind), *fine)[metric], color=colour, linewidth=1.1, linestyle="--")
+            if kinds.unstable[(*pair.split(" / "), *kind)]:  # a band would fill the whole plot
+                ax.plot(x, values.mean(1), color=colour, linewidth=1, marker="o", label=names[kind])
+            else:
+                band(ax, x, values, colour, names[kind])
+        if with_default:
+            best = best_for_all(cfg, cfg.lams[0], *fine)[metric]
+            best = best.mask(best.diff().abs().shift(-1) > JUMP)
+            ax.plot(fine, best, color=style.muted, linestyle=":", label="best for the whole meta-episode")
+        ax.plot([], [], color=style.muted, linewidth=1.1, linestyle="--", label="predicted")
+        ax.set(xscale="log", xlim=(cfg.x_first * 0.8, cfg.x_last / 0.8), ylim=(-0.03, 1.03), title=title)
+        ax.set_xlabel("x, the longer length's coin (the shorter's is 1)")
+        dashes: Any = {"color": style.muted, "linewidth": 0.8, "linestyle": (0, (4, 4)), "zorder": 1}
+        for place in REPORTED:
+            ax.axvline(place, **dashes)
+        if metric == "neutrality":
+            ax.axhline(MARK, **dashes)
+        figure.legend(loc="outside lower center", ncols=2 if with_default else len(curves) + 1, columnspacing=1.2)
+
+    seen = [
+        f"{names[kind]} from {ends(curve.map(np.mean))}, "
+        f"predicted {ends(predict(*reward(cfg, *kind), *curve.index)[metric])}"
+        for kind, curve in curves.items()
+    ]
+    alt = f"{title}, against x on a logarithmic axis; means of the agents: {'; '.join(seen)}."
+    return Plot(alt=alt, caption="", draw=draw, size=(4.8, 3.8))
+
+
+def ends(values: pd.Series) -> str:
+    return f"{values.min():.2f} to {values.max():.2f}"

@@ -1,0 +1,106 @@
+"""Fixed points of training between two lengths, against grids, symmetries and sums over all sequences."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from drest_torch.reward import expected_discount, expected_return, sequential_discount
+from drest_torch.theory import balance, best_of_two, mean_reward, value_for
+
+LAMBDAS = (0.3, 0.5, 0.8, 0.9, 0.99)
+X = torch.logspace(-2, 2, 9, dtype=torch.float64)
+
+
+def doubles(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+# --------------------------------------------------------------------------------------- mean reward
+
+
+@pytest.mark.parametrize("lam", LAMBDAS)
+def test_a_clip_beyond_all_rewards_changes_nothing(lam):
+    p = torch.linspace(0, 1, 11, dtype=torch.float64)
+    closed = 2.5 * expected_discount(p, 2, 12, lam)
+    torch.testing.assert_close(mean_reward(p, 2.5, lam, 12), closed)
+    torch.testing.assert_close(mean_reward(p, 2.5, lam, 12, clip=1e9), closed)
+
+
+@pytest.mark.parametrize("clip", [0.5, 1.3, 5.0])
+@pytest.mark.parametrize("value", [0.2, 1.0, 30.0])
+def test_a_clipped_reward_is_that_of_all_sequences(value, clip):
+    p, lam, episodes = 0.3, 0.6, 6
+    total = 0.0
+    for before in range(episodes):
+        for sequence in itertools.product((0, 1), repeat=before):
+            chance = math.prod(p if chosen else 1 - p for chosen in sequence)
+            discount = sequential_discount(torch.tensor(float(sum(sequence))), before, 2, lam).item()
+            total += chance * min(value * discount, clip)
+    assert mean_reward(doubles(p), value, lam, episodes, clip).item() == pytest.approx(total)
+
+
+def test_a_clipped_reward_at_the_ends():
+    """Always chosen, and never: no 0 · log 0."""
+    never, always = mean_reward(doubles(0.0, 1.0), 1.0, 0.5, 8, clip=2.0).tolist()
+    assert never == pytest.approx(sum(min(0.5 ** (-i / 2), 2) for i in range(8)))
+    assert always == pytest.approx(sum(0.5 ** (i / 2) for i in range(8)))
+
+
+# ------------------------------------------------------------------------------------------- balance
+
+
+@pytest.mark.parametrize("clip", [None, 5.0])
+@pytest.mark.parametrize("lam", LAMBDAS)
+def test_the_balance_is_where_a_fine_grid_changes_its_sign(lam, clip):
+    p = torch.linspace(0, 1, 2001, dtype=torch.float64)
+    found = balance(1.0, X, lam, 16, clip)
+    for x, root in zip(X.tolist(), found.tolist(), strict=True):
+        pull = mean_reward(p, x, lam, 16, clip) - mean_reward(1 - p, 1.0, lam, 16, clip)
+        assert (pull[p < root - 1e-9] > 0).all()
+        assert (pull[p > root + 1e-9] < 0).all()
+
+
+@pytest.mark.parametrize("lam", LAMBDAS)
+def test_symmetries_of_the_balance(lam):
+    p = balance(1.0, X, lam, 64)
+    torch.testing.assert_close(p + balance(1.0, 1 / X, lam, 64), torch.ones_like(p))  # 1/x swaps the lengths
+    torch.testing.assert_close(p, balance(7.0, 7 * X, lam, 64))  # a unit of reward is nobody's concern
+    torch.testing.assert_close(1 - p, balance(X, torch.ones_like(X), lam, 64))
+    assert balance(1.0, 1.0, lam, 64).item() == pytest.approx(0.5)
+    assert balance(2.0, 2.0, lam, 16, clip=1.0).item() == pytest.approx(0.5)
+    assert (p.diff() >= 0).all()
+
+
+def test_a_smaller_lambda_brings_the_balance_nearer_to_one_half():
+    for x in (0.1, 3.0):
+        apart = [abs(balance(1.0, x, lam, 64).item() - 0.5) for lam in LAMBDAS]
+        assert apart == sorted(apart)
+
+
+def test_the_default_reward_is_a_step():
+    for lam in (0.99999, 1.0):
+        assert balance(1.0, doubles(0.9, 1.0, 1.1), lam, 64).tolist() == pytest.approx([0, 0.5, 1], abs=1e-9)
+
+
+@pytest.mark.parametrize("clip", [None, 5.0])
+def test_the_value_for_a_probability_is_the_inverse_of_the_balance(clip):
+    for lam in LAMBDAS:
+        for p in (0.2, 0.5, 0.6):
+            x = value_for(p, lam, 16, clip)
+            assert balance(1.0, x, lam, 16, clip).item() == pytest.approx(p, abs=1e-9)
+
+
+def test_where_all_rewards_are_clipped_there_is_no_pull():
+    assert balance(2.0, 3.0, 0.99, 16, clip=1.0).item() == pytest.approx(0.5)
+
+
+def test_the_balance_is_not_the_best_choice():
+    """The optimum of docs/explanation/theorem.md, at the paper's λ and E; for a small E the two are equal."""
+    assert best_of_two(1.0, doubles(1.0), 0.9, 64).item() == pytest.approx(0.317, abs=2e-3)
+    assert best_of_two(1.0, doubles(1.0), 0.9, 32).item() == pytest.approx(0.5, abs=1e-3)
+    for x in (0.2, 1.0, 4.0):
+        two = torch.stack((best_of_two(1.0, doubles(x), 0.9, 64)[0], balance(1.0, x, 0.9, 64)))
+        whole, resting = expected_return(torch.stack((1 - two, two), -1), doubles(1.0, x), None, 2, 64, 0.9).tolist()
+        assert whole > resting
