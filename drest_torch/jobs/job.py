@@ -19,6 +19,8 @@ FORMAT = 2
 """The version of results, part of every digest: results of another version are not used. (1: before this package.)"""
 _DIGITS = 16
 MOVED: dict[str, str] = {
+    "drest_torch.studies.lottery_runs:climb_worlds": "drest_torch.studies.lotteries.runs:climb_worlds",
+    "drest_torch.studies.lottery_runs:train_arm": "drest_torch.studies.lotteries.runs:train_arm",
     "drest_torch.studies.climbing:optimise": "drest_torch.studies.theorem.climbing:optimise",
 }
 """The earlier names of runners that have moved, by their names now: digests know a runner by the first name it had."""
