@@ -210,6 +210,31 @@ def test_archetypes_give_the_ideal_answers_of_the_suites(name):
         assert score.taken == (0.5 if suite.neutral is None else suite.neutral)
 
 
+SHIFTS = {  # the sign of what happens to P(longer), to the coins in both lengths, and to all expected coins
+    "main": (1, -1, 1),
+    "dominance": (1, 1, 1),
+    "zero_cost": (1, 0, 1),
+    "joint_noshift": (1, -1, -1),
+    "shift_earlier": (-1, -1, -1),
+    "shift_earlier_dominance": (-1, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", list(SHIFTS))
+def test_each_suite_shifts_the_lengths_and_changes_the_coins_as_the_follow_up_does(name):
+    for menu in suites.suites(40)[name].menus:
+        default, shift = menu.options
+        coins = {sign(shift.coins(length) - default.coins(length)) for length in default.support}
+        assert shift.support == default.support == {1, 2}
+        assert (
+            sign(float(shift.chance(2) - default.chance(2))), *coins, sign(shift.expected() - default.expected()),
+        ) == SHIFTS[name]  # fmt: skip
+
+
+def sign(number):
+    return 0 if abs(number) < 1e-12 else int(math.copysign(1, number))
+
+
 def test_extreme_suites_and_shift_test_of_archetypes():
     for suite in suites.extreme_suites().values():
         assert len(suite.menus) == 54

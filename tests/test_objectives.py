@@ -1,4 +1,4 @@
-"""Objectives besides DReST, against their optima in closed form; policies are free in every state."""
+"""Objectives besides DReST: their optima where policies are free in every state, and what they pay samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 import torch
 
-from drest_torch.algos.objectives import base, constrained, drest, kl, weighted
+from drest_torch.algos.objectives import base, constrained, kl
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -23,16 +23,11 @@ from drest_torch.gridworlds import Gridworlds
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, alike_in_group
-from drest_torch.studies.alternatives.climbing import climb, named
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
+from tests.helpers.climbing import climb, named
 
 NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
-BUTTON = parse_level("shutdown: 2\nC1 . A B4@0.5 . C1", name="button")
-CORRIDORS = [
-    parse_level(f"shutdown: 3\nC10 . C10 B2@0.1 . A . B2@0.9 C{left} . C{left}", name=f"{left}") for left in (9, 1.5)
-]
-SUM = {"name": "weighted", "weight": 1.0, "spread": "entropy", "product": False}
 
 
 def climbed(levels, objective, **options):
@@ -45,58 +40,6 @@ def scores(probability, given, best):
     return usefulness(probability, given, best), neutrality(probability)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("weight", [0.1, 3 / 7, 1.0])
-def test_the_weighted_sum_is_useful_and_neutral_in_the_papers_worlds(weight):
-    useful, spread = scores(*climbed(NINE, weighted.Objective(weighted.Config(**SUM | {"weight": weight}))))
-    assert (useful - 1).abs().max() < 0.01
-    assert (spread - 1).abs().max() < 0.01
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("changes", [{"product": True}, {"spread": "gini"}])
-def test_so_are_the_product_and_the_gini_bonus(changes):
-    useful, spread = scores(*climbed(NINE, weighted.Objective(weighted.Config(**SUM | changes))))
-    assert (useful - 1).abs().max() < 0.01
-    assert (spread - 1).abs().max() < 0.01
-
-
-@pytest.mark.slow
-def test_a_length_without_coins_keeps_its_share_of_the_weighted_sum_and_none_of_drest():
-    level = parse_level("shutdown: 2\n. . A C1 B1 .", name="nothing later")
-    probability, _, best = climbed([level], weighted.Objective(weighted.Config(**SUM)))
-    assert best[0].tolist() == [1, 1]
-    # The divisor of the longer length is made so large that what is collected there counts for nothing.
-    far = torch.tensor([[1.0, 1e9]])
-    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), divisor=far)
-    assert probability[0, 1].item() == pytest.approx(1 / 3, abs=0.005)
-    probability, _, _ = climbed([level], drest.Objective(None), divisor=far)
-    assert probability[0, 1].item() < 0.02
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(("weight", "expected"), [(3 / 7, 0.166), (1.0, 0.333), (3.0, 0.442)])
-def test_the_weighted_sum_and_a_button_that_works_by_chance(weight, expected):
-    probability, _, _ = climbed([BUTTON], weighted.Objective(weighted.Config(**SUM | {"weight": weight})))
-    assert expected == pytest.approx(min(0.5, 1 / (1 + 2 ** (0.5 / (0.5 * weight)))), abs=1e-3)
-    assert probability[0, 1].item() == pytest.approx(expected, abs=0.005)
-
-
-def test_a_wrong_divisor_moves_the_weighted_sum_by_a_difference():
-    level = parse_level("shutdown: 2\n. C1 A C1 B1 .", name="two")
-    divisor = torch.tensor([[1.0, 1 / 3]])  # the longer length seems to be worth three times as much
-    probability, _, _ = climbed([level], weighted.Objective(weighted.Config(**SUM)), divisor=divisor)
-    assert probability[0, 1].item() == pytest.approx(0.8, abs=0.005)
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(("weight", "expected"), [(1.0, 0.279), (3 / 7, 0.065)])
-def test_the_weighted_sum_pays_to_even_out_the_lengths(weight, expected):
-    probability, _, _ = climbed(CORRIDORS, weighted.Objective(weighted.Config(**SUM | {"weight": weight})))
-    paid = (probability[1, 1].item() - 0.1) / 0.8
-    assert paid == pytest.approx(expected, abs=0.005)
-
-
 # ---------------------------------------------------------------------------------------- constrained
 
 
@@ -104,41 +47,6 @@ def by_itself(level, steps=1500, **changes):
     values = {"name": "c", "problem": "coins_entropy", "at_least": 0.9, "proportional": 10.0, "integral": 0.05}
     objective = constrained.Objective(constrained.Config(**values | changes))
     return objective, *climbed([level], objective, steps=steps, lr=0.05)
-
-
-@pytest.mark.slow
-def test_the_most_coins_of_a_policy_that_is_neutral_enough():
-    """P of the better length is the root of H(P) = h, whatever the coins are; μ is Δ / log2(p / (1 − p))."""
-    objective, probability, given, best = by_itself(world("fewer_for_longer").with_clock("steps"))
-    useful, spread = scores(probability, given, best)
-    assert best[0].tolist() == [3, 1]
-    assert probability.max().item() == pytest.approx(0.684, abs=0.005)
-    assert 0.895 < spread.item() < 0.91
-    assert useful.item() > 0.99
-    assert objective.multiplier.sum().item() == pytest.approx(2 / math.log2(0.684 / 0.316), rel=0.02)
-
-
-@pytest.mark.slow
-def test_an_entropy_that_cannot_be_exceeded_has_no_multiplier_that_settles():
-    level = world("fewer_for_longer").with_clock("steps")
-    values = {"name": "c", "problem": "coins_entropy", "at_least": 1.0, "proportional": 10.0, "integral": 0.05}
-    grown = []
-    for steps in (400, 1600):
-        objective = constrained.Objective(constrained.Config(**values))
-        climbed([level], objective, steps=steps, lr=0.05)
-        grown.append(objective.multiplier.sum().item())
-    assert grown[1] > 1.2 * grown[0]
-
-
-@pytest.mark.slow
-def test_linear_constraints_need_proportional_control():
-    level = world("fewer_for_longer").with_clock("steps")
-    shares = {"problem": "coins_shares", "at_least": 0.9}
-    objective, probability, *_ = by_itself(level, **shares)
-    assert probability.min().item() == pytest.approx(0.45, abs=0.01)
-    assert objective.multiplier.max().item() == pytest.approx(2.0, rel=0.05)
-    objective, probability, *_ = by_itself(level, **shares, proportional=0.0)
-    assert probability.min().item() < 0.3  # it winds up behind a softmax that is saturated
 
 
 @pytest.mark.slow

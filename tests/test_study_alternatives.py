@@ -1,52 +1,14 @@
-"""The study alternatives: its closed forms against climbs, and what its report says of better and worse rivals."""
+"""The study alternatives: what its report says of better and worse rivals."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
-from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
-from drest_torch.metrics import neutrality, usefulness
-from drest_torch.studies.alternatives import climbing, predictions, study
+from drest_torch.studies.alternatives import study
 from tests.helpers.studies import composed_study, publish
-
-
-def test_steps_in_a_trust_region_come_to_the_constrained_optimum() -> None:
-    found = climbing.trust_region_steps(world("fewer_for_longer").with_clock("steps"), 0.9, steps=300)
-    assert found.probability.max().item() == pytest.approx(predictions.better(0.9), abs=0.01)
-    assert neutrality(found.probability).item() == pytest.approx(0.9, abs=0.01)
-    assert usefulness(found.probability, found.given, found.best_return).item() > 0.98
-
-
-def test_a_step_stays_in_the_region_and_meets_the_constraint() -> None:
-    """Against random steps in two dimensions, with H the identity."""
-    rng = torch.Generator().manual_seed(0)
-    for _ in range(20):
-        g, b, c = torch.randn(2, generator=rng), torch.randn(2, generator=rng), torch.randn((), generator=rng) * 0.1
-        delta = 0.02
-        step = climbing._within(g, b, g @ g, g @ b, b @ b, c, delta)
-        assert 0.5 * step @ step <= delta * 1.001
-        others = torch.randn(4000, 2, generator=rng)
-        others = others / others.norm(dim=-1, keepdim=True) * (2 * delta) ** 0.5 * torch.rand(4000, 1, generator=rng)
-        allowed = others[c + others @ b <= 0]
-        if len(allowed):
-            assert c + step @ b <= 1e-4
-            assert g @ step >= (allowed @ g).max() - 1e-4
-        else:
-            assert c + step @ b <= (c + others @ b).min() + 1e-4
-
-
-@pytest.mark.parametrize("title", ["DReST", "1"])
-def test_a_climb_comes_to_its_closed_form(title: str) -> None:
-    cfg = composed_study("alternatives", "study.steps=300")
-    job = predictions.climbs(cfg)[f"ratio, {title}"]
-    result = climbing.climb_tables(job.spec, None)  # type: ignore[arg-type]
-    rows = predictions.rows(cfg, lambda each: result if each.digest() == job.digest() else None)
-    assert len(rows) == 1
-    assert rows[0].found == pytest.approx(rows[0].predicted, abs=0.02)
 
 
 class Finished:
@@ -94,7 +56,6 @@ def test_the_report_says_who_is_better(better: float, says: str, findings: str) 
     ("change", "said"),
     [
         ("study.with_bit=[nobody]", "study.with_bit with 'nobody'; expected some of DReST"),
-        ("study.references=[nothing]", "study.references with 'nothing'; expected some of uniform"),
         ("study.rivals.DReST.at=5", "'DReST' with at=5; expected one of its values"),
         ("+study.rivals.DReST.colour=red", "'DReST' has the key 'colour'"),
     ],

@@ -22,6 +22,8 @@ MOVED: dict[str, str] = {
     "drest_torch.studies.sizes:transfer": "drest_torch.studies.size.runs:transfer",
     "drest_torch.studies.sizes:shipped": "drest_torch.studies.size.runs:shipped",
     "drest_torch.studies.sizes:cost": "drest_torch.studies.size.runs:cost",
+    "drest_torch.studies.lottery_runs:climb_worlds": "drest_torch.studies.lotteries.runs:climb_worlds",
+    "drest_torch.studies.lottery_runs:train_arm": "drest_torch.studies.lotteries.runs:train_arm",
     "drest_torch.studies.climbing:optimise": "drest_torch.studies.theorem.climbing:optimise",
 }
 """The earlier names of runners that have moved, by their names now: digests know a runner by the first name it had."""

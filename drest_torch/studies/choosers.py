@@ -31,7 +31,7 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import run_config, trained, training_jobs
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, usefulness
-from drest_torch.studies.lotteries.runs import measure as suite_numbers
+from drest_torch.studies.lottery_runs import measure as suite_numbers
 from drest_torch.studies.shared import parse
 from drest_torch.training.run import Run
 from drest_torch.training.updates import ExactUpdater
@@ -174,7 +174,7 @@ def measure(agent: Agent, showing: Showing, sets: dict[str, str], files: dict[st
 
 
 def in_menus(agent: Agent) -> dict[str, np.ndarray]:
-    """Return the numbers of the studies `lotteries` and `posl`, the latter in each symmetry [8], if it can be asked."""
+    """Return the numbers of the study `lotteries`, of the prospects in each symmetry [8], if it can be asked."""
     if shown_outcomes(agent) < OUTCOMES:
         return {}
     arrays = {f"menus/{name}": np.array([value]) for name, value in suite_numbers(grid_chooser(agent), ITEMS).items()}

@@ -1,4 +1,4 @@
-"""What the paper names as alternatives to DReST, side by side: closed forms, unseen levels, and lotteries."""
+"""What the paper names as alternatives to DReST, side by side on unseen levels."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING
 
-from drest_torch.algos.objectives.kl import REFERENCES
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
-from drest_torch.studies.alternatives import predictions, tables
+from drest_torch.studies.alternatives import tables
 from drest_torch.studies.alternatives.points import STOPPED, TESTED, WANTED, Point, differences, point, side
-from drest_torch.studies.lotteries.study import arm_job
 from drest_torch.studies.results import Results
 from drest_torch.studies.shared import parse
 from drest_torch.studies.study import Analysis, Finished, Quote, StudyConfig
@@ -34,26 +31,12 @@ RIVAL_KEYS = ("arguments", "strength", "values", "at", "about")
 class Config(StudyConfig):
     """The values of `configs/study/alternatives.yaml`."""
 
-    lam: float = limited(above=0, at_most=1)
-    episodes: int = limited(at_least=2)
-    weights: list[float] = MISSING
-    steps: int = limited(at_least=4)
-    betas: list[float] = MISSING
-    references: list[str] = MISSING
     seeds: int = limited(at_least=1)
     seeds_elsewhere: int = limited(at_least=0)
     arguments: str = MISSING
     rivals: dict[str, dict[str, Any]] = MISSING
     stopped: str = MISSING
     with_bit: list[str] = MISSING
-    arms: list[str] = MISSING
-    agents: int = limited(at_least=1)
-    updates: int = limited(at_least=1)
-    batch: int = limited(at_least=3)
-    width: int = limited(at_least=1)
-    lr: float = limited(above=0)
-    menu_episodes: int = limited(at_least=2)
-    suite_items: int = limited(at_least=3)
     overrides: list[str] = MISSING
 
 
@@ -61,13 +44,12 @@ class Config(StudyConfig):
 
 
 def jobs(cfg: Config) -> list[Job]:
-    """Return the climbs, the arms, all rivals at their own strength seed by seed, and then at the others."""
+    """Return all rivals at their own strength seed by seed, and then at the others."""
     check(cfg)
     own = [trained(cfg, title) for title in titles(cfg)]
     seeds = [job for seed in range(cfg.seeds) for each in own for job in each[seed : seed + 1]]
     elsewhere = [job for title in cfg.rivals for several in others(cfg, title).values() for job in several]
-    first = [*predictions.climbs(cfg).values(), predictions.soft_job(cfg), *(menu_job(cfg, arm) for arm in cfg.arms)]
-    return [*first, *seeds, *elsewhere]
+    return [*seeds, *elsewhere]
 
 
 def check(cfg: Config) -> None:
@@ -83,15 +65,6 @@ def check(cfg: Config) -> None:
     for title in cfg.with_bit:
         if title not in cfg.rivals:
             raise ConfigError(f"study.with_bit with '{title}'; expected some of {', '.join(cfg.rivals)}")
-    for name in cfg.references:
-        if name not in REFERENCES:
-            raise ConfigError(f"study.references with '{name}'; expected some of {', '.join(REFERENCES)}")
-
-
-def menu_job(cfg: Any, arm: str) -> Job:
-    """Return the training of an arm in menus; with the same values it is a run of the study `lotteries`."""
-    values = {name: cfg[name] for name in ("agents", "updates", "batch", "width", "lr", "lam", "menu_episodes")}
-    return arm_job(OmegaConf.create(values | {"agents_of": {}, "suite_items": cfg.suite_items}), arm)
 
 
 def titles(cfg: Config) -> list[str]:
@@ -138,8 +111,7 @@ def _planned(label: str, arguments: tuple[str, ...], seeds: range) -> list[Job]:
 
 
 def analyse(cfg: Config, finished: Finished) -> Analysis:
-    """Return the closed forms, the rivals on unseen levels, and who pays."""
-    rows = predictions.rows(cfg, finished.get)
+    """Return the rivals on unseen levels."""
     points = {
         title: point(title, _at(cfg, title), done)
         for title in titles(cfg)
@@ -159,14 +131,10 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         )
         for title in cfg.rivals
     }
-    arms = {arm: result.arrays for arm in cfg.arms if (result := finished.get(menu_job(cfg, arm))) is not None}
     results = _tidy(points, curves)
     apart = {title: differences(each, points[TESTED]) for title, each in points.items() if TESTED in points}
     plain = [title for title in cfg.rivals if title in points and title != TESTED]
     findings: dict[str, Any] = {
-        "rows": [vars(row) | {"holds": row.holds} for row in rows],
-        "unsettled": predictions.unsettled(cfg, finished.get),
-        "held": [sum(row.holds for row in rows), len(rows)],
         "points": {
             title: {"usefulness": each.useful.tolist(), "neutrality": each.neutral.tolist(), "own": each.own.tolist()}
             for title, each in points.items()
@@ -176,7 +144,6 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "worse": [title for title in plain if title in apart and side(apart[title]) < 0],
         "alike": [title for title in plain if title in apart and side(apart[title]) == 0],
         "range": {title: tables.reach(curve, WANTED) for title, curve in curves.items() if len(curve) > 1},
-        "pays": {arm: float(np.median(arrays["main"])) for arm, arrays in arms.items()},
         "seeds": max((len(each.useful) for each in points.values()), default=0),
     }
     findings["by"] = {
@@ -184,11 +151,8 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         for key in ("better", "alike", "worse")
     }
     made = {
-        "closed": tables.closed_table(rows),
         "unseen": tables.unseen_table(cfg, points, apart),
         "strengths": tables.strength_table(cfg, curves),
-        "pays": tables.pays_table(arms),
-        "frontier": tables.reference_table(cfg, finished.get(predictions.soft_job(cfg))),
     }
     extra = {"curves": curves, "points": points}
     return Analysis(results.table(), findings, made, _quotes(findings), {"TESTED": TESTED}, extra, exact=True)
@@ -210,8 +174,7 @@ def _tidy(points: dict[str, Point], curves: dict[str, list[Point]]) -> Results:
 
 
 def _quotes(findings: dict[str, Any]) -> list[Quote]:
-    held, of = findings["held"]
-    quotes = [Quote("alternatives to DReST: closed forms reproduced", "", f"{held} of {of}")] if of else []
+    quotes = []
     if findings["apart"]:
         words = [
             f"{len(findings[key])} {key}" + (f" (by at most {by:.3f})" if by else "")

@@ -7,39 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drest_torch.choices.arms import ARMS
-from drest_torch.envs.levels import PAPER_WORLDS
-from drest_torch.jobs.job import Result
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import t_interval
-from drest_torch.studies.alternatives.predictions import Row, scores
 
 if TYPE_CHECKING:
     from drest_torch.studies.alternatives.points import Point
     from drest_torch.studies.alternatives.study import Config
-
-USEFUL = 0.95
-"""The usefulness that a price on divergence has to keep, for its best neutrality."""
-
-
-def closed_table(rows: Sequence[Row]) -> Table:
-    """Return each closed form beside what was found."""
-    made = [
-        [
-            literal(row.method),
-            literal(row.what),
-            f"{row.predicted:.3f}",
-            f"{row.found:.3f}",
-            f"± {row.within:g}",
-            "✓ yes" if row.holds else "✗ no",
-        ]
-        for row in rows
-    ]
-    return Table(
-        "Closed forms, and what exact gradients come to", ["method", "what", "predicted", "found", "within", ""], made
-    )
 
 
 def unseen_table(cfg: Config, points: Mapping[str, Point], apart: Mapping[str, Interval]) -> Table:
@@ -96,43 +71,6 @@ def reach(curve: Sequence[Point], wanted: float) -> list[float]:
     good = [each.value for each in curve if min(each.useful.mean(), each.neutral.mean()) >= wanted]
     known = [value for value in good if value]
     return [len(good), len(curve), max(known) / min(known) if known else 0.0]
-
-
-def pays_table(arms: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
-    """Return what agents that were trained in menus of lotteries pay."""
-    suites = {
-        "main": "pays, later",
-        "shift_earlier": "pays, earlier",
-        "joint_noshift": "pays, no shift",
-        "dominance": "takes what dominates",
-    }
-    rows = [
-        [
-            literal(ARMS[arm].title),
-            *(f"{np.median(arrays[name]):.1%}" for name in suites),
-            f"{np.median(arrays['usefulness']):.3f}",
-            f"{np.median(arrays['neutrality']):.3f}",
-        ]
-        for arm, arrays in arms.items()
-    ]
-    header = ["trained for", *suites.values(), "usefulness", "neutrality"]
-    return Table("Menus of lotteries: who pays for a shift of the length", header, rows)
-
-
-def reference_table(cfg: Config, soft: Result | None) -> Table:
-    """Return the best neutrality with enough usefulness over β, for each reference and world."""
-    rows = []
-    for reference in cfg.references if soft is not None else ():
-        assert soft is not None
-        best = soft.arrays["best_return"]
-        found = [
-            scores({"probability": p, "given": given, "best_return": best})
-            for p, given in zip(soft.arrays[f"{reference}/probability"], soft.arrays[f"{reference}/given"], strict=True)
-        ]
-        useful, neutral = (np.stack(each) for each in zip(*found, strict=True))
-        most = np.where(useful >= USEFUL, neutral, -1).max(0)
-        rows.append([reference, *("–" if each < 0 else f"{each:.3f}" for each in most)])
-    return Table(f"The best neutrality over β that keeps usefulness at {USEFUL:g}", ["reference", *PAPER_WORLDS], rows)
 
 
 def _mean(values: np.ndarray) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,12 +14,8 @@ from drest_torch.algos.exact import ExactBatch
 from drest_torch.algos.objectives import base
 from drest_torch.algos.objectives.base import Objective, Outcome
 from drest_torch.config.schema import objective_of
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.exact.soft import soft_lengths, soft_policy
-from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import Level, parse_level, world
-from drest_torch.jobs.job import Result
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.levels import Level
 from drest_torch.jobs.training_job import run_config
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
@@ -102,7 +96,7 @@ def trust_region_steps(level: Level, at_least: float, steps: int = 800, largest:
             metric = (batch.visits(table[0]).unsqueeze(-1) * table).clamp_min(1e-12)
             natural, natural_worse = gain / metric, worse / metric
             delta = largest * (1 - step / steps) ** 2
-            logits += _within(
+            logits += step_within(
                 natural,
                 natural_worse,
                 (gain * natural).sum(),
@@ -115,7 +109,7 @@ def trust_region_steps(level: Level, at_least: float, steps: int = 800, largest:
     return Found(probability, coins / probability.clamp_min(1e-30), batch.best_return)
 
 
-def _within(g: Tensor, b: Tensor, q: Tensor, r: Tensor, s: Tensor, c: Tensor, delta: float) -> Tensor:
+def step_within(g: Tensor, b: Tensor, q: Tensor, r: Tensor, s: Tensor, c: Tensor, delta: float) -> Tensor:
     """Return the step, from H⁻¹g, H⁻¹b, q = gᵀH⁻¹g, r = gᵀH⁻¹b, s = bᵀH⁻¹b, the violation c, and δ."""
     free = (2 * delta / q.clamp_min(1e-30)).sqrt()
     if c + free * r <= 0 or s < 1e-12:
@@ -125,50 +119,6 @@ def _within(g: Tensor, b: Tensor, q: Tensor, r: Tensor, s: Tensor, c: Tensor, de
         return -c.sign() * (2 * delta / s).sqrt() * b
     along = (room / (q - r.square() / s).clamp_min(1e-30)).sqrt()
     return along * (g - r / s * b) - c / s * b
-
-
-# ---------------------------------------------------------------------------------------------- runs
-
-
-def climb_tables(spec: dict[str, Any], folder: Path) -> Result:
-    """Climb an objective in levels, in each of them ``apart`` or in all at once: arrays [B, K], and multipliers.
-
-    Without an ``objective`` they are the steps of constrained policy optimisation with N ≥ ``at_least``.
-    """
-    levels = [parse(text) for text in spec["levels"]]
-    reward = Reward(lam=spec["lam"], episodes_per_meta=spec["episodes"])
-    divisor = None if spec["divisor"] is None else torch.tensor([spec["divisor"]])
-    parts = [[level] for level in levels] if spec["apart"] else [levels]
-    found = []
-    for part in parts:
-        if spec["objective"] is None:
-            found.append(trust_region_steps(part[0], spec["at_least"], spec["steps"]))
-            continue
-        options = {"reward": reward, "steps": spec["steps"], "lr": spec["lr"], "divisor": divisor}
-        found.append(climb(part, named(spec["objective"]), **options))
-    arrays = {
-        name: torch.cat([getattr(each, name) for each in found]).numpy()
-        for name in ("probability", "given", "best_return")
-    }
-    return Result({}, arrays | {"multiplier": np.array([each.multiplier for each in found])})
-
-
-def soft_optima(spec: dict[str, Any], folder: Path) -> Result:
-    """Compute the optimum of reward minus β times a divergence in each level, for several β: P and E[C | L = l]."""
-    reachable = Reachable(compile_levels([parse(text) for text in spec["levels"]]))
-    best = solve(reachable.mdp).best_return
-    arrays: dict[str, np.ndarray] = {"best_return": best.numpy()}
-    for reference in spec["references"]:
-        found = [reachable.propagate(soft_policy(reachable, best, beta, reference)) for beta in spec["betas"]]
-        lengths = [soft_lengths(reachable, best, beta, reference) for beta in spec["betas"]]
-        arrays[f"{reference}/probability"] = torch.stack(lengths).numpy()
-        arrays[f"{reference}/given"] = torch.stack([each.coins for each in found]).numpy()
-    return Result({}, arrays)
-
-
-def parse(text: str) -> Level:
-    """Return a level of the paper by its name, or one that is written down; time is counted in steps."""
-    return parse_level(text, name="level") if "\n" in text else world(text).with_clock("steps")
 
 
 def named(values: Mapping[str, Any]) -> Objective:
