@@ -59,8 +59,6 @@ STUDY_CIRCLES = {
         "example": ("analysis", "study"),
         "generalization": ("analysis", "study", "tables"),
         "lopsided": ("analysis", "study", "tables"),
-        "neural": ("study", "tables"),
-        "tax": ("analysis", "study"),
         "unknown_m": ("analysis", "study"),
     }.items()
 }

@@ -54,12 +54,26 @@ def tables_job(cfg: Any, label: str, *, clock: str, **changes: Any) -> Job:
 
 
 def dots(
-    series: Mapping[str, Mapping[str, Interval]], *, title: str, lines: Mapping[float, str], most: float, alt: str
+    series: Mapping[str, Mapping[str, Interval]],
+    *,
+    title: str,
+    lines: Mapping[float, str],
+    most: float,
+    alt: str,
+    log: bool = True,
 ) -> Plot:
-    """Plot intervals on a logarithmic axis: a row for each name, and in it a dot for each series."""
+    """Plot intervals: a row for each name, and in it a dot for each series.
+
+    The axis is logarithmic, from 1 / ``most`` at the least to ``most``, or linear from 0 to ``most``.
+    """
     names = list(dict.fromkeys(name for each in series.values() for name in each))
-    shown = [i for each in series.values() for i in each.values() if np.isfinite(i.estimate) and i.estimate > 0]
+    if not names:
+        raise ValueError("a plot of rows needs a row")
+    shown = [
+        i for each in series.values() for i in each.values() if np.isfinite(i.estimate) and (i.estimate > 0 or not log)
+    ]
     end = 1.15 * min(max([2.5, *(max(i.high, 1 / max(i.low, 1e-9)) for i in shown)]), most)
+    limits = (1 / end, end) if log else (-0.03 * most, 1.03 * most)
 
     def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
@@ -77,14 +91,15 @@ def dots(
             for name, found in each.items():
                 if found in shown:
                     y = names.index(name) + apart
-                    ax.plot(np.clip((found.low, found.high), 1 / end, end), (y, y), color=colour)
+                    ax.plot(np.clip((found.low, found.high), *limits), (y, y), color=colour)
                     ax.plot(found.estimate, y, "o", color=colour, markersize=4)
             ax.plot([], [], "o-", color=colour, markersize=4, label=label)
-        ax.set_xscale("log")
-        ticks = [tick for tick in (0.125, 0.25, 0.5, 1, 2, 4, 8) if 1 / end < tick < end]
-        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        ax.minorticks_off()
-        ax.set_xlim(1 / end, end)
+        if log:
+            ax.set_xscale("log")
+            ticks = [tick for tick in (0.125, 0.25, 0.5, 1, 2, 4, 8) if 1 / end < tick < end]
+            ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            ax.minorticks_off()
+        ax.set_xlim(*limits)
         ax.set_yticks(range(len(names)), names)
         ax.set_ylim(len(names) - 0.5, -0.5)
         ax.set_title(title, loc="right")
