@@ -18,7 +18,10 @@ from drest_torch.errors import UserError
 FORMAT = 2
 """The version of results, part of every digest: results of another version are not used. (1: before this package.)"""
 _DIGITS = 16
-MOVED: dict[str, str] = {}
+MOVED = {
+    "drest_torch.studies.wrong_goals:climb": "drest_torch.studies.misspecified.worlds:climb",
+    "drest_torch.studies.wrong_goals:train": "drest_torch.studies.misspecified.runs:train",
+}
 """The earlier names of runners that have moved, by their names now: digests know a runner by the first name it had."""
 
 

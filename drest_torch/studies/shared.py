@@ -103,6 +103,6 @@ def dots(
         ax.set_yticks(range(len(names)), names)
         ax.set_ylim(len(names) - 0.5, -0.5)
         ax.set_title(title, loc="right")
-        figure.legend(loc="outside lower right", ncols=len(series))
+        figure.legend(loc="outside lower right", ncols=len(series) if len(series) < 5 else 3)
 
     return Plot(alt=alt, caption="", draw=draw, size=(5.2, 0.46 * len(names) + 1.3))
