@@ -19,6 +19,7 @@ FORMAT = 2
 """The version of results, part of every digest: results of another version are not used. (1: before this package.)"""
 _DIGITS = 16
 MOVED = {
+    "drest_torch.studies.memory:train": "drest_torch.studies.memory.agents:train",
     "drest_torch.studies.wrong_goals:climb": "drest_torch.studies.misspecified.worlds:climb",
     "drest_torch.studies.wrong_goals:train": "drest_torch.studies.misspecified.runs:train",
 }
