@@ -56,7 +56,6 @@ STUDY_CIRCLES = {
     frozenset(f"drest_torch.studies.{study}.{name}" for name in names)
     for study, names in {
         "alternatives": ("study", "tables"),
-        "neural": ("study", "tables"),
     }.items()
 }
 """Analyses and tables name the type of their study's configuration, and the study imports them."""

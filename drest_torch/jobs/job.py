@@ -25,6 +25,9 @@ MOVED: dict[str, str] = {
     "drest_torch.studies.lottery_runs:climb_worlds": "drest_torch.studies.lotteries.runs:climb_worlds",
     "drest_torch.studies.lottery_runs:train_arm": "drest_torch.studies.lotteries.runs:train_arm",
     "drest_torch.studies.climbing:optimise": "drest_torch.studies.theorem.climbing:optimise",
+    "drest_torch.studies.memory:train": "drest_torch.studies.memory.agents:train",
+    "drest_torch.studies.wrong_goals:climb": "drest_torch.studies.misspecified.worlds:climb",
+    "drest_torch.studies.wrong_goals:train": "drest_torch.studies.misspecified.runs:train",
 }
 """The earlier names of runners that have moved, by their names now: digests know a runner by the first name it had."""
 

@@ -73,6 +73,8 @@ def dots(
     ``colours`` are those of the series (see `drest_torch.report.plots.COLOURS`).
     """
     names = list(dict.fromkeys(name for each in series.values() for name in each))
+    if not names:
+        raise ValueError("a plot of rows needs a row")
     finite = [i for each in series.values() for i in each.values() if np.isfinite(i.estimate)]
     shown = finite if limits else [i for i in finite if i.estimate > 0]
     end = 1.15 * min(max([2.5, *(max(i.high, 1 / max(i.low, 1e-9)) for i in shown)]), most)
@@ -107,7 +109,7 @@ def dots(
         ax.set_yticks(range(len(names)), names)
         ax.set_ylim(len(names) - 0.5, -0.5)
         ax.set_title(title, loc="right")
-        figure.legend(loc="outside lower right", ncols=len(series))
+        figure.legend(loc="outside lower right", ncols=len(series) if len(series) < 5 else 3)
 
     return Plot(alt=alt, caption="", draw=draw, size=(5.2, 0.46 * len(names) + 1.3))
 

@@ -1,0 +1,275 @@
+"""Agents that remember earlier mini-episodes: what the reward teaches them, and what makes them random again.
+
+Some are a table over the difference of counts, trained by exact gradients, others a recurrent network, from samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+
+from drest_torch import theory
+from drest_torch.choices import memory
+from drest_torch.choices.memory import Remembered
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.job import Job, Result
+from drest_torch.limits import limited
+from drest_torch.report.blocks import Plot
+from drest_torch.report.tables import median_range
+from drest_torch.reward import Reward
+from drest_torch.statistics.bootstrap import Interval
+from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
+from drest_torch.studies.shared import dots
+
+TITLE = "Agents that remember"
+QUESTION = (
+    "The paper's agents cannot tell mini-episodes apart, so they cannot take lengths in turn. What do agents do that "
+    "can, and what makes them random again?"
+)
+MEASURES = {
+    "marginal": "entropy of the length (bits)",
+    "conditional": "given what it remembers",
+    "predictable": "predicted",
+    "value": "return ÷ E",
+}
+RANDOM = 0.98
+"""An agent with at least this entropy, given what it remembers, is called random."""
+SEES = ("nothing", "counts", "history")
+"""The difference of both counts, up to `window`; a network is told its last choice, and so has its history."""
+PAID_BY = ("own counts", "own counts, meta credit", "the group", "the counts of another copy")
+"""With meta credit a mini-episode is credited with those after it as well; the group counts side by side."""
+EVALUATED = 4096
+"""Meta-episodes that a recurrent agent is evaluated on."""
+
+
+@dataclass
+class Config(StudyConfig):
+    seeds: int = limited(at_least=1, default=5)
+    lam: float = limited(above=0, at_most=1, default=0.9)
+    episodes: int = limited(at_least=2, default=64)
+    sizes: list[int] = value([2, 4, 8, 16, 32, 64])
+    """The numbers of mini-episodes for which the best meta-episode is computed."""
+    common: dict[str, Any] = value(
+        {
+            "sees": "counts",
+            "paid_by": PAID_BY[0],
+            "window": 3,
+            "group": 16,
+            "lr": 4.0,
+            "updates": 2000,
+            "width": 16,
+            "copies": 256,  # meta-episodes of an update
+            "resets": False,  # whether a network forgets when a mini-episode ends
+        }
+    )
+    agents: dict[str, dict[str, Any]] = value(
+        {
+            "no memory": {"sees": "nothing"},
+            "counts": {},
+            "counts, meta credit": {"paid_by": PAID_BY[1]},
+            "counts, averaged counting": {"paid_by": PAID_BY[2]},
+            # These can make one length worth 29 times as much as the other: large steps do not settle.
+            "counts, another copy's counts": {"paid_by": PAID_BY[3], "lr": 1.0},
+            "recurrent": {"sees": "history", "lr": 0.003, "updates": 400},
+            "recurrent, forgets": {"sees": "history", "lr": 0.003, "updates": 400, "resets": True},
+            "recurrent, averaged counting": {"sees": "history", "lr": 0.003, "updates": 400, "paid_by": PAID_BY[2]},
+        }
+    )
+
+
+QUICK = {"seeds": 1, "episodes": 8, "sizes": [2, 4, 8], "common": {"updates": 50}}
+
+
+class Key(NamedTuple):
+    kind: str
+    seed: int
+
+
+def jobs(cfg: Config) -> dict[Key, Job]:
+    """Return the training of each agent."""
+    runs = {}
+    for kind, own in cfg.agents.items():
+        spec: Any = OmegaConf.to_container(OmegaConf.merge(cfg.common, own))
+        for key, known in (("sees", SEES), ("paid_by", PAID_BY)):
+            if spec[key] not in known:
+                raise ConfigError(f"study.agents: '{kind}' with {key}={spec[key]}; expected one of {'; '.join(known)}")
+        for seed in range(cfg.seeds):
+            further = {"lam": cfg.lam, "episodes": cfg.episodes, "seed": seed}
+            runs[Key(kind, seed)] = Job(f"{kind}-{seed}", "drest_torch.studies.memory:train", spec | further)
+    return runs
+
+
+def report(cfg: Config, done: Done) -> Report:
+    found = pd.DataFrame([{**key._asdict(), **result.numbers} for key, result in done.items()])
+    ends, best = found.groupby("kind", sort=False)[[*MEASURES]], best_by_size(cfg)
+    medians = ends.median()
+    cells = best[["best", "alternating", "neutral"]].map("{:.4g}".format)
+    cells.insert(0, "counts", [f"{most} + {least}" for most, least in zip(best.most, best.least, strict=True)])
+    header = ["E", "best: one length + the other", "its return", "in turns", "neutral, no memory"]
+    return Report(
+        found.melt([*Key._fields], var_name="metric", value_name="number").rename(columns={"number": "value"}),
+        lambda: [Quote("an agent that sees how often it chose each length", "", bits(medians.loc["counts"]))],
+        {
+            "best": as_table(cells, "The best meta-episode of an agent that remembers", header),
+            "agents": as_table(ends.agg(median_range), "Trained agents", ["", *MEASURES.values()]),
+        },
+        {"entropy": partial(entropies, ends)},
+        {"medians": medians, "random": list(medians.index[medians.conditional >= RANDOM]), "optimum": best.iloc[-1]},
+        exact=False,
+    )
+
+
+def best_by_size(cfg: Config) -> pd.DataFrame:
+    """Return the best meta-episode of an agent that remembers, and the returns of others beside it."""
+    best = pd.DataFrame([memory.best_with_memory(size, cfg.lam) for size in cfg.sizes], index=cfg.sizes)
+    best.columns = ["best", "most", "least"]
+    best["alternating"] = [memory.alternating(size, cfg.lam) for size in cfg.sizes]
+    return best.assign(neutral=[theory.neutral_value(memory.LENGTHS, size, cfg.lam) for size in cfg.sizes])
+
+
+def bits(medians: Any) -> str:
+    return f"{medians.marginal:.2f} bits, and {medians.conditional:.2f} given what it remembers"
+
+
+def entropies(ends: Any) -> Plot:
+    """Plot the median and the range of both entropies, a row for each kind of agent."""
+    words = {"marginal": "the length, to an observer", "conditional": "given its memory"}
+    ranges = ends.agg(lambda values: Interval(values.median(), values.min(), values.max()))
+    said = "; ".join(f"{kind} {bits(each)}" for kind, each in ends.median().iterrows())
+    alt = f"The entropy of the length, alone and given what the agent remembers. Medians: {said}."
+    series = {label: ranges[metric].to_dict() for metric, label in words.items()}
+    return dots(series, title="entropy (bits)", lines={RANDOM: "--"}, limits=(-0.03, 1.03), alt=alt)
+
+
+# ----------------------------------------------------------------------------------------- the agents
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Train one agent; its numbers are those of `Remembered`."""
+    torch.set_num_threads(1)
+    rng = torch.Generator().manual_seed(spec["seed"])
+    found = recurrent(spec, rng) if spec["sees"] == "history" else table(spec, rng)
+    return Result(asdict(found))
+
+
+def table(spec: dict[str, Any], rng: torch.Generator) -> Remembered:
+    """Train a table: one probability for each difference of counts, up to ``window`` in size, by exact gradients."""
+    episodes, lam = spec["episodes"], spec["lam"]
+    window = 0 if spec["sees"] == "nothing" else spec["window"]
+    row = memory.differences(episodes).clamp(-window, window).long() + window
+    logits = (0.2 * torch.randn(2 * window + 1, generator=rng, dtype=torch.float64)).requires_grad_()
+    optimiser = torch.optim.SGD([logits], lr=spec["lr"] / episodes)
+    value = objective(spec)
+    for _ in range(spec["updates"]):
+        optimiser.zero_grad()
+        (-value(logits.sigmoid()[row])).backward()
+        optimiser.step()
+    return memory.measure(logits.detach().sigmoid()[row], episodes, lam)
+
+
+def objective(spec: dict[str, Any]) -> Callable[[Tensor], Tensor]:
+    """Return the function whose gradient is followed, from the probability of the longer length given d."""
+    episodes, lam, paid_by = spec["episodes"], spec["lam"], spec["paid_by"]
+    payments = memory.payments(episodes, lam)
+
+    def value(probability: Tensor) -> Tensor:
+        visits = memory.reachable(probability, episodes)
+        if paid_by != PAID_BY[1]:  # a mini-episode is not credited with those after it
+            visits = visits.detach()
+        expected = memory.chances(probability)
+        if paid_by == PAID_BY[2]:
+            rewards = grouped((visits * probability.detach()).sum(-1), spec["group"], episodes, lam)  # [2, E]
+        elif paid_by == PAID_BY[3]:
+            rewards = (visits * payments.unsqueeze(1)).sum(-1)
+        else:
+            return (visits * (expected * payments).sum(0)).sum()
+        return ((visits * expected.unsqueeze(1)).sum(-1) * rewards).sum()
+
+    return value
+
+
+def grouped(marginal: Tensor, group: int, episodes: int, lam: float) -> Tensor:
+    """Return the expected discount [2, E] of each length where groups are counted, side by side.
+
+    The others of the group choose the longer length with the ``marginal`` probability [E], independently.
+    """
+    discounts = Reward(lam, 1.0, episodes, "averaged").group_discounts(memory.LENGTHS, group)[memory.LENGTHS].double()
+    alike = torch.arange(group, dtype=torch.float64)
+    ways = torch.distributions.Binomial(group - 1, memory.chances(marginal).clamp(1e-12, 1 - 1e-12).unsqueeze(-1))
+    return (ways.log_prob(alike).exp() * discounts).sum(-1)
+
+
+class Recurrent(nn.Module):
+    """A GRU that is told its last choice, and says how likely the longer length is."""
+
+    def __init__(self, width: int, rng: torch.Generator, resets: bool) -> None:
+        super().__init__()
+        self.cell, self.head, self.resets = nn.GRUCell(memory.LENGTHS, width), nn.Linear(width, 1), resets
+        with torch.no_grad():
+            for weight in self.parameters():
+                weight.uniform_(-(width**-0.5), width**-0.5, generator=rng)
+            self.head.weight.mul_(0.1)
+            self.head.bias.zero_()
+
+    def play(self, copies: int, episodes: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return [E, copies] the logits of the longer length, and whether it was chosen."""
+        state, last = torch.zeros(copies, self.cell.hidden_size), torch.zeros(copies, memory.LENGTHS)
+        logits, chosen = [], []
+        for _ in range(episodes):
+            state = self.cell(last, state)
+            logits.append(self.head(state).squeeze(-1))
+            longer = torch.rand(copies, generator=rng) < logits[-1].detach().sigmoid()
+            chosen.append(longer)
+            if self.resets:  # what it remembers ends with the mini-episode
+                state = torch.zeros_like(state)
+            else:
+                last = torch.nn.functional.one_hot(longer.long(), memory.LENGTHS).float()
+        return torch.stack(logits), torch.stack(chosen)
+
+
+def recurrent(spec: dict[str, Any], rng: torch.Generator) -> Remembered:
+    """Train a recurrent network from sampled meta-episodes; what it does is estimated."""
+    network = Recurrent(spec["width"], rng, spec["resets"])
+    optimiser = torch.optim.Adam(network.parameters(), lr=spec["lr"])
+    for _ in range(spec["updates"]):
+        logits, longer = network.play(spec["copies"], spec["episodes"], rng)
+        rewards = paid(longer, spec)
+        advantage = (rewards - rewards.mean(1, keepdim=True)) / rewards.std().clamp_min(1e-6)
+        log_prob = -torch.nn.functional.softplus(torch.where(longer, -logits, logits))
+        optimiser.zero_grad()
+        (-(log_prob * advantage).mean()).backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimiser.step()
+    with torch.no_grad():
+        logits, longer = network.play(EVALUATED, spec["episodes"], rng)
+    probability = logits.double().sigmoid()
+    return Remembered(
+        memory.binary_entropy(probability.mean(1)).mean().item(),
+        memory.binary_entropy(probability).mean().item(),
+        memory.chances(probability).amax(0).mean().item(),
+        paid(longer, spec | {"paid_by": PAID_BY[0]}).mean().item(),
+    )
+
+
+def paid(longer: Tensor, spec: dict[str, Any]) -> Tensor:
+    """Return the rewards [E, copies] of mini-episodes, credited as the agent's reward has it."""
+    lam, paid_by = spec["lam"], spec["paid_by"]
+    step = 2.0 * longer - 1
+    difference = step.cumsum(0) - step  # before each mini-episode
+    if paid_by == PAID_BY[2]:
+        discounts = Reward(lam, 1.0, spec["episodes"], "averaged").group_discounts(memory.LENGTHS, spec["group"])
+        together = longer.reshape(len(longer), -1, spec["group"])
+        alike = torch.where(together, together.sum(-1, keepdim=True), (~together).sum(-1, keepdim=True)) - 1
+        return discounts[memory.LENGTHS][alike].reshape(longer.shape)
+    if paid_by == PAID_BY[3]:
+        difference = difference.roll(1, dims=1)
+    rewards: Tensor = lam ** (step * difference / 2)
+    return rewards.flip(0).cumsum(0).flip(0) if paid_by == PAID_BY[1] else rewards
