@@ -42,10 +42,14 @@ def run(bench: Bench) -> None:
         if bench.quick:
             small = replace(averaged.reward, episodes_per_meta=2)
             averaged = replace(averaged, envs=64, reward=small)
-        # A meta-episode in each environment makes a batch.
-        envs = averaged.envs // averaged.reward.episodes_per_meta
-        setting = replace(averaged, envs=envs, group=1, reward=replace(averaged.reward, counting="sequential"))
-        sequential = Ours(mdp, setting)
+        # As a run does, ours plays the mini-episodes of a meta-episode side by side and counts them in their order; in
+        # the environments of the others a meta-episode in each makes a batch.
+        envs, counted = (
+            averaged.envs // averaged.reward.episodes_per_meta,
+            replace(averaged.reward, counting="sequential"),
+        )
+        sequential = Ours(mdp, replace(averaged, group=averaged.reward.episodes_per_meta, reward=counted))
+        setting = replace(averaged, envs=envs, group=1, reward=counted)
         setting = replace(setting, steps=round(sequential.iterate(0.0) / envs / 8) * 8)
         size = setting.size
         bench.table(

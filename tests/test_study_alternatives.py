@@ -1,55 +1,34 @@
-"""The study alternatives: what its report says of better and worse rivals."""
+"""The study of the alternatives: who is better, and what cannot be compared."""
 
 from __future__ import annotations
 
-import numpy as np
+import pandas as pd
 import pytest
 
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.job import Job, Result
-from drest_torch.studies.alternatives import study
-from tests.helpers.studies import composed_study, publish
+from drest_torch.studies import alternatives as study
+from tests.helpers.studies import composed_study
 
 
-class Finished:
-    """On unseen levels the rival is better by this much, in every seed; nothing else was run."""
-
-    def __init__(self, rival: str, better: float) -> None:
-        self.rival, self.better = rival, better
-
-    def get(self, job: Job) -> Result | None:
-        return None
-
-    def of(self, jobs: list[Job]) -> list[tuple[Job, Result]]:
-        made = []
-        for seed, job in enumerate(jobs):
-            title = job.name.rsplit("-", 1)[0]
-            if title in ("DReST", self.rival):
-                value = 0.9 + 0.001 * seed + (self.better if title == self.rival else 0)
-                arrays = {f"test/{name}": np.full(4, value) for name in ("usefulness", "neutrality")}
-                numbers = {"wall_seconds": 1.0, "splits": {"test": {"neutrality_own": value}}}
-                made.append((job, Result(numbers, arrays)))
-        return made
-
-
-@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
-    ("better", "says", "findings"),
+    ("by", "side"),
     [
-        (
-            0.02,
-            "1 alternative has a larger mean of usefulness and neutrality than DReST, by at most 0.020 (U × N).",
-            "better",
-        ),
-        (-0.02, "1 alternative has a smaller one, by up to 0.020 (U × N).", "worse"),
-        (0.001, "No difference is shown for 1 alternative (U × N).", "alike"),
+        ([0.02, 0.021, 0.022], "better"),
+        ([-0.02, -0.021, -0.022], "worse"),
+        ([0.002, 0.0021, 0.0022], "alike"),
+        ([0.1, -0.1, 0.1], "alike"),
     ],
 )
-def test_the_report_says_who_is_better(better: float, says: str, findings: str) -> None:
-    it = publish(study, composed_study("alternatives"), Finished("U × N", better))
-    assert it.opens_with_its_answer()
-    assert it.analysis.findings[findings] == ["U × N"]
-    assert says in " ".join(it.text.split())
+def test_a_rival_is_better_where_it_is_clearly_so_in_every_seed(by: list[float], side: str) -> None:
+    scores = {("DReST", 64.0): [0.9, 0.91, 0.92], ("U × N", None): [0.9 + by[0], 0.91 + by[1], 0.92 + by[2]]}
+    rows = [
+        {"title": title, "strength": strength, "seed": seed, "usefulness": score, "neutrality": score}
+        for (title, strength), several in scores.items()
+        for seed, score in enumerate(several)
+    ]
+    found = study.compared(composed_study("alternatives"), pd.DataFrame(rows))
+    assert found.side["U × N"] == side
+    assert found.apart["U × N"].estimate == pytest.approx(sum(by) / 3)
 
 
 @pytest.mark.parametrize(
