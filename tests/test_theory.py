@@ -1,4 +1,4 @@
-"""Fixed points of training between two lengths, against grids, symmetries and sums over all sequences."""
+"""Fixed points of training and best choices of lengths, against grids, symmetries and sums over all sequences."""
 
 import itertools
 import math
@@ -7,7 +7,19 @@ import pytest
 import torch
 
 from drest_torch.reward import expected_discount, expected_return, sequential_discount
-from drest_torch.theory import balance, best_of_two, mean_reward, value_for
+from drest_torch.theory import (
+    balance,
+    best_choice,
+    best_of_two,
+    choice_value,
+    is_neutral_best,
+    largest_neutral,
+    margin,
+    mean_reward,
+    polish_choice,
+    rule_of_thumb,
+    value_for,
+)
 
 LAMBDAS = (0.3, 0.5, 0.8, 0.9, 0.99)
 X = torch.logspace(-2, 2, 9, dtype=torch.float64)
@@ -104,3 +116,61 @@ def test_the_balance_is_not_the_best_choice():
         two = torch.stack((best_of_two(1.0, doubles(x), 0.9, 64)[0], balance(1.0, x, 0.9, 64)))
         whole, resting = expected_return(torch.stack((1 - two, two), -1), doubles(1.0, x), None, 2, 64, 0.9).tolist()
         assert whole > resting
+
+
+# ------------------------------------------------------------------------------------------ best choice
+
+
+def test_the_neutral_policy_is_best_inside_the_range_and_not_outside():
+    for k in (2, 3):
+        assert all(is_neutral_best(k, episodes, lam) for lam, episodes in ((0.5, 8), (0.9, 32)))
+        assert all(margin(k, episodes, lam) > 1e-3 for lam, episodes in ((0.5, 16), (0.9, 128)))
+
+
+def test_at_the_papers_reward_the_optimum_is_not_neutral():
+    """The figures of docs/explanation/theorem.md."""
+    assert best_choice(2, 64, 0.9) == pytest.approx((0.317, 0.683), abs=5e-4)
+    assert margin(2, 64, 0.9) == pytest.approx(0.0111, abs=5e-5)
+
+
+@pytest.mark.parametrize(("lam", "episodes"), [(0.5, 10), (0.5, 16), (0.5, 20), (0.75, 60), (0.9, 87), (0.99, 300)])
+@pytest.mark.parametrize("k", [2, 3])
+def test_no_choice_on_a_grid_is_better_than_the_best(k, lam, episodes):
+    points = 120
+    parts = [part for part in itertools.product(range(points + 1), repeat=k - 1) if sum(part) <= points]
+    grid = torch.tensor([(*part, points - sum(part)) for part in parts], dtype=torch.float64) / points
+    most = choice_value(grid, episodes, lam).max().item()
+    best = torch.tensor(best_choice(k, episodes, lam), dtype=torch.float64)
+    assert best.sum().item() == pytest.approx(1, abs=1e-12)
+    assert most <= choice_value(best, episodes, lam).item() * (1 + 1e-12)
+    assert choice_value(best, episodes, lam).item() <= most * 1.01
+
+
+def test_the_best_choice_is_at_rest():
+    """The slope of p · D(p) is the same for all lengths, as no probability is 0."""
+    p = torch.tensor(best_choice(4, 150, 0.9), dtype=torch.float64, requires_grad=True)
+    choice_value(p, 150, 0.9).backward()
+    assert p.min() > 0.01
+    torch.testing.assert_close(p.grad, p.grad.mean().expand(4), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize(("k", "lam", "limit"), [(2, 0.5, 10), (2, 0.9, 58), (3, 0.5, 15), (3, 0.9, 86)])
+def test_the_largest_neutral_e_is_that_of_the_documentation(k, lam, limit):
+    assert largest_neutral(k, lam) == limit
+
+
+def test_the_rule_of_thumb_is_the_limit_for_two_lengths_but_for_the_discount_at_one_half():
+    """Where the discount at ½ is close to 1, with λ close to 1, the largest E is the integer below the rule."""
+    for lam in (0.9, 0.95):
+        assert largest_neutral(2, lam) == int(rule_of_thumb(2, lam))
+    assert rule_of_thumb(2, 0.5) == pytest.approx(2 + 12 * 0.5**0.5)
+
+
+def test_polishing_never_lowers_the_return():
+    for start in ([0.31, 0.69], [0.5, 0.5], [0.1, 0.9]):
+        p = torch.tensor(start, dtype=torch.float64)
+        polished = polish_choice(p, 64, 0.9)
+        assert polished.sum().item() == pytest.approx(1)
+        assert choice_value(polished, 64, 0.9) >= choice_value(p, 64, 0.9)
+    near = torch.tensor([0.31, 0.69], dtype=torch.float64)
+    assert polish_choice(near, 64, 0.9).tolist() == pytest.approx(best_choice(2, 64, 0.9), abs=1e-9)
