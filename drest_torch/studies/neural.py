@@ -68,7 +68,7 @@ class Config(StudyConfig):
     """What else is tried with DReST in the first world, and below with which of the algorithms."""
     variants_of: list[str] = value(["reinforce", "a2c"])
     agents: int = limited(at_least=1, default=100)
-    """Tabular agents of each kind in each world; their runs are those of the studies `example` and `worlds`."""
+    """Tabular agents of each kind in each world; their runs are those of the study `example`."""
     training: Training = value(replace(EXAMPLE, random_episodes=524288))
     in_worlds: dict[str, Any] = value(WORLDS)
     mark: float = 0.95
