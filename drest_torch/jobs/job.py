@@ -28,6 +28,13 @@ MOVED: dict[str, str] = {
     "drest_torch.studies.memory:train": "drest_torch.studies.memory.agents:train",
     "drest_torch.studies.wrong_goals:climb": "drest_torch.studies.misspecified.worlds:climb",
     "drest_torch.studies.wrong_goals:train": "drest_torch.studies.misspecified.runs:train",
+    "drest_torch.studies.asking:existing": "drest_torch.studies.pressure.runs:existing",
+    "drest_torch.studies.asking:existing_in_forks": "drest_torch.studies.gap.runs:shipped",
+    "drest_torch.studies.asking:known": "drest_torch.studies.pressure.runs:known",
+    "drest_torch.studies.asking:train": "drest_torch.studies.pressure.runs:train",
+    "drest_torch.studies.asking:train_for_forks": "drest_torch.studies.gap.runs:train",
+    "drest_torch.studies.asking:train_on_menus": "drest_torch.studies.pressure.runs:train_on_menus",
+    "drest_torch.studies.histories:train": "drest_torch.studies.sight.runs:train",
 }
 """The earlier names of runners that have moved, by their names now: digests know a runner by the first name it had."""
 

@@ -3,23 +3,41 @@
 A history is what a policy has seen since the mini-episode began: a sequence of states. Luck is left out, so a level has
 finitely many, and the probability of each is the product of those of its actions. The gradient of what is expected is
 exact, as it is with `drest_torch.envs.exact.propagator` for policies that see a state alone; but there are far more
-histories than states.
+histories than states. `train` trains a policy like this on pairs of levels that share a state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from drest_torch.choices import aliased
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
+from drest_torch.jobs.job import Result
+from drest_torch.limits import limited
+from drest_torch.metrics import neutrality, usefulness
+from drest_torch.reward import Reward
 
+OBSERVATIONS = {
+    "state": "centred",
+    "state and start": "centred_start",
+    "state and elapsed time": "centred_elapsed",
+    "state, start and elapsed time": "centred_start_elapsed",
+    "state and memory": "centred",
+}
+"""What a policy sees, as a value of policy.observation."""
+HISTORY = "state and memory"
+"""What a recurrent policy sees: it is shown the state alone, and remembers those of its mini-episode."""
 MOST = 400_000
 """Histories of a set of levels."""
 
@@ -27,14 +45,12 @@ MOST = 400_000
 class Network(nn.Module):
     """A network with two hidden layers, of which the second remembers, if it is recurrent."""
 
-    def __init__(
-        self, inputs: int, width: int, rng: torch.Generator, *, recurrent: bool, outputs: int = NUM_ACTIONS
-    ) -> None:
+    def __init__(self, inputs: int, width: int, rng: torch.Generator, *, recurrent: bool) -> None:
         super().__init__()
         self.width, self.recurrent = width, recurrent
         self.read = nn.Linear(inputs, width)
         self.inner: nn.Module = nn.GRUCell(width, width) if recurrent else nn.Linear(width, width)
-        self.head = nn.Linear(width, outputs)
+        self.head = nn.Linear(width, NUM_ACTIONS)
         with torch.no_grad():
             for weight in self.parameters():
                 limit = (weight.shape[-1] if weight.ndim > 1 else width) ** -0.5
@@ -43,7 +59,7 @@ class Network(nn.Module):
             self.head.bias.zero_()
 
     def forward(self, seen: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs, of which the first four are logits of the actions, and what is remembered [n, width]."""
+        """Return the logits of the actions [n, 4], and what is remembered [n, width]."""
         found = nn.functional.silu(self.read(seen))
         memory = self.inner(found, memory) if self.recurrent else nn.functional.silu(self.inner(found))
         return self.head(memory), memory
@@ -116,8 +132,8 @@ class Histories:
         reach = torch.ones(shape[0], dtype=torch.float64)
         entropy = torch.zeros((), dtype=torch.float64)
         for layer in self.layers:
-            outputs, memory = network(layer.seen, memory[layer.parent])
-            log_probs = outputs[:, :NUM_ACTIONS].double().log_softmax(-1)
+            logits, memory = network(layer.seen, memory[layer.parent])
+            log_probs = logits.double().log_softmax(-1)
             flow = reach.unsqueeze(-1) * log_probs.exp()
             entropy = entropy - (flow * log_probs).sum() / shape[0]
             over = layer.end >= 0
@@ -127,3 +143,63 @@ class Histories:
             reach = torch.zeros(following, dtype=torch.float64).index_add(0, layer.after[~over], flow[~over])
         probability, coins = sums.reshape(2, *shape)
         return Lengths(probability, coins / probability.clamp_min(1e-300)), entropy
+
+
+# ---------------------------------------------------------------------------------------- training
+
+
+@dataclass
+class Pairs:
+    """Pairs of levels that share a state, and agents that are trained on them."""
+
+    pairs: int = limited(at_least=1, default=24)
+    """That were sampled, besides a pair made by hand in its eight symmetries."""
+    lam: float = limited(above=0, at_most=1, default=0.9)
+    episodes: int = limited(at_least=2, default=32)
+    width: int = limited(at_least=1, default=64)
+    updates: int = limited(at_least=1, default=2000)
+    lr: float = limited(above=0, default=0.005)
+    entropy: float = limited(at_least=0, default=0.2)
+    """The weight of the entropy at the start."""
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Train on pairs of levels that share a state.
+
+    arrays: ``usefulness`` and ``neutrality`` in each level [2 P], and ``bound`` [P], the most that (U + N) / 2 of a
+    pair can be if the state alone is seen.
+    """
+    torch.set_num_threads(1)
+    rng = torch.Generator().manual_seed(spec["seed"])
+    pairs = aliased.pairs(spec["pairs"])
+    levels = [level for pair, _ in pairs for level in pair]
+    histories = Histories(levels, OBSERVATIONS[spec["sees"]])
+    network = Network(histories.inputs, spec["width"], rng, recurrent=spec["sees"] == HISTORY)
+    fit(network, histories, spec)
+    with torch.no_grad():
+        found, _ = histories.play(network)
+    best = histories.optima.best_return
+    arrays = {
+        "usefulness": usefulness(found.probability, found.coins, best).numpy(),
+        "neutrality": neutrality(found.probability).numpy(),
+        "bound": np.array([bound for _, bound in pairs]),
+    }
+    return Result({"histories": histories.number}, arrays)
+
+
+def fit(network: Network, histories: Histories, spec: dict[str, Any]) -> None:
+    """Follow the gradient of the expected return, and of the entropy of actions, whose weight falls to 0."""
+    reward = Reward(spec["lam"], 1.0, spec["episodes"])
+    optima, updates = histories.optima, spec["updates"]
+    optimiser = torch.optim.Adam(network.parameters(), lr=spec["lr"])
+    for update in range(updates):
+        left = 1 - update / updates
+        optimiser.param_groups[0]["lr"] = spec["lr"] * left
+        found, entropy = histories.play(network)
+        preliminary = found.probability * reward.preliminary(found.coins, optima.best_return)
+        value = reward.expected_return(found.probability, preliminary, optima.num_lengths, credit="mini")
+        loss = -value.mean() / reward.episodes_per_meta - spec["entropy"] * left * entropy
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimiser.step()
