@@ -63,8 +63,8 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     arrays: what was found during training, at ``steps`` [T], as ``eval/<split>/<metric>`` [T] (the names of
     `metrics.jsonl`); and at its end, for each level, ``<split>/usefulness`` and ``<split>/neutrality`` [n]. Of a
     split with one level also, for each length, ``<split>/lengths``, ``<split>/p_length`` and
-    ``<split>/share_of_best`` [K], and, unless the policy remembers, the action probabilities ``<split>/policy`` [N, 4] in
-    the reachable states. Of an environment that is no gridworld, ``p_length``, ``return_given_length`` and
+    ``<split>/share_of_best`` [K], and, unless the policy remembers, the action probabilities ``<split>/policy`` [N, 4]
+    in the reachable states. Of an environment that is no gridworld, ``p_length``, ``return_given_length`` and
     ``best_return`` are [n, K].
     """
     return trained(spec, folder)[1]
