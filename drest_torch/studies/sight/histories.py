@@ -27,14 +27,12 @@ MOST = 400_000
 class Network(nn.Module):
     """A network with two hidden layers, of which the second remembers, if it is recurrent."""
 
-    def __init__(
-        self, inputs: int, width: int, rng: torch.Generator, *, recurrent: bool, outputs: int = NUM_ACTIONS
-    ) -> None:
+    def __init__(self, inputs: int, width: int, rng: torch.Generator, *, recurrent: bool) -> None:
         super().__init__()
         self.width, self.recurrent = width, recurrent
         self.read = nn.Linear(inputs, width)
         self.inner: nn.Module = nn.GRUCell(width, width) if recurrent else nn.Linear(width, width)
-        self.head = nn.Linear(width, outputs)
+        self.head = nn.Linear(width, NUM_ACTIONS)
         with torch.no_grad():
             for weight in self.parameters():
                 limit = (weight.shape[-1] if weight.ndim > 1 else width) ** -0.5
@@ -43,7 +41,7 @@ class Network(nn.Module):
             self.head.bias.zero_()
 
     def forward(self, seen: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs, of which the first four are logits of the actions, and what is remembered [n, width]."""
+        """Return the logits of the actions [n, 4], and what is remembered [n, width]."""
         found = nn.functional.silu(self.read(seen))
         memory = self.inner(found, memory) if self.recurrent else nn.functional.silu(self.inner(found))
         return self.head(memory), memory
@@ -116,8 +114,8 @@ class Histories:
         reach = torch.ones(shape[0], dtype=torch.float64)
         entropy = torch.zeros((), dtype=torch.float64)
         for layer in self.layers:
-            outputs, memory = network(layer.seen, memory[layer.parent])
-            log_probs = outputs[:, :NUM_ACTIONS].double().log_softmax(-1)
+            logits, memory = network(layer.seen, memory[layer.parent])
+            log_probs = logits.double().log_softmax(-1)
             flow = reach.unsqueeze(-1) * log_probs.exp()
             entropy = entropy - (flow * log_probs).sum() / shape[0]
             over = layer.end >= 0

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from omegaconf import MISSING
 
-from drest_torch.building.levels import generator_config
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.training_job import run_config, training_jobs
+from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.markdown import literal
@@ -39,20 +37,9 @@ BOUND = "bound"
 class Sampled:
     """The values of `sampled` there."""
 
-    levels: str = MISSING
-    train: int = limited(at_least=1)
-    test: int = limited(at_least=1)
-    width: int = limited(at_least=1)
-    levels_at_once: int = limited(at_least=1)
-    group: int = limited(at_least=2)
-    updates: int = limited(at_least=1)
-    lam: float = limited(above=0, at_most=1)
-    episodes_at_start: int = limited(at_least=2)
-    episodes: int = limited(at_least=2)
-    lr: float = limited(above=0)
-    muon_lr: float = limited(above=0)
-    entropy: float = limited(at_least=0)
-    mini_episodes: int = limited(at_least=1)
+    arguments: str = MISSING
+    rows: dict[str, str] = MISSING
+    overrides: list[str] = MISSING
 
 
 @dataclass
@@ -93,45 +80,45 @@ def planned(cfg: Config) -> dict[tuple[str, str], list[Job]]:
 def on_pairs(cfg: Config) -> dict[tuple[str, str], list[Job]]:
     """Return the runs on pairs of levels, by what is seen."""
     values = {name: cfg[name] for name in ("pairs", "lam", "episodes", "width", "updates", "lr", "entropy")}  # type: ignore[index]
-    return {(PAIRS, sees): _jobs(cfg, PAIRS, sees, "runs", values) for sees in cfg.sees}
+    runner = "drest_torch.studies.sight.runs:train"
+    return {
+        (PAIRS, sees): [
+            Job(f"{PAIRS}, {sees}-{seed}", runner, {"sees": sees, "seed": seed, **values}) for seed in range(cfg.seeds)
+        ]
+        for sees in cfg.sees
+    }
 
 
 def on_unseen(cfg: Config) -> dict[tuple[str, str], list[Job]]:
     """Return the runs on generated levels, by what is seen; a policy that remembers is not among them."""
-    runs = {}
-    for sees, own in ((sees, cfg.unseen[sees]) for sees in cfg.sees if sees in cfg.unseen):
-        options, values = parse([*cfg.arguments.split(), *own.split(), *cfg.overrides])
-        runs[UNSEEN, sees] = training_jobs(f"unseen, {sees}", range(cfg.seeds), values, **options)
-    return runs
+    return _trained(cfg, UNSEEN, cfg.arguments, cfg.unseen, cfg.overrides)
 
 
 def from_samples(cfg: Config) -> dict[tuple[str, str], list[Job]]:
     """Return the runs on generated levels that learn from samples, by what is seen."""
-    levels = run_config(levels=cfg.sampled.levels).levels
-    if levels.generator is None:
-        raise ConfigError(
-            f"study.sampled.levels={levels.name}, which are not generated; choose levels with a generator"
-        )
-    values = {str(name): value for name, value in cfg.sampled.items() if name != "levels"}  # type: ignore[attr-defined]
-    values["generator"] = generator_config(levels.generator, levels.clock).to_record()
-    values["split_seed"] = levels.split_seed
-    return {(SAMPLED, sees): _jobs(cfg, SAMPLED, sees, "sampled", values) for sees in cfg.sees}
+    return _trained(cfg, SAMPLED, cfg.sampled.arguments, cfg.sampled.rows, cfg.sampled.overrides)
 
 
-def _jobs(cfg: Config, where: str, sees: str, module: str, values: dict[str, Any]) -> list[Job]:
-    runner = f"drest_torch.studies.sight.{module}:train"
-    return [Job(f"{where}, {sees}-{seed}", runner, {"sees": sees, "seed": seed, **values}) for seed in range(cfg.seeds)]
+def _trained(
+    cfg: Config, where: str, arguments: str, rows: dict[str, str], overrides: list[str]
+) -> dict[tuple[str, str], list[Job]]:
+    runs = {}
+    for sees in (sees for sees in cfg.sees if sees in rows):
+        options, values = parse([*arguments.split(), *rows[sees].split(), *overrides])
+        runs[where, sees] = training_jobs(f"{where}, {sees}", range(cfg.seeds), values, **options)
+    return runs
 
 
 def analyse(cfg: Config, finished: Finished) -> Analysis:
     """Return usefulness and neutrality of each row, beside the bound of who sees the state alone."""
     results, scores, bound = Results("sight"), {}, np.array([])
     steps: list[float] = []
+    mini_episodes = 0
     for (where, sees), several in planned(cfg).items():
         done = [result.arrays for _, result in finished.of(several)]
         if not done:
             continue
-        prefix = "test/" if where == UNSEEN else ""
+        prefix = "" if where == PAIRS else "test/"
         found = {name: np.array([arrays[prefix + name].mean() for arrays in done]) for name in METRICS}
         scores[where, sees] = found
         for name, values in found.items():
@@ -139,7 +126,8 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         if where == PAIRS:
             bound = done[0][BOUND]
         if where == SAMPLED:
-            steps += [result.numbers["steps"] for _, result in finished.of(several)]
+            steps += [result.numbers["env_steps"] for _, result in finished.of(several)]
+            mini_episodes = several[0].spec["config"]["sampled"]
     most = float(bound.mean()) if len(bound) else None
     both = {key: (found["usefulness"] + found["neutrality"]) / 2 for key, found in scores.items()}
     names = {
@@ -150,6 +138,7 @@ def analyse(cfg: Config, finished: Finished) -> Analysis:
         "above": [] if most is None else [sees for (w, sees), v in both.items() if w == PAIRS and v.min() > most],
         "gains": {where: _gains(both, where) for where in (UNSEEN, SAMPLED)},
         "steps": float(np.median(steps)) if steps else None,
+        "mini_episodes": mini_episodes,
     }
     findings = {f"{where}: {sees}": values.tolist() for (where, sees), values in both.items()}
     tables = {where: _table(where, scores) for where in TITLES}
