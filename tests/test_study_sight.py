@@ -16,8 +16,7 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Level, parse_level
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
-from drest_torch.reward import Reward
-from drest_torch.studies.sight import runs, sampled
+from drest_torch.studies.sight import runs
 from drest_torch.studies.sight import study as sight_study
 from drest_torch.studies.sight.histories import Histories, Network
 from tests.helpers.studies import composed_study, publish
@@ -95,87 +94,6 @@ def test_only_who_sees_the_state_alone_stays_below_the_bound() -> None:
     assert min(reached.values()) > 0.97
 
 
-# --------------------------------------------------------------------------------------- from samples
-
-FORK = parse_level("shutdown: 3\nC1 A B2\n.  C3 .")
-"""Two lengths, and few enough histories to compute all."""
-
-
-def a_network() -> tuple[sampled.World, Network]:
-    """A network whose choice is neither even nor certain, and depends on what it remembers; and its level."""
-    world = sampled.World([FORK], "centred")
-    network = Network(
-        world.observe.shape[0], 8, torch.Generator().manual_seed(2), recurrent=True, outputs=sampled.OUTPUTS
-    )
-    with torch.no_grad():
-        network.head.weight.mul_(30)
-        for weight in network.inner.parameters():
-            weight.mul_(4)
-    torch.manual_seed(3)
-    return world, network
-
-
-@pytest.mark.parametrize("remembers", [True, False])
-def test_who_learns_from_samples_plays_as_exact_histories_say(remembers: bool) -> None:
-    world, network = a_network()
-    played = 40_000
-    with torch.no_grad():
-        found = world.play(network, torch.zeros(played, dtype=torch.long), remembers=remembers)
-        if remembers:
-            wanted, _ = Histories([FORK], "centred").play(network)
-        else:
-            reachable = Reachable(world.mdp)
-            states = reachable.states
-            seen = world.observe(states.spot, states.taken, states.time_left) * world.observe.scale
-            table = network(seen, torch.zeros(len(seen), 8))[0][:, :4].double().softmax(-1)
-            wanted = reachable.arrivals(table).lengths()
-    shares = torch.bincount(found.column, minlength=2) / played
-    coins = torch.stack([found.coins[found.column == column].mean() for column in (0, 1)])
-    assert shares.tolist() == pytest.approx(wanted.probability[0].tolist(), abs=0.01)
-    assert coins.tolist() == pytest.approx(wanted.coins[0].tolist(), abs=0.05)
-    assert 0.05 < shares[0] < 0.95
-
-
-def test_memory_changes_what_is_played() -> None:
-    world, network = a_network()
-    level = torch.zeros(40_000, dtype=torch.long)
-    with torch.no_grad():
-        shares = [world.play(network, level, remembers=remembers).column.float().mean() for remembers in (True, False)]
-    assert abs(shares[0] - shares[1]) > 0.02
-
-
-def test_the_sampled_gradient_is_the_exact_one() -> None:
-    world, network = a_network()
-    reward = Reward(0.9, 1.0, 128, "averaged")
-    histories = Histories([FORK], "centred")
-    lengths, _ = histories.play(network)
-    preliminary = lengths.probability * reward.preliminary(lengths.coins, histories.optima.best_return)
-    value = reward.expected_return(lengths.probability, preliminary, histories.optima.num_lengths, credit="mini")
-    exact = gradient(value.mean(), network)
-    level = torch.zeros(40_000, dtype=torch.long)
-    found = world.play(network, level, remembers=True)
-    with torch.no_grad():  # the critic, which shares layers with the policy, is no part of this
-        found = found._replace(ticks=[tick._replace(value=tick.value.detach()) for tick in found.ticks])
-    estimated = gradient(-sampled.loss_of(found, world.optima, level, reward, 400, bonus=0.0), network)
-    assert torch.nn.functional.cosine_similarity(exact, estimated, dim=0) > 0.97
-
-
-def gradient(value: torch.Tensor, network: Network) -> torch.Tensor:
-    """The gradient with respect to all weights but those of the critic's output, as one vector."""
-    network.zero_grad()
-    value.backward()
-    network.head.weight.grad[4:] = 0  # type: ignore[index]
-    network.head.bias.grad[4:] = 0  # type: ignore[index]
-    return torch.cat([weight.grad.flatten() for weight in network.parameters()]).double()  # type: ignore[union-attr]
-
-
-def test_levels_that_are_not_generated_get_one_sentence() -> None:
-    cfg = composed_study("sight")
-    OmegaConf.update(cfg, "sampled.levels", "example")
-    with pytest.raises(ConfigError, match=r"^study.sampled.levels=example, which are not generated; choose"):
-        sight_study.jobs(cfg)
-
-
 # -------------------------------------------------------------------------------------------- report
 
 
@@ -183,16 +101,15 @@ class Finished:
     """Made-up results: who sees the state alone is at the bound, all others are above it."""
 
     def of(self, jobs: list[Job]) -> list[tuple[Job, Result]]:
-        return [(job, Result({"steps": 9_000_000}, self._arrays(job))) for job in jobs]
+        return [(job, Result({"env_steps": 9_000_000}, self._arrays(job))) for job in jobs]
 
     def _arrays(self, job: Job) -> dict[str, np.ndarray]:
         alone = job.name.endswith("state-0") or job.name.endswith("state-1")
         if job.name.startswith("pairs"):
             value = np.full(4, 0.9 if alone else 0.99)
             return {"usefulness": value, "neutrality": value, "bound": np.full(2, 0.93)}
-        prefix = "test/" if job.name.startswith("unseen") else ""
-        value = np.full(5, 0.91 if alone else 0.95 if prefix else 0.96)
-        return {f"{prefix}usefulness": value, f"{prefix}neutrality": value}
+        value = np.full(5, 0.91 if alone else 0.95 if job.name.startswith("unseen") else 0.96)
+        return {"test/usefulness": value, "test/neutrality": value}
 
 
 def test_the_report_says_who_gets_past_the_bound() -> None:
@@ -206,7 +123,8 @@ def test_the_report_says_who_gets_past_the_bound() -> None:
     assert len(sight_study.jobs(cfg)) == 2 * (2 * len(runs.SEES) + len(cfg.unseen))
     text = publish(sight_study, cfg, Finished()).text
     assert "can be 0.930 at most, and 0.900 is reached" in text
-    assert "some 9.0 million steps" in text
+    assert "(some 9.0 million)" in text
+    assert "128 mini-episodes were played" in text
 
 
 def test_a_part_of_the_study_is_run_by_itself() -> None:
