@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule
+from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.envs.utils import ExplorationType, exploration_type
 from torchrl.modules import ProbabilisticActor
 
 from drest_torch.algos.distributions import ActionKind
-from drest_torch.algos.networks.policy import number_of, settings_of
+from drest_torch.algos.networks.policy import memory_of, number_of, settings_of
 
 PRIVATE = "private_bits"
 """The key of the private bits of a mini-episode."""
@@ -22,6 +23,8 @@ ROW = "row"
 """The key of the row of a `StateView` in which the input of a step is."""
 COUNTS = "drest_log_discounts"
 """The key of what a critic may see of the meta-episode: the log of the discount that each length would get."""
+INIT, MEMORY = "is_init", "memory"
+"""The keys of where sequences of steps begin, and of what a recurrent policy remembers before a step."""
 
 
 class StateView:
@@ -122,12 +125,13 @@ class Once(nn.Module):
     private numbers that are no bits are not, and each step then has its own row.
 
     An ``acts`` network is a policy's: its outputs are normalised, which is quicker here than for each step, and the
-    rows of the view follow.
+    rows of the view follow. Of a network with a memory, only what it reads is the same for each distinct state.
     """
 
     def __init__(self, network: nn.Module, view: StateView, *, are_bits: bool = True, acts: bool = False) -> None:
         super().__init__()
         self.network, self.view, self.are_bits, self.acts = network, view, are_bits, acts
+        self.shows: list[NestedKey] = [ROW] if acts else []
 
     def forward(self, state: Tensor, private: Tensor | None = None, context: Tensor | None = None) -> Any:
         """Return the outputs [n, …] for states [n] with private bits [n, bits], and, for a critic, a context [n, F]."""
@@ -138,7 +142,7 @@ class Once(nn.Module):
             observation, setting = observation.index_select(0, index), private
         further = [] if context is None else [context] if by_step else [context, index]
         values = self.network(observation, setting, *further)
-        if self.acts:
+        if self.acts and not memory_of(self.network):
             values = values.log_softmax(-1)
         values = values if by_step or context is not None else _rows(values, index)
         return (values, self.view.row(found)) if self.acts else values
@@ -153,6 +157,28 @@ def _rows(values: Tensor, index: Tensor) -> Tensor:
     return values.reshape(-1).index_select(0, flat.reshape(-1)).reshape(-1, columns)
 
 
+class Remembering(nn.Module):
+    """Goes on from the memory of a policy or critic with what its network reads of each step.
+
+    While a batch is collected the memory is that of each slot. Learning gives whole sequences of steps and no memory.
+    """
+
+    network: Any
+
+    def __init__(self, network: nn.Module, reads: nn.Module, *, acts: bool) -> None:
+        super().__init__()
+        self.network, self.reads, self.acts = network, reads, acts
+        self.shows = [*getattr(reads, "shows", []), *([("next", MEMORY)] if acts else [])]
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """Return the outputs [n, …] for what is seen, where sequences begin and, for a policy, the memory."""
+        seen, before = (inputs[:-2], inputs[-2:]) if self.acts else (inputs[:-1], inputs[-1:])
+        read = self.reads(*seen)
+        read, *row = read if isinstance(read, tuple) else (read,)
+        outputs, memory = self.network.recall(read, *before)
+        return (outputs, *row, memory) if self.acts else outputs
+
+
 class Actor(ProbabilisticActor):
     """A policy that samples actions, as TorchRL's losses and collectors take it.
 
@@ -161,7 +187,7 @@ class Actor(ProbabilisticActor):
     """
 
     def __init__(self, network: nn.Module, keys: Sequence[str], actions: ActionKind) -> None:
-        shown = ["outputs", ROW] if isinstance(network, Once) else ["outputs"]
+        shown: list[NestedKey] = ["outputs", *getattr(network, "shows", [])]
         super().__init__(
             TensorDictModule(network, list(keys), shown),
             in_keys=["outputs"],

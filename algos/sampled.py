@@ -104,7 +104,7 @@ class SampledLearner(NetworkLearner):
         from drest_torch.transforms.base import played
 
         slot, time = played(batch).nonzero(as_tuple=True)
-        inputs = {*self.actor.in_keys, *(self.value.in_keys if self.value is not None else [])}
+        inputs = {*self.actor.in_keys, *(self.value.in_keys if self.value is not None else [])} - {"memory"}
         keys = [*inputs, "action", self.actor.log_prob_keys[0]]
         steps = TensorDict({key: batch.get(key)[slot, time] for key in keys}, [len(slot)])
         return steps.set("slot", slot).set("time", time)

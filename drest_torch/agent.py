@@ -126,9 +126,12 @@ class Agent:
         """
         self._generator.manual_seed(seed)
         self._private: Tensor | None = None
+        self._memory: Tensor | None = None
 
     def begin_episode(self) -> None:
-        """Begin a mini-episode: `act` samples new private bits. Without private bits this does nothing.
+        """Begin a mini-episode: `act` samples new private bits, and an agent with a memory forgets the steps before.
+
+        An agent that was trained to play the mini-episodes of a meta-episode in turn forgets at `seed` alone.
 
         Call it when mini-episodes begin, and when the number of observations in a batch changes. A private bit is a
         random bit that the policy sees throughout a mini-episode; with it, the policy can choose a length at random and
@@ -138,6 +141,8 @@ class Agent:
             >>> agent.begin_episode()
         """
         self._private = None
+        if self.reward.counting == "averaged":
+            self._memory = None
 
     def act(self, observation: Any, *, greedy: bool = False) -> Any:
         """Sample an action for one observation, or one for each observation of a batch.
@@ -160,7 +165,7 @@ class Agent:
             >>> agent.act(env.reset()["observation"]).shape
             torch.Size([3])
         """
-        probabilities = self.action_probabilities(observation)
+        probabilities, self._memory = self._probabilities(observation)
         batch = probabilities.reshape(-1, probabilities.shape[-1])
         if greedy:
             actions = batch.argmax(-1)
@@ -168,7 +173,6 @@ class Agent:
             actions = torch.multinomial(batch, 1, generator=self._generator).squeeze(-1)
         return int(actions[0]) if probabilities.ndim == 1 else actions
 
-    @torch.no_grad()
     def action_probabilities(self, observation: Any) -> Tensor:
         """Return the probabilities of the four actions, given the private bits of the current mini-episode.
 
@@ -182,6 +186,11 @@ class Agent:
             >>> agent.action_probabilities(torch.zeros(agent.shape)).shape
             torch.Size([4])
         """
+        return self._probabilities(observation)[0]
+
+    @torch.no_grad()
+    def _probabilities(self, observation: Any) -> tuple[Tensor, Tensor | None]:
+        """Return the probabilities of the actions, and what is remembered once one of them is taken."""
         array = torch.as_tensor(observation, dtype=torch.float32, device=self.device)
         single = array.ndim == len(self.shape)
         batch = array.unsqueeze(0) if single else array
@@ -191,8 +200,14 @@ class Agent:
                 f"shape {self.shape}; make the environment with observation={self.observation!r} and maps of "
                 f"{self.map_size[0]} by {self.map_size[1]}"
             )
-        probabilities = self.policy(batch, self._private_bits(len(batch))).softmax(-1)
-        return probabilities[0] if single else probabilities
+        outputs, memory = self.policy(batch, self._private_bits(len(batch))), self._memory
+        if self.policy.memory:
+            begins = torch.zeros(len(batch), 1, dtype=torch.bool, device=self.device)
+            if memory is None or len(memory) != len(batch):
+                memory = outputs.new_zeros(len(batch), 1, self.policy.memory)
+            outputs, memory = self.policy.recall(outputs, begins, memory)
+        probabilities = outputs.softmax(-1)
+        return probabilities[0] if single else probabilities, memory
 
     def _can_see(self, shape: tuple[int, ...]) -> bool:
         """Return whether the policy can read observations of this shape."""

@@ -12,13 +12,15 @@ from tensordict.nn import TensorDictModule
 from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.collectors import Collector
-from torchrl.envs import EnvBase
+from torchrl.data import Unbounded
+from torchrl.envs import EnvBase, InitTracker, TensorDictPrimer
 from torchrl.envs.utils import ExplorationType
 
-from drest_torch.algos.actor import COUNTS, PRIVATE, Actor, Once, StateView, Value
-from drest_torch.algos.distributions import ActionKind
+from drest_torch.algos.actor import COUNTS, INIT, MEMORY, PRIVATE, Actor, Once, Remembering, StateView, Value
+from drest_torch.algos.distributions import ActionKind, one_of
+from drest_torch.algos.networks.policy import memory_of
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten
-from drest_torch.transforms.base import set_seed
+from drest_torch.transforms.base import appended, set_seed
 
 ENDLESS = 1_000_000
 """Steps after which a batch ends in any case."""
@@ -66,8 +68,15 @@ class Environment:
     """The probability per step with which an untrained policy asks for a delay."""
 
     def actor(self, policy: nn.Module) -> Actor:
-        """Return a policy as TorchRL's actor in this environment."""
-        return Actor(self._once(policy, acts=True), self._keys(), self.actions)
+        """Return a policy as TorchRL's actor in this environment, which carries its memory if it has one."""
+        actions, keys = self.actions, self._keys()
+        if memory := memory_of(policy):
+            if MEMORY not in self.env.observation_spec:
+                carried = TensorDictPrimer({MEMORY: Unbounded((1, memory))}, expand_specs=True)
+                self.env = appended(self.env, InitTracker(), carried)
+            keys += [INIT, MEMORY]
+            actions = actions if self.view is None else one_of(actions.outputs)
+        return Actor(self._once(policy, acts=True), keys, actions)
 
     def uniform_actor(self) -> Actor:
         """Return an actor that acts at random, and asks for a delay in about half of the mini-episodes."""
@@ -77,7 +86,7 @@ class Environment:
         """Return a critic as TorchRL's value network in this environment."""
         if critic is None:
             return None
-        keys = [*self._keys(), *([COUNTS] if self.shows_counts else [])]
+        keys = [*self._keys(), *([COUNTS] if self.shows_counts else []), *([INIT] if memory_of(critic) else [])]
         return TensorDictModule(Value(self._once(critic), self.private_bits > 0), keys, ["state_value"])
 
     def collector(self, actor: Any, *, greedy: bool = False, learns: bool = False) -> MetaEpisodeCollector:
@@ -89,7 +98,7 @@ class Environment:
             most_steps=lambda: self.most_steps,
             postproc=self.postproc,
             begin=self.view.begin if learns and self.view is not None else None,
-            unread=self.unread if learns else (),
+            unread=[*(self.unread if learns else ()), MEMORY, ("next", MEMORY)],
             greedy=greedy,
         )
 
@@ -103,9 +112,10 @@ class Environment:
         return [self.sees, PRIVATE] if self.private_bits else [self.sees]
 
     def _once(self, network: nn.Module, *, acts: bool = False) -> nn.Module:
-        if self.view is None:
-            return network
-        return Once(network, self.view, are_bits=self.private_kind == "bits", acts=acts)
+        reads = network
+        if self.view is not None:
+            reads = Once(network, self.view, are_bits=self.private_kind == "bits", acts=acts)
+        return Remembering(network, reads, acts=acts) if memory_of(network) else reads
 
 
 class _Constant(nn.Module):

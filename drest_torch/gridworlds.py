@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.envs import Compose, EnvBase, TransformedEnv
+from torchrl.envs import Compose, EnvBase
 
 from drest_torch.algos.actor import StateView
 from drest_torch.algos.distributions import one_of
@@ -19,6 +19,7 @@ from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.interfaces.torchrl_env import STATE, GridworldEnv
 from drest_torch.reward import Reward
 from drest_torch.transforms import DReSTReward, PrivateBits
+from drest_torch.transforms.base import appended
 from drest_torch.transforms.mini_episodes import MiniEpisodes
 from drest_torch.transforms.on_batches import LogDiscounts
 
@@ -56,7 +57,7 @@ class Gridworlds(Environment):
         )
         env: EnvBase = base
         if private_bits:
-            env = TransformedEnv(env, PrivateBits(private_bits, kind=private_kind))
+            env = appended(env, PrivateBits(private_bits, kind=private_kind))
         worlds = cls(
             env=env,
             ends=base,
@@ -97,11 +98,7 @@ class Gridworlds(Environment):
         on_batches: list[Any] = [drest]
         if group == 1:
             on_batches = []
-            self.env = (
-                self.env.append_transform(drest)
-                if isinstance(self.env, TransformedEnv)
-                else TransformedEnv(self.env, drest)
-            )
+            self.env = appended(self.env, drest)
         self.shows_counts = shows_counts
         if shows_counts:
             on_batches.append(LogDiscounts(drest))

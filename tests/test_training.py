@@ -86,6 +86,14 @@ def test_another_seed_is_another_run(tmp_path):
             "env_steps=40000",
         ],
         ["algo=exact", *FEW, "levels.fresh=true", "levels.symmetries=true", "algo.levels_at_once=5", "env_steps=40000"],
+        [
+            "algo=ppo",
+            "policy=recurrent",
+            "policy.width=16",
+            "policy.private_bits=1",
+            "sampled=16",
+            "levels.selection=0",
+        ],
     ],
 )
 def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monkeypatch):

@@ -100,6 +100,8 @@ class Requirements:
     reads_maps: bool = False
     """Whether the network encodes a map once for all of its states, so that evaluating all states costs little more.
     Such a network reads maps of any size."""
+    remembers: bool = False
+    """Whether what the network does depends on earlier steps, so that only playing shows what becomes of it."""
 
 
 class Flat(nn.Module):

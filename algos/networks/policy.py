@@ -7,6 +7,7 @@ tell apart, so only the critic sees the counts of the meta-episode.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -47,12 +48,19 @@ class Policy(nn.Module):
         super().__init__()
         self.register_buffer("offset", offset, persistent=False)
         self.private_bits, self.reads_maps = private_bits, requirements(size.network).reads_maps
-        self.net = _network(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries, entries), size)
+        self.net: Any = _network(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries, entries), size)
+        self.memory = memory_of(self.net)
 
     def forward(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
+        """Return the outputs; if there is a memory, what was read, for `recall`."""
         further = scale_private_bits(private_bits) if private_bits is not None and self.private_bits else None
         outputs: Tensor = self.net(observation, further)
-        return outputs if self.offset is None else outputs + self.offset
+        return outputs if self.offset is None or self.memory else outputs + self.offset
+
+    def recall(self, *read: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the outputs and the memory that follow from what was read, as the network does."""
+        outputs, memory = self.net.recall(*read)
+        return outputs if self.offset is None else outputs + self.offset, memory
 
 
 class Critic(nn.Module):
@@ -79,9 +87,10 @@ class Critic(nn.Module):
         signature = Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value, entries)
         on_top = getattr(NETWORKS[size.network], "build_critic", None)
         self.reads_maps = requirements(size.network).reads_maps
-        self.net = (
+        self.net: Any = (
             _network(signature, size) if policy is None or on_top is None else on_top(signature, size, policy.net)
         )
+        self.memory = memory_of(self.net)
 
     def forward(
         self,
@@ -90,14 +99,29 @@ class Critic(nn.Module):
         context: Tensor | None = None,
         seen: Tensor | None = None,
     ) -> Tensor:
-        """Return the values [n]. With ``seen`` [n], observation and private bits of n are those of this index."""
+        """Return the values [n]; if there is a memory, what was read, for `recall`.
+
+        With ``seen`` [n], observation and private bits of n are those of this index.
+        """
         private = None if private_bits is None else scale_private_bits(private_bits)
         if seen is not None and context is not None and isinstance(self.net, Flat):
-            return self.net.at_steps(observation, private, context, seen).squeeze(-1)
-        if seen is not None:
-            observation, private = observation[seen], None if private is None else private[seen]
-        further = [part for part in (private, context) if part is not None]
-        return self.net(observation, torch.cat(further, dim=-1) if further else None).squeeze(-1)
+            values = self.net.at_steps(observation, private, context, seen)
+        else:
+            if seen is not None:
+                observation, private = observation[seen], None if private is None else private[seen]
+            further = [part for part in (private, context) if part is not None]
+            values = self.net(observation, torch.cat(further, dim=-1) if further else None)
+        return values if self.memory else values.squeeze(-1)
+
+    def recall(self, *read: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values [n] and the memory that follow from what was read, as the network does."""
+        values, memory = self.net.recall(*read)
+        return values.squeeze(-1), memory
+
+
+def memory_of(network: nn.Module) -> int:
+    """Return how many numbers a network remembers from step to step: 0 unless it is recurrent."""
+    return getattr(network, "memory", 0)
 
 
 def _network(signature: Signature, size: NetworkSize) -> nn.Module:

@@ -14,6 +14,7 @@ from torchrl.data import Bounded, Categorical, OneHot
 from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, Transform, TransformedEnv
 
 from drest_torch.algos.distributions import ActionKind, box, one_of, several
+from drest_torch.algos.networks import requirements
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, EnvConfig, copies_of
 from drest_torch.errors import ConfigError
@@ -68,6 +69,7 @@ def evaluation_environment(
 ) -> Environment:
     """Return an environment in which the slots together play at least so many mini-episodes, without a discount.
 
+    For a policy that remembers they play as many as in training, so that a batch is whole meta-episodes.
     It has the copies of the environment ``beside`` it, if these are as many; then the two take turns.
     """
     copies = copies_of(cfg)  # a factory may make so many slots, and no others
@@ -76,7 +78,9 @@ def evaluation_environment(
     base = None
     if beside is not None and beside.env.batch_size.numel() == copies:
         base = beside.env.base_env
-    return _environment(cfg, reward, copies, -(-mini_episodes // copies), group=1, drest=False, base=base)
+    remembers = requirements(cfg.policy.network).remembers
+    rounds = cfg.algo.episodes // copies_of(cfg) if remembers else -(-mini_episodes // copies)
+    return _environment(cfg, reward, copies, rounds, group=1, drest=False, base=base)
 
 
 def rendering_environment(cfg: Config, reward: Reward) -> Environment:

@@ -126,12 +126,18 @@ def evaluator(
     sampled: int | None,
     memory_gib: float,
 ) -> LevelSetEvaluator:
-    """Build the evaluator of a level set: exact, or by sampling this many mini-episodes on each level."""
+    """Build the evaluator of a level set: exact, or by sampling this many mini-episodes on each level.
+
+    A policy that remembers is sampled in any case, as its run is.
+    """
     kind: Callable[..., LevelSetEvaluator] = ExactEvaluator
+    remembers = requirements(cfg.policy.network).remembers
+    sampled = cfg.sampled if remembers and sampled is None else sampled
     if sampled is not None:
         from drest_torch.evaluation.sampled import SamplingEvaluator  # TorchRL takes seconds to import
 
-        kind = partial(SamplingEvaluator, mini_episodes=sampled, seed=cfg.seed)
+        rounds = reward.episodes_per_meta if remembers and reward.counting == "sequential" else 1
+        kind = partial(SamplingEvaluator, mini_episodes=sampled, rounds=rounds, seed=cfg.seed)
     return kind(
         levels,
         cfg.policy.observation,

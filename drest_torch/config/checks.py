@@ -211,9 +211,9 @@ class BatchShape(NamedTuple):
 def batch_shape(cfg: Config) -> BatchShape:
     """Return how a batch of a run in gridworlds is played.
 
-    A policy sees nothing of earlier mini-episodes. With sequential counting those of a meta-episode are therefore
+    Most policies see nothing of earlier mini-episodes. With sequential counting those of a meta-episode are therefore
     played side by side and counted in the order of the slots, unless returns extend from one to the next
-    (``credit=meta``).
+    (``credit=meta``), or the policy remembers.
     """
     episodes, reward = cfg.algo.episodes, cfg.reward
     if reward.counting == "sequential" and reward.episodes_at_start is not None:
@@ -227,7 +227,7 @@ def batch_shape(cfg: Config) -> BatchShape:
                 f"algo.episodes={episodes} is no multiple of reward.episodes_per_meta={reward.episodes_per_meta}; "
                 "with sequential counting a batch is whole meta-episodes"
             )
-        if cfg.algo.credit == "meta":
+        if cfg.algo.credit == "meta" or requirements(cfg.policy.network).remembers:
             return BatchShape(episodes // reward.episodes_per_meta, reward.episodes_per_meta, 1)
         return BatchShape(episodes, 1, reward.episodes_per_meta)
     if cfg.algo.credit == "meta":
@@ -289,6 +289,16 @@ def _check_policy(cfg: Config) -> None:
         raise ConfigError(
             f"policy.network={policy.network} with policy.observation={policy.observation}, {required.because}; "
             f"use policy.observation={required.observations[0]}"
+        )
+    if required.remembers and learns_from(cfg) != "mini-episodes":
+        raise ConfigError(
+            f"policy.network={policy.network} remembers earlier steps, and algo={cfg.algo.name} needs one that sees "
+            "the state alone; use algo=ppo, a2c or reinforce"
+        )
+    if required.remembers and cfg.sampled is None:
+        raise ConfigError(
+            f"policy.network={policy.network} remembers earlier steps, so that it cannot be evaluated exactly; set "
+            "sampled=256, or use policy=recurrent"
         )
     if policy.width % required.width_multiple:
         raise ConfigError(

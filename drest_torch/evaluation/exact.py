@@ -16,13 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.networks.policy import Policy, private_settings
+from drest_torch.algos.networks.policy import Policy, memory_of, private_settings
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation
 from drest_torch.envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.exact.state_count import estimate_size, parts
 from drest_torch.envs.levels import Level
+from drest_torch.errors import ConfigError
 from drest_torch.evaluation.memory import BYTES_PER_STATE, check_size
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import Reward
@@ -250,6 +251,8 @@ class LevelSetEvaluator(ABC):
         self, policy: Policy, reachable: Reachable, private_bits: Tensor | None, *, greedy: bool = False
     ) -> Tensor:
         """Return [N, 4] the action probabilities in reachable states under one setting of the private bits."""
+        if memory_of(policy):
+            raise ConfigError("the policy remembers earlier steps, so that no table of states says what it does")
         states, index = reachable.distinct(see_time=self.observe.see_time)
 
         def act(batch: Tensor) -> Tensor:

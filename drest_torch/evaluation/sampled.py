@@ -102,15 +102,24 @@ class SamplingEvaluator(LevelSetEvaluator):
     """A level set on which policies are evaluated by sampling mini-episodes.
 
     ``mini_episodes`` are played on each level. All random numbers come from ``seed``, the same in every evaluation.
+    Of a policy that remembers a meta-episode, whole ones of ``rounds`` mini-episodes are played; the intervals take
+    these for independent.
     """
 
     exact = False
 
     def __init__(
-        self, levels: Sequence[Level], observation: str, *, mini_episodes: int, seed: int = 0, **values: Any
+        self,
+        levels: Sequence[Level],
+        observation: str,
+        *,
+        mini_episodes: int,
+        rounds: int = 1,
+        seed: int = 0,
+        **values: Any,
     ) -> None:
         super().__init__(levels, observation, **values)
-        self.mini_episodes, self.seed = mini_episodes, seed
+        self.mini_episodes, self.rounds, self.seed = -(-mini_episodes // rounds) * rounds, rounds, seed
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> SampledEvaluation:
         return self._estimate(policy, policy.private_bits, greedy=greedy)
@@ -131,11 +140,11 @@ class SamplingEvaluator(LevelSetEvaluator):
         sums = torch.zeros(3, levels * settings * columns, dtype=torch.float64, device=device)
         # A share of m(l) is between 0 and 1, unless lotteries make a loss or give more than can be expected.
         bounds = torch.zeros(levels, dtype=torch.float64, device=device), torch.ones_like(sums[0, :levels])
-        slots = self.at_once(SLOTS)
-        for first in range(0, levels * self.mini_episodes, slots):
-            last = min(first + slots, levels * self.mini_episodes)
-            level = torch.arange(first, last, device=device) // self.mini_episodes
-            column, coins, setting = self._play(policy, level, rng, private_bits, greedy)
+        slots, metas = self.at_once(SLOTS), self.mini_episodes // self.rounds
+        for first in range(0, levels * metas, slots):
+            last = min(first + slots, levels * metas)
+            level = torch.arange(first, last, device=device) // metas
+            level, column, coins, setting = self._play(policy, level, rng, private_bits, greedy)
             slot = (column >= 0).nonzero().squeeze(-1)  # the others have not ended
             column = column[slot]
             share = share_of_best(coins[slot], self.optima.best_return[level[slot], column])
@@ -165,11 +174,11 @@ class SamplingEvaluator(LevelSetEvaluator):
 
     def _play(
         self, policy: Policy | None, level: Tensor, rng: torch.Generator, private_bits: int, greedy: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Play one mini-episode on each of these levels.
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Play one mini-episode on each of these levels, or ``rounds``.
 
-        Return the index of the lengths (−1 where it does not end), the discounted coins and the number of the setting
-        of the bits.
+        Return the levels, the index of the lengths (−1 where it does not end), the discounted coins and the number of
+        the setting of the bits.
         """
         # TorchRL takes seconds to import.
         from drest_torch.algos.actor import PRIVATE
@@ -181,6 +190,7 @@ class SamplingEvaluator(LevelSetEvaluator):
             self.optima,
             self.observe,
             slots=len(level),
+            rounds=self.rounds,
             private_bits=private_bits,
             private_kind=self.private_kind,
         )
@@ -190,10 +200,13 @@ class SamplingEvaluator(LevelSetEvaluator):
             batch = worlds.collector(actor, greedy=greedy).collect(rng)
         reads = DReSTReward(gamma=self.reward.gamma, num_lengths=worlds.num_lengths)
         episodes = reads.mini_episodes(batch)
-        setting = torch.zeros_like(level)
+        setting = torch.zeros_like(episodes.length)
         if private_bits and self.private_kind == "bits":
-            setting = number_of(batch[PRIVATE][:, 0])
-        return episodes.length[:, 0], episodes.coins[:, 0].to(self.mdp.coin.dtype), setting
+            slot, time = episodes.end
+            setting[slot, episodes.round[slot, time]] = number_of(batch[PRIVATE][slot, time])
+        level = level.unsqueeze(-1).expand_as(setting)
+        coins = episodes.coins.to(self.mdp.coin.dtype)
+        return level.flatten(), episodes.length.flatten(), coins.flatten(), setting.flatten()
 
 
 def estimates(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from drest_torch.algos.networks.policy import Policy
+from drest_torch.algos.networks.policy import Policy, memory_of
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.statistics.bootstrap import Interval
@@ -100,11 +100,14 @@ def plot_policies(
     agent: str,
     greedy: bool = False,
 ) -> list[Path]:
-    """Plot the policy on the first levels of a set, with its metrics and the agent's name; return the files."""
+    """Plot the policy on the first levels of a set, with its metrics and the agent's name; return the files.
+
+    There are none of a policy that remembers: it does not do the same whenever it is in a state.
+    """
     from drest_torch.plots import policies as figures  # an agent is evaluated without matplotlib
 
     indices = level_set.room_for(most)
-    if not indices:
+    if not indices or memory_of(policy):
         return []
     reachable = level_set.unrolled(indices)
     numbers = [

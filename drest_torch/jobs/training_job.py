@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 from omegaconf import OmegaConf
 
+from drest_torch.algos.networks.policy import memory_of
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
@@ -62,8 +63,9 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     arrays: what was found during training, at ``steps`` [T], as ``eval/<split>/<metric>`` [T] (the names of
     `metrics.jsonl`); and at its end, for each level, ``<split>/usefulness`` and ``<split>/neutrality`` [n]. Of a
     split with one level also, for each length, ``<split>/lengths``, ``<split>/p_length`` and
-    ``<split>/share_of_best`` [K], and the action probabilities ``<split>/policy`` [N, 4] in the reachable states. Of an
-    environment that is no gridworld, ``p_length``, ``return_given_length`` and ``best_return`` are [n, K].
+    ``<split>/share_of_best`` [K], and, unless the policy remembers, the action probabilities ``<split>/policy`` [N, 4]
+    in the reachable states. Of an environment that is no gridworld, ``p_length``, ``return_given_length`` and
+    ``best_return`` are [n, K].
     """
     return trained(spec, folder)[1]
 
@@ -123,9 +125,11 @@ def _one_level(run: Run, ready: LevelSetEvaluator) -> dict[str, np.ndarray]:
     """What becomes of a single level, length by length, and the policy that does it."""
     evaluation = ready.evaluate(run.learner.policy)
     found, count = evaluation.found, int(evaluation.num_lengths[0])
-    return {
+    arrays = {
         "lengths": evaluation.lengths[0, :count].numpy(),
         "p_length": found.probability[0, :count].numpy(),
         "share_of_best": share_of_best(found.coins, ready.optima.best_return)[0, :count].numpy(),
-        "policy": ready.probabilities(run.learner.policy).numpy().astype(np.float32),
     }
+    if not memory_of(run.learner.policy):
+        arrays["policy"] = ready.probabilities(run.learner.policy).numpy().astype(np.float32)
+    return arrays

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from drest_torch.algos.base import Learner
+from drest_torch.algos.networks.policy import memory_of
 from drest_torch.building import levels as data
 from drest_torch.building.parts import networks, observation, time_steps
 from drest_torch.config.checks import batch_shape
@@ -127,7 +128,7 @@ def sampled_learner(
         actor=environment.actor(policy),
         value=environment.value(critic),
         view=environment.view,
-        group=environment.group,
+        group=environment.group or (1 if memory_of(policy) else None),
     )
     updater = SampledUpdater(environment, rng, **levels)
     updater.begin(learner)

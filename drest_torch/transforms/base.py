@@ -76,6 +76,14 @@ def overwrite(target: TensorDictBase, source: TensorDictBase, mask: Tensor, keys
         target.set(key, choose(mask, source.get(key), target.get(key)))
 
 
+def appended(env: EnvBase, *transforms: Transform) -> TransformedEnv:
+    """Return an environment with further transforms."""
+    env = env if isinstance(env, TransformedEnv) else TransformedEnv(env)
+    for transform in transforms:
+        env.append_transform(transform)
+    return env
+
+
 def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor, level: Tensor | None = None) -> TensorDictBase:
     """Reset the slots of an environment for which the mask [*batch, 1] is true; return all slots after it.
 

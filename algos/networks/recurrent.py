@@ -1,0 +1,50 @@
+"""A recurrent network: an MLP reads each step, a GRU remembers the steps of a meta-episode, and a layer acts on both.
+
+The memory is empty at the start of a meta-episode, when the environment is reset. The soft reset of a mini-episode
+leaves it as it is.
+"""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+from torch import Tensor, nn
+from torchrl.modules import GRUModule, set_recurrent_mode
+
+from drest_torch.algos.networks.base import Flat, NetworkSize, Requirements, Signature, linear
+
+REQUIRES = Requirements(min_depth=1, remembers=True)
+
+
+def build(signature: Signature, size: NetworkSize) -> nn.Module:
+    """Build the network: ``size.depth`` hidden layers that read, and a memory, all of ``size.width`` units."""
+    return Recurrent(signature, size)
+
+
+class Recurrent(Flat):
+    """A network that reads the inputs of each step (`forward`), and goes on from its memory with them (`recall`)."""
+
+    def __init__(self, signature: Signature, size: NetworkSize) -> None:
+        layers: list[nn.Module] = []
+        inputs = signature.inputs
+        for _ in range(size.depth):
+            layers += [linear(inputs, size.width, 2**0.5), size.new_activation()]
+            inputs = size.width
+        super().__init__(signature, nn.Sequential(*layers))
+        self.memory = size.width
+        self.gru = GRUModule(
+            size.width, size.width, in_keys=["read", "memory", "is_init"], out_keys=["known", ("next", "memory")]
+        )
+        self.head = linear(size.width, signature.outputs, signature.last_gain)
+
+    def recall(self, read: Tensor, is_init: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the outputs [n, O] for what was read [n, width], and what is remembered after it.
+
+        ``memory`` [n, 1, width] is that of n slots before one step. Without it the rows are whole sequences of steps,
+        one after the other; ``is_init`` [n, 1] says where each begins.
+        """
+        steps = TensorDict({"read": read, "is_init": is_init}, [len(read)])
+        if memory is not None:
+            steps["memory"] = memory
+        with set_recurrent_mode(memory is None):
+            steps = self.gru(steps)
+        return self.head(steps["known"]), steps["next", "memory"]
