@@ -50,8 +50,6 @@ MATHEMATICS_LIBRARIES = {"torch", "torchrl", "tensordict", "numpy"}
 
 AT_ONCE, WHEN_CALLED, FOR_TYPES = "at once", "when called", "for types"
 """When an import is carried out: with its module, with a function of its module, or never (``if TYPE_CHECKING``)."""
-TRAINING_CIRCLE = frozenset(f"drest_torch.training.{name}" for name in ("environment", "references", "run", "tasks"))
-"""A reference is trained by a run of its own, and a run chooses its task, which may need references."""
 STUDY_CIRCLES = {
     frozenset(f"drest_torch.studies.{study}.{name}" for name in names)
     for study, names in {
@@ -60,15 +58,14 @@ STUDY_CIRCLES = {
         "generalization": ("analysis", "study", "tables"),
         "lopsided": ("analysis", "study", "tables"),
         "neural": ("study", "tables"),
-        "tax": ("analysis", "study"),
         "unknown_m": ("analysis", "study"),
     }.items()
 }
 """Analyses and tables name the type of their study's configuration, and the study imports them."""
 KNOWN_CIRCLES: dict[tuple[str, ...], set[frozenset[str]]] = {
     (AT_ONCE,): set(),  # none is allowed
-    (AT_ONCE, WHEN_CALLED): {TRAINING_CIRCLE},
-    (AT_ONCE, WHEN_CALLED, FOR_TYPES): {TRAINING_CIRCLE, *STUDY_CIRCLES},
+    (AT_ONCE, WHEN_CALLED): set(),
+    (AT_ONCE, WHEN_CALLED, FOR_TYPES): STUDY_CIRCLES,
 }
 """The circles in each graph of imports. These lists may only shrink: add no circle, and delete one that is gone."""
 

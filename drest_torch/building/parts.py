@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
@@ -27,6 +27,8 @@ from drest_torch.envs.dynamics.observations import (
     make_observation,
     rotated_planes,
 )
+from drest_torch.envs.exact.level_set import LevelSet
+from drest_torch.envs.levels import Level
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
 from drest_torch.reward import Reward
@@ -119,7 +121,7 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
 def evaluator(
     cfg: Config,
     reward: Reward,
-    levels: list[Any],
+    levels: Sequence[Level] | LevelSet,
     size: tuple[int, int],
     device: torch.device,
     *,

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from drest_torch.algos.networks.convolutional import weights_unchanged
 from drest_torch.algos.networks.policy import Policy, number_of
+from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator, evaluation_of
@@ -107,7 +108,13 @@ class SamplingEvaluator(LevelSetEvaluator):
     exact = False
 
     def __init__(
-        self, levels: Sequence[Level], observation: str, *, mini_episodes: int, seed: int = 0, **values: Any
+        self,
+        levels: Sequence[Level] | LevelSet,
+        observation: str,
+        *,
+        mini_episodes: int,
+        seed: int = 0,
+        **values: Any,
     ) -> None:
         super().__init__(levels, observation, **values)
         self.mini_episodes, self.seed = mini_episodes, seed

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.paid_coins import PaidCoins
+from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.jobs.job import Job, Result
@@ -38,9 +38,9 @@ def limits() -> dict[str, float]:
 
 def ratio(name: str, pays: str, divisor: str, gamma: float = 1.0) -> float:
     """Return x in a world with two lengths: what the longer offers in paid coins over its divisor, by the shorter's."""
-    mdp = compile_levels([world(name)])
-    coins = PaidCoins(pays, divisor)
-    shorter, longer = (solve(coins.paid(mdp), gamma).best_return / coins.optima(mdp, gamma).best_return)[0].tolist()
+    levels, coins = LevelSet(compile_levels([world(name)])), PaidCoins(pays, divisor)
+    paid = solve(coins.paid(levels.mdp), gamma).best_return
+    shorter, longer = (paid / coins.optima(levels, gamma).best_return)[0].tolist()
     return float(longer / shorter)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import MISSING, OmegaConf
 
-from drest_torch.envs.exact.paid_coins import ACTUAL, BEST_OF, VALUES
+from drest_torch.envs.exact.level_set import ACTUAL, BEST_OF, VALUES
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs

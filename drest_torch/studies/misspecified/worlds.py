@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.paid_coins import PaidCoins
+from drest_torch.envs.exact.level_set import PaidCoins
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
