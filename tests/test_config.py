@@ -444,12 +444,6 @@ def test_a_stored_configuration_comes_back_with_its_types(tmp_path: Path) -> Non
     assert OmegaConf.get_type(again, "algo") is ALGORITHMS["a2c"].Config
 
 
-def test_keys_that_older_runs_had_besides_are_passed_over(tmp_path: Path) -> None:
-    """Other keys took their values from these, and have them still."""
-    former = {"algo": {"observation": "grid", "private_bits": 3}, "levels": {"env_steps": 5, "entropy": 0.5}}
-    assert load_config(stored(tmp_path, "algo=exact", **former)) == compose("algo=exact", "run_dir=x")
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -458,6 +452,7 @@ def test_keys_that_older_runs_had_besides_are_passed_over(tmp_path: Path) -> Non
         ({"reward": {"lam": 2}}, "reward.lam=2.0; expected a number above 0, at most 1"),
         ({"seed": "first"}, "Value 'first' of type 'str' could not be converted to Integer"),
         ({"algo": None}, "not the configuration of a run of this version"),
+        ({"reward": {"pays": "???"}}, "reward.pays has no value"),
     ],
 )
 def test_a_stored_configuration_of_another_kind_gets_one_sentence(

@@ -61,8 +61,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ) from None
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path}: no checkpoint of this program; expected one that a run has saved")
-    # Checkpoints of older versions have no checksum.
-    if "sha256" in metadata and metadata["sha256"] != checksum(tensors, metadata.get("meta", "")):
+    if metadata.get("sha256") != checksum(tensors, metadata.get("meta", "")):
         others = [other for other in reversed(step_checkpoints(path.parent)) if other != path]
         other = f"use the one before it, {others[0]}" if others else "use another checkpoint of the run"
         raise CheckpointError(f"{path}: is damaged: its contents do not have its checksum; {other}")

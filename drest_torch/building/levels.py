@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import MISSING, OmegaConf
+from omegaconf import OmegaConf
 
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config, GeneratorConfig, LevelsConfig
@@ -119,10 +119,9 @@ def named(chosen: LevelsConfig) -> list[Level]:
 
 
 def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.GeneratorConfig:
-    """Return the configuration of the generator. What an older run does not state has its default."""
+    """Return the configuration of the generator."""
     values: Any = OmegaConf.to_container(OmegaConf.structured(cfg))
-    stated = {name: value for name, value in values.items() if value != MISSING}
-    return generator.GeneratorConfig(**stated, clock=clock or "steps")
+    return generator.GeneratorConfig(**values, clock=clock or "steps")
 
 
 def _on_clock(levels: list[Level], clock: str | None) -> list[Level]:

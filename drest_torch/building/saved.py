@@ -9,8 +9,7 @@ from torch import nn
 
 from drest_torch.algos.networks.convolutional import MapEncoder
 from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, load_module
-from drest_torch.building.parts import time_steps
-from drest_torch.config.schema import Config, in_gridworld, start_name
+from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
 
@@ -31,9 +30,8 @@ def agent_folder(path_or_name: str | Path) -> Path:
 
 def start_of(cfg: Config) -> Path | None:
     """Return the folder of the agent that a run begins with; None: with random weights."""
-    name = start_name(cfg)
     try:
-        return None if name is None else agent_folder(name)
+        return None if cfg.start_from is None else agent_folder(cfg.start_from)
     except CheckpointError as error:
         raise ConfigError(f"start_from={error}") from None
 
@@ -61,6 +59,6 @@ def begin_with(folder: Path, policy: nn.Module, cfg: Config) -> None:
 def _kind(cfg: Config) -> dict[str, Any]:
     """Return the values of `policy` without which weights mean something else."""
     policy = cfg.policy
-    found = {"network": policy.network, "observation": policy.observation, "time_steps": time_steps(cfg)}
+    found = {"network": policy.network, "observation": policy.observation, "time_steps": policy.time_steps}
     found |= {"width": policy.width, "depth": policy.depth, "activation": policy.activation}
     return found | {"private_bits": policy.private_bits}

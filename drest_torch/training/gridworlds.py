@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import OmegaConf
 
 from drest_torch.algos.base import Learner
 from drest_torch.building import levels as data
-from drest_torch.building.parts import evaluator, map_size, networks, observation, time_steps
+from drest_torch.building.parts import evaluator, map_size, networks, observation
 from drest_torch.config.checks import batch_shape, check_levels
 from drest_torch.config.schema import (
     Config,
@@ -20,7 +19,6 @@ from drest_torch.config.schema import (
     learns_from,
     objective_of,
     shown_features,
-    start_name,
 )
 from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -171,7 +169,7 @@ def learner_of(
 
     ``compiled`` are the training levels, or, if they are compiled batch by batch, the first of them.
     """
-    coins, source, device = _paid_coins(cfg), _source(cfg, levels, rng), rng.device
+    coins, source, device = PaidCoins(cfg.reward.pays, cfg.reward.best_of), _source(cfg, levels, rng), rng.device
     features = compiled.mdp.features
 
     def ready(some: LevelSet) -> Ready:
@@ -205,7 +203,7 @@ def learner_of(
             at_once=cfg.algo.levels_at_once,
             at_least=map_size,
             features=features,
-            time_steps=time_steps(cfg),
+            time_steps=cfg.policy.time_steps,
             device=device,
             compiled=compiled,
         )
@@ -249,13 +247,6 @@ def _sampled(
     return sampled_learner(cfg, environment, policy, critic, rng, source=source, ready=ready)
 
 
-def _paid_coins(cfg: Config) -> PaidCoins:
-    """Return what a run pays for coins; older runs do not say, and paid what they are worth."""
-    if OmegaConf.is_missing(cfg.reward, "pays"):
-        return PaidCoins()
-    return PaidCoins(cfg.reward.pays, cfg.reward.best_of)
-
-
 def _source(cfg: Config, levels: data.Levels, rng: torch.Generator) -> LevelSampler:
     if cfg.levels.fresh:
         assert levels.split is not None  # `data.load` guarantees it
@@ -289,7 +280,7 @@ def introduction(
     most = max(len(members.levels) for members in reported.values())
     few = f"\nduring training: on at most {cfg.evaluated_levels:,} of each" if most > cfg.evaluated_levels else ""
     fresh = ", and as many new ones as are needed" if cfg.levels.fresh else ""
-    start = "" if (name := start_name(cfg)) is None else f"; begins with the weights of {name}"
+    start = "" if cfg.start_from is None else f"; begins with the weights of {cfg.start_from}"
     return (
         f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, seed {cfg.seed}\n"
         f"trained on: {count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})\n"

@@ -274,9 +274,9 @@ class Run:
 
 
 def _check_origin(path: Path, saved: dict[str, str], own: dict[str, str]) -> None:
-    """Refuse a checkpoint of another algorithm or of other levels; those of older versions do not say."""
+    """Refuse a checkpoint of another algorithm or of other levels."""
     for name, value in own.items():
-        if (other := saved.get(name, value)) != value:
+        if (other := saved.get(name)) != value:
             raise CheckpointError(
                 f"{path}: was saved with another {name} ({other}, and this run's is {value}); put back what was "
                 "changed, or train anew with another run_dir"
