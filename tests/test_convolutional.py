@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from drest_torch.algos.networks.base import NetworkSize
-from drest_torch.algos.networks.convolutional import first_of_each, sums_of, weights_unchanged
-from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.algos.networks.convolutional import first_of_each, sums_of
+from drest_torch.algos.networks.policy import Critic, Policy, weights_unchanged
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import GridObservation
 from drest_torch.envs.exact.propagator import Reachable

@@ -12,17 +12,13 @@ reflected by g.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from drest_torch.algos.networks.base import NetworkSize, Requirements, Signature, Symmetries
-from drest_torch.algos.networks.layout import MapLayout
+from drest_torch.algos.networks.base import MapLayout, NetworkSize, Requirements, Signature, Symmetries
 from drest_torch.algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
 
 NOT_OF_THE_MAP = ("agent", "time")
@@ -108,24 +104,6 @@ class MapNet(nn.Module):
             encodings, index = self.read.once(maps) if self.once else (self.read(maps), _all_rows(maps))
         inputs = [encodings[index, place], steps, time / self.time_steps]
         return self.ask(torch.cat(inputs if further is None else [*inputs, further], dim=-1))
-
-
-@contextmanager
-def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
-    """Keep the encodings of maps, so that each map is encoded once; the weights must not change meanwhile."""
-    reading = [network for network in networks if network is not None and getattr(network, "reads_maps", True)]
-    encoders = {part for network in reading for part in network.modules() if _keeps(part)}
-    for encoder in encoders:
-        encoder.kept = Kept()
-    try:
-        yield
-    finally:
-        for encoder in encoders:
-            encoder.kept = None
-
-
-def _keeps(part: nn.Module) -> TypeGuard[MapEncoder]:
-    return isinstance(part, MapEncoder) and part.kept is None
 
 
 @dataclass

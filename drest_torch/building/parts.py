@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from drest_torch.algos import ALGORITHMS
-from drest_torch.algos.networks import requirements
-from drest_torch.algos.networks.base import NetworkSize, Symmetries
-from drest_torch.algos.networks.layout import MapLayout
+from drest_torch.algos.networks.base import MapLayout, NetworkSize, Symmetries, requirements
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building import levels as data
 from drest_torch.config.schema import Config, shown_features

@@ -11,7 +11,8 @@ import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
-from drest_torch.algos.networks import NETWORKS, requirements
+from drest_torch.algos.networks import NETWORKS
+from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.schema import (

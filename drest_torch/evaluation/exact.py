@@ -19,11 +19,11 @@ from torch import Tensor
 from drest_torch.algos.networks.policy import Policy, private_settings
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation
+from drest_torch.envs.exact.earliest import parts
 from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
-from drest_torch.envs.exact.state_count import parts
 from drest_torch.envs.levels import Level
-from drest_torch.evaluation.memory import BYTES_PER_STATE, check_size
+from drest_torch.memory import BYTES_PER_STATE, check_size
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import Reward
 

@@ -20,7 +20,7 @@ from drest_torch.config.schema import Config, algorithm, copies_of
 from drest_torch.effort import Pace
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
-from drest_torch.evaluation.summary import split_summary
+from drest_torch.evaluation.results import split_summary
 from drest_torch.files import write_json
 from drest_torch.memory import Bounded
 from drest_torch.reward import Reward

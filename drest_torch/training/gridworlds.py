@@ -25,10 +25,9 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.evaluation.exact import LevelSetEvaluator
-from drest_torch.evaluation.memory import check_at_once, check_size
-from drest_torch.evaluation.summary import plot_policies, split_summary
+from drest_torch.evaluation.results import plot_policies, split_summary
 from drest_torch.files import write_json
-from drest_torch.memory import Bounded, check_batch
+from drest_torch.memory import Bounded, check_at_once, check_batch, check_size
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
 from drest_torch.training.exact_levels import ExactLevels

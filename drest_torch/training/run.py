@@ -19,18 +19,20 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.building.checkpoints import (
+    PRETRAINED,
     State,
+    begin_with,
     fill,
     learner_tensors,
     load_checkpoint,
     prune,
     restore_learner,
     save_checkpoint,
+    start_of,
     step_checkpoints,
     step_path,
 )
 from drest_torch.building.parts import reward_of
-from drest_torch.building.saved import PRETRAINED, begin_with, start_of
 from drest_torch.config.checks import check_limits, check_run, device_of
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config, write_config
@@ -240,8 +242,8 @@ class Run:
 
     def begin(self) -> None:
         """Give the policy the weights that training begins with, if they are those of another agent."""
-        if (folder := start_of(self.cfg)) is not None:
-            begin_with(folder, self.learner.policy, self.cfg)
+        if self.cfg.start_from is not None:
+            begin_with(start_of(self.cfg), self.learner.policy, self.cfg)
 
     def restore(self) -> None:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
@@ -323,7 +325,7 @@ def start(cfg: Config) -> Run:
     for group, key in ((cfg.levels, "path"), (cfg.test, "path"), (cfg.test, "selection_path")):
         if getattr(group, key) is not None:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
-    if (source := start_of(cfg)) is not None and source.parent != PRETRAINED:
+    if cfg.start_from is not None and (source := start_of(cfg)).parent != PRETRAINED:
         cfg.start_from = str(source.resolve())
     run = Run(cfg, folder)
     run.begin()

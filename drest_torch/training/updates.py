@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from drest_torch.algos import tabular
 from drest_torch.algos.base import Learner
-from drest_torch.algos.networks.convolutional import weights_unchanged
+from drest_torch.algos.networks.policy import weights_unchanged
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.algos.tabular import rules_for
 from drest_torch.config.schema import Config, algorithm

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.exact.earliest import StateCounts, estimate_size
 from drest_torch.envs.exact.solver import Optima, solve
-from drest_torch.envs.exact.state_count import StateCounts, estimate_size
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError
 

@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
-from drest_torch.envs.exact.earliest import few_combinations, properties
+from drest_torch.envs.exact.earliest import estimate_size, few_combinations, parts, properties
 from drest_torch.envs.exact.layers import MAX_STATES, Ends, Layer, walk
 from drest_torch.envs.exact.luck import certain_return, lucky_return
-from drest_torch.envs.exact.state_count import estimate_size, parts
 from drest_torch.envs.levels import LevelError
 
 LEVELS_AT_ONCE = 1024

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
 from drest_torch.algos.distributions import OneOf
-from drest_torch.envs.dynamics.episodes import EpisodeState, start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import Observation, make_observation
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.generation.splits import make_split
 from drest_torch.envs.generation.stream import GeneratorConfig
+from drest_torch.envs.interfaces.slots import EpisodeState, start_episodes, step_episodes
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.sampled import estimates
 from drest_torch.jobs.job import Result

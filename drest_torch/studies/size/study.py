@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import MISSING, OmegaConf
 
-from drest_torch.building.checkpoints import step_checkpoints
-from drest_torch.building.saved import PRETRAINED
+from drest_torch.building.checkpoints import PRETRAINED, step_checkpoints
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import IN_A_STUDY, run_config, training_jobs
 from drest_torch.limits import limited
