@@ -452,7 +452,6 @@ def test_a_stored_configuration_comes_back_with_its_types(tmp_path: Path) -> Non
         ({"reward": {"lam": 2}}, "reward.lam=2.0; expected a number above 0, at most 1"),
         ({"seed": "first"}, "Value 'first' of type 'str' could not be converted to Integer"),
         ({"algo": None}, "not the configuration of a run of this version"),
-        ({"reward": {"pays": "???"}}, "reward.pays has no value"),
     ],
 )
 def test_a_stored_configuration_of_another_kind_gets_one_sentence(
@@ -462,6 +461,13 @@ def test_a_stored_configuration_of_another_kind_gets_one_sentence(
         load_config(stored(tmp_path, **changes))
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stored_configuration_states_every_value(tmp_path: Path) -> None:
+    file = stored(tmp_path) / "config.yaml"
+    file.write_text(file.read_text("utf-8").replace("  pays: actual\n", ""), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"of a run of this version \(reward\.pays has no value\)"):
+        load_config(tmp_path)
 
 
 # ---------------------------------------------------------------------------------- documented
