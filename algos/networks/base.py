@@ -25,8 +25,6 @@ class NetworkSize:
     activation: str = "relu"
     network: str = "mlp"
     """A name in `drest_torch.algos.networks.NETWORKS`."""
-    once: bool = True
-    """Whether a network that reads maps encodes equal maps of a batch only once."""
 
     def new_activation(self) -> nn.Module:
         """Return a module for the activation function."""

@@ -160,7 +160,7 @@ class LevelSetEvaluator(ABC):
     ) -> None:
         if not isinstance(levels, LevelSet):
             levels = LevelSet(compile_levels(levels, device, at_least=at_least, features=features))
-        self.set, self.levels, self.mdp, self.sizes = levels, levels.levels, levels.mdp, levels.sizes
+        self.level_set, self.levels, self.mdp, self.sizes = levels, levels.levels, levels.mdp, levels.sizes
         self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
         check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
         self.observe = make_observation(observation, self.mdp, time_steps)
@@ -308,7 +308,7 @@ class ExactEvaluator(LevelSetEvaluator):
             reachable = self.unrolled(levels)
             tables = list(self._per_setting(policy, reachable, greedy))
             for gamma in gammas:
-                best = self.set.optima(gamma).best_return[levels.start : levels.stop]
+                best = self.level_set.optima(gamma).best_return[levels.start : levels.stop]
                 lengths = mixture([reachable.arrivals(table, gamma) for table in tables]).lengths()
                 columns = lengths.probability.shape[1]
                 found[gamma].append(usefulness(lengths.probability, lengths.coins, best[:, :columns]))

@@ -144,7 +144,7 @@ class Judge:
         verdict = Verdict({}, {})
         for split, levels in self.reported.items():
             watched = self.watched[split]
-            evaluator = watched if watched.set is levels else self.evaluator(levels)
+            evaluator = watched if watched.level_set is levels else self.evaluator(levels)
             uniform, file = evaluator.evaluate_uniform(), f"levels_{split}.json"
             evaluation = evaluator.evaluate(policy)
             write_json(folder / file, evaluation.records())
