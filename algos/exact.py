@@ -24,8 +24,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
-from drest_torch.algos.networks.convolutional import weights_unchanged
-from drest_torch.algos.networks.policy import private_settings
+from drest_torch.algos.networks.policy import private_settings, weights_unchanged
 from drest_torch.algos.objectives.base import Objective, Outcome
 from drest_torch.limits import limited
 from drest_torch.reward import Reward

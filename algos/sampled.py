@@ -12,7 +12,7 @@ from omegaconf import MISSING
 from torch import Tensor
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
-from drest_torch.algos.networks.convolutional import weights_unchanged
+from drest_torch.algos.networks.policy import weights_unchanged
 from drest_torch.limits import limited
 
 if TYPE_CHECKING:  # TorchRL takes seconds to import, and a configuration needs none of it

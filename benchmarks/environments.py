@@ -77,7 +77,7 @@ def stable_baselines(bench: Bench) -> Callable[[], float]:
 def gridworlds() -> Any:
     """Return the environment of the second comparison: gridworlds as any other TorchRL environment."""
     from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-    from drest_torch.envs.levels.paper import world
+    from drest_torch.envs.levels.files import world
 
     return GridworldEnv([world("example")], SLOTS, episodes_per_meta=EPISODES, observation="vector")
 

@@ -12,10 +12,10 @@ from torchrl.envs import TransformedEnv
 
 from benchmarks.measuring import FASTER, MILLION_STEPS, Bench, Work
 from drest_torch import DReSTReward
-from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import Level, world
 from drest_torch.reward import Reward

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 
 from drest_torch.agent import SHIPPED, Agent
-from drest_torch.building.saved import PRETRAINED
+from drest_torch.building.checkpoints import PRETRAINED
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from drest_torch.building import levels as data
 from drest_torch.building.checkpoints import (
+    agent_folder,
     checkpoint_path,
     load_checkpoint,
     load_module,
@@ -22,12 +24,11 @@ from drest_torch.building.checkpoints import (
     step_path,
 )
 from drest_torch.building.parts import evaluator, map_size, networks, observation, reward_of
-from drest_torch.building.saved import agent_folder
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import LevelsConfig, in_gridworld, shown_features
 from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.levels import Level, features_of, find_levels
+from drest_torch.envs.levels import Level, features_of, find_levels, parse_level
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import LevelSetEvaluator
 from drest_torch.evaluation.results import Results
@@ -35,6 +36,8 @@ from drest_torch.files import write_whole
 
 SHIPPED = "generalist"
 """The agent that is loaded by default."""
+SMALLEST = ("shutdown: 1\n\nA\nC1", "shutdown: 1\n\nA C1")
+"""Levels that stand for generated ones where their map does not matter; the first is for maps of one column."""
 
 
 class Agent:
@@ -73,15 +76,15 @@ class Agent:
         self.reward = reward_of(self.cfg)
         """The reward that the agent was trained with, a `drest_torch.reward.Reward`."""
         if self.cfg.levels.generator is not None:
-            # Generation takes seconds, and one level is enough to infer the observation shape.
-            self.cfg.levels.train = 1
-        self.levels = data.load(self.cfg)
-        self.map_size = map_size(self.cfg, self.levels)
+            self.cfg.levels.train = 1  # an agent is evaluated on the others
+        outline = data.load_outline(self.cfg)
+        self.map_size = map_size(self.cfg, outline)
         """The rows and columns of the largest map of the run; only a policy that reads maps can observe larger ones."""
-        self.features = features_of(self.levels.every()) | shown_features(self.cfg)
+        self.features = features_of(outline.every()) | shown_features(self.cfg)
         """What the policy is shown that only some levels have: ``compile_levels(levels, features=agent.features)`` is
         for an environment to act in."""
-        mdp = compile_levels(self.levels.train[:1], at_least=self.map_size, features=self.features)
+        some = outline.train[:1] or [parse_level(SMALLEST[self.map_size[1] > 1])]
+        mdp = compile_levels(some, at_least=self.map_size, features=self.features)
         observe = observation(self.cfg, mdp)
         self.shape = observe.shape
         """The shape of one observation."""
@@ -93,6 +96,11 @@ class Agent:
         self.policy.to(self.device)
         self._generator = torch.Generator(self.device)
         self.seed(self.cfg.seed)
+
+    @cached_property
+    def levels(self) -> data.Levels:
+        """The levels of the agent's run, with one training level of those that are generated."""
+        return data.load(self.cfg)
 
     def __repr__(self) -> str:
         policy = self.cfg.policy
@@ -280,7 +288,6 @@ class Agent:
         """Return the levels as the agent sees them, on which policies can be evaluated; arguments as of `evaluate`.
 
         Example:
-            >>> agent = Agent.load("generalist")
             >>> len(agent.evaluator("example").levels)
             1
         """

@@ -60,7 +60,7 @@ def main(cfg: EvaluateConfig) -> None:
 def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     """Print and write the page on shutdownability: on the agent's own test levels, the paper's, and those chosen."""
     from drest_torch.agent import levels_to_evaluate
-    from drest_torch.building.saved import PRETRAINED
+    from drest_torch.building.checkpoints import PRETRAINED
     from drest_torch.choices.page import shutdownability
     from drest_torch.envs.levels import find_levels
     from drest_torch.errors import ConfigError
@@ -86,7 +86,7 @@ def _evaluate_environment(cfg: EvaluateConfig, trained: Config) -> None:
     """Evaluate a run in an environment that is no gridworld, by sampling."""
     from drest_torch.building.trained import TrainedInEnvironment, animate
     from drest_torch.errors import ConfigError
-    from drest_torch.evaluation.summary import split_scores
+    from drest_torch.evaluation.results import split_scores
     from drest_torch.files import write_json
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage

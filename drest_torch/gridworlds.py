@@ -19,8 +19,7 @@ from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.interfaces.torchrl_env import STATE, GridworldEnv
 from drest_torch.reward import Reward
 from drest_torch.transforms import DReSTReward, PrivateBits
-from drest_torch.transforms.base import appended
-from drest_torch.transforms.mini_episodes import MiniEpisodes
+from drest_torch.transforms.base import MiniEpisodes, appended
 from drest_torch.transforms.on_batches import LogDiscounts
 
 UNREAD = (

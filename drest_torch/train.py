@@ -17,7 +17,7 @@ def main(cfg: Config) -> None:
     """Start or resume a run, and print what it learned."""
     from drest_torch.config.schema import in_gridworld
     from drest_torch.effort import effort, is_exact, rows
-    from drest_torch.evaluation.summary import split_scores
+    from drest_torch.evaluation.results import split_scores
     from drest_torch.sweep import join_sweep
     from drest_torch.tracking.console import print_table
     from drest_torch.training.folder import command_line, next_commands

@@ -11,10 +11,10 @@ import torch
 from benchmarks import collecting, machine, page, run, scoring, stepping, updating
 from benchmarks.measuring import MILLION_STEPS, SECONDS, TIMES, Bench, Point, Times, once
 from benchmarks.pipelines import Ours, setting_of
-from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.levels import world
 from drest_torch.transforms.base import played
 

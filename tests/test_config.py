@@ -444,12 +444,6 @@ def test_a_stored_configuration_comes_back_with_its_types(tmp_path: Path) -> Non
     assert OmegaConf.get_type(again, "algo") is ALGORITHMS["a2c"].Config
 
 
-def test_keys_that_older_runs_had_besides_are_passed_over(tmp_path: Path) -> None:
-    """Other keys took their values from these, and have them still."""
-    former = {"algo": {"observation": "grid", "private_bits": 3}, "levels": {"env_steps": 5, "entropy": 0.5}}
-    assert load_config(stored(tmp_path, "algo=exact", **former)) == compose("algo=exact", "run_dir=x")
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -467,6 +461,13 @@ def test_a_stored_configuration_of_another_kind_gets_one_sentence(
         load_config(stored(tmp_path, **changes))
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stored_configuration_states_every_value(tmp_path: Path) -> None:
+    file = stored(tmp_path) / "config.yaml"
+    file.write_text(file.read_text("utf-8").replace("  pays: actual\n", ""), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"of a run of this version \(reward\.pays has no value\)"):
+        load_config(tmp_path)
 
 
 # ---------------------------------------------------------------------------------- documented

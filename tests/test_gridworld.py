@@ -8,10 +8,10 @@ from tensordict import TensorDict
 from torchrl.envs import check_env_specs
 
 from drest_torch.envs import counter_rng as streams
-from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, GridObservation, VectorObservation, make_observation
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
+from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.helpers.simulator import Simulator, random_level

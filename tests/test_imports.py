@@ -50,12 +50,10 @@ MATHEMATICS_LIBRARIES = {"torch", "torchrl", "tensordict", "numpy"}
 
 AT_ONCE, WHEN_CALLED, FOR_TYPES = "at once", "when called", "for types"
 """When an import is carried out: with its module, with a function of its module, or never (``if TYPE_CHECKING``)."""
-TRAINING_CIRCLE = frozenset(f"drest_torch.training.{name}" for name in ("environment", "references", "run", "tasks"))
-"""A reference is trained by a run of its own, and a run chooses its task, which may need references."""
 KNOWN_CIRCLES: dict[tuple[str, ...], set[frozenset[str]]] = {
-    (AT_ONCE,): set(),  # none is allowed
-    (AT_ONCE, WHEN_CALLED): {TRAINING_CIRCLE},
-    (AT_ONCE, WHEN_CALLED, FOR_TYPES): {TRAINING_CIRCLE},
+    (AT_ONCE,): set(),
+    (AT_ONCE, WHEN_CALLED): set(),
+    (AT_ONCE, WHEN_CALLED, FOR_TYPES): set(),
 }
 """The circles in each graph of imports. These lists may only shrink: add no circle, and delete one that is gone."""
 

@@ -6,12 +6,12 @@ from fractions import Fraction
 import pytest
 import torch
 
-from drest_torch.envs.dynamics.episodes import start_episodes, step_episodes
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import committed_return, optimal_route, solve
-from drest_torch.envs.exact.state_count import estimate_size
+from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import (
     LevelError,

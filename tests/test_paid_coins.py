@@ -11,7 +11,7 @@ import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import FAINT, make_observation
-from drest_torch.envs.exact.paid_coins import VALUES, PaidCoins
+from drest_torch.envs.exact.level_set import VALUES, PaidCoins
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Coin, Level, parse_level, world
 from drest_torch.errors import ConfigError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 
-from drest_torch.evaluation.summary import Score, SplitScores
+from drest_torch.evaluation.results import Score, SplitScores
 from drest_torch.tracking.console import final_table, print_table
 
 ROWS = [

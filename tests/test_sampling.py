@@ -15,9 +15,9 @@ from drest_torch.config.compose import compose
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from drest_torch.evaluation.exact import ExactEvaluator
-from drest_torch.evaluation.memory import BYTES_PER_STATE
+from drest_torch.evaluation.results import split_scores
 from drest_torch.evaluation.sampled import SamplingEvaluator
-from drest_torch.evaluation.summary import split_scores
+from drest_torch.memory import BYTES_PER_STATE
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from drest_torch.tracking.console import print_table

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.earliest import estimate_size, parts
 from drest_torch.envs.exact.layers import MAX_STATES
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import _parts, solve
-from drest_torch.envs.exact.state_count import estimate_size, parts
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.helpers.configs import preset

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
+from drest_torch.building.checkpoints import FORMAT, checksum, load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.cli import sentence_of
 from drest_torch.comparison.records import read_run
 from drest_torch.config.compose import compose
@@ -209,7 +209,9 @@ def test_a_header_that_promises_gigabytes_is_refused(run: Path) -> None:
     path.write_bytes((1 << 40).to_bytes(8, "little") + b"{}")
     with pytest.raises(CheckpointError, match="damaged"):
         resume(run)
-    path.write_bytes(save({"policy.x": torch.ones(1)}, metadata={"format": "drest_torch checkpoint 1", "meta": "["}))
+    tensors = {"policy.x": torch.ones(1)}
+    metadata = {"format": FORMAT, "meta": "[", "sha256": checksum(tensors, "[")}
+    path.write_bytes(save(tensors, metadata=metadata))
     with pytest.raises(CheckpointError, match="cannot be read"):
         resume(run)
 

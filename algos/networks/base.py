@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from drest_torch.algos.networks.layout import MapLayout
+from drest_torch.algos.networks import NETWORKS
 
 Shape = tuple[int, ...]
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
@@ -25,14 +25,33 @@ class NetworkSize:
     activation: str = "relu"
     network: str = "mlp"
     """A name in `drest_torch.algos.networks.NETWORKS`."""
-    once: bool = True
-    """Whether a network that reads maps encodes equal maps of a batch only once."""
 
     def new_activation(self) -> nn.Module:
         """Return a module for the activation function."""
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"no activation '{self.activation}'; expected one of {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[self.activation]()
+
+
+@dataclass(frozen=True)
+class MapLayout:
+    """The layout of observations [P, H, W]: what each plane shows, and what symmetries do to it."""
+
+    planes: tuple[str, ...]
+    """The name of each plane: walls, coin values, delays, the agent, the time left, and others."""
+    rotated: Tensor
+    """[|G|, P] permutations: element g makes plane p from plane ``rotated[g, p]``, whose cells it permutes as well"""
+    time_steps: int
+    """How many steps of the time left the network can tell apart."""
+    delay_unit: float
+    """The number that delays are divided by, to bring them to about 1."""
+
+    def turned_names(self) -> list[dict[str, str]]:
+        """Return for each element a map from the name of a plane to the name of the plane that it is made from."""
+        return [
+            {name: self.planes[index] for name, index in zip(self.planes, row, strict=True)}
+            for row in self.rotated.tolist()
+        ]
 
 
 @dataclass(frozen=True)
@@ -102,6 +121,12 @@ class Requirements:
     Such a network reads maps of any size."""
     remembers: bool = False
     """Whether what the network does depends on earlier steps, so that only playing shows what becomes of it."""
+
+
+def requirements(network: str) -> Requirements:
+    """Return what a network requires of the configuration."""
+    required: Requirements = getattr(NETWORKS[network], "REQUIRES", Requirements())
+    return required
 
 
 class Flat(nn.Module):

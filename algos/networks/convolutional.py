@@ -12,17 +12,13 @@ reflected by g.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from drest_torch.algos.networks.base import NetworkSize, Requirements, Signature, Symmetries
-from drest_torch.algos.networks.layout import MapLayout
+from drest_torch.algos.networks.base import MapLayout, NetworkSize, Requirements, Signature, Symmetries
 from drest_torch.algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
 
 NOT_OF_THE_MAP = ("agent", "time")
@@ -60,7 +56,6 @@ def _build(signature: Signature, size: NetworkSize, encoder: MapEncoder | None) 
         signature.further,
         signature.symmetries,
         *layers,
-        once=size.once,
         last_gain=signature.last_gain,
         encoder=encoder,
     )
@@ -69,9 +64,8 @@ def _build(signature: Signature, size: NetworkSize, encoder: MapEncoder | None) 
 class MapNet(nn.Module):
     """A network from observations [n, P, H, W] and further numbers [n, F] to outputs [n, O].
 
-    ``symmetries`` are those of three by three cells and hold the layout of the observations. With ``once``, equal maps
-    are encoded once; without, all tensor shapes follow from those of the inputs. With the ``encoder`` of another
-    network, this network learns from its encodings and does not change them.
+    ``symmetries`` are those of three by three cells and hold the layout of the observations. Equal maps are encoded
+    once. With the ``encoder`` of another network, this network learns from its encodings and does not change them.
     """
 
     def __init__(
@@ -83,7 +77,6 @@ class MapNet(nn.Module):
         depth: int,
         activation: nn.Module,
         *,
-        once: bool,
         last_gain: float,
         encoder: MapEncoder | None = None,
     ) -> None:
@@ -91,7 +84,7 @@ class MapNet(nn.Module):
         layout = symmetries.layout
         if layout is None or len(layout.planes) != planes:
             raise ValueError(f"observations of {planes} planes, and a layout of {layout and len(layout.planes)}")
-        self.once, self.time_steps = once, layout.time_steps
+        self.time_steps = layout.time_steps
         self.agent, self.time = layout.planes.index("agent"), layout.planes.index("time")
         self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
         self.learns_to_read = encoder is None
@@ -105,27 +98,9 @@ class MapNet(nn.Module):
         place, time = observation[:, self.agent].flatten(1).argmax(-1), observation[:, self.time, 0, :1]
         steps = (time - torch.arange(self.time_steps, device=time.device)).clamp(0, 1)
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.learns_to_read):
-            encodings, index = self.read.once(maps) if self.once else (self.read(maps), _all_rows(maps))
+            encodings, index = self.read.once(maps)
         inputs = [encodings[index, place], steps, time / self.time_steps]
         return self.ask(torch.cat(inputs if further is None else [*inputs, further], dim=-1))
-
-
-@contextmanager
-def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
-    """Keep the encodings of maps, so that each map is encoded once; the weights must not change meanwhile."""
-    reading = [network for network in networks if network is not None and getattr(network, "reads_maps", True)]
-    encoders = {part for network in reading for part in network.modules() if _keeps(part)}
-    for encoder in encoders:
-        encoder.kept = Kept()
-    try:
-        yield
-    finally:
-        for encoder in encoders:
-            encoder.kept = None
-
-
-def _keeps(part: nn.Module) -> TypeGuard[MapEncoder]:
-    return isinstance(part, MapEncoder) and part.kept is None
 
 
 @dataclass
@@ -163,13 +138,10 @@ def sums_of(maps: Tensor) -> Tensor:
     return maps.flatten(1).double() @ weights.to(maps.device)
 
 
-def _all_rows(rows: Tensor) -> Tensor:
-    return torch.arange(len(rows), device=rows.device)
-
-
 def first_of_each(group: Tensor, groups: int) -> Tensor:
     """Return the index of one row of each group, given the group of each row [n]."""
-    return torch.empty(groups, dtype=torch.long, device=group.device).scatter_(0, group, _all_rows(group))
+    rows = torch.arange(len(group), device=group.device)
+    return torch.empty(groups, dtype=torch.long, device=group.device).scatter_(0, group, rows)
 
 
 class MapEncoder(nn.Module):

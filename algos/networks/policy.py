@@ -6,14 +6,16 @@ tell apart, so only the critic sees the counts of the meta-episode.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-from drest_torch.algos.networks import NETWORKS, requirements
-from drest_torch.algos.networks.base import Flat, NetworkSize, Shape, Signature, Symmetries
+from drest_torch.algos.networks import NETWORKS
+from drest_torch.algos.networks.base import Flat, NetworkSize, Shape, Signature, Symmetries, requirements
+from drest_torch.algos.networks.convolutional import Kept, MapEncoder
 
 PRIVATE_SCALE = 4.0
 """Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
@@ -131,6 +133,24 @@ def _network(signature: Signature, size: NetworkSize) -> nn.Module:
         raise ValueError(f"the network '{size.network}' is built with symmetries of: {required}")
     network: nn.Module = NETWORKS[size.network].build(signature, size)
     return network
+
+
+@contextmanager
+def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
+    """Keep the encodings of maps, so that each map is encoded once; the weights must not change meanwhile."""
+    reading = [network for network in networks if network is not None and getattr(network, "reads_maps", True)]
+    encoders = {part for network in reading for part in network.modules() if _keeps(part)}
+    for encoder in encoders:
+        encoder.kept = Kept()
+    try:
+        yield
+    finally:
+        for encoder in encoders:
+            encoder.kept = None
+
+
+def _keeps(part: nn.Module) -> TypeGuard[MapEncoder]:
+    return isinstance(part, MapEncoder) and part.kept is None
 
 
 def scale_private_bits(private_bits: Tensor) -> Tensor:

@@ -1,4 +1,6 @@
-"""Checkpoints: one safetensors file each, written whole or not at all, read without executing code.
+"""Checkpoints, and the agents whose weights they hold, by the folder of a run or by name.
+
+A checkpoint is one safetensors file, written whole or not at all, and read without executing code.
 
 The tensors of a file are the states of the networks, the optimisers and the random generators. Its metadata holds the
 rest as JSON. A file with the name of a checkpoint is complete.
@@ -21,10 +23,15 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from drest_torch.algos.base import Learner
-from drest_torch.errors import CheckpointError
+from drest_torch.algos.networks.convolutional import MapEncoder
+from drest_torch.config.schema import Config, in_gridworld
+from drest_torch.config.stored import load_config
+from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
 
 FORMAT = "drest_torch checkpoint 1"
+PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
+"""The folder of the agents that come with the project, as `Agent.save` writes them."""
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
@@ -61,8 +68,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ) from None
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path}: no checkpoint of this program; expected one that a run has saved")
-    # Checkpoints of older versions have no checksum.
-    if "sha256" in metadata and metadata["sha256"] != checksum(tensors, metadata.get("meta", "")):
+    if metadata.get("sha256") != checksum(tensors, metadata.get("meta", "")):
         others = [other for other in reversed(step_checkpoints(path.parent)) if other != path]
         other = f"use the one before it, {others[0]}" if others else "use another checkpoint of the run"
         raise CheckpointError(f"{path}: is damaged: its contents do not have its checksum; {other}")
@@ -211,3 +217,53 @@ def fill(value: Tensor, tensors: Mapping[str, Tensor], name: str, path: Path) ->
             "by another run"
         )
     value.copy_(saved)
+
+
+# ------------------------------------------------------------------------------------------- agents
+
+
+def agent_folder(path_or_name: str | Path) -> Path:
+    """Return the folder of an agent, given that folder or the name of one that comes with the project."""
+    folder = Path(path_or_name)
+    if not folder.exists() and (PRETRAINED / str(path_or_name)).is_dir():
+        folder = PRETRAINED / str(path_or_name)
+    if not folder.is_dir():
+        names = ", ".join(sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir()))
+        raise CheckpointError(f"{path_or_name}: no such folder of a run, and no agent of that name ({names})")
+    return folder
+
+
+def start_of(cfg: Config) -> Path:
+    """Return the folder of the agent that a run begins with, if it begins with one."""
+    try:
+        return agent_folder(str(cfg.start_from))
+    except CheckpointError as error:
+        raise ConfigError(f"start_from={error}") from None
+
+
+def begin_with(folder: Path, policy: nn.Module, cfg: Config) -> None:
+    """Give the policy of a run the weights of the agent in a folder, which has to be of the same kind.
+
+    A network that reads maps may have more layers: the further ones add nothing at first.
+    """
+    source = load_config(folder)
+    if not in_gridworld(source):
+        raise ConfigError(f"start_from={cfg.start_from}, of {source.env.title}; expected an agent of gridworlds")
+    own, depth = _kind(cfg), source.policy.depth
+    encoders = [part for part in policy.modules() if isinstance(part, MapEncoder) and depth < cfg.policy.depth]
+    if encoders:
+        own["depth"] = depth
+    if other := [f"policy.{key}={value}" for key, value in _kind(source).items() if own[key] != value]:
+        raise ConfigError(f"start_from={cfg.start_from} has a policy of another kind; add {' '.join(other)}")
+    path = checkpoint_path(folder, "last")
+    further = {weight for encoder in encoders for weight in encoder.idle(depth)}
+    idle = {f"policy.{name}": weight.detach() for name, weight in policy.named_parameters() if weight in further}
+    load_module("policy", policy, idle | load_checkpoint(path)[0], path)
+
+
+def _kind(cfg: Config) -> dict[str, Any]:
+    """Return the values of `policy` without which weights mean something else."""
+    policy = cfg.policy
+    found = {"network": policy.network, "observation": policy.observation, "time_steps": policy.time_steps}
+    found |= {"width": policy.width, "depth": policy.depth, "activation": policy.activation}
+    return found | {"private_bits": policy.private_bits}

@@ -14,7 +14,7 @@ from torchrl.data import Bounded, Categorical, OneHot
 from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, Transform, TransformedEnv
 
 from drest_torch.algos.distributions import ActionKind, box, one_of, several
-from drest_torch.algos.networks import requirements
+from drest_torch.algos.networks.base import requirements
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, EnvConfig, copies_of
 from drest_torch.errors import ConfigError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import MISSING, OmegaConf
+from omegaconf import OmegaConf
 
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config, GeneratorConfig, LevelsConfig
@@ -41,9 +41,12 @@ class Levels:
         return {**self.reported, "selection": self.selection}
 
 
-def load(cfg: Config) -> Levels:
-    """Read or generate the levels of a run; sets that must not share levels are checked, up to symmetry."""
-    split = _split(cfg.levels, device_of(cfg.device))
+def load(cfg: Config, *, generates: bool = True) -> Levels:
+    """Read or generate the levels of a run; sets that must not share levels are checked, up to symmetry.
+
+    Without ``generates`` those that the generator would make are left out.
+    """
+    split = _split(cfg.levels, device_of(cfg.device), generates=generates)
     if cfg.levels.fresh and split is None:
         raise ConfigError("levels.fresh=true, but there is no generator for these levels; use levels=generated, say")
     train, selection, test = (
@@ -66,12 +69,24 @@ def load(cfg: Config) -> Levels:
     return Levels(train, selection, reported, split)
 
 
-def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
+def load_outline(cfg: Config) -> Levels:
+    """Return the levels of a run that say what its policy sees.
+
+    Generation takes seconds, and generated levels without luck say nothing that the generator's configuration does not.
+    """
+    generator = None if cfg.levels.path is not None else cfg.levels.generator
+    has_luck = generator is not None and (generator.chance[0] < 1 or generator.lotteries[1] > 0)
+    return load(cfg, generates=generator is None or has_luck or cfg.policy.observation == "vector")
+
+
+def _split(levels: LevelsConfig, device: torch.device, *, generates: bool) -> splits.Split | None:
     """Generate levels, unless the configuration names others."""
     if levels.path is not None or levels.generator is None:
         return None
     if levels.train == 0:
         raise ConfigError("levels.train=0 generated levels to train on; expected at least 1")
+    if not generates:
+        return splits.Split([], [], [], generator_config(levels.generator, levels.clock), levels.split_seed)
     return splits.make_split(
         generator_config(levels.generator, levels.clock),
         train=levels.train,
@@ -119,10 +134,9 @@ def named(chosen: LevelsConfig) -> list[Level]:
 
 
 def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.GeneratorConfig:
-    """Return the configuration of the generator. What an older run does not state has its default."""
+    """Return the configuration of the generator."""
     values: Any = OmegaConf.to_container(OmegaConf.structured(cfg))
-    stated = {name: value for name, value in values.items() if value != MISSING}
-    return generator.GeneratorConfig(**stated, clock=clock or "steps")
+    return generator.GeneratorConfig(**values, clock=clock or "steps")
 
 
 def _on_clock(levels: list[Level], clock: str | None) -> list[Level]:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from omegaconf import OmegaConf
 
 from drest_torch.algos import ALGORITHMS
-from drest_torch.algos.networks import requirements
-from drest_torch.algos.networks.base import NetworkSize, Symmetries
-from drest_torch.algos.networks.layout import MapLayout
+from drest_torch.algos.networks.base import MapLayout, NetworkSize, Symmetries, requirements
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building import levels as data
 from drest_torch.config.schema import Config, shown_features
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import (
     DELAY_UNIT,
-    TIME_STEPS,
     GridObservation,
     Observation,
     make_observation,
     rotated_planes,
 )
+from drest_torch.envs.exact.level_set import LevelSet
+from drest_torch.envs.levels import Level
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
 from drest_torch.reward import Reward
@@ -36,20 +34,13 @@ if TYPE_CHECKING:
 
 
 def reward_of(cfg: Config) -> Reward:
-    """Make the reward of a run; what an older run's configuration does not say is the default of `Reward`."""
-    values: Any = cfg.reward
-    stated = [field.name for field in fields(Reward) if not OmegaConf.is_missing(values, field.name)]
-    return Reward(**{name: values[name] for name in stated})
-
-
-def time_steps(cfg: Config) -> int:
-    """Return how many steps of the time left the policy can tell apart, which older runs do not say."""
-    return TIME_STEPS if OmegaConf.is_missing(cfg.policy, "time_steps") else cfg.policy.time_steps
+    """Make the reward of a run."""
+    return Reward(**{field.name: getattr(cfg.reward, field.name) for field in fields(Reward)})
 
 
 def observation(cfg: Config, mdp: Mdp) -> Observation:
     """Make the observation of a run's policy for a level set."""
-    return make_observation(cfg.policy.observation, mdp, time_steps(cfg))
+    return make_observation(cfg.policy.observation, mdp, cfg.policy.time_steps)
 
 
 def networks(
@@ -110,7 +101,7 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
         return None
     if required == "cells":
         assert isinstance(observe, GridObservation)  # `data.check` has seen to it
-        layout = MapLayout(observe.planes, rotated_planes(observe.planes), time_steps(cfg), DELAY_UNIT)
+        layout = MapLayout(observe.planes, rotated_planes(observe.planes), cfg.policy.time_steps, DELAY_UNIT)
         return Symmetries(rotated_cells(3), rotated_actions(), layout)
     assert observe.rotated is not None  # `data.check` and `map_size` have seen to it
     return Symmetries(observe.rotated.cpu(), rotated_actions())
@@ -119,7 +110,7 @@ def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:
 def evaluator(
     cfg: Config,
     reward: Reward,
-    levels: list[Any],
+    levels: Sequence[Level] | LevelSet,
     size: tuple[int, int],
     device: torch.device,
     *,
@@ -146,7 +137,7 @@ def evaluator(
         features=shown_features(cfg),
         private_kind=cfg.policy.private_kind,
         private_draws=cfg.policy.private_draws,
-        time_steps=time_steps(cfg),
+        time_steps=cfg.policy.time_steps,
         memory_gib=memory_gib,
         device=device,
     )

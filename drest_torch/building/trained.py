@@ -20,7 +20,7 @@ from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
 from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
-from drest_torch.evaluation.summary import split_summary
+from drest_torch.evaluation.results import split_summary
 from drest_torch.transforms import ShutdownTimer
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.agent import Agent
@@ -128,9 +127,8 @@ def options_of(menus: Menus) -> Iterator[list[list[tuple[float, int, float]]]]:
 
 
 def shown_outcomes(agent: Agent) -> int:
-    """Return how many outcomes of a lottery an agent observes; older runs do not say, and there it is none."""
-    levels = agent.cfg.levels
-    return 0 if OmegaConf.is_missing(levels, "outcomes") else int(levels.outcomes)
+    """Return how many outcomes of a lottery an agent observes."""
+    return int(agent.cfg.levels.outcomes)
 
 
 @torch.no_grad()

@@ -11,7 +11,8 @@ import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
-from drest_torch.algos.networks import NETWORKS, requirements
+from drest_torch.algos.networks import NETWORKS
+from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.schema import (
@@ -22,7 +23,6 @@ from drest_torch.config.schema import (
     learns_from,
     objective_of,
     shown_features,
-    start_name,
 )
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
@@ -101,8 +101,6 @@ def check_run(cfg: Config) -> None:
 
 def _check_objective(cfg: Config) -> None:
     """Refuse an objective that is not there, or that the algorithm cannot know."""
-    if OmegaConf.is_missing(cfg, "objective"):
-        return
     OBJECTIVES.check(name := cfg.objective.name)
     if is_plain(cfg) or learns_from(cfg) == "levels":
         return
@@ -274,7 +272,7 @@ def _check_private_bits(cfg: Config) -> None:
 
 def _check_start(cfg: Config) -> None:
     """Refuse to begin with the weights of an agent where there is not one network in gridworlds."""
-    if start_name(cfg) is None:
+    if cfg.start_from is None:
         return
     if not in_gridworld(cfg):
         raise ConfigError(f"start_from with env={cfg.env.name}; only runs in gridworlds can begin with another agent")

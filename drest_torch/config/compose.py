@@ -19,7 +19,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
 
-from drest_torch.config.schema import REMOVED, config_folder, schemas
+from drest_torch.config.schema import config_folder, schemas
 from drest_torch.errors import ConfigError
 
 VERSION_BASE = "1.3"
@@ -128,8 +128,6 @@ def _wrong_option(path: str, found: list[str]) -> str:
 
 def _wrong_key(error: Any) -> str:
     """``error`` is OmegaConf's, and knows the configuration to which the key was not added."""
-    if (reason := REMOVED.get(error.full_key)) is not None:
-        return f"{error.full_key} is no key any more: {reason}"
     key, known = error.full_key, keys_of(OmegaConf.to_container(error.parent_node._get_root()))
     known = [name for name in known if not name.startswith("hydra")]
     ends = {name: name.rpartition(".")[2] for name in known}

@@ -11,15 +11,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.base import ACTIVATIONS
-from drest_torch.algos.objectives import OBJECTIVES, drest
+from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
-from drest_torch.envs.exact.paid_coins import BEST_OF, VALUES
+from drest_torch.envs.exact.level_set import BEST_OF, VALUES
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -32,14 +32,7 @@ LARGEST_SEED = 2**62 - 1
 MOST_SAMPLED = 10_000_000
 """Mini-episodes on a level: enough for an interval of usefulness of width 0.001."""
 MOST_LEVELS = 10_000_000
-_ONE_WAY = "all algorithms that sample collect with TorchRL; leave it out"
-REMOVED = {
-    "agents": "several seeds are several runs; use seed=0,1,2 -m, or a study",
-    "lockstep": _ONE_WAY,
-    "compile": _ONE_WAY,
-    "cuda_graphs": _ONE_WAY,
-}
-"""Keys of older versions, and what to do instead."""
+
 if TYPE_CHECKING:
 
     class RewardConfig(Reward):
@@ -227,16 +220,15 @@ def learns_from(cfg: Config) -> str:
 
 
 def objective_of(cfg: Config) -> Objective:
-    """Return what the run's policy is trained to make large. Older runs do not say: it was their reward."""
-    if OmegaConf.is_missing(cfg, "objective"):
-        return drest.Objective(None)
+    """Return what the run's policy is trained to make large."""
     objective: Objective = OBJECTIVES[cfg.objective.name].Objective(cfg.objective)
     return objective
 
 
 def is_plain(cfg: Config) -> bool:
     """Return whether the return of the run's reward is all that its policy is trained for."""
-    return OmegaConf.is_missing(cfg, "objective") or cfg.objective.name == "drest"
+    is_drest: bool = cfg.objective.name == "drest"
+    return is_drest
 
 
 def in_gridworld(cfg: Config) -> bool:
@@ -252,19 +244,9 @@ def copies_of(cfg: Config) -> int:
     return max(1, cfg.algo.episodes // (reward.episodes_per_meta if reward.counting == "sequential" else 1))
 
 
-def start_name(cfg: Config) -> str | None:
-    """Return the agent that a run begins with, which older runs do not say; None: random weights."""
-    return None if OmegaConf.is_missing(cfg, "start_from") else cfg.start_from
-
-
 def shown_features(cfg: Config) -> frozenset[str]:
-    """Return the features that observations of a run show whether its levels have them or not.
-
-    The configurations of older runs do not say, and show none.
-    """
-    levels = cfg.levels
-    chance = {"chance"} if not OmegaConf.is_missing(levels, "by_chance") and levels.by_chance else set()
-    return lottery_features(0 if OmegaConf.is_missing(levels, "outcomes") else levels.outcomes) | chance
+    """Return the features that observations of a run show whether its levels have them or not."""
+    return lottery_features(cfg.levels.outcomes) | ({"chance"} if cfg.levels.by_chance else set())
 
 
 def schemas() -> dict[tuple[str | None, str], type]:

@@ -19,12 +19,12 @@ from torch import Tensor
 from drest_torch.algos.networks.policy import Policy, memory_of, private_settings
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation
+from drest_torch.envs.exact.earliest import parts
+from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
-from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.exact.state_count import estimate_size, parts
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.memory import BYTES_PER_STATE, check_size
+from drest_torch.memory import BYTES_PER_STATE, check_size
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import Reward
 
@@ -139,15 +139,15 @@ class LevelSetEvaluator(ABC):
     """A compiled level set on which policies are evaluated, with the observations that they see in training.
 
     ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. ``features`` are shown
-    whether the levels have them or not. Exact evaluation uses at
-    most ``memory_gib``. Levels that need more are refused before their states are unrolled.
+    whether the levels have them or not. Both are of levels that are not compiled yet. Exact evaluation uses at most
+    ``memory_gib``. Levels that need more are refused before their states are unrolled.
     """
 
     exact = True
 
     def __init__(
         self,
-        levels: Sequence[Level],
+        levels: Sequence[Level] | LevelSet,
         observation: str,
         *,
         reward: Reward,
@@ -159,16 +159,14 @@ class LevelSetEvaluator(ABC):
         memory_gib: float = math.inf,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.levels = list(levels)
-        self.mdp = compile_levels(levels, device, at_least=at_least, features=features)
-        self.sizes = estimate_size(self.mdp)
+        if not isinstance(levels, LevelSet):
+            levels = LevelSet(compile_levels(levels, device, at_least=at_least, features=features))
+        self.level_set, self.levels, self.mdp, self.sizes = levels, levels.levels, levels.mdp, levels.sizes
         self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
         check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
         self.observe = make_observation(observation, self.mdp, time_steps)
-        self.optima = solve(self.mdp, reward.gamma)
-        sure = (
-            solve(self.mdp, reward.gamma, committed=True).best_return if self.mdp.any_luck else self.optima.best_return
-        )
+        self.optima = levels.optima(reward.gamma)
+        sure = levels.optima(reward.gamma, committed=True).best_return
         self.committed = None if torch.equal(sure, self.optima.best_return) else sure
         """[B, K] committed(l), or m(l) where no policy can be sure of l; None if that is m(l) in all levels."""
         self.reward, self.private_kind, self.private_draws = reward, private_kind, private_draws
@@ -284,7 +282,7 @@ class ExactEvaluator(LevelSetEvaluator):
     A set that needs more than ``memory_gib`` is evaluated in parts, with the same result.
     """
 
-    def __init__(self, levels: Sequence[Level], observation: str, **values: Any) -> None:
+    def __init__(self, levels: Sequence[Level] | LevelSet, observation: str, **values: Any) -> None:
         super().__init__(levels, observation, **values)
         self._parts = parts(self.mdp, self.sizes.states, self.most_states)
         self._kept: Reachable | None = None
@@ -313,7 +311,7 @@ class ExactEvaluator(LevelSetEvaluator):
             reachable = self.unrolled(levels)
             tables = list(self._per_setting(policy, reachable, greedy))
             for gamma in gammas:
-                best = solve(self.mdp, gamma).best_return[levels.start : levels.stop]
+                best = self.level_set.optima(gamma).best_return[levels.start : levels.stop]
                 lengths = mixture([reachable.arrivals(table, gamma) for table in tables]).lengths()
                 columns = lengths.probability.shape[1]
                 found[gamma].append(usefulness(lengths.probability, lengths.coins, best[:, :columns]))

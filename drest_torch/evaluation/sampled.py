@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.networks.convolutional import weights_unchanged
-from drest_torch.algos.networks.policy import Policy, number_of
+from drest_torch.algos.networks.policy import Policy, number_of, weights_unchanged
+from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator, evaluation_of
@@ -110,7 +110,7 @@ class SamplingEvaluator(LevelSetEvaluator):
 
     def __init__(
         self,
-        levels: Sequence[Level],
+        levels: Sequence[Level] | LevelSet,
         observation: str,
         *,
         mini_episodes: int,

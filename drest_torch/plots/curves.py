@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
-from omegaconf import OmegaConf
 
 from drest_torch.config.reading import read_config
 from drest_torch.effort import updates_of
@@ -118,8 +117,7 @@ def _read_run(folder: Path) -> _Run:
         return _Run()
     cfg, summary = read_config(files[0]), json.loads(files[1].read_text(encoding="utf-8"))
     levels = f"levels={cfg.levels.name if cfg.levels.path is None else cfg.levels.path}"
-    env = OmegaConf.select(cfg, "env.name")  # older runs do not say it
-    where = levels if env in (None, "gridworld") else f"env={cfg.env.title}"
+    where = levels if cfg.env.name == "gridworld" else f"env={cfg.env.title}"
     title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} {where}"
     if "levels_per_update" not in summary:
         return _Run(title, splits=summary["splits"])

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
 
-from drest_torch.building.checkpoints import step_checkpoints
-from drest_torch.building.saved import PRETRAINED
+from drest_torch.building.checkpoints import PRETRAINED, step_checkpoints
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import IN_A_STUDY, run_config, training_jobs

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.paid_coins import PaidCoins
+from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.jobs.job import Job
@@ -151,8 +151,9 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 
 def ratio(name: str, coins: PaidCoins, gamma: float) -> float:
     """Return x in a world with two lengths: what the longer offers in paid coins over its divisor, by the shorter's."""
-    mdp = compile_levels([world(name)])
-    shorter, longer = (solve(coins.paid(mdp), gamma).best_return / coins.optima(mdp, gamma).best_return)[0].tolist()
+    levels = LevelSet(compile_levels([world(name)]))
+    paid = solve(coins.paid(levels.mdp), gamma).best_return
+    shorter, longer = (paid / coins.optima(levels, gamma).best_return)[0].tolist()
     return float(longer / shorter)
 
 

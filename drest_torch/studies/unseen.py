@@ -25,7 +25,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import share_of_best
-from drest_torch.training.judge import trained_levels_reported
+from drest_torch.training.gridworlds import trained_levels_reported
 from drest_torch.training.run import Run
 
 TEST, TRAIN, PAPER, FILE = "test", "train", "paper", "file"

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from drest_torch.agent import Agent
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
-from drest_torch.envs.exact.paid_coins import PaidCoins
+from drest_torch.envs.exact.level_set import PaidCoins
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.splits import distinct

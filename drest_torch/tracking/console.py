@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from drest_torch.evaluation.summary import SplitScores
+    from drest_torch.evaluation.results import SplitScores
 
 _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""

@@ -51,7 +51,7 @@ def append_provenance(folder: Path, session: dict[str, Any]) -> None:
 
 
 def read_provenance(folder: Path) -> list[dict[str, Any]]:
-    """Return the sessions of a run, the first one first; none for a run of an earlier version."""
+    """Return the sessions of a run, the first one first; none for a run that has not begun."""
     path = folder / FILE
     if not path.exists():
         return []

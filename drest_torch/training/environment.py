@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import copy
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from drest_torch.algos.base import Learner
 from drest_torch.building.environments import REFERENCE, evaluation_environment, training_environment
 from drest_torch.building.parts import environment_networks
 from drest_torch.building.trained import animate
 from drest_torch.collector import Environment
-from drest_torch.config.schema import Config, algorithm
+from drest_torch.config.schema import Config, algorithm, copies_of
+from drest_torch.effort import Pace
+from drest_torch.errors import ConfigError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
-from drest_torch.evaluation.summary import split_summary
+from drest_torch.evaluation.results import split_summary
 from drest_torch.files import write_json
 from drest_torch.memory import Bounded
 from drest_torch.reward import Reward
-from drest_torch.training.introduction import environment_introduction
-from drest_torch.training.judge import Verdict
-from drest_torch.training.learner import sampled_learner
-from drest_torch.training.tasks import Task
+from drest_torch.tracking.stages import stage
+from drest_torch.training.task import Task, TrainPart, Verdict, count, device_line, networks_line
+from drest_torch.training.updates import sampled_learner
 from drest_torch.transforms.base import played
 
+REFERENCES = "references"
+"""The name of the folder of reference agents, inside the folder of a run."""
 WATCHED_SHARE = 4
 """During training, one of so many of the mini-episodes of the last evaluation is played."""
 
@@ -92,18 +99,16 @@ class EnvironmentTask(Task):
         self.learner, self.updater = sampled_learner(cfg, self.environment, policy, critic, rng)
         self.judge: EnvironmentJudge = EnvironmentJudge(cfg, reward, self.environment)
 
-    def prepare(self, folder: Path) -> bool:
+    def prepare(self, folder: Path, train: TrainPart) -> bool:
         if self.cfg.env.best != REFERENCE:
             return True
-        from drest_torch.training.references import reference_best  # runs of its own
-
-        best = reference_best(self.cfg, self.environment.lengths, folder)
+        best = reference_best(self.cfg, self.environment.lengths, folder, train)
         if best is not None and self.environment.best is not None:
             self.environment.best.best.copy_(best)
         return best is not None
 
     def introduction(self, folder: Path) -> str:
-        return environment_introduction(self.cfg, self.environment, self.learner, self.updater.pace, folder)
+        return introduction(self.cfg, self.environment, self.learner, self.updater.pace, folder)
 
     def close(self) -> None:
         self.judge.close()
@@ -116,3 +121,60 @@ def standardise(environment: Environment, rng: torch.Generator) -> None:
     assert flatten is not None
     batch = environment.collector(environment.uniform_actor()).collect(rng)
     flatten.measure(flatten.rows(batch)[played(batch)], ["timer"])
+
+
+def introduction(cfg: Config, environment: Environment, learner: Learner, pace: Pace, folder: Path) -> str:
+    """Return the lines that describe a run in an environment that is no gridworld."""
+    env, lengths = cfg.env, ", ".join(map(str, environment.lengths))
+    workers = f" in {count(env.workers, 'process')}" if env.workers else ""
+    m = ""
+    if env.best == REFERENCE and environment.best is not None:
+        m = f"\nm(l): {', '.join(f'{best:.4g}' for best in environment.best.best.mean(0))}, by reference agents"
+    return (
+        f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, seed {cfg.seed}\n"
+        f"trained in: {env.title} ({env.name}), {copies_of(cfg)} copies{workers}; lengths {lengths}{m}\n"
+        f"evaluated by: {count(cfg.sampled or 1024, 'mini-episode')}\n"
+        f"policy: {networks_line(cfg, learner)}\n"
+        f"device: {device_line(torch.device('cpu'))}\n"
+        f"folder: {folder}"
+    )
+
+
+def reference_best(cfg: Config, lengths: Sequence[int], folder: Path, train: TrainPart) -> Tensor | None:
+    """Return m(l) [levels, k], the mean returns of reference agents: one for each length, with that length alone.
+
+    Those that are not there yet are trained, or go on where they stopped. Their runs are in ``references/LENGTH`` of
+    the run's folder. None: it was interrupted, and has saved.
+    """
+    found = []
+    for index, length in enumerate(lengths):
+        own = folder / REFERENCES / str(length)
+        if not (own / "summary.json").exists():
+            stage(
+                f"training a reference agent for {length} steps ({index + 1} of {len(lengths)}) …", shown=cfg.progress
+            )
+            if train(_reference_config(cfg, length), own) is None:
+                return None
+        found.append(_returns(own, length))
+    return torch.tensor(found).T
+
+
+def _reference_config(cfg: Config, length: int) -> Config:
+    """Return the configuration of a reference agent. With a single length, nothing is discounted."""
+    own = copy.deepcopy(cfg)
+    own.env.base, own.env.delays, own.env.best = length, [], None
+    own.env_steps = cfg.env.reference_steps or cfg.env_steps
+    own.logger.sinks, own.pictures = {}, 0
+    return own
+
+
+def _returns(folder: Path, length: int) -> list[float]:
+    """Return the mean returns of a reference agent, level by level."""
+    levels = json.loads((folder / "levels_test.json").read_text(encoding="utf-8"))
+    returns = [float(level["return_given_length"][str(length)]) for level in levels]
+    if min(returns) <= 0:
+        raise ConfigError(
+            f"{folder}: the reference agent for {length} steps has a mean return of {min(returns):g}, and m(l) must be "
+            "above 0; train it for longer (env.reference_steps), or give env.floor, a lower bound of the rewards"
+        )
+    return returns

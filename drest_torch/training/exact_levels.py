@@ -13,7 +13,7 @@ from drest_torch.algos.objectives import drest
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, make_observation
-from drest_torch.envs.exact.paid_coins import PaidCoins
+from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
 from drest_torch.envs.exact.soft import reference_policy
@@ -29,7 +29,10 @@ def every_setting(reachable: Reachable, probabilities: Tensor, gamma: float) -> 
 
 
 class ExactLevels:
-    """A source of exact batches of ``at_once`` levels each, for the `exact` algorithm."""
+    """A source of exact batches of ``at_once`` levels each, for the `exact` algorithm.
+
+    ``compiled`` are all levels of the source, if they are compiled already.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class ExactLevels:
         features: Collection[str] = (),
         time_steps: int = TIME_STEPS,
         device: torch.device | str = "cpu",
+        compiled: LevelSet | None = None,
     ) -> None:
         self.source, self.observation, self.time_steps, self.reward = source, observation, time_steps, reward
         self.coins = coins
@@ -53,7 +57,7 @@ class ExactLevels:
         self.comes_to = every_setting
         """What a policy comes to whose action probabilities are [Z, N, 4] under each setting of its private bits."""
         is_whole = not source.changes and at_once >= len(source.levels)
-        self._whole = self._batch(source.levels) if is_whole else None
+        self._whole = self._batch(self._compiled(source.levels) if compiled is None else compiled) if is_whole else None
         self.per_update = len(source.levels) if is_whole else at_once
         """The number of levels in a batch."""
 
@@ -64,14 +68,16 @@ class ExactLevels:
     def draw(self) -> ExactBatch:
         """Return the next batch: the whole set if it fits and never changes, otherwise a sample of levels."""
         if self._whole is None:
-            return self._batch(self.source.draw(self.at_once))
+            return self._batch(self._compiled(self.source.draw(self.at_once)))
         return replace(self._whole, reward=self.reward)
 
-    def _batch(self, levels: Sequence[Level]) -> ExactBatch:
-        gamma = self.reward.gamma
-        mdp = compile_levels(levels, self.device, at_least=self.at_least, features=self.features)
+    def _compiled(self, levels: Sequence[Level]) -> LevelSet:
+        return LevelSet(compile_levels(levels, self.device, at_least=self.at_least, features=self.features))
+
+    def _batch(self, levels: LevelSet) -> ExactBatch:
+        gamma, mdp = self.reward.gamma, levels.mdp
         reachable = Reachable(self.coins.paid(mdp))
-        optima = self.coins.optima(mdp, gamma, committed=self.reward.committed)
+        optima = self.coins.optima(levels, gamma, committed=self.reward.committed)
         see = make_observation(self.observation, mdp, self.time_steps)
 
         def explore(policy: Callable[[Tensor], Tensor], min_visit_probability: float) -> tuple[Tensor, Tensor]:

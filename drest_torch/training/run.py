@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import math
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 from typing import Any, TextIO
 
 import torch
@@ -15,20 +19,22 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.building.checkpoints import (
+    PRETRAINED,
     State,
+    begin_with,
     fill,
     learner_tensors,
     load_checkpoint,
     prune,
     restore_learner,
     save_checkpoint,
+    start_of,
     step_checkpoints,
     step_path,
 )
 from drest_torch.building.parts import reward_of
-from drest_torch.building.saved import PRETRAINED, begin_with, start_of
 from drest_torch.config.checks import check_limits, check_run, device_of
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError, shown
 from drest_torch.files import disown, own, remove_partial, write_json
@@ -38,10 +44,8 @@ from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import LoggerError, Loggers
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, resume_command, withdraw
-from drest_torch.training.interruption import interruptible
-from drest_torch.training.introduction import cut_rewards
-from drest_torch.training.judge import run_summary
-from drest_torch.training.tasks import Gridworlds, task_of
+from drest_torch.training.gridworlds import Gridworlds
+from drest_torch.training.task import Task, cut_rewards, run_summary
 
 FINITE = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
 """The metrics of an update that show whether the weights are still numbers."""
@@ -63,8 +67,15 @@ class Run:
             torch.set_num_threads(cfg.threads)
         self.rng = torch.Generator(self.device).manual_seed(cfg.seed)
         self.reward = reward_of(cfg)
-        self.task = task_of(cfg, self.reward, self.rng, self.device)
+        self.task = self._task()
         self.judge, self.learner, self.updater = self.task.judge, self.task.learner, self.task.updater
+
+    def _task(self) -> Task:
+        if in_gridworld(self.cfg):
+            return Gridworlds(self.cfg, self.reward, self.rng, self.device)
+        from drest_torch.training.environment import EnvironmentTask  # TorchRL takes seconds to import
+
+        return EnvironmentTask(self.cfg, self.reward, self.rng)
 
     @property
     def gridworlds(self) -> Gridworlds:
@@ -85,7 +96,7 @@ class Run:
 
     def _train(self) -> dict[str, Any] | None:
         cfg, state, pace = self.cfg, self.state, self.updater.pace
-        if not self.task.prepare(self.folder):
+        if not self.task.prepare(self.folder, self._train_part):
             return None
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
         session = provenance(self.device, state.steps)
@@ -136,6 +147,19 @@ class Run:
             progress.stage("evaluating on all levels, and plotting …")
             summary = self._report(loggers)
         return summary
+
+    def _train_part(self, cfg: Config, folder: Path) -> dict[str, Any] | None:
+        """Train an agent that this run needs, in a folder inside its own, or go on with it."""
+        cfg.run_dir = str(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_config(cfg, folder)
+        run = Run(cfg, folder)
+        run.resumed_by = self.folder
+        run.restore()
+        try:
+            return run.train()
+        finally:
+            run.task.close()
 
     def update(self) -> dict[str, float]:
         """Take one update and return its metrics."""
@@ -218,8 +242,8 @@ class Run:
 
     def begin(self) -> None:
         """Give the policy the weights that training begins with, if they are those of another agent."""
-        if (folder := start_of(self.cfg)) is not None:
-            begin_with(folder, self.learner.policy, self.cfg)
+        if self.cfg.start_from is not None:
+            begin_with(start_of(self.cfg), self.learner.policy, self.cfg)
 
     def restore(self) -> None:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
@@ -252,9 +276,9 @@ class Run:
 
 
 def _check_origin(path: Path, saved: dict[str, str], own: dict[str, str]) -> None:
-    """Refuse a checkpoint of another algorithm or of other levels; those of older versions do not say."""
+    """Refuse a checkpoint of another algorithm or of other levels."""
     for name, value in own.items():
-        if (other := saved.get(name, value)) != value:
+        if (other := saved.get(name)) != value:
             raise CheckpointError(
                 f"{path}: was saved with another {name} ({other}, and this run's is {value}); put back what was "
                 "changed, or train anew with another run_dir"
@@ -301,7 +325,7 @@ def start(cfg: Config) -> Run:
     for group, key in ((cfg.levels, "path"), (cfg.test, "path"), (cfg.test, "selection_path")):
         if getattr(group, key) is not None:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
-    if (source := start_of(cfg)) is not None and source.parent != PRETRAINED:
+    if cfg.start_from is not None and (source := start_of(cfg)).parent != PRETRAINED:
         cfg.start_from = str(source.resolve())
     run = Run(cfg, folder)
     run.begin()
@@ -325,3 +349,28 @@ def resume(folder: Path) -> Run:
     if not step_checkpoints(run.checkpoints):  # a kill may have come before it was written
         run.task.begin(cfg, folder)
     return run
+
+
+@contextmanager
+def interruptible() -> Iterator[Any]:
+    """Yield a function that returns whether the run should stop at the next safe point.
+
+    The first Ctrl-C (or SIGTERM) requests the stop; the second stops at once.
+    """
+    requested = False
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        nonlocal requested
+        if requested:
+            raise KeyboardInterrupt
+        requested = True
+
+    try:
+        before = {signum: signal.signal(signum, handle) for signum in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread, where signals are handled
+        before = {}
+    try:
+        yield lambda: requested
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from drest_torch.algos import tabular
-from drest_torch.algos.networks.convolutional import weights_unchanged
+from drest_torch.algos.base import Learner
+from drest_torch.algos.networks.policy import memory_of, weights_unchanged
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.algos.tabular import rules_for
+from drest_torch.config.schema import Config, algorithm
 from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import Observation
@@ -171,3 +173,28 @@ class TabularUpdater(Updater):
         check_finite(learner.state.logits)
         steps = int(learner.state.steps[0]) - before
         return UpdateResult(steps, self.episodes, metrics | {"train/mini_episode_steps": steps / self.episodes})
+
+
+def sampled_learner(
+    cfg: Config,
+    environment: Environment,
+    policy: nn.Module,
+    critic: nn.Module | None,
+    rng: torch.Generator,
+    **levels: Any,
+) -> tuple[Learner, SampledUpdater]:
+    """Return an algorithm that learns from mini-episodes of an environment, and its source of updates."""
+    policy, critic = policy.to(rng.device), critic if critic is None else critic.to(rng.device)
+    learner: Learner = algorithm(cfg.algo.name).Algorithm(
+        policy,
+        critic,
+        cfg.algo,
+        rng,
+        actor=environment.actor(policy),
+        value=environment.value(critic),
+        view=environment.view,
+        group=environment.group or (1 if memory_of(policy) else None),
+    )
+    updater = SampledUpdater(environment, rng, **levels)
+    updater.begin(learner)
+    return learner, updater

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -14,7 +15,6 @@ from torchrl.data import Categorical, Composite, MultiCategorical, OneHot, Tenso
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from drest_torch.errors import ConfigError
-from drest_torch.transforms.mini_episodes import round_of
 
 Entries = dict[str, TensorSpec]
 LEVEL = "level_seed"
@@ -153,6 +153,39 @@ def title(env: EnvBase) -> str:
     env = innermost(env)
     name = vars(env).get("name")  # `getattr` would ask the environments within a batched one
     return name if isinstance(name, str) else type(env).__name__
+
+
+def round_of(ended: Tensor) -> Tensor:
+    """Return which mini-episode of its slot each step belongs to [slots, time], given where mini-episodes end."""
+    ends = ended.long()
+    return ends.cumsum(1) - ends
+
+
+class MiniEpisodes(NamedTuple):
+    """The mini-episodes of a batch: slots have played up to R of them, one after the other."""
+
+    end: tuple[Tensor, ...]
+    """The slots and the times at which mini-episodes end."""
+    round: Tensor
+    """[slots, time] which mini-episode of its slot a step belongs to"""
+    coins: Tensor
+    """[slots, R] γ-discounted coins"""
+    length: Tensor
+    """[slots, R] the index of the length; −1 where a slot has played fewer"""
+    num_lengths: Tensor
+    """[slots, R] k"""
+    best_return: Tensor | None
+    """[slots, R] m of the length"""
+
+    def total(self, value: Tensor) -> Tensor:
+        """Return the sums [slots, R] of a value [slots, time] over the steps of each mini-episode."""
+        return total(value, self.round, self.length.shape[1])
+
+
+def total(value: Tensor, round_: Tensor, rounds: int) -> Tensor:
+    """Return the sums [slots, R] of a value [slots, time] over steps of the same round; later rounds are left out."""
+    sums = value.new_zeros(len(value), rounds + 1)
+    return sums.scatter_add(1, round_.clamp_max(rounds), value)[:, :rounds]
 
 
 def played(batch: TensorDictBase) -> Tensor:

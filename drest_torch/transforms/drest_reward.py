@@ -14,8 +14,7 @@ from torchrl.envs import EnvBase, Transform
 
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
-from drest_torch.transforms.base import column
-from drest_torch.transforms.mini_episodes import MiniEpisodes, round_of, total
+from drest_torch.transforms.base import Entries, MiniEpisodes, StatefulTransform, column, round_of, total, whole
 
 
 class _Entry(NamedTuple):
@@ -37,7 +36,7 @@ def _is_kind(dtype: torch.dtype, kind: str) -> bool:
     return kind == "number" or (kind == "floating point" and dtype.is_floating_point)
 
 
-class DReSTReward(Transform):
+class DReSTReward(StatefulTransform):
     """The reward λ^(N − (i−1)/k) · C/m of each mini-episode, paid at its end (section 5 of the paper).
 
     C is the γ-discounted sum of the mini-episode's rewards from its start. N is the number of earlier
@@ -355,33 +354,12 @@ class DReSTReward(Transform):
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         if self._last_counts is not None:
             self._look_at_meta_episode(self._last_counts, tensordict.get("_reset", None))
-        for name, (shape, dtype) in self._state_entries().items():
-            zero = torch.zeros((*tensordict_reset.batch_size, shape), dtype=dtype, device=tensordict_reset.device)
-            tensordict_reset.set(name, zero)
-        return tensordict_reset
+        return super()._reset(tensordict, tensordict_reset)
 
-    def _state_entries(self) -> dict[str, tuple[int, torch.dtype]]:
-        entries = {"drest_counts": (self.num_lengths, torch.float32), "drest_coins": (1, torch.float32)}
-        return entries if self.tick_key is not None else entries | {"drest_tick": (1, torch.int64)}
-
-    def _state_specs(self, spec: Composite) -> dict[str, TensorSpec]:
-        return {
-            name: Unbounded((*spec.shape, shape), dtype=dtype, device=spec.device)
-            for name, (shape, dtype) in self._state_entries().items()
-        }
-
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Add the counters to the observations."""
-        for name, spec in self._state_specs(observation_spec).items():
-            observation_spec[name] = spec
-        return observation_spec
-
-    def transform_input_spec(self, input_spec: Composite) -> Composite:
-        """Add the counters to the state, which a step reads."""
-        state = input_spec["full_state_spec"]
-        for name, spec in self._state_specs(state).items():
-            state[name] = spec
-        return input_spec
+    def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
+        sizes = {"drest_counts": self.num_lengths, "drest_coins": 1}
+        counters: Entries = {name: Unbounded((*batch, size), device=device) for name, size in sizes.items()}
+        return counters if self.tick_key is not None else counters | {"drest_tick": whole(batch, device)}
 
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
         """Add ``reward_raw``, the environment's own reward."""

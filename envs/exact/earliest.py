@@ -1,4 +1,4 @@
-"""Exact, undiscounted properties of levels: lengths, optima, slack, distance to a button.
+"""Exact, undiscounted properties of levels: lengths, optima, slack, distance to a button, number of states.
 
 They are what the filters of generated levels and, without a discount, the solver need. Discounted values and the
 probabilities of a policy depend on the time, so the solver and the propagator follow every tick for them. These
@@ -15,12 +15,14 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
-from drest_torch.envs.exact.layers import Ends
+from drest_torch.envs.exact.layers import MAX_STATES, Ends
 
 MAX_TABLE = 1 << 24
 """The limit of entries of the table of states; larger sets are searched in parts."""
 UNLUCKY = 1 - 2.0**-53
 """The largest number below 1: with this luck a button works only if it always does."""
+MOST_PAIRS = 1 << 23
+"""A level with more new pairs of a cell and a set at one tick is assumed to have more than MAX_STATES states."""
 MORE = 1 + 1e-12
 """The factor by which a total must exceed another to count as larger: sums of decimals depend on their order."""
 
@@ -185,3 +187,89 @@ def _arranged(best: Tensor, since: Tensor) -> Properties:
     best, since = best[level, length], since[level, length]
     slack = torch.where(best > 0, length - since, length)
     return Properties(ends.num_lengths, ends.lengths, ends.table(best), ends.table(slack))
+
+
+# ------------------------------------------------------------------------------------------- numbers of states
+
+
+@dataclass(frozen=True)
+class StateCounts:
+    """The sizes of B levels, as upper bounds.
+
+    Once a state can be reached, every later tick is assumed to be possible in it. In fact an agent that does not bump
+    into walls is there only at every second tick. In the sets of `configs/levels/` the bounds are 1 or 2 % too large on
+    average, and at most a quarter. On a clock that counts moves the number of states is exact if every move can be
+    taken back. With n buttons that work by chance, each combination of outcomes is assumed to leave a different time: a
+    factor of at most 2^n; a lottery of J outcomes is a factor of J.
+    """
+
+    states: Tensor
+    """[B] reachable states with time left; MAX_STATES + 1 if more than MAX_STATES are expected."""
+    width: Tensor
+    """[B] the most states of one tick."""
+
+
+def estimate_size(mdp: Mdp) -> StateCounts:
+    """Return the size of each level of a set."""
+    device, mdp = mdp.device, mdp.to("cpu")
+    at_once = max(1, MAX_TABLE // max(mdp.num_cells << mdp.num_objects, mdp.max_time))
+    ranges = [range(first, min(first + at_once, mdp.num_levels)) for first in range(0, mdp.num_levels, at_once)]
+    counts = zip(*(_count(mdp, levels) for levels in ranges), strict=True)
+    states, width = (torch.cat(numbers).clamp_max(MAX_STATES + 1).to(device) for numbers in counts)
+    return StateCounts(states, width)
+
+
+def _count(mdp: Mdp, levels: range) -> tuple[Tensor, Tensor]:
+    """Return the number of states of each level [b], and the most states of one tick [b]."""
+    bits, first_spot, goto = mdp.num_objects, levels.start * mdp.num_cells, mdp.goto.reshape(-1, NUM_ACTIONS)
+    outcomes = 1 + (mdp.chance < 1).long()
+    if mdp.lotteries is not None:
+        outcomes = outcomes.maximum(mdp.layers["lottery"])
+    states = torch.zeros(len(levels), dtype=torch.int64)
+    changes = states.new_zeros(len(levels), mdp.max_time + 1)
+    known = Known((len(levels) * mdp.num_cells) << bits)
+    # The pairs of a cell and a set that are reached first at this tick, with the trajectory-length if all buttons of
+    # the set work, and the number of outcomes of its objects.
+    spot, length = mdp.start[levels.start : levels.stop], mdp.shutdown[levels.start : levels.stop]
+    taken, ways, tick = torch.zeros_like(spot), torch.ones_like(spot), 0
+    known.new((spot - first_spot) << bits, None)
+    while len(spot):
+        level = mdp.level_of(spot)
+        ticks = length - tick
+        # Where a bump takes no time, each tick is a move from one colour of a chessboard to the other.
+        ticks = torch.where(mdp.free_bumps[level], (ticks + 1) // 2, ticks)
+        level = level - levels.start
+        states.index_add_(0, level, ticks * ways)
+        changes[:, tick].index_add_(0, level, ways)
+        changes.view(-1).index_add_(0, level * changes.shape[1] + length, -ways)
+        states[torch.bincount(level, minlength=len(levels)) > MOST_PAIRS] = MAX_STATES + 1
+        goes_on = (states[level] <= MAX_STATES).nonzero().squeeze(-1)
+        spot, taken, length, ways = chosen(goes_on, spot, taken, length, ways)
+        tick += 1
+        target = goto[spot]
+        taken, length, ways = (values.unsqueeze(-1) for values in (taken, length, ways))
+        fresh = mdp.is_fresh(target, taken)
+        taken = taken | mdp.found[target]
+        length = length + mdp.most_delay[target] * fresh
+        ways = ways * torch.where(fresh, outcomes[target], 1)
+        key = ((target - first_spot) << bits) | taken
+        new = known.new(key.reshape(-1), (length > tick).reshape(-1))
+        spot, taken, length, ways = chosen(new, target, taken, length, ways)
+    return states, changes.cumsum(-1).amax(-1)
+
+
+def parts(mdp: Mdp, numbers: Tensor, at_most: float, levels_at_most: int | None = None) -> list[range]:
+    """Split levels into consecutive ranges in which the ``numbers`` [B] sum to at most ``at_most``.
+
+    A level with a larger number is a range of its own.
+    """
+    keys = (mdp.num_cells * (mdp.max_time + 1)) << mdp.num_objects
+    room = max(1, (1 << 61) // keys)  # `drest_torch.envs.exact.layers` numbers the states of all levels together
+    levels_at_most = room if levels_at_most is None else min(room, levels_at_most)
+    ranges, first, total = [], 0, 0
+    for index, number in enumerate(numbers.tolist()):
+        if index > first and (total + number > at_most or index - first == levels_at_most):
+            ranges.append(range(first, index))
+            first, total = index, 0
+        total += number
+    return [*ranges, range(first, len(numbers))]

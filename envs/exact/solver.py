@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
-from drest_torch.envs.exact.earliest import few_combinations, properties
+from drest_torch.envs.exact.earliest import estimate_size, few_combinations, parts, properties
 from drest_torch.envs.exact.layers import MAX_STATES, Ends, Layer, walk
 from drest_torch.envs.exact.luck import certain_return, lucky_return
-from drest_torch.envs.exact.state_count import estimate_size, parts
 from drest_torch.envs.levels import LevelError
 
 LEVELS_AT_ONCE = 1024
@@ -37,6 +36,12 @@ class Optima:
     """[B] k, the number of lengths."""
     best_return: Tensor
     """[B, K] m(l), the largest γ-discounted total of coins of a trajectory of that length."""
+
+    def first(self, count: int) -> Optima:
+        """Return those of the first levels alone."""
+        num_lengths = self.num_lengths[:count]
+        columns = int(num_lengths.max())
+        return Optima(self.gamma, self.lengths[:count, :columns], num_lengths, self.best_return[:count, :columns])
 
 
 def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed: bool = False) -> Optima:

@@ -18,11 +18,10 @@ from torchrl.data import Binary, Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
 from drest_torch.envs import counter_rng as streams
-from drest_torch.envs.dynamics.episodes import StepResult
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import Optima, solve
-from drest_torch.envs.interfaces.slots import Slots
+from drest_torch.envs.interfaces.slots import Slots, StepResult
 from drest_torch.envs.levels import Level
 
 STATE = "state"

@@ -1,6 +1,15 @@
 """Levels of gridworlds: their classes, and functions that read and write them."""
 
-from drest_torch.envs.levels.files import level_from_record, level_to_record, read_levels, write_levels
+from drest_torch.envs.levels.files import (
+    PAPER_WORLDS,
+    WORLDS,
+    find_levels,
+    level_from_record,
+    level_to_record,
+    read_levels,
+    world,
+    write_levels,
+)
 from drest_torch.envs.levels.level import (
     CLOCKS,
     MAX_LENGTHS,
@@ -10,7 +19,6 @@ from drest_torch.envs.levels.level import (
     Level,
     features_of,
 )
-from drest_torch.envs.levels.paper import PAPER_WORLDS, WORLDS, find_levels, world
 from drest_torch.envs.levels.text import format_level, parse_level, parse_map
 from drest_torch.envs.objects import Button, Coin, Lottery
 from drest_torch.envs.objects.button import MAX_TIME

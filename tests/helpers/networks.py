@@ -2,8 +2,7 @@
 
 from torch import nn
 
-from drest_torch.algos.networks.base import Symmetries
-from drest_torch.algos.networks.layout import MapLayout
+from drest_torch.algos.networks.base import MapLayout, Symmetries
 from drest_torch.envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, rotated_planes
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 

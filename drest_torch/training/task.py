@@ -1,0 +1,143 @@
+"""What a run trains on, as `Run` sees it: gridworlds, or any other environment; and what is said of a run."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from drest_torch.algos.base import Learner
+from drest_torch.building.checkpoints import State
+from drest_torch.config.schema import Config
+from drest_torch.effort import Pace, updates_of
+from drest_torch.reward import Reward, largest_reward
+from drest_torch.training.updates import Updater
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The final evaluation of an agent."""
+
+    splits: dict[str, dict[str, Any]]
+    pictures: dict[str, Path]
+    """The files by ``split/level``."""
+
+
+class AnyJudge(Protocol):
+    """What evaluates the policy of a run."""
+
+    selection: Any
+    """None if there is nothing to choose the best checkpoint by."""
+
+    def watch(self, policy: Any) -> dict[str, float]:
+        """Return the metrics of a policy during training."""
+
+    def judge(self, policy: Any, folder: Path) -> Verdict:
+        """Evaluate a policy at the end, and write what was found to the folder of its run."""
+
+
+TrainPart = Callable[[Config, Path], Any]
+"""Trains an agent in a folder, or goes on with it, and returns its summary, or None if it was interrupted."""
+
+
+class Task(ABC):
+    """What a run trains on, with the algorithm, its source of updates and its judge."""
+
+    learner: Learner
+    updater: Updater
+    judge: AnyJudge
+    cfg: Config
+
+    @abstractmethod
+    def introduction(self, folder: Path) -> str:
+        """Return the lines that say what the run is about to do."""
+
+    def begin(self, cfg: Config, folder: Path) -> None:  # noqa: B027 (most need nothing)
+        """Write to the folder of a new run what it can be verified by."""
+
+    def origin(self) -> dict[str, str]:
+        """Return what a checkpoint is of, by name: one of something else is not gone on from."""
+        return {"algorithm": self.cfg.algo.name}
+
+    def prepare(self, folder: Path, train: TrainPart) -> bool:
+        """Do what has to be done before training, in the run's folder; return whether it was not interrupted.
+
+        ``train`` trains other agents that the run needs.
+        """
+        return True
+
+    def resume(self, folder: Path) -> None:  # noqa: B027
+        """Refuse to resume a run that was trained on something else."""
+
+    def close(self) -> None:  # noqa: B027
+        """End what runs beside the program."""
+
+
+def networks_line(cfg: Config, learner: Learner) -> str:
+    """Return what the policy of a run is, and its critic."""
+    policy = _size(learner.policy)
+    if policy == "0":
+        return "a table"
+    critic = "" if learner.critic is None else f", and a critic of {_size(learner.critic)}"
+    return f"{cfg.policy.network} network, {policy} parameters{critic}"
+
+
+def _size(network: nn.Module) -> str:
+    return f"{sum(parameter.numel() for parameter in network.parameters()):,}"
+
+
+def device_line(device: torch.device) -> str:
+    """Return what a run computes on."""
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    return f"{device}, {count(torch.get_num_threads(), 'thread')}"
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 level`` or ``2,000 levels``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def run_summary(cfg: Config, state: State, pace: Pace) -> dict[str, Any]:
+    """Return the part of a run's summary that does not depend on its evaluation.
+
+    ``env_steps`` has the unit of the configuration's key: of exact gradients, which play nothing, it is counted steps,
+    and ``training`` says what was done.
+    """
+    exact = {} if pace.levels_per_update is None else _exact(state, pace.levels_per_update)
+    return {
+        "algo": cfg.algo.name,
+        "reward": cfg.reward.name,
+        "seed": cfg.seed,
+        "env_steps": state.steps,
+        "mini_episodes": state.episodes,
+        "wall_seconds": round(state.wall_seconds, 3),
+        **exact,
+    }
+
+
+def _exact(state: State, levels: int) -> dict[str, Any]:
+    return {
+        "training": f"{state.updates:,} {updates_of(levels)}",
+        "updates": state.updates,
+        "levels_per_update": levels,
+        "forward_rows": state.forward_rows,
+        "backward_rows": state.backward_rows,
+    }
+
+
+def cut_rewards(reward: Reward) -> str | None:
+    """Return a sentence if rewards can be so large that 32-bit numbers have to cut them."""
+    most = math.log10(largest_reward(torch.float32))
+    if reward.clip is not None or reward.log10_of_largest() <= most:
+        return None
+    return (
+        f"with reward.lam={reward.lam:g} and reward.episodes_per_meta={reward.episodes_per_meta} a length that is "
+        f"hardly ever chosen can be paid 10^{reward.log10_of_largest():.0f}; rewards are cut at 10^{most:.0f}"
+    )
