@@ -23,7 +23,7 @@ from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular import tabulate
 from drest_torch.jobs.tabular_job import train
 from drest_torch.reward import Reward
-from drest_torch.studies.study import all_studies, compose_study
+from drest_torch.studies.registry import all_studies, compose_study
 
 TITLE = "Training tables"
 WANTED_FIGURE_3, WANTED_ALL = 5.0, 120.0

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from drest_torch.cli import COMMANDS
 from drest_torch.config.compose import compose, keys_of, options
 from drest_torch.envs.levels import WORLDS
-from drest_torch.studies.study import compose_study
+from drest_torch.studies.registry import compose_study
 
 SHELLS = ("bash", "zsh")
 SCRIPT = """{lead}_drest() {{

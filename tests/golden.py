@@ -25,8 +25,8 @@ import torch
 from drest_torch import agent as saved
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config.compose import compose, register
+from drest_torch.studies.registry import study_schemas
 from drest_torch.studies.runner import Settings, run_studies
-from drest_torch.studies.study import study_schemas
 from drest_torch.training.run import resume, start
 
 GOLDEN = Path(__file__).with_name("golden.json")

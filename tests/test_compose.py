@@ -17,7 +17,7 @@ from drest_torch.config import compose as composing
 from drest_torch.config.compose import compose, options, register
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
-from drest_torch.studies.study import compose_study, study_schemas
+from drest_torch.studies.registry import compose_study, study_schemas
 
 RUN = ("algo=generalist", "levels=example", "reward.lam=0.5", "run_dir=x")
 
@@ -147,7 +147,7 @@ def test_an_option_with_all_its_keys_still_composes(elsewhere: Path, monkeypatch
         ("algo=dqn", "algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular"),
         (
             "policy=mpl",
-            r"policy=mpl; expected one of auto, convolutional, .*, mlp, residual, symmetric \(did you mean mlp\?\)",
+            r"policy=mpl; expected one of auto, convolutional, .*, mlp, .*, symmetric \(did you mean mlp\?\)",
         ),
         ("levels/kind=other", "levels/kind=other; expected one of generated, worlds"),
         # The type.

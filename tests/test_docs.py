@@ -18,7 +18,7 @@ from torchrl.envs import TransformedEnv, check_env_specs
 from drest_torch import DReSTReward, neutrality, theory, usefulness
 from drest_torch.config.compose import compose, register
 from drest_torch.reward import expected_discount, expected_return
-from drest_torch.studies.study import study_schemas
+from drest_torch.studies.registry import study_schemas
 from tests.helpers.documents import PAGES, Block, blocks, commands, load
 
 ROOT = Path(__file__).parents[1]

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from drest_torch.studies.sight.histories import Histories
 from tensordict import TensorDict
 from torchrl.data import Binary, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
@@ -16,6 +15,7 @@ from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.reward import Reward
+from drest_torch.studies.histories import Histories
 from drest_torch.training.run import start
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import TINY, make

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
@@ -21,21 +20,11 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
-from drest_torch.report.blocks import Details, Lead, Note, Plot, Prose, Section, Table
+from drest_torch.report.blocks import Lead, Plot, Prose
 from drest_torch.report.style import LIGHT
-from drest_torch.studies.engine import Done, publish
-from drest_torch.studies.runner import Settings, run_studies, without_conclusions
-from drest_torch.studies.study import (
-    ENTRY_POINTS,
-    Finished,
-    Quote,
-    Report,
-    all_studies,
-    find_study,
-    overview,
-    samples,
-    study_schemas,
-)
+from drest_torch.studies.engine import Done, Quote, publish
+from drest_torch.studies.registry import ENTRY_POINTS, all_studies, find_study, study_schemas
+from drest_torch.studies.runner import Settings, overview, run_studies, samples
 from tests.helpers.chromium import check_page, needs_chromium
 from tests.helpers.configs import unexplained
 from tests.helpers.studies import all_blocks, composed, composed_study, page_text
@@ -43,7 +32,7 @@ from tests.helpers.studies import all_blocks, composed, composed_study, page_tex
 FOLDER = config_folder() / "study"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "howto" / "studies.md"
 STUDIES = sorted(all_studies())
-FAST = ["example", "lambda_meta"]
+FAST = ["lambda_meta", "tax"]
 """Studies whose quick version is done in the fast tests; those of the others are slow."""
 
 
@@ -77,7 +66,7 @@ def test_every_study_is_an_option_with_its_sentence_and_part_of_all_unless_it_ta
 @pytest.mark.parametrize("name", STUDIES)
 def test_runs_are_known_by_their_names_and_the_quick_ones_are_others(name):
     cfg = composed_study(name)
-    full, quick = (listed(all_studies()[name].jobs(each)) for each in (cfg, OmegaConf.merge(cfg, cfg.quick)))
+    full, quick = ([*all_studies()[name].jobs(each).values()] for each in (cfg, OmegaConf.merge(cfg, cfg.quick)))
     for jobs in (full, quick):
         assert len({job.name for job in jobs}) == len(jobs) == len({job.digest() for job in jobs})
     assert not {job.digest() for job in full} & {job.digest() for job in quick}
@@ -98,7 +87,7 @@ def prose(blocks):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in STUDIES if not hasattr(all_studies()[name], "analyse")])
+@pytest.mark.parametrize("name", STUDIES)
 def test_every_study_keeps_the_contract(tmp_path, name):
     """With the results of its quick version: the whole page, each part missing, and nothing finished."""
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
@@ -108,7 +97,7 @@ def test_every_study_keeps_the_contract(tmp_path, name):
     whole = publish(study, cfg, Done(planned, store))
     assert whole.quotes
     assert prose(whole.blocks)
-    assert not re.search(r"\bnan\b", text_of(whole.blocks))
+    assert not re.search(r"\bnan\b", page_text(whole.blocks))
     assert {"metric", "value"} <= {*whole.results}
     for block in all_blocks(whole.blocks):
         if isinstance(block, Plot):
@@ -160,16 +149,6 @@ def counted(monkeypatch):
     return done
 
 
-def listed(jobs):
-    return list(jobs.values()) if isinstance(jobs, dict) else jobs
-
-
-def text_of(blocks):
-    sections = [block for block in blocks if isinstance(block, Section)]
-    intro = [block for block in blocks if not isinstance(block, Section)]
-    return page_text(Report("", "", [*intro, *sections], {}))
-
-
 def checked(folder, name):
     """What a study has left behind."""
     summary = json.loads((folder / name / "summary.json").read_text("utf-8"))
@@ -206,39 +185,28 @@ def test_quick_studies_leave_reports_and_are_not_repeated(tmp_path, monkeypatch,
 
 @pytest.mark.slow
 def test_failed_runs_are_listed_and_the_rest_is_reported(tmp_path, monkeypatch, capsys):
-    cfg = composed_study("lambda_meta", "study.lams=[0.9]", "study.sizes=[8,16]", "study.agents=2")
-    cfg.mini_episodes, cfg.unclipped = 128, [[0.9, 8]]
-    module = all_studies()["lambda_meta"]
+    module, cfg = all_studies()["tax"], composed("tax")
     (key, first), *others = module.jobs(cfg).items()
     broken = Job("broken", first.runner, first.spec | {"world": "atlantis"})
     monkeypatch.setattr(module, "jobs", lambda cfg: {key: broken, **dict(others)})
     failures = run_studies([cfg], settings(tmp_path, quick=False))
-    assert [failure.job.name for failure in failures] == ["lambda_meta/broken"]
-    page = (tmp_path / "lambda_meta" / "report.html").read_text("utf-8")
+    assert [failure.job.name for failure in failures] == ["tax/broken"]
+    page = (tmp_path / "tax" / "report.html").read_text("utf-8")
     assert "Runs that failed" in page
     assert "atlantis" in page
-    assert "Failed: lambda_meta/broken" in capsys.readouterr().err
-    finished = Finished(Store(tmp_path / "runs"))
-    assert finished.get(first) is None
-    assert len(finished.of(dict(others).values())) == len(others)
+    assert "Failed: tax/broken" in capsys.readouterr().err
+    done = Done(module.jobs(cfg), Store(tmp_path / "runs"))
+    assert ([job.name for job in done.missing], len(done)) == (["broken"], len(others))
 
 
 def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_make_them_so():
-    tabular = all_studies()["example"].jobs(composed_study("example")).values()
+    tabular = all_studies()["tax"].jobs(composed_study("tax")).values()
     exact, *_ = training_jobs("a", [0], {"policy": {"private_bits": 2}}, algo="ppo")
     sampled, *_ = training_jobs("a", [0], {"sampled": 50}, algo="ppo")
     uniform, *_ = training_jobs("a", [0], {"policy": {"private_bits": 1, "private_kind": "uniform"}}, algo="ppo")
     assert not samples([*tabular, exact])
     assert samples([exact, sampled])
     assert samples([uniform])
-
-
-def test_a_quick_version_leaves_out_every_sentence_but_definitions_and_notes():
-    table = Table("Measured", ["", "mean"], [["a", "0.5"]], "How it was measured.")
-    inside = Details("More", [Prose("So it is better."), table])
-    sections = [Section("Why", [Prose("Because it is so.")]), Section("Numbers", [Prose("It is high."), table, inside])]
-    kept = without_conclusions([Lead("**Yes.**"), Note("A definition."), *sections])
-    assert kept == [Note("A definition."), Section("Numbers", [table, Details("More", [table])])]
 
 
 def test_a_study_that_the_paper_says_nothing_about_is_not_set_beside_it():
@@ -296,7 +264,7 @@ def test_the_values_of_a_study_from_outside_are_checked_and_can_stand_in_a_file(
 def test_an_installed_study_is_found_by_the_name_of_its_entry_point(documented, monkeypatch):
     point = EntryPoint("lambdas", "my_project.lambdas", ENTRY_POINTS)
     monkeypatch.setattr(
-        "drest_torch.studies.study.entry_points", lambda group: [point] if group == ENTRY_POINTS else []
+        "drest_torch.studies.registry.entry_points", lambda group: [point] if group == ENTRY_POINTS else []
     )
     assert composed_outside("lambdas").agents == 10
     assert find_study("lambdas").TITLE == "A few values of λ"
@@ -325,23 +293,9 @@ def test_a_study_that_imports_what_is_missing_says_so_itself(documented):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in STUDIES if name not in FAST])
-def test_the_quick_version_of_a_study(tmp_path, name):
-    assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
-    checked(tmp_path / "quick", name)
-
-
-@pytest.mark.slow
 @needs_chromium
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_report_has_room_on_a_laptop_and_a_phone(tmp_path, name):
     run_studies([composed_study(name)], settings(tmp_path, workers=2))
     for width, dark in ((390, True), (1440, False)):
         assert check_page(tmp_path / "quick" / name / "report.html", width, dark) == []
-
-
-def test_yaml_files_are_read_as_they_stand():
-    """Words such as `on` and numbers such as 1e-4 are not what they seem in yaml."""
-    for path in FOLDER.glob("*.yaml"):
-        text = yaml.safe_load(Path(path).read_text("utf-8"))
-        assert not [key for key in text if not isinstance(key, str)]

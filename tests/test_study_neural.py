@@ -10,7 +10,7 @@ import pytest
 from drest_torch.envs.levels import world
 from drest_torch.jobs.job import Result
 from drest_torch.studies import neural
-from drest_torch.studies.study import all_studies
+from drest_torch.studies.registry import all_studies
 from tests.helpers.simulator import enumerate_policy, exhaustive_optima, uniform_policy
 from tests.helpers.studies import composed, composed_study
 

@@ -7,15 +7,12 @@ A cell is a function from the values of the rows that fall into it [n] to text: 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from drest_torch.report.blocks import Table
-from drest_torch.report.markdown import literal
 from drest_torch.statistics.intervals import t_interval
 
 MISSING = "–"
@@ -83,70 +80,3 @@ def select(results: pd.DataFrame, **where: Any) -> pd.DataFrame:
     for column, value in where.items():
         results = results[results[column] == value]
     return results
-
-
-def values(results: pd.DataFrame, **where: Any) -> np.ndarray:
-    """Return the values of these rows [n], in their order."""
-    return select(results, **where)["value"].to_numpy()
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: its head, its cells, and the rows of the results that they are made of."""
-
-    head: str
-    cell: Cell
-    where: Mapping[str, Any] = field(default_factory=dict)
-
-
-def table(
-    results: pd.DataFrame,
-    by: str | Sequence[str],
-    columns: Sequence[Column],
-    caption: str,
-    *,
-    corner: str = "",
-    rows: Sequence[Hashable] | None = None,
-    name: Callable[[Any], str] = str,
-    note: str = "",
-) -> Table:
-    """Return a table with a row for each value of the column ``by``, or for each of ``rows`` in their order.
-
-    Where ``by`` is several columns, the key of a row is a tuple. ``name`` turns keys into text.
-    """
-    groups = dict(iter(results.groupby(by if isinstance(by, str) else [*by], sort=False)))
-    body = []
-    for key in groups if rows is None else rows:
-        group = groups.get(key, results.iloc[:0])
-        body.append([literal(name(key)), *(_filled(column.cell, values(group, **column.where)) for column in columns)])
-    return Table(caption, [corner, *(column.head for column in columns)], body, note)
-
-
-def pivot(
-    results: pd.DataFrame,
-    by: str | Sequence[str],
-    across: str,
-    cell: Cell,
-    caption: str,
-    *,
-    corner: str = "",
-    rows: Sequence[Hashable] | None = None,
-    columns: Sequence[Hashable] | None = None,
-    name: Callable[[Any], str] = str,
-    head: Callable[[Any], str] = str,
-    note: str = "",
-) -> Table:
-    """Return a table with a row for each value of the column ``by`` and a column for each value of ``across``."""
-    keys = results[across].unique() if columns is None else columns
-    heads = [Column(literal(head(key)), cell, {across: key}) for key in keys]
-    return table(results, by, heads, caption, corner=corner, rows=rows, name=name, note=note)
-
-
-def grid(results: pd.DataFrame, by: str, across: str, rows: Sequence[Any], columns: Sequence[Any]) -> np.ndarray:
-    """Return the means [rows, columns] of the values; NaN where there are none."""
-    groups = {key: group.to_numpy().mean() for key, group in results.groupby([by, across], sort=False)["value"]}
-    return np.array([[groups.get((row, column), np.nan) for column in columns] for row in rows])
-
-
-def _filled(cell: Cell, values: np.ndarray) -> str:
-    return cell(values) if len(values) else MISSING

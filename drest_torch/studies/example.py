@@ -23,9 +23,8 @@ from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import at_least, interval, mean, mean_sd, spread
 from drest_torch.statistics.bootstrap import standard_errors_apart
 from drest_torch.statistics.intervals import t_interval
-from drest_torch.studies.clock_pairs import REWARDS
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, WORLDS, dots, tables_job, title
+from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, dots, tables_job, title
 
 TITLE = "The paper's nine worlds (Figures 3, 4 and 9 to 16)"
 QUESTION = (

@@ -28,9 +28,8 @@ from drest_torch.reward import group_discount
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import runs_interval
 from drest_torch.statistics.times import hitting_times
-from drest_torch.studies.clock_pairs import REWARDS
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, WORLDS, dots, tables_job, title
+from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, dots, tables_job, title
 
 TITLE = "Networks in place of the table (section 8.1)"
 QUESTION = (

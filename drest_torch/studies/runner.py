@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -22,21 +24,12 @@ from drest_torch.jobs.local import Local
 from drest_torch.jobs.progress import JobProgress
 from drest_torch.jobs.ray_cluster import RayCluster
 from drest_torch.jobs.store import Store
-from drest_torch.report.blocks import Block, Details, Lead, Page, Prose, Section, Table
+from drest_torch.report.blocks import Block, Details, Page, Section, Table
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import render_template
-from drest_torch.studies.study import (
-    Finished,
-    Quote,
-    Report,
-    check_study,
-    compose_study,
-    find_study,
-    overview,
-    report,
-    samples,
-)
+from drest_torch.studies.engine import Done, Published, Quote, publish
+from drest_torch.studies.registry import check_study, compose_study, find_study
 
 EXECUTORS = ("local", "ray")
 _TITLE_OF_ALL = "The paper, reproduced"
@@ -45,7 +38,7 @@ _QUESTION_OF_ALL = (
 )
 _QUICK = (
     "**This is the quick version.** It trains few agents for a short time, to show that everything works. Its numbers "
-    "mean little, so it draws no conclusion: the text of the report is left out."
+    "mean little, so it draws no conclusion: it has plots and tables alone."
 )
 _VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
 
@@ -82,23 +75,22 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
     """Do the runs of these studies that are not done yet, and write the reports; return the runs that failed."""
     configs = [_effective(cfg, settings.quick) for cfg in chosen]
     studies = {cfg.name: find_study(cfg.name) for cfg in configs}
-    jobs = {cfg.name: [_named(cfg.name, job) for job in _listed(studies[cfg.name].jobs(cfg))] for cfg in configs}
     store = Store(settings.folder / "runs")
+    done = {cfg.name: Done(studies[cfg.name].jobs(cfg), store) for cfg in configs}
     began = time.monotonic()
-    failures = _run({job.digest(): job for several in jobs.values() for job in several}.values(), store, settings)
+    named = [replace(job, name=f"{name}/{job.name}") for name, each in done.items() for job in each.planned.values()]
+    failures = _run({job.digest(): job for job in named}.values(), store, settings)
     seconds = time.monotonic() - began
     published: list[Section] = []
     quotes: list[Quote] = []
     for cfg in configs:
-        study = report(studies[cfg.name], cfg, Finished(store), prose=not settings.quick)
-        if settings.quick:
-            study = replace(study, sections=without_conclusions(study.sections))
-        made = _how_it_was_made(cfg, study, jobs[cfg.name], failures, store, settings)
-        path = _publish(cfg.name, study, changed(cfg), made, settings)
-        print(f"{study.title}: {path}")
-        quotes += study.quotes
-        blocks = [*study.sections, Details("How this was made", made)]
-        published.append(Section(study.title, blocks, lead=study.question))
+        study, of = studies[cfg.name], done[cfg.name]
+        found = publish(study, cfg, of, prose=not settings.quick)
+        made = Details("How this was made", _how_it_was_made(cfg, found, of, failures, settings))
+        path = _write(cfg, study, found, made.blocks, settings)
+        print(f"{study.TITLE}: {path}")
+        quotes += found.quotes
+        published.append(Section(study.TITLE, [*found.blocks, made], lead=study.QUESTION))
     if len(configs) > 1:
         path = settings.folder / "report.html"
         glance = Section("At a glance", [overview(quotes)])
@@ -117,35 +109,20 @@ def changed(cfg: Any) -> list[str]:
     return [str(key) for key in cfg if cfg[key] != own[key]]
 
 
-def _publish(name: str, study: Report, changed: Sequence[str], made: Sequence[Block], settings: Settings) -> Path:
+def _write(cfg: Any, study: ModuleType, found: Published, made: Sequence[Block], settings: Settings) -> Path:
     """Write a study's summary, results and page."""
-    folder = settings.folder / name
-    quotes = [asdict(quote) for quote in study.quotes]
-    write_json(folder / "summary.json", study.numbers | {"quotes": quotes, "changed": list(changed)})
-    if study.results is not None:
-        write_whole(folder / "results.csv", study.results.to_csv(index=False).encode())
-    sections = [block for block in study.sections if isinstance(block, Section)]
-    intro = [block for block in study.sections if not isinstance(block, Section)]
-    if study.quotes:
-        sections.insert(0, Section("In numbers", [overview(study.quotes)]))
-    page = Page(study.title, study.question, [*sections, Section("How this was made", made)], intro)
+    folder = settings.folder / cfg.name
+    quotes = [asdict(quote) for quote in found.quotes]
+    summary = {**found.kept, "claims": dict(found.claims), "quotes": quotes, "changed": changed(cfg)}
+    write_json(folder / "summary.json", summary)
+    write_whole(folder / "results.csv", found.results.to_csv(index=False).encode())
+    sections = [block for block in found.blocks if isinstance(block, Section)]
+    intro = [block for block in found.blocks if not isinstance(block, Section)]
+    if found.quotes:
+        sections.insert(0, Section("In numbers", [overview(found.quotes)]))
+    page = Page(study.TITLE, study.QUESTION, [*sections, Section("How this was made", made)], intro)
     write_page(_marked_quick(page) if settings.quick else page, folder / "report.html")
     return folder / "report.html"
-
-
-def without_conclusions(blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks of a report without its sentences; definitions, tables, plots and their captions stay."""
-    kept: list[Block] = []
-    for block in blocks:
-        match block:
-            case Prose() | Lead():
-                continue
-            case Section(_, inside) | Details(_, inside):
-                if left := without_conclusions(inside):
-                    kept.append(replace(block, blocks=left))
-            case _:
-                kept.append(block)
-    return kept
 
 
 def _marked_quick(page: Page) -> Page:
@@ -158,14 +135,6 @@ def _effective(cfg: Any, quick: bool) -> Any:
     OmegaConf.resolve(merged)
     check_study(merged)
     return merged
-
-
-def _listed(jobs: Any) -> list[Job]:
-    return list(jobs.values()) if isinstance(jobs, dict) else jobs
-
-
-def _named(study: str, job: Job) -> Job:
-    return replace(job, name=f"{study}/{job.name}")
 
 
 def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
@@ -181,28 +150,28 @@ def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
 
 
 def _how_it_was_made(
-    cfg: Any, study: Report, jobs: Sequence[Job], failures: Sequence[Failure], store: Store, settings: Settings
+    cfg: Any, found: Published, done: Done, failures: Sequence[Failure], settings: Settings
 ) -> list[Block]:
-    done = [job for job, _ in Finished(store).of(jobs)]
-    digests = {job.digest() for job in jobs}
+    digests = {job.digest() for job in done.planned.values()}
     failed = [failure for failure in failures if failure.job.digest() in digests]
-    times = [store.seconds(job) for job in done]
+    jobs = [done.planned[key] for key in done]
+    times = [Store(settings.folder / "runs").seconds(job) for job in jobs]
     reasons = [[literal(failure.job.name), literal(failure.reason)] for failure in failed]
-    runs = [[literal(job.name), f"{time:.1f}", job.digest()] for job, time in zip(done, times, strict=True)]
+    runs = [[literal(job.name), f"{time:.1f}", job.digest()] for job, time in zip(jobs, times, strict=True)]
     tables = {
         "failed": Table("Runs that failed, and are missing above", ["run", "reason"], reasons),
         "runs": Table("Runs", ["run", "seconds", "digest"], runs),
     }
     values = {
         "command": f"python -m drest_torch.study study={cfg.name}{' quick=true' if settings.quick else ''}",
-        "done": len(done),
+        "done": len(jobs),
         "wanted": len(digests),
         "computing": _duration(sum(times)),
         "python": platform.python_version(),
         "versions": [f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS],
         "machine": f"{platform.system()} on {platform.machine()}",
         "cores": os.cpu_count(),
-        "exact": not samples(jobs) if study.exact is None else study.exact,
+        "exact": not samples(done.planned.values()) if found.exact is None else found.exact,
         "config": OmegaConf.to_yaml(cfg).splitlines(),
     }
     return render_template(Path(__file__).with_name("made.md.j2"), values, tables, {})
@@ -212,3 +181,26 @@ def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def overview(quotes: Sequence[Quote]) -> Table:
+    """Return the quotes as a table."""
+    note = (
+        "N is neutrality, U is usefulness."
+        if any(re.search(r"\b[NU]\b", f"{quote.what} {quote.reported} {quote.measured}") for quote in quotes)
+        else ""
+    )
+    if not any(quote.reported for quote in quotes):
+        return Table("What we measure", ["", "measured"], [[quote.what, quote.measured] for quote in quotes], note)
+    rows = [[quote.what, quote.reported, quote.measured] for quote in quotes]
+    return Table("What the paper reports and what we measure", ["", "the paper", "measured"], rows, note)
+
+
+def samples(jobs: Iterable[Job]) -> bool:
+    """Return whether any of these runs measures its agents by sampling, instead of exactly."""
+    configs = [job.spec["config"] for job in jobs if "config" in job.spec]
+    return any(
+        config["sampled"] is not None
+        or (config["policy"]["private_bits"] and config["policy"]["private_kind"] != "bits")
+        for config in configs
+    )

@@ -18,6 +18,10 @@ from drest_torch.report.plots import COLOURS
 from drest_torch.report.style import Style
 from drest_torch.statistics.bootstrap import Interval
 
+REWARDS = {"default": "default", "drest": "DReST"}
+RANDOM_FIRST = "steps / steps, random play first"
+"""The last pair of clocks for agents that play at random for a while before the paper's schedules begin."""
+
 EXAMPLE = Training(
     lam=0.9,
     gamma=0.95,

@@ -19,9 +19,8 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import THREE_ABREAST, Curves, training_plot
 from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio
 from drest_torch.statistics.times import hitting_times, moving_average
-from drest_torch.studies.clock_pairs import RANDOM_FIRST, REWARDS
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, WORLDS, dots, tables_job, title
+from drest_torch.studies.shared import EXAMPLE, RANDOM_FIRST, REWARDS, WORLDS, dots, tables_job, title
 
 TITLE = "The shutdownability tax (section 7.2)"
 QUESTION = (
