@@ -98,7 +98,7 @@ class Environment:
             most_steps=lambda: self.most_steps,
             postproc=self.postproc,
             begin=self.view.begin if learns and self.view is not None else None,
-            unread=[*(self.unread if learns else ()), MEMORY, ("next", MEMORY)],
+            unread=[*(self.unread if learns else ()), *([MEMORY, ("next", MEMORY)] if MEMORY in actor.in_keys else [])],
             greedy=greedy,
         )
 
