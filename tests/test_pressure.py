@@ -82,14 +82,6 @@ def test_of_a_mixture_of_two_lengths_by_a_bit_nothing_is_its_own() -> None:
     assert (found.neutrality[0], found.given_bits[0], found.own[0]) == (1.0, 0.0, 0.0)
 
 
-def test_ranks_share_places() -> None:
-    first = np.array([1.0, 2.0, 2.0, 3.0])
-    assert pressure.rank_correlation(first, 10 * first) == pytest.approx(1)
-    assert pressure.rank_correlation(first, -first) == pytest.approx(-1)
-    assert pressure.rank_correlation(first, np.array([4.0, 3.0, 1.0, 2.0])) == pytest.approx(-0.632, abs=1e-3)
-    assert pressure.rank_correlation(first, np.ones(4)) is None
-
-
 def test_the_worst_is_the_least_or_the_most() -> None:
     values = np.array([0.5, 0.2, 0.9])
     assert pressure.spread(list("abc"), values) == {"count": 3, "mean": pytest.approx(1.6 / 3), "worst": 0.2, "at": "b"}

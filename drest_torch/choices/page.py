@@ -20,6 +20,7 @@ from drest_torch.choices.archetypes import Chooser, ideal, raw
 from drest_torch.choices.commitment import half_open, profile
 from drest_torch.choices.edits import edits
 from drest_torch.choices.luck import decompose, reflip
+from drest_torch.choices.pressure import by_kind, of_agent
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
@@ -32,7 +33,6 @@ EDITED = 12
 """Of a set of more levels, as many are edited."""
 OUTCOMES = 3
 """The most outcomes of the lotteries that agents are asked about."""
-MEASURES = ("usefulness", "neutrality", "neutrality_own")
 
 
 @dataclass(frozen=True)
@@ -177,30 +177,14 @@ class _Asked:
         made = edits(levels)
         if not made:
             return {}
-        level_set = self._level_set([edit.level for edit in made])
-        evaluation = level_set.evaluate(self.agent.policy, greedy=self.greedy)
-        values = {name: getattr(evaluation, name) for name in MEASURES}
-        if level_set.mdp.any_chance:
-            reachable = level_set.unrolled(range(len(made)))
-            tables = level_set.tables(self.agent.policy, reachable, greedy=self.greedy)
-            values["neutrality_own"] = decompose(reachable, tables).own
-        kinds = np.array([edit.kind for edit in made])
-        by_kind = {kind: kinds == kind for kind in dict.fromkeys(kinds.tolist())} | {"all": kinds != ""}
-        return {"levels": len(levels)} | {
-            kind: {"count": int(rows.sum())} | {name: _spread(made, value, rows) for name, value in values.items()}
-            for kind, rows in by_kind.items()
-        }
+        asked = of_agent(self.agent, greedy=self.greedy, memory_gib=self.memory_gib)
+        found = by_kind(asked, made)
+        return {"levels": len(levels)} | {kind: {"count": of["usefulness"]["count"]} | of for kind, of in found.items()}
 
     def _level_set(self, levels: Sequence[Level]) -> LevelSetEvaluator:
         level_set = self.agent.evaluator(list(levels), memory_gib=self.memory_gib)
         assert isinstance(level_set, ExactEvaluator)
         return level_set
-
-
-def _spread(made: Sequence[Any], values: Tensor, rows: np.ndarray) -> dict[str, Any]:
-    chosen = np.where(rows, values.numpy(), math.inf)
-    worst = int(chosen.argmin())
-    return {"mean": float(values.numpy()[rows].mean()), "worst": float(chosen[worst]), "at": made[worst].level.name}
 
 
 def _least_length(probability: Tensor, num_lengths: Tensor) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,11 +39,11 @@ class Asked:
     """Return its action probabilities in reachable states under each setting of its private bits."""
 
 
-def of_agent(agent: Agent) -> Asked:
+def of_agent(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf) -> Asked:
     """Return an agent that can be asked."""
 
     def level_set(levels: Sequence[Level]) -> ExactEvaluator:
-        found = agent.evaluator(list(levels))
+        found = agent.evaluator(list(levels), memory_gib=memory_gib)
         assert isinstance(found, ExactEvaluator)
         return found
 
@@ -50,7 +51,7 @@ def of_agent(agent: Agent) -> Asked:
         agent.name,
         2**agent.policy.private_bits,
         level_set,
-        lambda level_set, reachable: level_set.tables(agent.policy, reachable),
+        lambda level_set, reachable: level_set.tables(agent.policy, reachable, greedy=greedy),
     )
 
 
@@ -149,20 +150,6 @@ def by_kind(asked: Asked, made: Sequence[Edit]) -> dict[str, Any]:
     kinds = np.array([edit.kind for edit in made])
     found = {kind: spreads(measured, kinds == kind) for kind in dict.fromkeys(kinds.tolist())}
     return found | {"all": spreads(measured)}
-
-
-def rank_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Return the correlation of ranks, ties with their mean rank; None where one of the two does not vary."""
-    ranks = [_ranks(values) for values in (first, second)]
-    if any(values.std() < 1e-12 for values in ranks):
-        return None
-    return float(np.corrcoef(np.stack(ranks))[0, 1])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, index, counts = np.unique(np.round(values, 9), return_inverse=True, return_counts=True)
-    last = counts.cumsum()
-    return ((last - counts + 1 + last) / 2)[index]
 
 
 def surplus(measured: Measured, settings: int) -> np.ndarray:

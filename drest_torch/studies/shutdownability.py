@@ -342,6 +342,7 @@ def pressure(cfg: Config, rows: pd.DataFrame) -> Part:
         bits = asked.filter(regex="^W5/(bits|hidden_bits|surplus)").map(np.mean, na_action="ignore")
         return {
             "edited": {agent: useful[agent] for agent in agents if agent in useful},
+            "fragile": all(useful[agent].low <= useful[agent].estimate - 0.25 for agent in agents if agent in useful),
             "saturated": {a: own[a] for a in own if neutral[a].low >= PASSES and own[a].estimate <= 1 - PASSES},
             "telling": {
                 agent: [way for way in WAYS if agent in pays[way] and pays[way][agent].estimate > LARGE]
