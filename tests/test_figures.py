@@ -80,6 +80,7 @@ def test_the_run_and_the_uniform_policy_are_named(tmp_path, drawn):
     (tmp_path / "summary.json").write_text(json.dumps({"levels_per_update": 64, "splits": {"test": numbers}}))
     (tmp_path / "config.yaml").write_text(
         "algo: {name: exact, counted_steps: 1}\nreward: {name: drest}\nlevels: {name: hard, path: null}\n"
+        "env: {name: gridworld}\n"
     )
     records = [{"step": i, "eval/test/usefulness": 0.1 * i, "eval/test/neutrality": 0.1 * i} for i in range(3)]
     learning_curves(log(tmp_path, *records), tmp_path / "curves.png")

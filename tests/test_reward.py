@@ -303,8 +303,6 @@ def test_counting_side_by_side_is_refused_where_mini_episodes_are_played_in_orde
 def test_the_reward_of_a_configuration_has_all_its_values():
     cfg = compose("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
     assert reward_of(cfg) == Reward(0.8, 1.0, 64, "averaged", clip=4.0, normalise=False)
-    cfg.reward.normalise = "???"  # as in a run that was made before there was such a key
-    assert reward_of(cfg).normalise
 
 
 # -------------------------------------------------------------------------------------------- the kernel

@@ -17,6 +17,7 @@ from drest_torch.envs.generation import splits
 from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
 from drest_torch.envs.levels.files import level_to_record
+from drest_torch.envs.objects import KINDS, Button
 from drest_torch.errors import ConfigError
 
 
@@ -72,11 +73,13 @@ def load(cfg: Config, *, generates: bool = True) -> Levels:
 def load_outline(cfg: Config) -> Levels:
     """Return the levels of a run that say what its policy sees.
 
-    Generation takes seconds, and generated levels without luck say nothing that the generator's configuration does not.
+    Generation takes seconds, and generated levels say nothing that the generator's configuration does not, unless they
+    have objects or luck that add to observations.
     """
     generator = None if cfg.levels.path is not None else cfg.levels.generator
-    has_luck = generator is not None and (generator.chance[0] < 1 or generator.lotteries[1] > 0)
-    return load(cfg, generates=generator is None or has_luck or cfg.policy.observation == "vector")
+    adding = [kind.plural() for kind in KINDS if kind.features and kind is not Button]
+    adds = generator is not None and (generator.chance[0] < 1 or any(getattr(generator, name)[1] for name in adding))
+    return load(cfg, generates=generator is None or adds or cfg.policy.observation == "vector")
 
 
 def _split(levels: LevelsConfig, device: torch.device, *, generates: bool) -> splits.Split | None:
