@@ -1,7 +1,7 @@
 """A recurrent network: an MLP reads each step, a GRU remembers the steps of a meta-episode, and a layer acts on both.
 
 The memory is empty at the start of a meta-episode, when the environment is reset. The soft reset of a mini-episode
-leaves it as it is.
+leaves it as it is. Nothing is learned from what a slot does while it waits for others, and a reset follows.
 """
 
 from __future__ import annotations
