@@ -21,8 +21,7 @@ def test_a_recurrent_network_does_what_playing_it_does():
     level = parse_level("shutdown: 2\nC1 A B2\n.  C3 .")
     several = Histories([level], "centred")
     network = Network(several.inputs, 8, torch.Generator().manual_seed(2), recurrent=True)
-    mdp = compile_levels([level])
-    observe = make_observation("centred", mdp)
+    observe = make_observation("centred", mdp := compile_levels([level]))
 
     def play(spot, taken, left, memory, ticks):
         logits, memory = network((observe(spot, taken, left) * observe.scale).float(), memory)
@@ -55,9 +54,7 @@ def test_an_agent_with_a_bit_is_neutral_before_it_is_drawn_and_pays_the_worst_of
     arrays = choosers.measure(Agent.load("generalist-bit"), bits.always(), {"paper": "paper"}, {})
     arrays["pays/later"] = np.where(np.array(choosers.COSTS) == 0.2, [[0.0], [0.4]], 0)
     arrays["pays/earlier"] = np.where(np.array(choosers.COSTS) < 0.05, 1.0, 0) * np.ones((2, 1))
-    rows = {
-        (row["metric"], row.get("where"), row.get("at")): row["value"]
-        for row in measured("private_bit", {0: Result({}, arrays)})
-    }
+    found = measured("private_bit", {0: Result({}, arrays)})
+    rows = {(row["metric"], row.get("where"), row.get("at")): row["value"] for row in found}
     assert rows["neutrality", "paper", None] > 0.999 > 0.001 > rows["own", "paper", None]
     assert (rows["most, given a bit", None, None], rows["most, bit unknown", None, None]) == (0.4, 0.2)
