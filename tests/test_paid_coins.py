@@ -11,7 +11,7 @@ import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import FAINT, make_observation
-from drest_torch.envs.exact.level_set import VALUES, PaidCoins
+from drest_torch.envs.exact.level_set import VALUES, LevelSet, PaidCoins
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Coin, Level, parse_level, world
 from drest_torch.errors import ConfigError
@@ -37,7 +37,7 @@ def test_m_of_the_paid_coins_is_that_of_a_search_through_all_trajectories(pays):
         level = random_level(rng, max_ticks=5)
         paid = exhaustive_optima(with_coins(level, lambda coin: INSTEAD[pays](coin.value)), 0.9)
         for best_of, best in (("paid", paid), ("actual", exhaustive_optima(level, 0.9))):
-            found = PaidCoins(pays, best_of).optima(compile_levels([level]), 0.9)
+            found = PaidCoins(pays, best_of).optima(LevelSet(compile_levels([level])), 0.9)
             k = int(found.num_lengths[0])
             of = dict(zip(found.lengths[0, :k].tolist(), found.best_return[0, :k].tolist(), strict=True))
             assert of == pytest.approx(best)

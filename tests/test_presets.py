@@ -130,13 +130,6 @@ def test_a_map_of_one_size_can_be_said_with_one_number():
         preset("generated", "levels.generator.height=many")
 
 
-def test_what_the_configuration_of_an_older_run_does_not_say_is_as_it_was():
-    cfg = compose("levels=generated", "run_dir=x").levels.generator
-    for key in ("wall_share", "wall_shape", "wall_length", "buttons", "chance", "ratio", "distance", "weights"):
-        setattr(cfg, key, "???")
-    assert data.generator_config(cfg, None) == GeneratorConfig()
-
-
 # -------------------------------------------------------------------------------------------- splits
 
 
