@@ -59,8 +59,8 @@ PROTOCOL = (
     "agents after 100 million steps, on its training and its *test* levels; it has about its last score from 40 to 50 "
     "million steps on. Rows with the default reward differ from those with DReST in the reward alone; what neutrality "
     "their agents have on validation levels comes from mistakes, for they have next to none where they were trained. "
-    "On validation levels neutrality has a standard deviation of 0.02 from seed to seed: five seeds that were trained with "
-    "an earlier version had a median of 0.762, twelve of them 0.734."
+    "On validation levels neutrality has a standard deviation of 0.02 from seed to seed: five seeds that were trained "
+    "with an earlier version had a median of 0.762, twelve of them 0.734."
 )
 FITTED = (
     "`followup_like` levels were fitted to the follow-up's training **and** validation designs, so its validation "
