@@ -143,3 +143,10 @@ def test_the_code_still_finds_the_first_line_of_the_table():
             values = last(trained, "steps", measure)
             assert np.isclose(values.mean(), mean, atol=6e-4)
             assert np.isclose(values.std(ddof=1), sd, atol=6e-4)
+
+
+def test_every_claim_of_a_published_page_holds():
+    """Sentences that results could contradict are claims (`docs/howto/studies.md`); a study keeps whether each holds."""
+    claims = {claim: holds for found in kept().values() for claim, holds in found.get("claims", {}).items()}
+    assert len(claims) >= 4
+    assert [claim for claim, holds in claims.items() if not holds] == []
