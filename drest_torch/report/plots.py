@@ -1,4 +1,4 @@
-"""What the studies draw: training curves of many agents, and tabular policies as arrows."""
+"""What the studies draw: training curves of many agents, rows of intervals, and tabular policies as arrows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from drest_torch.evaluation.tabular import Tables
 from drest_torch.plots import policies as figures
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import Style
+from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.times import moving_average
 
 DRAWN = 10
@@ -78,6 +79,63 @@ def training_plot(
         ax.legend(loc="best")
 
     return Plot(alt=alt, caption=caption, draw=drawn, size=size)
+
+
+def dots(
+    series: Mapping[str, Mapping[str, Interval]],
+    *,
+    title: str,
+    lines: Mapping[float, str],
+    alt: str,
+    most: float = 16,
+    limits: tuple[float, float] | None = None,
+    colours: Sequence[str] = (),
+) -> Plot:
+    """Plot intervals: a row for each name, and in it a dot for each series.
+
+    The axis is logarithmic, from 1 / ``most`` to ``most`` at the widest, or a linear one with these ``limits``.
+    ``colours`` are those of the series (see `drest_torch.report.plots.COLOURS`).
+    """
+    names = list(dict.fromkeys(name for each in series.values() for name in each))
+    if not names:
+        raise ValueError("a plot of rows needs a row")
+    finite = [i for each in series.values() for i in each.values() if np.isfinite(i.estimate)]
+    shown = finite if limits else [i for i in finite if i.estimate > 0]
+    end = 1.15 * min(max([2.5, *(max(i.high, 1 / max(i.low, 1e-9)) for i in shown)]), most)
+    left, right = limits or (1 / end, end)
+
+    def draw(figure: Figure, style: Style) -> None:
+        ax = figure.add_subplot()
+        for place, line in lines.items():
+            dashed = line == "--"
+            ax.axvline(
+                place,
+                color=style.muted if dashed else style.text,
+                linewidth=1,
+                linestyle=(0, (4, 4)) if dashed else "-",
+            )
+        for index, (label, each) in enumerate(series.items()):
+            colour = COLOURS[colours[index]](style) if colours else style.series[(2, 3, 4, 1, 0, 5)[index % 6]]
+            apart = 0.17 * (index - (len(series) - 1) / 2)
+            for name, found in each.items():
+                if found in shown:
+                    y = names.index(name) + apart
+                    ax.plot(np.clip((found.low, found.high), left, right), (y, y), color=colour)
+                    ax.plot(found.estimate, y, "o", color=colour, markersize=4)
+            ax.plot([], [], "o-", color=colour, markersize=4, label=label)
+        if limits is None:
+            ax.set_xscale("log")
+            ticks = [tick for tick in (0.125, 0.25, 0.5, 1, 2, 4, 8) if left < tick < right]
+            ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            ax.minorticks_off()
+        margin = 0.03 * (right - left) if limits else 0
+        ax.set_xlim(left - margin, right + margin)
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.set_title(title, loc="right")
+        figure.legend(loc="outside lower right", ncols=len(series) if len(series) < 5 else 3)
+
+    return Plot(alt=alt, caption="", draw=draw, size=(5.2, 0.46 * len(names) + 1.3))
 
 
 def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, caption: str) -> Plot:

@@ -18,13 +18,13 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.tabular_job import Training, last, p_longest
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import THREE_ABREAST, Curves, policy_plot, training_plot
+from drest_torch.report.plots import THREE_ABREAST, Curves, dots, policy_plot, training_plot
 from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import at_least, interval, mean, mean_sd, spread
 from drest_torch.statistics.bootstrap import standard_errors_apart
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, dots, tables_job, title
+from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, tables_job, title
 
 TITLE = "The paper's nine worlds (Figures 3, 4 and 9 to 16)"
 QUESTION = (

@@ -23,11 +23,11 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot
+from drest_torch.report.plots import dots
 from drest_torch.report.tables import median_range
 from drest_torch.reward import Reward
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import dots
 
 TITLE = "Agents that remember"
 QUESTION = (

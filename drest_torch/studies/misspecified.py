@@ -22,12 +22,13 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.plots import dots
 from drest_torch.report.style import Style
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.studies.goals import parse
-from drest_torch.studies.shared import dots, title
+from drest_torch.studies.shared import title
 from drest_torch.studies.wrong_goals import CLIMB, ORDERS, TRAIN, in_worlds
 from drest_torch.theory import balance
 

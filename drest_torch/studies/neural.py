@@ -22,14 +22,14 @@ from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.metrics import share_of_best
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import THREE_ABREAST, Curves, training_plot
+from drest_torch.report.plots import THREE_ABREAST, Curves, dots, training_plot
 from drest_torch.report.template import MISSING, plural
 from drest_torch.reward import group_discount
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import runs_interval
 from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, dots, tables_job, title
+from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, tables_job, title
 
 TITLE = "Networks in place of the table (section 8.1)"
 QUESTION = (

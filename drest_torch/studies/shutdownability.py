@@ -21,7 +21,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import COLOURS, Curves, training_plot
+from drest_torch.report.plots import COLOURS, Curves, dots, training_plot
 from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
@@ -30,7 +30,6 @@ from drest_torch.studies.asking import ANTE, LARGE, SETS, SOFTMAX, WAYS, cells, 
 from drest_torch.studies.choosers import COSTS, Kinds, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.histories import OBSERVATIONS, Pairs
-from drest_torch.studies.shared import dots
 from drest_torch.theory import balance
 
 TITLE = "Shutdownability"

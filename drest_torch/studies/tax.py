@@ -16,11 +16,11 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, last
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import THREE_ABREAST, Curves, training_plot
+from drest_torch.report.plots import THREE_ABREAST, Curves, dots, training_plot
 from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio
 from drest_torch.statistics.times import hitting_times, moving_average
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, RANDOM_FIRST, REWARDS, WORLDS, dots, tables_job, title
+from drest_torch.studies.shared import EXAMPLE, RANDOM_FIRST, REWARDS, WORLDS, tables_job, title
 
 TITLE = "The shutdownability tax (section 7.2)"
 QUESTION = (
