@@ -146,7 +146,7 @@ def test_the_code_still_finds_the_first_line_of_the_table():
 
 
 def test_every_claim_of_a_published_page_holds():
-    """Sentences that results could contradict are claims (`docs/howto/studies.md`); a study keeps which of them hold."""
+    """Sentences that results could contradict are claims; a study keeps which of them hold (docs/howto/studies.md)."""
     claims = {claim: holds for found in kept().values() for claim, holds in found.get("claims", {}).items()}
     assert len(claims) >= 4
     assert [claim for claim, holds in claims.items() if not holds] == []
