@@ -29,7 +29,7 @@ from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import render_template
 from drest_torch.studies.engine import Done, Published, Quote, publish
-from drest_torch.studies.registry import check_study, compose_study, find_study
+from drest_torch.studies.registry import check_study, find_study, values_of
 
 EXECUTORS = ("local", "ray")
 _TITLE_OF_ALL = "The paper, reproduced"
@@ -86,7 +86,7 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
     for cfg in configs:
         study, of = studies[cfg.name], done[cfg.name]
         found = publish(study, cfg, of, prose=not settings.quick)
-        made = Details("How this was made", _how_it_was_made(cfg, found, of, failures, settings))
+        made = Details("How this was made", _how_it_was_made(cfg, found, of, failures, store, settings))
         path = _write(cfg, study, found, made.blocks, settings)
         print(f"{study.TITLE}: {path}")
         quotes += found.quotes
@@ -103,9 +103,9 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
     return failures
 
 
-def changed(cfg: Any) -> list[str]:
+def changed(cfg: Any, study: ModuleType) -> list[str]:
     """Return the keys of a study that have other values than its own."""
-    own = compose_study(cfg.name).study if "." not in cfg.name else cfg
+    own = values_of(cfg.name, study)
     return [str(key) for key in cfg if cfg[key] != own[key]]
 
 
@@ -113,7 +113,7 @@ def _write(cfg: Any, study: ModuleType, found: Published, made: Sequence[Block],
     """Write a study's summary, results and page."""
     folder = settings.folder / cfg.name
     quotes = [asdict(quote) for quote in found.quotes]
-    summary = {**found.kept, "claims": dict(found.claims), "quotes": quotes, "changed": changed(cfg)}
+    summary = {**found.kept, "claims": dict(found.claims), "quotes": quotes, "changed": changed(cfg, study)}
     write_json(folder / "summary.json", summary)
     write_whole(folder / "results.csv", found.results.to_csv(index=False).encode())
     sections = [block for block in found.blocks if isinstance(block, Section)]
@@ -150,12 +150,12 @@ def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
 
 
 def _how_it_was_made(
-    cfg: Any, found: Published, done: Done, failures: Sequence[Failure], settings: Settings
+    cfg: Any, found: Published, done: Done, failures: Sequence[Failure], store: Store, settings: Settings
 ) -> list[Block]:
     digests = {job.digest() for job in done.planned.values()}
     failed = [failure for failure in failures if failure.job.digest() in digests]
     jobs = [done.planned[key] for key in done]
-    times = [Store(settings.folder / "runs").seconds(job) for job in jobs]
+    times = [store.seconds(job) for job in jobs]
     reasons = [[literal(failure.job.name), literal(failure.reason)] for failure in failed]
     runs = [[literal(job.name), f"{time:.1f}", job.digest()] for job, time in zip(jobs, times, strict=True)]
     tables = {

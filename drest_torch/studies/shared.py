@@ -1,4 +1,4 @@
-"""What several studies share: the paper's training, worlds, and plots of rows."""
+"""What several studies share: the paper's training and worlds, and the arguments of training runs."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ WORLDS = {
 
 
 def title(name: str) -> str:
+    """Return what a world of the paper is called."""
     return str(world(name).study["title"]).replace("The running example", "Running example")
 
 
