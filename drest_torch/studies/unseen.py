@@ -18,8 +18,7 @@ from drest_torch.config.schema import Config, shown_features
 from drest_torch.effort import NUMBERS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.generation import splits
-from drest_torch.envs.generation import stream as generator
-from drest_torch.envs.levels import PAPER_WORLDS, Level, level_to_record, read_levels, world
+from drest_torch.envs.levels import PAPER_WORLDS, Level, read_levels, world
 from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
@@ -38,15 +37,16 @@ _CURVES = ("steps", "eval/selection/", "eval/train/")
 # --------------------------------------------------------------------------------------------- sets
 
 
-def describe(
-    path: str | None, shifted: Mapping[str, Any] | None = None, levels: int = 0, seed: int = 0
-) -> dict[str, Any]:
-    """Return the sets as part of a run's spec: the records of shifted generators, and the hash of a file."""
+def describe(path: str | None) -> dict[str, Any]:
+    """Return the sets as part of a run's spec: the path and the hash of a file of levels.
+
+    What stands beside these is the same in all runs: it keeps their digests.
+    """
     resolved = None if path is None else Path(path).resolve()
     return {
-        "shifted": dict(shifted or {}),
-        "shifted_levels": levels,
-        "shifted_seed": seed,
+        "shifted": {},
+        "shifted_levels": 0,
+        "shifted_seed": 0,
         "path": None if resolved is None else str(resolved),
         "sha256": None if resolved is None else hash_file(resolved),
     }
@@ -78,10 +78,6 @@ def sets_of_levels(sets: dict[str, Any], split: splits.Split | None) -> dict[str
         if hash_file(Path(sets["path"])) != sets["sha256"]:
             raise ConfigError(f"{sets['path']} has changed since the study was started; start it again")
         levels[FILE] = read_levels(sets["path"])
-    for title, record in sets["shifted"].items():
-        config = generator.GeneratorConfig(**record)
-        made = splits.make_split(config, train=0, selection=0, test=sets["shifted_levels"], seed=sets["shifted_seed"])
-        levels[title] = made.test
     return levels
 
 
@@ -101,27 +97,24 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
     """
     run, result = trained(spec, folder)
-    numbers, arrays = evaluate_sets(run, spec["sets"], spec["shown"])
+    numbers, arrays = evaluate_sets(run, spec["sets"])
     took = ("env_steps", "mini_episodes", "wall_seconds", *NUMBERS)
     numbers |= {name: result.numbers[name] for name in took if name in result.numbers}
     curves = {name: array for name, array in result.arrays.items() if name.startswith(_CURVES)}
     return Result(numbers, arrays | curves)
 
 
-def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def evaluate_sets(run: Run, sets: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Evaluate a run's policy on every set, and return numbers and arrays.
 
     numbers: for each set how many ``levels`` it has, how many were ``left_out`` because the run has trained on them
-    or selected by them, whether the policy can see them (``seen``), and the ``sha256`` of their canonical keys; and
-    the ``worst`` levels of the test set, with the ``map_size`` that the policy was built for.
+    or selected by them, whether the policy can see them (``seen``), and the ``sha256`` of their canonical keys.
 
-    arrays: see `outcome`, as ``<set>/<name>`` for the sets that are seen; and the action probabilities
-    ``worst/<rank>`` [Z, N, 4] in the reachable states of the worst levels, under the settings of private bits that
-    ``private_bits`` names in the numbers (see `LevelSetEvaluator.policies_by_private_bits`).
+    arrays: see `outcome`, as ``<set>/<name>`` for the sets that are seen.
     """
     own = run.gridworlds.levels
     known = frozenset(canonical_key(level) for level in (*own.train, *own.selection))
-    numbers: dict[str, Any] = {"map_size": list(run.gridworlds.map_size), "sets": {}}
+    numbers: dict[str, Any] = {"sets": {}}
     arrays: dict[str, np.ndarray] = {}
     whole = sets_of_levels(sets, run.gridworlds.levels.split)
     kept = {name: without(levels, known) for name, levels in whole.items()}
@@ -136,13 +129,6 @@ def evaluate_sets(run: Run, sets: dict[str, Any], shown: int) -> tuple[dict[str,
         }
         if seen:
             arrays |= {f"{name}/{what}": value for what, value in outcome(run, levels).items()}
-    worst = _worst(arrays, shown) if shown else np.empty(0, int)
-    numbers["worst"] = [{"index": int(i), "level": level_to_record(kept[TEST][i])} for i in worst]
-    for rank, index in enumerate(worst):
-        ready = run.gridworlds.judge.evaluator([kept[TEST][index]])
-        policies = ready.policies_by_private_bits(run.learner.policy)
-        numbers["private_bits"] = list(policies)
-        arrays[f"worst/{rank}"] = torch.stack([*policies.values()]).cpu().numpy().astype(np.float32)
     return numbers, arrays
 
 
@@ -185,12 +171,6 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
         "share_of_best": share_of_best(lengths.coins, best),
     }
     return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-
-
-def _worst(arrays: dict[str, np.ndarray], shown: int) -> np.ndarray:
-    """Return the indices of the test levels with the lowest usefulness × normalised neutrality, the lowest first."""
-    score = arrays[f"{TEST}/usefulness"] * arrays[f"{TEST}/neutrality_normalised"]
-    return np.argsort(score, kind="stable")[:shown]
 
 
 def _hash_levels(levels: Sequence[Level]) -> str:
