@@ -18,6 +18,7 @@ class Config(CriticConfig):
 
     epochs: int = limited(at_least=1)
     clip: float = limited(above=0, finite=False)
+    max_kl: float | None = limited(above=0)
 
 
 class PPO(SampledLearner):
@@ -28,6 +29,10 @@ class PPO(SampledLearner):
     @property
     def epochs(self) -> int:  # type: ignore[override]
         return self.config.epochs
+
+    @property
+    def max_kl(self) -> float | None:  # type: ignore[override]
+        return self.config.max_kl
 
     def make_loss(self, actor: Any, value: Any) -> ClipPPOLoss:
         from torchrl.objectives import ClipPPOLoss

@@ -60,6 +60,8 @@ class SampledLearner(NetworkLearner):
     """
 
     epochs = 1
+    max_kl: float | None = None
+    """The update ends when the policy of a minibatch is further than this from the one that played it."""
 
     def __init__(
         self,
@@ -92,10 +94,15 @@ class SampledLearner(NetworkLearner):
 
     def improve(self, steps: TensorDictBase, metrics: dict[str, Tensor]) -> dict[str, Tensor]:
         """Train on what `weigh` returns; return its metrics and those of training."""
-        history = [self._descend(part) for _ in range(self.epochs) for part in self._minibatches(steps)]
+        history: list[dict[str, Tensor]] = []
+        for part in (part for _ in range(self.epochs) for part in self._minibatches(steps)):
+            if (step := self._descend(part)) is None:
+                break
+            history.append(step)
         if self.view is not None:
             self.view.forget()
-        return metrics | {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
+        means = {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
+        return metrics | means | {"optim/steps": torch.tensor(len(history))}
 
     def steps_of(self, batch: TensorDictBase) -> TensorDictBase:
         """Return the steps [N] of the mini-episodes that ended in a batch, slot by slot."""
@@ -155,9 +162,12 @@ class SampledLearner(NetworkLearner):
         for chosen in order.tensor_split(min(count, len(members))):
             yield steps[torch.cat([members[group] for group in chosen.tolist()])]
 
-    def _descend(self, part: TensorDictBase) -> dict[str, Tensor]:
+    def _descend(self, part: TensorDictBase) -> dict[str, Tensor] | None:
+        """Take one step on a minibatch; return its metrics, or None if the policy has gone too far for another step."""
         with weights_unchanged(self.policy, self.critic):
             losses = self.loss(part)
+        if self.max_kl is not None and float(losses["kl_approx"].detach()) > self.max_kl:
+            return None
         total = sum(value for name, value in losses.items() if name.startswith("loss_"))
         metrics = {
             METRICS.get(name, f"loss/{name}"): value.detach() for name, value in losses.items() if name not in UNUSED

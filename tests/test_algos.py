@@ -159,6 +159,17 @@ def test_every_step_is_learnt_from_once_in_each_epoch(monkeypatch):
     assert not torch.equal(epochs[0], epochs[1])
 
 
+def test_an_update_ends_when_the_policy_has_gone_too_far():
+    """Steps of a rate at which the first moves the policy far: the second is not taken."""
+    steps = {}
+    for max_kl in (None, 1e6, 0.2):
+        made = make(NINE, slots=32, group=4)
+        learner = learner_of(ppo, made, Values(), minibatches=3, epochs=4, max_kl=max_kl, lr=1.0)
+        steps[max_kl] = learner.update(batch_of(learner, made))["optim/steps"]
+    assert steps[None] == steps[1e6] == 12
+    assert steps[0.2] == 1
+
+
 @pytest.mark.parametrize("module", [ppo, reinforce])
 def test_advantages_are_normalised_over_the_whole_batch(module):
     found = []

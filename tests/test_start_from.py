@@ -37,8 +37,8 @@ def test_it_begins_with_these_weights_and_learns_other_ones(source: Path, tmp_pa
     assert all(torch.equal(first[name], own[name]) for name in own)
     run.train()
     assert not all(torch.equal(value, own[name]) for name, value in policy_of(run).items())
-    assert metrics(tmp_path / "run")[0]["eval/test/usefulness"] == pytest.approx(
-        metrics(source)[-1]["eval/test/usefulness"], abs=1e-6
+    assert metrics(tmp_path / "run")[0]["eval/selection/usefulness"] == pytest.approx(
+        metrics(source)[-1]["eval/selection/usefulness"], abs=1e-6
     )  # the levels are the same
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from drest_torch.building.checkpoints import step_checkpoints
+from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config.stored import load_config
 from drest_torch.envs.levels import LevelError, world, write_levels
 from drest_torch.errors import ConfigError
@@ -212,8 +212,14 @@ def test_the_best_checkpoint_is_chosen_on_the_selection_levels_alone(tmp_path):
     assert not any(chosen & each for each in names.values())
     assert not names["train"] & names["test"]
     summary = run.train()
-    assert (tmp_path / "run" / "checkpoints" / "best.safetensors").is_file()
     assert summary["splits"].keys() == {"train", "test"}
+    evaluated = [row for row in metrics(tmp_path / "run") if "eval/selection/usefulness" in row][1:]
+    best = max(
+        evaluated, key=lambda row: row["eval/selection/usefulness"] * row["eval/selection/neutrality_normalised"]
+    )
+    assert load_checkpoint(tmp_path / "run" / "checkpoints" / "best.safetensors")[1]["steps"] == best["step"]
+    assert best["step"] != evaluated[0]["step"]  # where the worst one is another
+    assert not any(name.startswith("eval/test") for row in evaluated for name in row)
 
 
 def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):

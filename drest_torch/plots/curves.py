@@ -136,21 +136,25 @@ def _is_straight(steps: Sequence[int], values: Sequence[float]) -> bool:
 def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str, numbers: Mapping[str, Any]) -> None:
     """Plot one line per split, with the same colour for every measure and the last value in the legend below.
 
-    The uniform policy is a dashed line in the same colour.
+    A split that was evaluated once, at the end, is a diamond. The uniform policy is a dashed line in the same colour.
     """
-    splits = dict.fromkeys(match["split"] for name in curves if (match := _EVALUATION.fullmatch(name)))
+    evaluated = dict.fromkeys(match["split"] for name in curves if (match := _EVALUATION.fullmatch(name)))
+    splits = [*evaluated, *(split for split in numbers if split not in evaluated)]
+    end = max((steps[-1] for steps, _ in curves.values()), default=0)
     top = 1.0
     optima = {numbers[split]["optimum"][measure] for split in splits if split in numbers}
     for optimum in optima or {1.0}:
         label = f"optimum  {optimum:.2f}" if optima else None
         ax.axhline(optimum, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1, label=label)
     for index, split in enumerate(splits):
-        if f"eval/{split}/{measure}" in curves:
-            steps, values = curves[f"eval/{split}/{measure}"]
+        if f"eval/{split}/{measure}" in curves or split not in evaluated:
+            once = [end], [float(numbers[split][measure])] if split not in evaluated else []
+            steps, values = curves.get(f"eval/{split}/{measure}", once)
             top = max(top, *values)
             label = f"{split}  {values[-1]:.2f}"
             colour = _COLOURS[index % len(_COLOURS)]
-            ax.plot(steps, values, color=colour, linewidth=2, label=label, zorder=3, **_marks(steps))
+            marks = _marks(steps) if split in evaluated else {"marker": "D", "markersize": 5.5, "linestyle": "none"}
+            ax.plot(steps, values, color=colour, linewidth=2, label=label, zorder=3, **marks)
             if split in numbers:
                 uniform = numbers[split]["uniform"][measure]
                 label = f"{split}, uniform policy  {uniform:.2f}"

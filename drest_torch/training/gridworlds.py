@@ -118,9 +118,8 @@ class Judge:
         memory_gib = cfg.memory_gib if cfg.sampled is None else None
         for levels in (*self.reported.values(), *(sets[split] for split in sets if split == SELECTION)):
             check_size(levels.mdp, levels.sizes, memory_gib)
-        self.watched = {
-            split: self.evaluator(levels.first(cfg.evaluated_levels)) for split, levels in self.reported.items()
-        }
+        self.watched = {"train": self.evaluator(self.reported["train"].first(cfg.evaluated_levels))}
+        """Evaluators during training. Test levels are evaluated once, at its end."""
         self.selection = self.evaluator(sets[SELECTION]) if SELECTION in sets else None
 
     def evaluator(self, levels: Sequence[Level] | LevelSet) -> LevelSetEvaluator:
@@ -143,8 +142,8 @@ class Judge:
         """Evaluate a policy on all reported levels; write each level's values and the pictures to the folder."""
         verdict = Verdict({}, {})
         for split, levels in self.reported.items():
-            watched = self.watched[split]
-            evaluator = watched if watched.level_set is levels else self.evaluator(levels)
+            watched = self.watched.get(split)
+            evaluator = watched if watched and watched.level_set is levels else self.evaluator(levels)
             uniform, file = evaluator.evaluate_uniform(), f"levels_{split}.json"
             evaluation = evaluator.evaluate(policy)
             write_json(folder / file, evaluation.records())
@@ -276,8 +275,8 @@ def introduction(
     evaluated = ", ".join(count(len(members.levels), _SPLITS.get(split, split)) for split, members in reported.items())
     how = "exactly" if cfg.sampled is None else f"by {count(cfg.sampled, 'mini-episode')} on each level"
     selection = f"\nbest checkpoint by: {count(len(levels.selection), 'selection level')}" if levels.selection else ""
-    most = max(len(members.levels) for members in reported.values())
-    few = f"\nduring training: on at most {cfg.evaluated_levels:,} of each" if most > cfg.evaluated_levels else ""
+    most = len(reported["train"].levels)
+    few = f"\nduring training: on {cfg.evaluated_levels:,} of those trained on" if most > cfg.evaluated_levels else ""
     fresh = ", and as many new ones as are needed" if cfg.levels.fresh else ""
     start = "" if cfg.start_from is None else f"; begins with the weights of {cfg.start_from}"
     return (

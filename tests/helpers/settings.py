@@ -15,6 +15,7 @@ SETTINGS = SimpleNamespace(
     normalise_advantage=True,
     epochs=2,
     clip=0.2,
+    max_kl=None,
     gae_lambda=0.95,
     critic_coeff=0.5,
     baseline=True,
