@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -n auto
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-all lint check format docs bench chaos clean
+.PHONY: help install train test test-slow test-all lint check format docs bench chaos golden mutants clean
 
 help:
 	@echo "make train     train an agent on random levels with PPO and the DReST reward (two to four minutes)"
@@ -68,6 +68,12 @@ docs: $(INSTALLED_DOCS)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.run
+
+mutants: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants
+
+golden: $(INSTALLED)
+	$(BIN)/python -m tests.golden
 
 chaos: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --out docs/explanation/reliability.json --page docs/explanation/reliability.md

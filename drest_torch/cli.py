@@ -112,7 +112,7 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     import hydra
     from hydra.errors import HydraException
 
-    from drest_torch.config.compose import VERSION_BASE, explain, register
+    from drest_torch.config.compose import VERSION_BASE, explain, implied, register
     from drest_torch.config.schema import config_folder
 
     if {"-h", "--help"} & set(sys.argv[1:]):
@@ -120,6 +120,8 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
         return
     if sentence := _of_another_style(sys.argv[1:]):
         stop(sentence)
+    if name == "train":
+        sys.argv[1:] = implied(sys.argv[1:])
     register()
     is_composed = False
 

@@ -15,14 +15,19 @@ if TYPE_CHECKING:
 @command("train")
 def main(cfg: Config) -> None:
     """Start or resume a run, and print what it learned."""
+    from drest_torch.config.compose import recipes
     from drest_torch.config.schema import in_gridworld
     from drest_torch.effort import effort, is_exact, rows
     from drest_torch.evaluation.results import split_scores
     from drest_torch.sweep import join_sweep
     from drest_torch.tracking.console import print_table
+    from drest_torch.tracking.stages import stage
     from drest_torch.training.folder import command_line, next_commands
     from drest_torch.training.run import resume, start
 
+    if cfg.resume is None:
+        for line in recipes(cfg):
+            stage(line, shown=cfg.progress)
     run = start(cfg) if cfg.resume is None else resume(Path(cfg.resume))
     sweep = join_sweep(run.folder)
     try:

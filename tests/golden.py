@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import platform
+import re
 import signal
 import sys
 import tempfile
@@ -251,6 +252,14 @@ def evaluate(folder: Path, overrides: list[str]) -> dict[str, str]:
     return {"weights": digest_arrays(agent.policy.state_dict().values()), "summary": digest_names(results.record())}
 
 
+def this_machine() -> dict[str, str]:
+    """Return what bits depend on."""
+    info = Path("/proc/cpuinfo")
+    found = re.search("model name\\s*: (.+)", info.read_text("utf-8")) if info.is_file() else None
+    model = platform.machine() if found is None else found[1]
+    return {"torch": torch.__version__, "processor": f"{model}, {torch.backends.cpu.get_cpu_capability()}"}
+
+
 def main() -> None:
     """Read the command line, do the runs, and exit with 1 if any differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.golden", description=(__doc__ or "").splitlines()[0])
@@ -259,8 +268,7 @@ def main() -> None:
     parser.add_argument("--keep", metavar="FOLDER", help="a new folder for what the runs write")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    processor = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
-    machine = {"torch": torch.__version__, "processor": processor}
+    machine = this_machine()
     golden: dict[str, Any] = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else machine | {"runs": {}}
     for what, here in machine.items():
         if golden[what] != here:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -63,7 +65,7 @@ def parents(name: str) -> list[str]:
     found = [f"{group}/{entry}" for entry in listed if not entry.startswith("base_")]
     if group in BASES and not stem.startswith("_"):
         kind = next((each["override kind"] for each in defaults if isinstance(each, dict)), None)
-        found.append(f"levels/kind/{kind}" if kind else BASES[group])
+        found.append(f"levels/kind/{kind}" if kind and group == "levels" else BASES[group])
     return found
 
 
@@ -208,25 +210,57 @@ def test_an_algorithm_and_levels_bring_the_values_that_suit_them(overrides: str,
     assert cfg.reward.episodes_at_start == (16 if "generalist" in overrides else None)
 
 
-def test_every_recipe_is_one_of_an_algorithm_a_kind_of_levels_both_or_an_option_of_levels() -> None:
+def test_every_recipe_is_one_of_what_it_goes_by() -> None:
     """As they are optional, a misspelt one would not be missed."""
-    algos = {name for group, name in OPTIONS if group == "algo"}
+    named = {group: {name for each, name in OPTIONS if each == group} for group in ("algo", "levels", "env", "policy")}
     kinds = {path.stem for path in (FOLDER / "levels" / "kind").glob("*.yaml")}
-    networks = {name for group, name in OPTIONS if group == "policy"}
+    algos = named["algo"]
     expected = {
         "algo": algos,
         "levels": kinds,
         "both": {f"{algo}_on_{kind}" for algo in algos for kind in kinds},
-        "network": {f"{algo}_with_{network}" for algo in algos for network in networks},
-        "env": {
-            "_environment",
-            *(f"{algo}_in_{name}" for algo in algos for each, name in OPTIONS if each == "env" for name in [name]),
-        },
+        "policy": named["policy"],
+        "network": {f"{algo}_with_{network}" for algo in algos for network in named["policy"]},
+        "set": named["levels"],
+        "evaluation": named["levels"],
+        "env": {"_environment", *(f"{algo}_in_gymnasium" for algo in algos)},
+        "task": named["env"],
+        "solving": {f"{algo}_in_{env}" for algo in algos for env in named["env"]},
     }
-    expected |= {key: {name for group, name in OPTIONS if group == "levels"} for key in ("set", "evaluation")}
     recipes = list((FOLDER / "recipe").rglob("*.yaml"))
     assert recipes
     assert all(path.stem in expected[path.parent.name] for path in recipes)
+
+
+def test_options_of_ones_own_go_by_what_they_begin_with(tmp_path: Path) -> None:
+    files = {
+        "algo/mine": "defaults:\n  - ppo\n",
+        "algo/other": "defaults:\n  - base_ppo\n  - _critic\nname: ppo\nepochs: 2\nclip: 0.1\nmax_kl: null\n",
+        "env/mine": "defaults:\n  - gymnasium\nid: Acrobot-v1\n",
+        "policy/mine": "defaults:\n  - mlp\nwidth: 64\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    def printed(*overrides: str) -> Any:
+        command = [sys.executable, "-m", "drest_torch.train", f"--config-dir={tmp_path}", *overrides, "--cfg", "job"]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return OmegaConf.create(text)
+
+    own, shipped = printed("algo=mine"), printed("algo=ppo")
+    assert own == shipped
+    assert own.env_steps == 36_000_000
+    assert printed("algo=other").env_steps == 7_000_000
+    assert printed("algo=mine", "env=mine").env_steps == printed("env=gymnasium").env_steps == 1_500_000
+    assert printed("policy=mine").algo == printed("policy=mlp").algo
+
+
+def test_a_level_of_ones_own_takes_the_recipe_of_worlds() -> None:
+    own, world = compose("levels.path=mine.txt", "run_dir=x"), compose("levels=example", "run_dir=x")
+    assert (own.env_steps, own.algo, own.policy) == (world.env_steps, world.algo, world.policy)
+    chosen = compose("levels=generated", "levels.path=mine.txt", "run_dir=x")
+    assert chosen.algo == compose("run_dir=x").algo
 
 
 def test_no_group_takes_a_value_from_another() -> None:
@@ -244,7 +278,7 @@ def test_no_group_takes_a_value_from_another() -> None:
 def test_the_help_fits_on_two_screens_and_names_every_option_in_whole_sentences(command: str) -> None:
     text = help_text(command)
     lines = text.split("\n")
-    assert len(lines) <= 64
+    assert len(lines) <= 66
     assert max(map(len, lines)) <= COLUMNS
     for group, name in OPTIONS:
         if group in COMMANDS[command].groups and (name != "own" or command == "evaluate"):

@@ -451,3 +451,25 @@ def test_what_was_seen_is_saved_and_restored(arguments):
     actions = chosen((), 40, seed=1)
     assert torch.equal(play(other, actions)[0]["best_return"], play(env, actions)[0]["best_return"])
     assert not torch.equal(play(seen(**arguments)[0], actions)[0]["best_return"], play(env, actions)[0]["best_return"])
+
+
+def test_each_level_has_a_best_return_of_its_own():
+    """Brute force: the largest return of each level and length that was seen up to the end of a mini-episode."""
+    torch.manual_seed(0)
+    steps = (ShutdownTimer(3, [2]), MetaEpisodes(4, levels=[0, 1, 2]), BestReturn(2, levels=3))
+    env = TransformedEnv(Counting((6,), levels=True), Compose(*steps))
+    batch = env.rollout(40, break_when_any_done=False)
+    after, best = batch["next"], torch.zeros(3, 2)
+    paid = torch.zeros(6)
+    for time in range(40):
+        paid += after["reward"][:, time, 0]
+        ended = after["mini_done"][:, time, 0]
+        where = batch["level_seed"][:, time, 0], after["mini_len"][:, time, 0]
+        for slot in ended.nonzero().flatten().tolist():
+            place = where[0][slot], where[1][slot]
+            best[place] = max(best[place], paid[slot])
+        for slot in ended.nonzero().flatten().tolist():
+            assert after["best_return"][slot, time, 0] == best[where[0][slot], where[1][slot]]
+        paid *= ~ended
+    assert torch.equal(env.transform[2].best, best)
+    assert len(best[:, 0].unique()) == 3  # levels differ, so that one m for all would be wrong

@@ -135,7 +135,9 @@ def test_references_are_neutral_and_the_best_one_stays_so():
     reachable = Reachable(compile_levels(NINE))
     best = solve(reachable.mdp).best_return
     for reference, least in (("balanced", 0.0), ("best", 0.95)):
-        useful, spread = scores(*_found(reachable, reference_policy(reachable, best, reference)), best)
+        policy = reference_policy(reachable, best, reference)
+        assert (policy.sum(-1) - 1).abs().max() < 1e-12
+        useful, spread = scores(*_found(reachable, policy), best)
         assert spread.min() > 0.99
         assert useful.min() >= least
     for beta in (0.02, 0.1, 1.0):

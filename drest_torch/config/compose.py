@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
@@ -43,10 +44,19 @@ def compose(*overrides: str, name: str = "config", values: Any = None) -> Any:
     """
     try:
         with _initialised() as loader:
-            cfg = copy.deepcopy(_composed(loader, name, overrides))
+            cfg = copy.deepcopy(_composed(loader, name, tuple(implied(overrides) if name == "config" else overrides)))
         return OmegaConf.merge(cfg, values) if values else cfg
     except (HydraException, OmegaConfBaseException, AssertionError) as error:
         raise ConfigError(explain(error)) from None
+
+
+def implied(overrides: Iterable[str]) -> list[str]:
+    """Return the arguments of a training with what they imply: a level of one's own is no generated one."""
+    given = list(overrides)
+    path = next((word for word in given if re.fullmatch(r"levels\.path=.*\.txt", word)), None)
+    if path is not None and not any(word.startswith("levels=") for word in given):
+        given.insert(given.index(path), "levels=file")
+    return given
 
 
 def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({})) -> None:
@@ -91,6 +101,32 @@ def _initialised() -> Iterator[Any]:
             yield folder
     finally:
         GlobalHydra.instance().hydra = running
+
+
+def recipes(cfg: Any) -> list[str]:
+    """Return a line for each recipe that the running command has taken, with those of its values that hold."""
+    running = HydraConfig.get().runtime
+    folders = [Path(source.path) for source in running.config_sources if source.schema == "file"]
+    lines = []
+    for group, name in sorted(running.choices.items()):
+        files = [folder / group / f"{name}.yaml" for folder in folders]
+        if group.startswith("recipe/") and (found := [file for file in files if file.is_file()]):
+            values = _flat(OmegaConf.to_container(OmegaConf.load(found[0])))
+            taken = [f"{key}={value}" for key, value in values.items() if OmegaConf.select(cfg, key) == value]
+            lines += [f"recipe {group.removeprefix('recipe/')}/{name}: {' '.join(taken)}"] if taken else []
+    return lines
+
+
+def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the values of nested dictionaries by their keys, with dots; without what files they begin with."""
+    if not isinstance(values, dict):
+        return {prefix[:-1]: values}
+    return {
+        key: value
+        for name, inner in values.items()
+        if prefix or name != "defaults"
+        for key, value in _flat(inner, f"{prefix}{name}.").items()
+    }
 
 
 # --------------------------------------------------------------------------------------- mistakes
