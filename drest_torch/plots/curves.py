@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import defaultdict
@@ -63,13 +62,13 @@ class _Run:
     """The numbers of each split in the run's summary, those of the uniform policy and of an optimal one among them."""
 
 
-def learning_curves(metrics_file: Path, picture: Path) -> None:
+def learning_curves(metrics_file: Path, picture: Path, summary: Mapping[str, Any] | None = None) -> None:
     """Plot a run's ``metrics.jsonl``: the exact metrics of every split above, the optimiser's curves below.
 
-    A record need not have every key. An incomplete last line, left by a kill, is ignored. The title and the uniform
-    policy are read from the run's other files. Of the optimiser's curves, straight lines are left out.
+    A record need not have every key. An incomplete last line, left by a kill, is ignored. The title is read from the
+    run's configuration, the uniform policy from its ``summary``. Of the optimiser's curves, straight lines are left out.
     """
-    run = _read_run(metrics_file.parent)
+    run = _Run() if summary is None else _read_run(metrics_file.parent, summary)
     curves = _read_curves(metrics_file, run.steps_per_tick)
     shown = [name for name in sorted(curves) if not _is_straight(*curves[name])]
     below = [name for prefix in _OPTIMISER for name in shown if name.startswith(prefix)]
@@ -110,12 +109,9 @@ def _read_curves(path: Path, steps_per_tick: int) -> dict[str, Curve]:
     return dict(curves)
 
 
-def _read_run(folder: Path) -> _Run:
-    """Return the title and the splits of the run in a folder, or nothing where it has not written them."""
-    files = folder / "config.yaml", folder / "summary.json"
-    if not all(file.is_file() for file in files):
-        return _Run()
-    cfg, summary = read_config(files[0]), json.loads(files[1].read_text(encoding="utf-8"))
+def _read_run(folder: Path, summary: Mapping[str, Any]) -> _Run:
+    """Return the title and the splits of the run in a folder."""
+    cfg = read_config(folder / "config.yaml")
     levels = f"levels={cfg.levels.name if cfg.levels.path is None else cfg.levels.path}"
     where = levels if cfg.env.name == "gridworld" else f"env={cfg.env.title}"
     title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} {where}"

@@ -202,10 +202,10 @@ class Run:
         summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": verdict.splits}
         for name, path in verdict.pictures.items():
             loggers.picture(name, path)
-        write_json(self.folder / "summary.json", summary)
         curves = self.folder / "pictures" / "learning.png"
-        learning_curves(self.folder / "metrics.jsonl", curves)
+        learning_curves(self.folder / "metrics.jsonl", curves, summary)
         loggers.picture("learning", curves)
+        write_json(self.folder / "summary.json", summary)  # the last file: with it, a run is complete
         loggers.summary(
             {
                 f"{split}/{name}": value
