@@ -77,17 +77,20 @@ def test_curves_are_what_was_logged(tmp_path, drawn):
 
 def test_the_run_and_the_uniform_policy_are_named(tmp_path, drawn):
     numbers = {"uniform": {"usefulness": 0.25, "neutrality": 0.5}, "optimum": {"usefulness": 1.0, "neutrality": 1.58}}
-    (tmp_path / "summary.json").write_text(json.dumps({"levels_per_update": 64, "splits": {"test": numbers}}))
+    once = {**numbers, "usefulness": 0.75, "neutrality": 0.5}
+    summary = {"levels_per_update": 64, "splits": {"test": numbers, "paper": once}}
     (tmp_path / "config.yaml").write_text(
         "algo: {name: exact, counted_steps: 1}\nreward: {name: drest}\nlevels: {name: hard, path: null}\n"
         "env: {name: gridworld}\n"
     )
     records = [{"step": i, "eval/test/usefulness": 0.1 * i, "eval/test/neutrality": 0.1 * i} for i in range(3)]
-    learning_curves(log(tmp_path, *records), tmp_path / "curves.png")
+    learning_curves(log(tmp_path, *records), tmp_path / "curves.png", summary)
     ((axes, _),) = drawn
     figure = axes["usefulness"].figure
     assert figure.get_suptitle() == f"{tmp_path.name}: algo=exact reward=drest levels=hard"
     assert figure.get_supxlabel() == "updates of 64 levels"
+    at_the_end = next(line for line in axes["usefulness"].lines if line.get_label() == "paper  0.75")
+    assert at_the_end.get_xydata().tolist() == [[2, 0.75]]
     legend = [text.get_text() for text in axes["neutrality (bits)"].get_legend().texts]
     assert legend == ["optimum  1.58", "test  0.20", "test, uniform policy  0.50"]
     assert axes["usefulness"].lines[2].get_ydata() == [0.25, 0.25]
