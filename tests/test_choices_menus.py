@@ -342,13 +342,40 @@ def test_resisting_shutdown(earlier):
 # ------------------------------------------------------------------------------------------- axioms
 
 
+def of_three(options):
+    """An agent that takes the most coins among two, and among three what ``options`` say by their coins."""
+
+    def choose(menus):
+        return archetypes.raw(menus) if menus.exists.shape[1] == 2 else options(menus.gain.sum(-1).double())
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    ("chooser", "share"),
+    [
+        # By the agent's own preferences between two, which each of these is faithful to.
+        (archetypes.ideal, 1),
+        (archetypes.raw, 1),
+        (archetypes.uniform, 1),
+        (of_three(lambda coins: (coins == coins.amax(-1, keepdim=True)).double()), 1),
+        # What it prefers another option to is taken as well, or alone; or none of those that remain is left out.
+        (of_three(lambda coins: torch.full_like(coins, 1 / 3)), 0),
+        (of_three(lambda coins: (coins == coins.amin(-1, keepdim=True)).double()), 0),
+        (lambda menus: archetypes.ideal(menus) if menus.exists.shape[1] == 2 else archetypes.raw(menus), 0),
+        (lambda menus: archetypes.uniform(menus) if menus.exists.shape[1] == 2 else archetypes.ideal(menus), 0),
+    ],
+)
+def test_maximality_is_judged_by_what_an_agent_prefers_itself(chooser, share):
+    assert axioms.maximality(chooser).value == share
+
+
 def test_ilpacs_and_dominated_policies_of_archetypes():
     tested = axioms.items(60)
     ideal, coins = (axioms.ilpacs(chooser, tested) for chooser in (archetypes.ideal, archetypes.raw))
     assert (ideal.value, ideal.items, ideal.void) == (1, 60, {})
     assert (coins.items, sum(coins.void.values())) == (0, 60)
-    assert (axioms.dominated(archetypes.ideal, tested).worst, axioms.maximality(archetypes.ideal).value) == (0, 1)
-    assert axioms.maximality(archetypes.raw).value == 0
+    assert axioms.dominated(archetypes.ideal, tested).worst == 0
 
     def pays(menus):  # ideal between sure trajectories, and expected coins between lotteries
         sure = (menus.chance.amax(-1) > 0.999)[:, :1]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 
@@ -181,8 +182,9 @@ def largest_slack(second: float, takes: float, item: Item) -> float:
 def maximality(chooser: Chooser, number: int = 100, seed: int = 0, epsilon: float = EPSILON) -> Share:
     """Return the share of choices among X, X with fewer coins, and Z of another length, that are maximal.
 
-    Maximal: the dominated option is taken with a probability of at most ε, and both others with more. The options stand
-    in all three rotations, which have to pass together.
+    Maximal: what the agent, asked about two, prefers another option to is taken with a probability of at most ε, and
+    each option that remains with more, so that a single one is taken for sure. The options stand in all three
+    rotations, which have to pass together.
     """
     rng = np.random.default_rng([seed, 23])
     menus = []
@@ -190,13 +192,18 @@ def maximality(chooser: Chooser, number: int = 100, seed: int = 0, epsilon: floa
         coins, other, factor = rng.uniform(1, 10), rng.uniform(1, 10), 1 - rng.uniform(0.05, 0.4)
         mine, its = (1, 2) if rng.random() < 0.5 else (2, 1)
         menus.append((Option.of((1, mine, coins)), Option.of((1, mine, factor * coins)), Option.of((1, its, other))))
-    passed, answered = np.ones(number, dtype=bool), np.ones(number, dtype=bool)
+    remains, answered = np.ones((number, 3), dtype=bool), np.ones(number, dtype=bool)
+    for one, two in combinations(range(3), 2):
+        rates = _firsts(chooser, [Menu((menu[one], menu[two])) for menu in menus])
+        remains[:, two] &= ~(rates >= 1 - epsilon)
+        remains[:, one] &= ~(rates <= epsilon)
+        answered &= np.isfinite(rates)
+    passed = remains.any(-1)
     for turn in range(3):
         order = [(place + turn) % 3 for place in range(3)]
         rates = (
             chooser(Menus.of([Menu(tuple(each[o] for o in order)) for each in menus])).detach().double().cpu().numpy()
         )
-        x, poorer, z = (rates[:, order.index(o)] for o in range(3))
         answered &= np.isfinite(rates.sum(-1)) & (np.abs(rates.sum(-1) - 1) < 1e-3)
-        passed &= (poorer <= epsilon) & (np.minimum(x, z) > epsilon)
+        passed &= ((rates > epsilon) == remains[:, order]).all(-1)
     return _share(passed, ["" if fine else UNANSWERED for fine in answered])

@@ -66,7 +66,7 @@ def learning_curves(metrics_file: Path, picture: Path, summary: Mapping[str, Any
     """Plot a run's ``metrics.jsonl``: the exact metrics of every split above, the optimiser's curves below.
 
     A record need not have every key. An incomplete last line, left by a kill, is ignored. The title is read from the
-    run's configuration, the uniform policy from its ``summary``. Of the optimiser's curves, straight lines are left out.
+    run's configuration, the uniform policy from its ``summary``. Straight lines of the optimiser's are left out.
     """
     run = _Run() if summary is None else _read_run(metrics_file.parent, summary)
     curves = _read_curves(metrics_file, run.steps_per_tick)
