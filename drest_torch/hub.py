@@ -115,11 +115,14 @@ def _refuse_other_modules(folder: Path) -> None:
         names = [(ALGORITHMS, loaded["algo"]["name"]), (NETWORKS, loaded["policy"]["network"])]
         names += [(OBJECTIVES, loaded["objective"]["name"])] if "objective" in loaded else []
         names += [(SINKS, name) for name in loaded.get("logger", {}).get("sinks", [])]
+        paths = [(key, str(loaded.get("env", {}).get(key)).rpartition(":")[0]) for key in ("factory", "control", "id")]
     except (OSError, YAMLError, OmegaConfBaseException, LookupError, TypeError, AttributeError, ValueError):
         return  # `load_config` says what is wrong with it
-    for registry, name in names:
-        if not registry.is_known(name) and name not in sys.modules:
+    foreign = [(registry.key, name) for registry, name in names if not registry.is_known(name)]
+    foreign += [(f"env.{key}", module) for key, module in paths if module and not module.startswith("drest_torch.")]
+    for key, name in foreign:
+        if name not in sys.modules:
             raise CheckpointError(
-                f"{folder / 'config.yaml'}: {registry.key}={name} is a module outside drest_torch, which loading the "
+                f"{folder / 'config.yaml'}: {key}={name} is a module outside drest_torch, which loading the "
                 "agent would import; if you trust it, import it before you load the agent"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import Transform
 
@@ -23,5 +24,9 @@ class Squash(Transform):
         action = tensordict.get("action", None)
         if action is None:
             return tensordict
-        share = (action.tanh() + 1) / 2
-        return tensordict.set("action", torch.lerp(self.low, self.high, share).clamp(self.low, self.high))
+        return tensordict.set("action", self.squashed(action))
+
+    def squashed(self, action: Tensor) -> Tensor:
+        """Return numbers of the box for any real numbers [n, d]; all slots have the same box."""
+        low, high = (end.reshape(-1, end.shape[-1])[0] for end in (self.low, self.high))
+        return torch.lerp(low.expand_as(action), high.expand_as(action), (action.tanh() + 1) / 2).clamp(low, high)
