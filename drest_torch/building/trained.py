@@ -22,7 +22,8 @@ from drest_torch.evaluation.environment import EnvironmentEvaluator, known, reco
 from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
 from drest_torch.evaluation.results import Results, SplitScores, split_scores, split_summary
 from drest_torch.evaluation.sampled import SampledEvaluation
-from drest_torch.transforms import ShutdownTimer, Squash
+from drest_torch.transforms import ShutdownTimer
+from drest_torch.transforms.squash import squashed
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
@@ -92,8 +93,7 @@ class TrainedInEnvironment:
 
     def played(self, action: Tensor) -> Tensor:
         """Return actions as the environment takes them: numbers are squashed into their box."""
-        squash = self.environment.env.transform[-1]
-        return squash.squashed(action) if isinstance(squash, Squash) else action
+        return action if self.actions.bounds is None else squashed(action, *self.actions.bounds)
 
     def acting(self, copies: int) -> EnvBase:
         """Return copies of the environment to act in."""

@@ -43,11 +43,13 @@ class OwnLengths(StatefulTransform):
         env = self.parent
         assert env is not None
         check_finite(column(next_tensordict, "reward"), env)
-        tick, done = tensordict.get("tick") + 1, column(next_tensordict, "done")
-        ends = self._ends.to(tick.device)
+        done = column(next_tensordict, "done")
+        over = torch.zeros_like(done)  # what waits after its end may not be stepped, and its time stands still
+        for key in ("done", "mini_waits"):
+            over = over | (column(tensordict, key) if key in tensordict.keys() else False)  # noqa: SIM118
+        tick, ends = tensordict.get("tick") + ~over, self._ends.to(done.device)
         index = torch.searchsorted(ends, tick).clamp_max(len(ends) - 1)
-        waits = tensordict.get("mini_waits", torch.zeros_like(done))  # a slot that waits may not be stepped
-        wrong = ((done & (ends[index] != tick)) | (~done & (tick >= ends[-1]))) & ~waits
+        wrong = ((done & (ends[index] != tick)) | (~done & (tick >= ends[-1]))) & ~over
         if wrong.any():
             steps = int(tick[wrong][0])
             raise UserError(

@@ -24,9 +24,9 @@ class Squash(Transform):
         action = tensordict.get("action", None)
         if action is None:
             return tensordict
-        return tensordict.set("action", self.squashed(action))
+        return tensordict.set("action", squashed(action, self.low, self.high))
 
-    def squashed(self, action: Tensor) -> Tensor:
-        """Return numbers of the box for any real numbers [n, d]; all slots have the same box."""
-        low, high = (end.reshape(-1, end.shape[-1])[0] for end in (self.low, self.high))
-        return torch.lerp(low.expand_as(action), high.expand_as(action), (action.tanh() + 1) / 2).clamp(low, high)
+
+def squashed(action: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return numbers within a box for any real numbers [n, d]."""
+    return torch.lerp(low, high, (action.tanh() + 1) / 2).clamp(low, high)
