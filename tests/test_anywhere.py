@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import gymnasium
@@ -22,6 +23,7 @@ from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.files import read_metrics
 from drest_torch.training.run import resume, start
 from tests.helpers.clocks import clock, plain_pole
+from tests.helpers.documents import ROOT
 from tests.helpers.runs import same_run, stop_after
 
 QUICK = {
@@ -172,7 +174,9 @@ def test_the_factory_of_a_wrapper_of_torchrls_is_given_the_mode_in_which_it_rend
 
 @pytest.mark.parametrize("able", [True, False])
 def test_the_command_writes_the_animation_that_is_asked_for_or_says_why_not(tmp_path, monkeypatch, capsys, able):
-    agent = quick(tmp_path / "run", "env.base=[3,5]" if able else "env.base=3", env=clock if able else plain_pole)
+    agent = quick(
+        tmp_path / "run", "env.delays=[2]", f"env.base={[3, 5] if able else 3}", env=clock if able else plain_pole
+    )
     gif = tmp_path / "lengths.gif"
     monkeypatch.setattr(sys, "argv", ["evaluate", f"run={agent.folder}", "sampled=32", f"animation={gif}"])
     if able:
@@ -193,7 +197,7 @@ def test_a_notebook_shows_the_agent(world, tmp_path):
     for words in (repr(world), "example", f"{evaluation.usefulness:.3f}", f"{evaluation.neutrality:.3f}", "data:image"):
         assert words in page
     assert world._repr_png_().startswith(b"\x89PNG")
-    elsewhere = quick(tmp_path / "run", "env.base=3", env=plain_pole)
+    elsewhere = quick(tmp_path / "run", "env.base=3", "env.delays=[2]", env=plain_pole)
     assert elsewhere._repr_png_() is None
     assert "<img" not in elsewhere._repr_html_()
 
@@ -407,3 +411,20 @@ def test_an_environment_with_a_timer_of_its_own_lists_its_lengths(tmp_path):
 def test_a_length_that_is_not_listed_is_refused(tmp_path, base, words):
     with pytest.raises(UserError, match=rf"Clock-v0 {words}, and its lengths are \[.*\]; list every number of steps"):
         quick(tmp_path / "run", f"env.base={base}", env="Clock-v0")
+
+
+def test_the_page_on_environments_can_be_followed_in_python(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pygame")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "howto" / "environments.md").read_text("utf-8")
+    section = page.partition("\n## From Python\n")[2].partition("\n## ")[0]
+    names = {}
+    for text in re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
+        small = text.replace("100_000", '1_000, policy={"width": 8}, sampled=32, pictures=0').replace(
+            "150_000", "6_000"
+        )
+        exec(compile(small, "environments.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "mini-episodes of CartPole-v1: usefulness" in printed
+    assert re.search(r"^\d+ steps: usefulness", printed, re.MULTILINE)
+    assert (tmp_path / "pole.gif").is_file()
