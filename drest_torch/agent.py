@@ -142,8 +142,7 @@ class Agent(Shareable):
         Args:
             overrides: arguments of the command, such as ``"algo.lr=0.001"``.
             callbacks: functions that are called with the steps so far and the metrics, before training and after each
-                update; those of an evaluation begin with ``eval/``. An error that one raises ends the run, which can be
-                resumed from its last checkpoint.
+                update; those of an evaluation begin with ``eval/``. An error in one ends the run, which can be resumed.
             values: values of the command by name: an option of a group (``algo="a2c"``), a single value
                 (``env_steps=50_000``), or values within a group (``policy={"width": 32}``). ``env`` is also the id of a
                 Gymnasium environment, or a function that makes an environment of Gymnasium or TorchRL. With ``resume``,
@@ -227,6 +226,8 @@ class Agent(Shareable):
         dist = self._trained.actions.of(outputs)
         if greedy:
             actions = dist.deterministic_sample
+        elif isinstance(dist, OneOf) and not dist.one_hot:
+            actions = torch.multinomial(outputs.softmax(-1), 1, generator=self._generator).squeeze(-1)
         else:
             seed = int(torch.randint(2**62, (), generator=self._generator, device=self.device))
             with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.building import levels as data
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config
 from drest_torch.files import write_whole
 from drest_torch.reward import Reward
@@ -118,5 +118,6 @@ class Shareable:
 
         with TemporaryDirectory() as folder:
             shared = hub.AgentFolder(self.save(folder))
+            shared.gridworld = in_gridworld(self.cfg)
             shared.description = f"{self!r}, trained with {self.reward}"
             return getattr(shared, method)(target, **options)

@@ -165,6 +165,7 @@ def test_an_agent_is_rendered_in_an_environment_of_ones_own(tmp_path, env):
         assert picture.size[0] == 600
 
 
+@pytest.mark.slow
 def test_the_factory_of_a_wrapper_of_torchrls_is_given_the_mode_in_which_it_renders(tmp_path):
     pytest.importorskip("pygame")
     agent = quick(tmp_path / "run", env={"factory": "tests.helpers.clocks:pole", "base": 4, "delays": [3]})
@@ -191,6 +192,7 @@ def test_the_command_writes_the_animation_that_is_asked_for_or_says_why_not(tmp_
     assert not gif.exists()
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_agent(world, tmp_path):
     page = world._repr_html_()
     evaluation = world.evaluate("example")
@@ -216,7 +218,8 @@ def test_a_shared_configuration_that_names_the_code_of_an_environment_is_refused
     pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
     (tmp_path / "stranger.py").write_text("raise SystemExit('executed')")
     monkeypatch.syspath_prepend(tmp_path)
-    folder = pole.save(tmp_path / "shared")
+    pole.save_pretrained(folder := tmp_path / "shared")
+    assert "print(agent.evaluate())" in (folder / "README.md").read_text()
     assert repr(Agent.from_pretrained(folder)).startswith("Agent(shared: ")
     text = (folder / "config.yaml").read_text()
     before = load_config(folder).env[key]
@@ -348,6 +351,7 @@ def test_a_finished_run_goes_on_to_more_steps(tmp_path, values, monkeypatch):
     assert "eval/test/usefulness" in rows[-1] or "eval/train/usefulness" in rows[-1]
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_and_is_interrupted_ends_as_one_that_was_not(tmp_path, monkeypatch):
     for name in ("whole", "parts"):
         quick(tmp_path / name, env=POLE)
@@ -413,6 +417,7 @@ def test_a_length_that_is_not_listed_is_refused(tmp_path, base, words):
         quick(tmp_path / "run", f"env.base={base}", env="Clock-v0")
 
 
+@pytest.mark.slow
 def test_the_page_on_environments_can_be_followed_in_python(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pygame")
     monkeypatch.chdir(tmp_path)

@@ -71,7 +71,9 @@ class EnvironmentEvaluator:
             else None,
         )
 
-    def _play(self, actor: Actor, by_setting: bool, greedy: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def _play(
+        self, actor: Actor, by_setting: bool, greedy: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Return the level, the index of the length, the setting of the bits, the return, and m(l) as the environment
         says it, of each mini-episode."""
         rng, collector = torch.Generator().manual_seed(self.seed), self.environment.collector(actor, greedy=greedy)
