@@ -173,14 +173,19 @@ def test_the_factory_of_a_wrapper_of_torchrls_is_given_the_mode_in_which_it_rend
         assert animation.n_frames == 6
 
 
-@pytest.mark.parametrize("able", [True, False])
-def test_the_command_writes_the_animation_that_is_asked_for_or_says_why_not(tmp_path, monkeypatch, capsys, able):
-    agent = quick(
-        tmp_path / "run", "env.delays=[2]", f"env.base={[3, 5] if able else 3}", env=clock if able else plain_pole
-    )
+@pytest.mark.parametrize(
+    ("env", "base", "refusal"),
+    [
+        (clock, "[3,5]", None),
+        (plain_pole, "3", "GymEnv.* returns no image to render; "),
+        ("Dark-v0", "[3,5]", "Dark-v0 cannot be rendered with render_mode=rgb_array: "),
+    ],
+)
+def test_the_command_writes_the_animation_or_says_why_not(tmp_path, monkeypatch, capsys, env, base, refusal):
+    agent = quick(tmp_path / "run", "env.delays=[2]", f"env.base={base}", env=env)
     gif = tmp_path / "lengths.gif"
     monkeypatch.setattr(sys, "argv", ["evaluate", f"run={agent.folder}", "sampled=32", f"animation={gif}"])
-    if able:
+    if refusal is None:
         evaluate.main()
         assert f"one for each length, are in {gif}" in capsys.readouterr().out
         assert gif.is_file()
@@ -188,7 +193,7 @@ def test_the_command_writes_the_animation_that_is_asked_for_or_says_why_not(tmp_
     with pytest.raises(SystemExit) as stopped:
         evaluate.main()
     assert stopped.value.code == 2
-    assert "returns no image to render; " in capsys.readouterr().err
+    assert re.search(refusal, capsys.readouterr().err)
     assert not gif.exists()
 
 
@@ -316,6 +321,11 @@ def test_a_mistake_in_a_value_is_one_sentence(tmp_path, values, message):
         quick(tmp_path / "run", **values)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_an_id_without_its_kind_of_environment_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"env\.id=CartPole-v1 with env=gridworld, which has none; add env=gymnasium"):
+        quick(tmp_path / "run", "env.id=CartPole-v1")
 
 
 # ------------------------------------------------------------------------------------ going on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -198,7 +199,12 @@ def animate(cfg: Config, trained: Environment, policy: Any, path: Path, *, seed:
 
     if path.suffix.lower() != ".png":
         check_ending(path)
-    environment = rendering_environment(cfg, reward_of(cfg))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium warns of a mode that an environment does not have
+            environment = rendering_environment(cfg, reward_of(cfg))
+    except UserError as error:
+        raise UserError(f"{cfg.env.title} cannot be rendered with render_mode=rgb_array: {error}") from error
     try:
         environment.sees_as(trained)
         frames = mini_episodes(environment, policy, cfg.seed if seed is None else seed)

@@ -89,6 +89,9 @@ def check_run(cfg: Config) -> None:
     if not in_gridworld(cfg):
         _check_environment(cfg)
         return
+    for key, kind in (("id", "gymnasium"), ("factory", "torchrl")):
+        if (value := getattr(cfg.env, key)) is not None:
+            raise ConfigError(f"env.{key}={value} with env=gridworld, which has none; add env={kind}")
     if cfg.levels.path is None and cfg.levels.name == "own":
         raise ConfigError("levels=own are the test levels of a run that is evaluated; choose other levels to train on")
     _check_private_bits(cfg)
