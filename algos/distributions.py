@@ -139,6 +139,8 @@ class ActionKind:
     outputs: int
     """O"""
     arguments: dict[str, Any] = field(default_factory=dict)
+    bounds: tuple[Tensor, Tensor] | None = None
+    """The ends of the box [d], of numbers."""
 
     def of(self, outputs: Tensor) -> _Actions:
         """Return the distribution with these outputs."""
@@ -175,7 +177,7 @@ def box(low: Tensor, high: Tensor) -> ActionKind:
     """Return the kind of numbers between these bounds [d]."""
     if not (torch.isfinite(low).all() and torch.isfinite(high).all()):
         raise ValueError("a box without bounds; expected finite ones")
-    return ActionKind(TanhNormal, 2 * len(low), {"half": (high - low) / 2})
+    return ActionKind(TanhNormal, 2 * len(low), {"half": (high - low) / 2}, (low, high))
 
 
 def _log_slope(number: Tensor) -> Tensor:

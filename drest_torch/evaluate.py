@@ -10,7 +10,7 @@ from drest_torch.cli import command
 
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
-    from drest_torch.config.schema import Config, EvaluateConfig
+    from drest_torch.config.schema import EvaluateConfig
 
 
 @command("evaluate")
@@ -19,7 +19,6 @@ def main(cfg: EvaluateConfig) -> None:
     from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
     from drest_torch.config.checks import check_limits
     from drest_torch.config.schema import in_gridworld
-    from drest_torch.config.stored import load_config
     from drest_torch.files import refuse_to_replace
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage
@@ -34,9 +33,9 @@ def main(cfg: EvaluateConfig) -> None:
     if cfg.out is not None:
         others = [Path(path) for path in (cfg.checkpoint, cfg.levels.path) if path is not None]
         refuse_to_replace(Path(cfg.out), [*(folder / name for name in READ), *others])
-    if (folder / "config.yaml").is_file() and not in_gridworld(trained := load_config(folder)):
-        return _evaluate_environment(cfg, trained)
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
+    if not in_gridworld(agent.cfg):
+        return _evaluate_environment(cfg, agent)
     if cfg.suite is not None:
         return _write_page(cfg, agent)
     levels = levels_to_evaluate(agent, cfg.levels)
@@ -82,31 +81,29 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     print(f"The page is in {' and '.join(map(str, page.write(path)))}")
 
 
-def _evaluate_environment(cfg: EvaluateConfig, trained: Config) -> None:
+def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
     """Evaluate a run in an environment that is no gridworld, by sampling."""
-    from drest_torch.building.trained import TrainedInEnvironment, animate
     from drest_torch.errors import ConfigError
-    from drest_torch.evaluation.results import split_scores
-    from drest_torch.files import write_json
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage
 
-    for key in ("pictures", "greedy", "suite"):
+    trained = agent.cfg
+    for key in ("pictures", "suite"):
         if getattr(cfg, key):
             raise ConfigError(f"{key} is for gridworlds, and {cfg.run} is a run in {trained.env.title}; leave it out")
     if cfg.levels.name != "own":
         raise ConfigError(f"levels={cfg.levels.name}, and {cfg.run} is a run in {trained.env.title}; leave levels out")
-    run = TrainedInEnvironment(Path(str(cfg.run)), trained, cfg.checkpoint)
-    mini_episodes = cfg.sampled or trained.sampled or 1024
-    stage(f"playing {mini_episodes:,} mini-episodes of {trained.env.title} …")
-    numbers, records = run.evaluate(mini_episodes)
+    if cfg.animation is not None:  # first, as there may be nothing to render
+        agent.render(cfg.animation)
+    stage(f"playing {cfg.sampled or trained.sampled or 1024:,} mini-episodes of {trained.env.title} …")
+    results = agent.evaluate(greedy=cfg.greedy, sampled=cfg.sampled)
     how = f"{trained.algo.name} with the reward {trained.reward.name} in {trained.env.title}, seed {trained.seed}"
-    print(f"Agent: {run.folder} ({how}; {run.checkpoint.stem})")
-    print_table(split_scores({"splits": {trained.env.title: numbers}}, trained.reward.gamma))
+    print(f"Agent: {agent.folder} ({how}; {agent.checkpoint.stem})")
+    print_table(results.rows())
     if cfg.out is not None:
-        write_json(Path(cfg.out), {"mean": numbers, "levels": records})
+        results.write(Path(cfg.out))
         print(f"The results are in {cfg.out}")
-    if cfg.animation is not None and animate(trained, run.environment, run.policy, Path(cfg.animation)):
+    if cfg.animation is not None:
         print(f"Mini-episodes, one for each length, are in {cfg.animation}")
 
 

@@ -33,7 +33,7 @@ CARD = """---
 {{ card_data }}
 ---
 
-# An agent for gridworlds with a shutdown button
+# An agent {{ "for gridworlds with a shutdown button" if gridworld else "that can delay its shutdown" }}
 
 `{{ description }}`
 
@@ -43,8 +43,13 @@ It was saved by [drest_torch](https://pypi.org/project/drest_torch), which loads
 from drest_torch import Agent
 
 agent = Agent.from_pretrained("{{ repo_id | default('USER/NAME', true) }}")
+{% if gridworld -%}
 print(agent.probabilities("example"))  # how likely it is to choose each trajectory-length on a world of the paper
 print(agent.evaluate("paper"))
+{%- else -%}
+print(agent.probabilities())  # how likely it is to choose each trajectory-length
+print(agent.evaluate())
+{%- endif %}
 ```
 
 `config.yaml` is the configuration of its training; the weights are in `checkpoints/`, as safetensors.
@@ -58,6 +63,8 @@ class AgentFolder(
 
     description = ""
     """What the agent is, for its page."""
+    gridworld = True
+    """Whether it acts in gridworlds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,7 +74,7 @@ class AgentFolder(
 
     def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
         """Return the page of the agent on the Hub."""
-        return super().generate_model_card(*args, description=self.description, **kwargs)
+        return super().generate_model_card(*args, description=self.description, gridworld=self.gridworld, **kwargs)
 
     @classmethod
     def _from_pretrained(
@@ -115,11 +122,14 @@ def _refuse_other_modules(folder: Path) -> None:
         names = [(ALGORITHMS, loaded["algo"]["name"]), (NETWORKS, loaded["policy"]["network"])]
         names += [(OBJECTIVES, loaded["objective"]["name"])] if "objective" in loaded else []
         names += [(SINKS, name) for name in loaded.get("logger", {}).get("sinks", [])]
+        paths = [(key, str(loaded.get("env", {}).get(key)).rpartition(":")[0]) for key in ("factory", "control", "id")]
     except (OSError, YAMLError, OmegaConfBaseException, LookupError, TypeError, AttributeError, ValueError):
         return  # `load_config` says what is wrong with it
-    for registry, name in names:
-        if not registry.is_known(name) and name not in sys.modules:
+    foreign = [(registry.key, name) for registry, name in names if not registry.is_known(name)]
+    foreign += [(f"env.{key}", module) for key, module in paths if module and not module.startswith("drest_torch.")]
+    for key, name in foreign:
+        if name not in sys.modules:
             raise CheckpointError(
-                f"{folder / 'config.yaml'}: {registry.key}={name} is a module outside drest_torch, which loading the "
+                f"{folder / 'config.yaml'}: {key}={name} is a module outside drest_torch, which loading the "
                 "agent would import; if you trust it, import it before you load the agent"
             )

@@ -24,6 +24,8 @@ class Limits:
         """Return whether a value is within the limits."""
         if self.choices is not None:
             return value in self.choices
+        if not isinstance(value, int | float):
+            return False
         if self.finite and not math.isfinite(value):
             return False
         return bool(self.at_least <= value <= self.at_most and value > self.above)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drest_torch.cli import command
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 @command("train")
 def main(cfg: Config) -> None:
     """Start or resume a run, and print what it learned."""
+    from hydra.core.hydra_config import HydraConfig
+
     from drest_torch.config.compose import recipes
     from drest_torch.config.schema import in_gridworld
     from drest_torch.effort import effort, is_exact, rows
@@ -23,12 +24,13 @@ def main(cfg: Config) -> None:
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage
     from drest_torch.training.folder import command_line, next_commands
-    from drest_torch.training.run import resume, start
+    from drest_torch.training.from_python import start_or_resume
 
     if cfg.resume is None:
         for line in recipes(cfg):
             stage(line, shown=cfg.progress)
-    run = start(cfg) if cfg.resume is None else resume(Path(cfg.resume))
+    given = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
+    run = start_or_resume(cfg, given)
     sweep = join_sweep(run.folder)
     try:
         summary = run.train()

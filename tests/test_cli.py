@@ -325,7 +325,6 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
         (["levels=generated", "levels.generator.walls=[3]"], ["generator: walls from 3"]),
         (["levels=generated", "levels.generator.coins=[1,30]"], ["30 coins", "25"]),
         (["logger.mode=telepathy"], ["logger.mode=telepathy", "offline"]),
-        (["resume=nowhere"], ["nowhere: no run in it"]),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else str(value),
 )
@@ -333,6 +332,10 @@ def test_what_cannot_be_run_gets_one_sentence(call: Call, tmp_path: Path, wrong:
     done = call(train.main, *SAMPLED, *wrong, "run_dir=run")
     assert all(word in done.sentence for word in words), done.err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_is_not_there_is_not_resumed(call: Call) -> None:
+    assert "nowhere: no run in it" in call(train.main, "resume=nowhere").sentence
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -135,6 +135,7 @@ def test_an_option_with_all_its_keys_still_composes(elsewhere: Path, monkeypatch
     ("wrong", "sentence"),
     [
         # The nearest key: by its end, by the whole of it, or none.
+        ("env=CartPole-v1", r"env=CartPole-v1; the id of .* is given with env=gymnasium env.id=CartPole-v1"),
         ("lr=1", r"lr: no such key \(did you mean algo.lr\?\); --cfg job prints all keys"),
         ("private_bit=1", r"private_bit: no such key \(did you mean policy.private_bits\?\); .*"),
         ("algo.private_bits=1", r"algo.private_bits: no such key \(did you mean policy.private_bits\?\); .*"),

@@ -318,6 +318,7 @@ def test_a_notebook_can_be_followed(notebook, tmp_path, monkeypatch):
     [
         ("extend", "An algorithm", SMALL),
         ("environments", "Your own environment", (*SMALL, "sampled=16", "evaluations=1")),
+        ("environments", "A timer of its own", (*SMALL, "sampled=16", "evaluations=1")),
         ("studies", "An example", ("quick=true", "progress=false")),
     ],
 )

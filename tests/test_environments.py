@@ -13,7 +13,6 @@ from torchrl.envs import Compose, TransformedEnv
 from drest_torch.agent import Agent
 from drest_torch.algos.distributions import ActionKind, OneOf, Several, box, one_of, several
 from drest_torch.building.environments import evaluation_environment
-from drest_torch.building.trained import TrainedInEnvironment
 from drest_torch.collector import Environment
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
@@ -500,19 +499,11 @@ def test_what_is_learned_in_cartpole(tmp_path):
 def test_a_saved_run_is_evaluated_as_it_was_at_its_end(tmp_path):
     cfg = configured(tmp_path / "run", "policy.private_bits=1")
     test = start(cfg).train()["splits"]["test"]
-    trained = TrainedInEnvironment(tmp_path / "run", load_config(tmp_path / "run"), "last")
-    numbers, _ = trained.evaluate(cfg.sampled)
-    assert numbers == {key: value for key, value in test.items() if key != "file"}
-    more, (record,) = trained.evaluate(4 * cfg.sampled)
-    assert more["sampled"] >= 4 * cfg.sampled
-    assert record["name"] == "CartPole-v1"
-
-
-@pytest.mark.slow
-def test_an_agent_that_acts_in_gridworlds_is_not_loaded_from_it(tmp_path):
-    start(configured(tmp_path / "run")).train()
-    with pytest.raises(UserError, match="a run in CartPole-v1, and an Agent acts in gridworlds; evaluate it with"):
-        Agent.load(tmp_path / "run")
+    agent = Agent.load(tmp_path / "run")
+    assert agent.evaluate().record()["mean"] == {key: value for key, value in test.items() if key != "file"}
+    more = agent.evaluate(sampled=4 * cfg.sampled).record()
+    assert more["mean"]["sampled"] >= 4 * cfg.sampled
+    assert more["levels"][0]["name"] == "CartPole-v1"
 
 
 @pytest.mark.slow
@@ -525,8 +516,9 @@ def test_a_mini_episode_of_each_length_is_animated(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_rendered_has_no_animation(tmp_path):
+def test_what_cannot_be_rendered_has_no_animation(tmp_path, capsys):
     start(configured(tmp_path / "run", "pictures=1", base=own("counting", "env.base=3", "env.delays=[4]"))).train()
+    assert "no animation: Counting returns no image to render; " in capsys.readouterr().err
     assert not (tmp_path / "run" / "pictures" / "lengths.gif").exists()
 
 

@@ -8,9 +8,8 @@ from tensordict import TensorDict
 from torchrl.data import Binary, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase, TransformedEnv
 
-from drest_torch.building.trained import TrainedInEnvironment
+from drest_torch.agent import Agent
 from drest_torch.config.compose import compose
-from drest_torch.config.stored import load_config
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.envs.tasks.finite import FiniteTask, gymnasium_task
 from drest_torch.envs.tasks.queue import queue_task
@@ -289,9 +288,9 @@ def test_a_run_is_evaluated_exactly(tmp_path, monkeypatch, capsys):
     (example,) = [block.text for block in blocks(PAGE) if ".exact(" in block.text]
     names = {}
     exec(compile(example, "environments.md", "exec"), names)
-    exact, trained = names["exact"], names["trained"]
+    exact, agent = names["exact"], names["agent"]
     assert str(exact.lengths) in capsys.readouterr().out
-    _, (record,) = trained.evaluate(2000)
+    (record,) = agent.evaluate(sampled=2000).record()["levels"]
     chances, returns = (list(record[key].values()) for key in ("length_probabilities", "return_given_length"))
     assert exact.probability.tolist() == pytest.approx(chances, abs=0.05)
     assert exact.returns.tolist() == pytest.approx(returns, abs=0.04)
@@ -303,8 +302,10 @@ def test_only_runs_of_the_task_are_evaluated_exactly(tmp_path):
     values += ["evaluations=1", "sampled=16", "policy.width=8", "policy.private_kind=uniform", "policy.private_bits=1"]
     values += ["logger=none", "progress=false", "pictures=0", "threads=1"]
     start(compose(f"run_dir={tmp_path / 'run'}", *values)).train()
-    trained = TrainedInEnvironment(tmp_path / "run", load_config(tmp_path / "run"), "last")
+    agent = Agent.load(tmp_path / "run")
     with pytest.raises(UserError, match="is not of this task with a timer"):
-        trained.exact(random_task())
+        agent.exact(random_task())
     with pytest.raises(UserError, match="draws private numbers"):
-        trained.exact(queue_task())
+        agent.exact(queue_task())
+    with pytest.raises(UserError, match="is a run in gridworlds"):
+        Agent.load().exact(queue_task())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -24,6 +24,7 @@ from drest_torch.transforms import (
     DReSTReward,
     Flatten,
     MetaEpisodes,
+    OwnLengths,
     PrivateBits,
     ShutdownTimer,
     Squash,
@@ -85,10 +86,15 @@ def evaluation_environment(
 
 def rendering_environment(cfg: Config, reward: Reward) -> Environment:
     """Return an environment of one slot that renders images, if it can."""
-    cfg = copy.deepcopy(cfg)
-    if cfg.env.name == "gymnasium":
-        cfg.env.options = {**cfg.env.options, "render_mode": "rgb_array"}
-    return _environment(cfg, reward, 1, RENDERED, group=1, drest=False, skip=False)
+    base = _base(cfg.env, 1, render_mode="rgb_array")
+    return _environment(cfg, reward, 1, RENDERED, group=1, drest=False, skip=False, base=base)
+
+
+def acting_environment(cfg: Config, copies: int) -> EnvBase:
+    """Return copies of the environment to act in; ``done`` is the end of a mini-episode."""
+    base = _base(cfg.env, copies)
+    timer = _timer(cfg.env, base, skip=False)
+    return base if timer is None else TransformedEnv(base, timer)
 
 
 def _environment(
@@ -143,13 +149,13 @@ def _environment(
         if shown.get(key, None) is None:
             known = ", ".join(str(name) for name in shown.keys(True, True))
             raise ConfigError(f"env.observed with '{key}', and {title(base)} shows {known}; choose some of these")
-    flatten = Flatten(env, [*observed, *(["timer"] if timer is not None else [])])
+    flatten = Flatten(env, [*observed, *(["timer"] if isinstance(timer, ShutdownTimer) else [])])
     actions = _actions(env)
     env.append_transform(flatten)
     if isinstance(env.full_action_spec["action"], Bounded):
         env.append_transform(Squash())
     ask = None
-    if timer is not None and len(timer.lengths) > 1 and not callable(timer.control):
+    if isinstance(timer, ShutdownTimer) and len(timer.lengths) > 1 and not callable(timer.control):
         ask = 1 - 0.5 ** (1 / (timer.window or timer.lengths[0]))
     return Environment(
         env=env,
@@ -167,15 +173,16 @@ def _environment(
     )
 
 
-def _base(chosen: EnvConfig, copies: int) -> EnvBase:
+def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> EnvBase:
     """Return so many copies of the environment itself, as one of batch size [copies]."""
+    workers = chosen.workers if chosen.workers and copies % chosen.workers == 0 else 0
+    mode = {} if render_mode is None else {"render_mode": render_mode}
     if chosen.name == "gymnasium":
         from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 
         if chosen.id is None:
             raise ConfigError("env=gymnasium without env.id; give the id of an environment, such as CartPole-v1")
-        workers = chosen.workers if chosen.workers and copies % chosen.workers == 0 else 0
-        options = {str(key): value for key, value in chosen.options.items()}
+        options = {str(key): value for key, value in chosen.options.items()} | mode
         if chosen.id.startswith(("MiniGrid-", "BabyAI-")):
             from drest_torch.envs.interfaces.minigrid import make_minigrid
 
@@ -184,11 +191,21 @@ def _base(chosen: EnvConfig, copies: int) -> EnvBase:
     if chosen.factory is None:
         raise ConfigError("env=torchrl without env.factory; give a function that makes it, as package.module:function")
     make = function(chosen.factory, "env.factory")
-    if "copies" in inspect.signature(make).parameters:
-        make = partial(make, copies=copies)
+    takes = inspect.signature(make).parameters
+    make = partial(
+        make, **({"copies": copies} if "copies" in takes else {}), **(mode if "render_mode" in takes else {})
+    )
     first = make()
+    if "gymnasium" in sys.modules and isinstance(first, sys.modules["gymnasium"].Env):
+        from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
+
+        first.close()
+        return GymnasiumBatch(make, copies, workers=workers)
     if not isinstance(first, EnvBase):
-        raise ConfigError(f"env.factory={chosen.factory} returns a {type(first).__name__}; expected a TorchRL EnvBase")
+        raise ConfigError(
+            f"env.factory={chosen.factory} returns a {type(first).__name__}; expected a TorchRL EnvBase or a "
+            "Gymnasium Env"
+        )
     if len(first.batch_size) == 1 and first.batch_size.numel() == copies:
         return first
     if len(first.batch_size) == 1:
@@ -197,7 +214,7 @@ def _base(chosen: EnvConfig, copies: int) -> EnvBase:
             f"env.copies={first.batch_size.numel()}, or let it make one without a batch size"
         )
     first.close()
-    batch = ParallelEnv(copies, make) if chosen.workers else SerialEnv(copies, make)
+    batch = ParallelEnv(copies, make) if chosen.workers and render_mode is None else SerialEnv(copies, make)
     batch.name = title(first)
     return batch
 
@@ -214,9 +231,11 @@ def function(path: str, key: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], found)
 
 
-def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | None:
+def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | OwnLengths | None:
     if chosen.base is None:
         return None
+    if not isinstance(chosen.base, int):
+        return OwnLengths(chosen.base)
     control: Any = chosen.control
     if control == "auto":
         discrete = is_choice(base.full_action_spec.get("action", None), len(base.batch_size))
@@ -242,7 +261,8 @@ def _lengths_of(base: EnvBase) -> int:
     if not isinstance(spec, Categorical):
         raise ConfigError(
             f"env.base=null, and {title(base)} does not say what length a mini-episode had; declare "
-            "mini_len=Categorical(k, shape=(*batch, 1)) in its observation_spec, or set env.base and env.delays"
+            "mini_len=Categorical(k, shape=(*batch, 1)) in its observation_spec, list the steps after which it "
+            "ends, as in env.base=[100,200], or set env.base and env.delays"
         )
     return int(spec.space.n)
 

@@ -2,61 +2,127 @@
 
 from __future__ import annotations
 
-import sys
+import warnings
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, load_module
-from drest_torch.building.environments import evaluation_environment, rendering_environment
+from drest_torch.building.checkpoints import load_checkpoint, load_module
+from drest_torch.building.environments import acting_environment, evaluation_environment, rendering_environment
 from drest_torch.building.parts import environment_networks, reward_of
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.envs.tasks.finite import FiniteTask
-from drest_torch.errors import UserError
+from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
 from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
-from drest_torch.evaluation.results import split_summary
+from drest_torch.evaluation.results import Results, SplitScores, split_scores, split_summary
+from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.transforms import ShutdownTimer
+from drest_torch.transforms.squash import squashed
+
+if TYPE_CHECKING:
+    from torchrl.envs import EnvBase
+
+    from drest_torch.episodes import Episode
 
 
 class TrainedInEnvironment:
-    """The policy of a run in an environment that is no gridworld, from a checkpoint."""
+    """The policy of a run in an environment that is no gridworld, from a checkpoint, and what it can see."""
 
-    def __init__(self, folder: Path, cfg: Config, which: str) -> None:
-        self.folder, self.cfg, self.checkpoint = folder, cfg, checkpoint_path(folder, which)
+    keeps = ("policy.", "updater.centre", "updater.spread", "updater.best")
+    """What the names of the tensors begin with that are needed to act."""
+    shown = 256
+    """The mini-episodes that are sampled to show the agent in a notebook."""
+    first = None
+    """The level that shows what an agent does, if there are any."""
+
+    def __init__(self, folder: Path, cfg: Config, checkpoint: Path) -> None:
+        self.folder, self.cfg = folder, cfg
+        if cfg.device != "cpu":
+            raise ConfigError(f"device={cfg.device}, which env={cfg.env.name} does not offer; use device=cpu")
         self.reward = reward_of(cfg)
-        tensors, _ = load_checkpoint(self.checkpoint)
+        tensors, _ = load_checkpoint(checkpoint)
         environment = evaluation_environment(cfg, self.reward, 1)
         environment.env.close(raise_if_closed=False)
         assert environment.flatten is not None
         self.flatten = environment.flatten
         self.flatten.centre, self.flatten.spread = tensors["updater.centre"], tensors["updater.spread"]
-        self.environment = environment
+        self.environment, self.actions, self.shape = environment, environment.actions, environment.flatten.shape
+        self.policy, _ = environment_networks(cfg, environment)
+        load_module("policy", self.policy, tensors, checkpoint)
         ones = torch.ones(1, environment.num_lengths)
         self.best = known(tensors["updater.best"]) if environment.best is not None else ones
-        self.policy, _ = environment_networks(cfg, environment)
-        load_module("policy", self.policy, tensors, self.checkpoint)
 
-    def evaluate(self, mini_episodes: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Play so many mini-episodes; return the numbers of a summary, and the records of each level."""
+    def __repr__(self) -> str:
+        lengths = ", ".join(map(str, self.environment.lengths))
+        return f"lengths {lengths} of {self.cfg.env.title}"
+
+    def rows(self, observed: Any) -> tuple[Tensor, bool]:
+        """Return what the policy sees of observations [n, F], and whether it is a single one.
+
+        An observation is a mapping with the entries that the policy reads, or the row of their numbers.
+        """
+        shown = self.flatten.shown
+        if not hasattr(observed, "keys"):
+            array = torch.as_tensor(observed, dtype=torch.float32)
+            if array.ndim not in (1, 2) or array.shape[-1:] != self.shape:
+                raise ConfigError(f"an observation of shape {tuple(array.shape)}, and {self._expected()}")
+            return self.flatten.standardised(array.reshape(-1, *self.shape)), array.ndim == 1
+        if absent := [entry.key for entry in shown if entry.key not in observed.keys()]:  # noqa: SIM118
+            raise ConfigError(f"an observation without '{absent[0]}', and {self._expected()}")
+        parts = [torch.as_tensor(observed[entry.key], dtype=torch.float32) for entry in shown]
+        single = parts[0].ndim == len(shown[0].shape)
+        count = [] if single else list(parts[0].shape[:1])
+        for entry, part in zip(shown, parts, strict=True):
+            if list(part.shape) != [*count, *entry.shape]:
+                raise ConfigError(
+                    f"an observation with '{entry.key}' of shape {tuple(part.shape)}, and {self._expected()}"
+                )
+        rows = torch.cat([part.reshape(*count, -1) for part in parts], -1)
+        return self.flatten.standardised(rows.reshape(-1, *self.shape)), single
+
+    def _expected(self) -> str:
+        entries = ", ".join(f"{entry.key} {list(entry.shape)}" for entry in self.flatten.shown)
+        row = f"a row of {self.shape[0]} numbers"
+        return f"the policy of {self.folder} sees {entries}, or {row}; act in agent.environment()"
+
+    def played(self, action: Tensor) -> Tensor:
+        """Return actions as the environment takes them: numbers are squashed into their box."""
+        return action if self.actions.bounds is None else squashed(action, *self.actions.bounds)
+
+    def acting(self, copies: int) -> EnvBase:
+        """Return copies of the environment to act in."""
+        return acting_environment(self.cfg, copies)
+
+    def evaluate(
+        self, levels: Any, *, greedy: bool, sampled: int | None, memory_gib: float, agent: str
+    ) -> EnvironmentResults:
+        """Play mini-episodes with the policy: as many as at the end of its training if ``sampled`` is None."""
+        name = str(self.cfg.env.title)
+        if levels is not None:
+            raise ConfigError(f"levels to evaluate on, and {self.folder} is a run in {name}; leave levels out")
+        mini_episodes = sampled or self.cfg.sampled or 1024
         environment = evaluation_environment(self.cfg, self.reward, mini_episodes)
         environment.sees_as(self.environment)
         evaluator = EnvironmentEvaluator(
-            environment,
-            name=str(self.cfg.env.title),
-            reward=self.reward,
-            seed=self.cfg.seed,
-            mini_episodes=mini_episodes,
+            environment, name=name, reward=self.reward, seed=self.cfg.seed, mini_episodes=mini_episodes
         )
-        evaluation = evaluator.evaluate(self.policy, self.best)
+        evaluation = evaluator.evaluate(self.policy, self.best, greedy=greedy)
         numbers = split_summary(evaluation, evaluator.evaluate_uniform(self.best), len(self.best))
         environment.env.close(raise_if_closed=False)
-        return numbers, records(evaluation, self.best)
+        return EnvironmentResults(evaluator, self.policy, evaluation, greedy, agent, numbers, self)
+
+    def render(self, path: Path, level: Any, *, seed: int, agent: str) -> None:
+        """Write an animation of mini-episodes, or a picture of how they end."""
+        if level is not None:
+            raise ConfigError(f"a level to render, and {self.folder} is a run in {self.cfg.env.title}; leave it out")
+        animate(self.cfg, self.environment, self.policy, path, seed=seed)
 
     @torch.no_grad()
     def exact(self, task: FiniteTask) -> FiniteEvaluation:
@@ -88,21 +154,62 @@ class TrainedInEnvironment:
         return mixed([evaluate(task, timer, policy(setting), gamma=gamma, floor=floor) for setting in settings])
 
 
-def animate(cfg: Config, trained: Environment, policy: Any, path: Path) -> bool:
-    """Animate one mini-episode of each length that a policy plays; return whether the environment can be rendered.
+@dataclass(frozen=True, repr=False)
+class EnvironmentResults(Results):
+    """The evaluation of an agent in an environment that is no gridworld, by sampling."""
 
-    If it cannot, for want of a library or a screen, a line says why.
+    numbers: dict[str, Any]
+    """Those of a summary."""
+    trained: TrainedInEnvironment
+
+    def __repr__(self) -> str:
+        played = f"{self.numbers['sampled']:,} mini-episodes of {self.trained.cfg.env.title}"
+        return f"Results({played}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
+
+    def rows(self) -> list[SplitScores]:
+        return split_scores({"splits": {str(self.trained.cfg.env.title): self.numbers}}, self.trained.reward.gamma)
+
+    def record(self) -> dict[str, Any]:
+        assert isinstance(self.evaluation, SampledEvaluation)
+        return {"mean": self.numbers, "levels": records(self.evaluation, self.trained.best)}
+
+    def usefulness_at(self, gamma: float) -> float:
+        raise self._no("usefulness at another γ")
+
+    def plot(self, folder: str | Path, most: int = 9) -> list[Path]:
+        raise self._no("plots of policies on maps")
+
+    def episodes(self, *, seed: int = 0) -> list[Episode]:
+        raise self._no("mini-episodes cell by cell")
+
+    def _no(self, what: str) -> ConfigError:
+        return ConfigError(f"{what}: only gridworlds have that, and {self.trained.folder} is a run in {self.trained!r}")
+
+    def animate(self, path: str | Path, *, seed: int = 0) -> None:
+        animate(self.trained.cfg, self.trained.environment, self.policy, Path(path), seed=seed)
+
+
+def animate(cfg: Config, trained: Environment, policy: Any, path: Path, *, seed: int | None = None) -> None:
+    """Animate one mini-episode of each length that a policy plays, as a GIF, or show their ends, as a PNG file.
+
+    An environment that cannot be rendered, for want of a library or a screen too, is refused.
     """
-    from drest_torch.plots.environment import mini_episodes, write_animation  # matplotlib takes time
+    from drest_torch.plots.animation import check_ending  # matplotlib takes time
+    from drest_torch.plots.environment import mini_episodes, write_animation
 
+    if path.suffix.lower() != ".png":
+        check_ending(path)
     try:
-        environment = rendering_environment(cfg, reward_of(cfg))
-        environment.sees_as(trained)
-        frames = mini_episodes(environment, policy, cfg.seed)
-        environment.env.close(raise_if_closed=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium warns of a mode that an environment does not have
+            environment = rendering_environment(cfg, reward_of(cfg))
     except UserError as error:
-        print(f"no animation: {error}", file=sys.stderr)
-        return False
-    if frames:
-        write_animation(frames, environment.lengths, path)
-    return bool(frames)
+        raise UserError(f"{cfg.env.title} cannot be rendered with render_mode=rgb_array: {error}") from error
+    try:
+        environment.sees_as(trained)
+        frames = mini_episodes(environment, policy, cfg.seed if seed is None else seed)
+    finally:
+        environment.env.close(raise_if_closed=False)
+    if not frames:
+        raise UserError(f"{path}: no mini-episode of {cfg.env.title} ended, so that there is nothing to render")
+    write_animation(frames, environment.lengths, path)

@@ -89,6 +89,9 @@ def check_run(cfg: Config) -> None:
     if not in_gridworld(cfg):
         _check_environment(cfg)
         return
+    for key, kind in (("id", "gymnasium"), ("factory", "torchrl")):
+        if (value := getattr(cfg.env, key)) is not None:
+            raise ConfigError(f"env.{key}={value} with env=gridworld, which has none; add env={kind}")
     if cfg.levels.path is None and cfg.levels.name == "own":
         raise ConfigError("levels=own are the test levels of a run that is evaluated; choose other levels to train on")
     _check_private_bits(cfg)
@@ -133,13 +136,20 @@ def _check_environment(cfg: Config) -> None:
         raise ConfigError(
             f"policy.network={cfg.policy.network} reads the maps of gridworlds; use policy=mlp with {name}"
         )
-    best = cfg.env.best
+    best, base = cfg.env.best, cfg.env.base
+    if not isinstance(base, int | None) and not (
+        isinstance(base, ListConfig) and all(type(one) is int for one in base)
+    ):
+        raise ConfigError(
+            f"env.base={base}; expected the steps until shutdown, or a list of those after which the environment shuts "
+            "down by itself, or null"
+        )
     if best is not None and best != "reference" and not _are_numbers(best):
         raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or reference, or null")
-    if best == "reference" and cfg.env.base is None:
+    if best == "reference" and not isinstance(base, int):
         raise ConfigError(
-            "env.best=reference with env.base=null: the lengths are the environment's own, and an agent cannot be "
-            "trained with one of them alone; use env.best=null"
+            f"env.best=reference with env.base={'null' if base is None else base}: the lengths are the environment's "
+            "own, and an agent cannot be trained with one of them alone; use env.best=null"
         )
     _check_private_bits(cfg)
     copies, episodes, reward = copies_of(cfg), cfg.algo.episodes, cfg.reward

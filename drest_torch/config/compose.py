@@ -158,6 +158,8 @@ def _wrong_option(path: str, found: list[str]) -> str:
     group, _, name = path.rpartition("/")
     if group == "levels" and Path(name).suffix in (".txt", ".json", ".jsonl"):
         return f"levels={name}; a file of levels is levels.path={name}"
+    if group == "env" and re.search(r"-v\d+$", name):
+        return f"env={name}; the id of a Gymnasium environment is given with env=gymnasium env.id={name}"
     real = [option for option in found if not option.startswith(("_", "base_"))]
     return f"{group}={name}; expected one of {', '.join(real)}{_did_you_mean(difflib.get_close_matches(name, real, 1))}"
 

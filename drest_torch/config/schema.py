@@ -113,7 +113,8 @@ class LevelsConfig:
 
 @dataclass
 class EnvConfig:
-    """``Any`` of `idle` is a number or ``repeat``; of `best`, a list of numbers, ``reference`` or null."""
+    """``Any`` of `base` is a number, a list of them or null; of `idle`, a number or ``repeat``; of `best`, a list of
+    numbers, ``reference`` or null."""
 
     name: str = limited(choices=ENVIRONMENTS)
     title: str | None = MISSING
@@ -122,7 +123,7 @@ class EnvConfig:
     factory: str | None = MISSING
     copies: int | None = limited(at_least=1, at_most=65_536)
     workers: int = limited(at_least=0, at_most=1024)
-    base: int | None = limited(at_least=1)
+    base: Any = limited(at_least=1)
     delays: list[int] = MISSING
     control: str = MISSING
     idle: Any = MISSING

@@ -32,20 +32,20 @@ class EnvironmentEvaluator:
         self.environment, self.name, self.reward, self.seed = environment, name, reward, seed
         self.mini_episodes = mini_episodes
 
-    def evaluate(self, policy: nn.Module, best: Tensor) -> SampledEvaluation:
+    def evaluate(self, policy: nn.Module, best: Tensor, *, greedy: bool = False) -> SampledEvaluation:
         """Return the metrics of a policy."""
-        return self._estimate(self.environment.actor(policy), best)
+        return self._estimate(self.environment.actor(policy), best, greedy=greedy)
 
     def evaluate_uniform(self, best: Tensor) -> SampledEvaluation:
         """Return the metrics of actions at random, which ask for a delay in about half of the mini-episodes."""
         return self._estimate(self.environment.uniform_actor(), best)
 
     @torch.no_grad()
-    def _estimate(self, actor: Actor, best: Tensor) -> SampledEvaluation:
+    def _estimate(self, actor: Actor, best: Tensor, *, greedy: bool = False) -> SampledEvaluation:
         # Private bits have few settings, which are counted one by one; private numbers do not.
         by_setting = self.environment.private_kind == "bits" and PRIVATE in actor.in_keys
         (levels, k), settings = best.shape, 1 << self.environment.private_bits if by_setting else 1
-        level, length, setting, coins, own_best = self._play(actor, by_setting)
+        level, length, setting, coins, own_best = self._play(actor, by_setting, greedy)
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
         most = best[level, length].double() if self.environment.best is not None else own_best
         share = share_of_best(coins, most)
@@ -71,10 +71,12 @@ class EnvironmentEvaluator:
             else None,
         )
 
-    def _play(self, actor: Actor, by_setting: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def _play(
+        self, actor: Actor, by_setting: bool, greedy: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Return the level, the index of the length, the setting of the bits, the return, and m(l) as the environment
         says it, of each mini-episode."""
-        rng, collector = torch.Generator().manual_seed(self.seed), self.environment.collector(actor)
+        rng, collector = torch.Generator().manual_seed(self.seed), self.environment.collector(actor, greedy=greedy)
         reads = DReSTReward(gamma=self.reward.gamma, num_lengths=self.environment.num_lengths, num_lengths_key=None)
         found: list[tuple[Tensor, ...]] = []
         while sum(len(length) for _, length, *_ in found) < self.mini_episodes:

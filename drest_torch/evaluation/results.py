@@ -132,7 +132,8 @@ def plot_policies(
 class Results:
     """The evaluation of an agent on a level set, as `Agent.evaluate` returns it."""
 
-    evaluator: LevelSetEvaluator
+    evaluator: Any
+    """What evaluated it: a `LevelSetEvaluator`."""
     policy: Policy
     evaluation: Evaluation
     """The metrics of each level, as tensors [levels]."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image, ImageDraw
+from torchrl.envs import EnvBase, SerialEnv
 
 from drest_torch.collector import Environment
+from drest_torch.errors import UserError
 from drest_torch.files import write_whole
 from drest_torch.plots.animation import gif
 from drest_torch.plots.style import TEXT
-from drest_torch.transforms.base import innermost, set_seed
+from drest_torch.transforms.base import innermost, set_seed, title
 
 WIDTH = 300
 """Of one mini-episode, in pixels."""
@@ -32,34 +36,56 @@ Frames = list[np.ndarray]
 def mini_episodes(environment: Environment, policy: Any, seed: int) -> dict[int, Frames]:
     """Play with one slot until every length was seen, or no more mini-episodes are left; return the frames by index.
 
-    The environment has to have a method ``render`` that returns an image; without one there are none.
+    The environment has to have a method ``render`` that returns an image.
     """
     seen, frames = dict[int, Frames](), Frames()
     env, actor = environment.env, environment.actor(policy)
-    base = innermost(env)
-    if not hasattr(type(base), "render"):  # `hasattr` of a batched one would ask the environments within
-        return {}
     with torch.random.fork_rng(devices=[]):
         set_seed(env, seed)
         torch.manual_seed(seed)
         following = env.reset()
+        render = _render_of(env)
         while len(seen) < environment.num_lengths:
             step, following = env.step_and_maybe_reset(actor(following))
             after = step.get("next")
             if after["mini_done"].item():  # what is rendered now is the start of the next
                 seen.setdefault(int(after["mini_len"].item()), frames)
                 frames = []
-            elif (frame := base.render()) is None:
-                return {}
             else:
-                frames.append(np.asarray(frame)[..., :3])
+                frames.append(render())
             if after["done"].item():
                 break
     return seen
 
 
+def _render_of(env: EnvBase) -> Callable[[], np.ndarray]:
+    """Return what renders an environment of one slot, or refuse one that cannot be rendered."""
+    base = innermost(env)
+    if isinstance(base, SerialEnv):
+        base = innermost(base._envs[0])
+    # A wrapper of TorchRL's has the environment of another library as `_env`.
+    able: Any = base if hasattr(type(base), "render") else getattr(base, "_env", None)
+
+    def render() -> np.ndarray:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium warns where there is no render mode
+            frame = None if able is None or not hasattr(able, "render") else able.render()
+        if frame is None:
+            raise UserError(
+                f"{title(env)} returns no image to render; a Gymnasium id needs render_mode=rgb_array among its "
+                "modes, a function that makes an environment an argument render_mode that it passes on, and another "
+                "TorchRL environment a method render that returns an array"
+            )
+        return np.asarray(frame)[..., :3]
+
+    return render
+
+
 def write_animation(frames: Mapping[int, Frames], lengths: Sequence[int], path: Path) -> None:
-    """Write mini-episodes as a GIF that repeats, each below its length; one that has ended keeps its last frame."""
+    """Write mini-episodes as a GIF that repeats, each below its length; one that has ended keeps its last frame.
+
+    A PNG file has the last image alone.
+    """
     longest = max(map(len, frames.values()))
     shown = sorted({round(place) for place in np.linspace(0, longest - 1, min(FRAMES, longest))})
     images = [
@@ -69,6 +95,11 @@ def write_animation(frames: Mapping[int, Frames], lengths: Sequence[int], path: 
         for tick in shown
         for pairs in [sorted(frames.items())]
     ]
+    if path.suffix.lower() == ".png":
+        file = io.BytesIO()
+        Image.fromarray(images[-1]).save(file, "png")
+        write_whole(path, file.getvalue())
+        return
     each = max(30, 1000 * SECONDS // len(images))
     write_whole(path, gif(images, [each] * (len(images) - 1) + [LAST]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from drest_torch.building.trained import animate
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, algorithm, copies_of
 from drest_torch.effort import Pace
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
 from drest_torch.evaluation.results import split_summary
 from drest_torch.files import write_json
@@ -76,8 +77,12 @@ class EnvironmentJudge:
         write_json(folder / "levels_test.json", records(evaluation, best))
         numbers = split_summary(evaluation, uniform, len(best)) | {"file": "levels_test.json"}
         pictures, gif = {}, folder / "pictures" / "lengths.gif"
-        if self.cfg.pictures and animate(self.cfg, self.training, policy, gif):
-            pictures["test/lengths"] = gif
+        if self.cfg.pictures:
+            try:
+                animate(self.cfg, self.training, policy, gif)
+                pictures["test/lengths"] = gif
+            except UserError as error:  # the run has ended well without it
+                print(f"drest_torch: no animation: {error}", file=sys.stderr)
         return Verdict({"test": numbers}, pictures)
 
     def close(self) -> None:

@@ -7,8 +7,13 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from drest_torch.errors import ConfigError
 from drest_torch.files import LOCK
+
+if TYPE_CHECKING:
+    from drest_torch.config.schema import Config
 
 CHECKPOINTS = "checkpoints"
 """The name of the folder of checkpoints, inside the folder of a run."""
@@ -28,6 +33,21 @@ def withdraw(folder: Path) -> None:
         folder.rmdir()
 
 
+def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:
+    """Let a run go on to more steps, with evaluations as often as before; return whether it gets any longer."""
+    if env_steps < cfg.env_steps:
+        raise ConfigError(
+            f"env_steps={env_steps} with resume={folder}, a run of {cfg.env_steps} steps; give more, or train anew in "
+            "another run_dir"
+        )
+    if env_steps == cfg.env_steps:
+        return False
+    evaluations = round(cfg.evaluations * env_steps / cfg.env_steps)
+    cfg.evaluations = max(cfg.evaluations + 1, evaluations)  # the last is at the end, and saves the run
+    cfg.env_steps = env_steps
+    return True
+
+
 def resume_command(folder: Path) -> str:
     """Return the command that resumes the run of this folder."""
     return command_line("train", f"resume={folder}")
@@ -36,7 +56,8 @@ def resume_command(folder: Path) -> str:
 def next_commands(folder: Path, *, in_gridworld: bool = True) -> str:
     """Return what a user may want to do with a finished run, a line for each."""
     if not in_gridworld:
-        evaluate = command_line("evaluate", f"run={folder}", "sampled=5000", "animation=lengths.gif")
+        rendered = ["animation=lengths.gif"] if (folder / "pictures" / "lengths.gif").exists() else []
+        evaluate = command_line("evaluate", f"run={folder}", "sampled=5000", *rendered)
         compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
         return f"Evaluate it with more mini-episodes:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
     evaluate = command_line("evaluate", f"run={folder}", "levels=paper", f"pictures={folder / 'evaluated'}")

@@ -7,7 +7,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -43,10 +43,12 @@ from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import LoggerError, Loggers
 from drest_torch.tracking.stages import stage
-from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, resume_command, withdraw
+from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, lengthen, resume_command, withdraw
 from drest_torch.training.gridworlds import Gridworlds
 from drest_torch.training.task import Task, cut_rewards, run_summary
 
+Callback = Callable[[int, dict[str, float]], Any]
+"""A function that is called with the steps so far and the metrics."""
 FINITE = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
 """The metrics of an update that show whether the weights are still numbers."""
 
@@ -59,6 +61,8 @@ class Run:
         self.resumed_by = folder
         """The folder of the run that is resumed after an interruption: another one, of which this is a part."""
         self.state = State()
+        self.callbacks: Sequence[Callback] = ()
+        """What is called before training and after each update."""
         self.is_new = False
         """Whether it has just been created, so that nothing is lost if it cannot begin."""
         check_run(cfg)
@@ -115,7 +119,8 @@ class Run:
             state.wandb_id = loggers.run_id
             if state.steps == 0:
                 progress.stage("evaluating before training …")
-                loggers.log(0, self._watch())
+                loggers.log(0, metrics := self._watch())
+                self._tell(metrics)
             progress.stage(f"training on after {pace.text(state.steps)} …" if state.steps else "training …")
             while state.steps < cfg.env_steps:
                 try:
@@ -139,6 +144,7 @@ class Run:
                 if evaluates:
                     self._save_best(metrics)
                     self.save()
+                self._tell(metrics)
                 if interrupted() and state.steps < cfg.env_steps:
                     self.save()
                     command = resume_command(self.resumed_by)
@@ -190,6 +196,10 @@ class Run:
                 "steps, are too large; use a larger reward.lam, a smaller reward.episodes_per_meta, reward.clip, or a "
                 f"smaller algo.lr{last}"
             )
+
+    def _tell(self, metrics: dict[str, float]) -> None:
+        for callback in self.callbacks:
+            callback(self.state.steps, metrics)
 
     def _watch(self) -> dict[str, float]:
         """Return the metrics of the current policy."""
@@ -338,14 +348,18 @@ def start(cfg: Config) -> Run:
     return run
 
 
-def resume(folder: Path) -> Run:
-    """Load a run from its folder and restore its last checkpoint."""
+def resume(folder: Path, *, env_steps: int | None = None) -> Run:
+    """Load a run from its folder and restore its last checkpoint; with more ``env_steps`` it goes on to these."""
     cfg = load_config(folder)
+    is_longer = env_steps is not None and lengthen(cfg, env_steps, folder)
     _own(folder)
     remove_partial(folder)
     run = Run(cfg, folder)
     run.task.resume(folder)
     run.restore()
+    if is_longer:  # from here on the run is one that has not ended yet
+        (folder / "summary.json").unlink(missing_ok=True)
+        write_config(cfg, folder)
     if not step_checkpoints(run.checkpoints):  # a kill may have come before it was written
         run.task.begin(cfg, folder)
     return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import Transform
 
@@ -23,5 +24,9 @@ class Squash(Transform):
         action = tensordict.get("action", None)
         if action is None:
             return tensordict
-        share = (action.tanh() + 1) / 2
-        return tensordict.set("action", torch.lerp(self.low, self.high, share).clamp(self.low, self.high))
+        return tensordict.set("action", squashed(action, self.low, self.high))
+
+
+def squashed(action: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return numbers within a box for any real numbers [n, d]."""
+    return torch.lerp(low, high, (action.tanh() + 1) / 2).clamp(low, high)

@@ -195,7 +195,7 @@ def _verdict(what: str, outcome: Any) -> str:
 
 NAMES = ("config.yaml", "metrics.jsonl", "summary.json", "provenance.json", "split.json", "checkpoints")
 COMMANDS: tuple[Callable[..., Any], ...] = (
-    lambda folder, **more: drest("train", "resume=run", "progress=false", folder=folder, **more),
+    lambda folder, **more: drest("train", "resume=run", folder=folder, **more),
     lambda folder, **more: drest("evaluate", "run=run", "levels=paper", folder=folder, **more),
     lambda folder, **more: drest("compare", "run", "out=curves.png", folder=folder, **more),
 )

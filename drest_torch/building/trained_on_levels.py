@@ -1,0 +1,162 @@
+"""Load what a run in gridworlds has learned, and evaluate it on levels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from drest_torch.algos.distributions import one_of
+from drest_torch.building import levels as data
+from drest_torch.building.checkpoints import load_checkpoint, load_module
+from drest_torch.building.parts import evaluator, map_size, networks, observation, reward_of
+from drest_torch.config.schema import Config, shown_features
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.levels import Level, features_of, find_levels, parse_level, world
+from drest_torch.errors import ConfigError
+from drest_torch.evaluation.exact import LevelSetEvaluator
+from drest_torch.evaluation.results import Results
+from drest_torch.files import write_whole
+
+if TYPE_CHECKING:
+    from torchrl.envs import EnvBase
+
+    from drest_torch.envs.tasks.finite import FiniteTask
+    from drest_torch.evaluation.finite import FiniteEvaluation
+
+SMALLEST = ("shutdown: 1\n\nA\nC1", "shutdown: 1\n\nA C1")
+"""Levels that stand for generated ones where their map does not matter; the first is for maps of one column."""
+
+
+class TrainedOnLevels:
+    """The policy of a run in gridworlds, from a checkpoint, and what it can see."""
+
+    actions = one_of(NUM_ACTIONS)
+    keeps = ("policy.",)
+    """What the names of the tensors begin with that are needed to act."""
+    shown = None
+    """The mini-episodes that are sampled to show the agent in a notebook; None: its evaluation is exact."""
+
+    def __init__(self, folder: Path, cfg: Config, checkpoint: Path, device: torch.device) -> None:
+        self.folder, self.cfg, self.device = folder, cfg, device
+        for group, key, path in data.level_files(cfg):
+            if (folder / path).is_file():
+                setattr(getattr(cfg, group), key, str(folder / path))
+        self.reward = reward_of(cfg)
+        if cfg.levels.generator is not None:
+            cfg.levels.train = 1  # an agent is evaluated on the others
+        outline = data.load_outline(cfg)
+        self.map_size = map_size(cfg, outline)
+        self.features = features_of(outline.every()) | shown_features(cfg)
+        some = outline.train[:1] or [parse_level(SMALLEST[self.map_size[1] > 1])]
+        self.first = outline.train[0] if outline.train else world("example")
+        """A level to show what the agent does: the first training level, or where levels are generated the example."""
+        observe = observation(cfg, compile_levels(some, at_least=self.map_size, features=self.features))
+        self.shape = observe.shape
+        self.policy, _ = networks(cfg, observe)
+        load_module("policy", self.policy, load_checkpoint(checkpoint)[0], checkpoint)
+        self.policy.to(device)
+
+    @cached_property
+    def levels(self) -> data.Levels:
+        """The levels of the run, with one training level of those that are generated."""
+        return data.load(self.cfg)
+
+    def __repr__(self) -> str:
+        rows, columns = self.map_size
+        return f"maps of {'any size' if self.policy.reads_maps else f'at most {rows} by {columns}'}"
+
+    def rows(self, observed: Any) -> tuple[Tensor, bool]:
+        """Return what the policy sees of observations [n, …], and whether it is a single one."""
+        array = torch.as_tensor(observed, dtype=torch.float32, device=self.device)
+        single = array.ndim == len(self.shape)
+        batch = array.unsqueeze(0) if single else array
+        if not self.can_see(tuple(batch.shape[1:])):
+            kind = self.cfg.policy.observation
+            raise ConfigError(
+                f"an observation of shape {tuple(array.shape)}, and the policy sees {kind} observations of "
+                f"shape {self.shape}; make the environment with observation={kind!r} and maps of "
+                f"{self.map_size[0]} by {self.map_size[1]}"
+            )
+        return batch, single
+
+    def can_see(self, shape: tuple[int, ...]) -> bool:
+        """Return whether the policy can read observations of this shape."""
+        if self.policy.reads_maps:
+            return len(shape) == len(self.shape) and shape[0] == self.shape[0]
+        return shape == self.shape
+
+    def played(self, action: Tensor) -> Tensor:
+        """Return actions as the environment takes them."""
+        return action
+
+    def evaluator(
+        self, levels: Level | Sequence[Level] | str | Path, *, sampled: int | None, memory_gib: float
+    ) -> LevelSetEvaluator:
+        """Return the levels as the policy sees them; refuse those that it cannot see."""
+        if isinstance(levels, str | Path):
+            levels = find_levels(str(levels))
+        levels = [levels] if isinstance(levels, Level) else list(levels)
+        rows, columns = self.map_size
+        for level in levels:
+            if not self.policy.reads_maps and (level.height > rows or level.width > columns):
+                raise ConfigError(
+                    f"{level.place} has {level.height} rows and {level.width} columns and the policy was built for "
+                    f"maps of at most {rows} by {columns}; train one on levels of that size (smaller ones are padded), "
+                    "or one with policy=convolutional, which reads maps of any size"
+                )
+        if self.cfg.policy.observation == "vector" and len(levels) > 1:
+            raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
+        level_set = evaluator(
+            self.cfg, self.reward, levels, self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
+        )
+        if not self.can_see(level_set.observe.shape):
+            remedy = "; train one that is shown chances (levels.by_chance=true) and outcomes (levels.outcomes=N)"
+            raise ConfigError(
+                f"the levels' {self.cfg.policy.observation} observation has shape {level_set.observe.shape} and the "
+                f"policy's {self.shape}; it was trained on levels with other coins and buttons"
+                f"{remedy if level_set.mdp.any_luck else ''}"
+            )
+        return level_set
+
+    def acting(self, copies: int) -> EnvBase:
+        """Refuse to choose levels for an environment to act in."""
+        raise ConfigError(
+            f"{self.folder} is a run in gridworlds; make an environment of the levels of your choice with "
+            f"drest_torch.envs.interfaces.torchrl_env.GridworldEnv(levels, {copies}, observation=agent.observation)"
+        )
+
+    def exact(self, task: FiniteTask) -> FiniteEvaluation:
+        """Refuse a task that is no gridworld."""
+        raise ConfigError(f"{self.folder} is a run in gridworlds, where `evaluate` is exact; use it")
+
+    def evaluate(self, levels: Any, *, greedy: bool, sampled: int | None, memory_gib: float, agent: str) -> Results:
+        """Evaluate the policy on levels: those of the run's own tests if they are None."""
+        level_set = self.evaluator(self.tested() if levels is None else levels, sampled=sampled, memory_gib=memory_gib)
+        return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy, agent)
+
+    def tested(self) -> list[Level]:
+        """Return the test levels of the run."""
+        if "test" not in self.levels.reported:
+            raise ConfigError(f"{self.folder} has no test levels; choose levels=paper or levels.path=FILE")
+        return self.levels.reported["test"]
+
+    def render(self, path: Path, level: Any, *, seed: int, agent: str) -> None:
+        """Write a picture of the policy on a level, or an animation of mini-episodes there."""
+        results = self.evaluate(
+            self.first if level is None else level, greedy=False, sampled=None, memory_gib=math.inf, agent=agent
+        )
+        if path.suffix.lower() != ".png":
+            results.animate(path, seed=seed)
+            return
+        with TemporaryDirectory() as folder:
+            pictures = results.plot(folder, 1)
+            if not pictures:
+                raise ConfigError(f"{path}: a policy that remembers has no picture on a level; write a .gif")
+            write_whole(path, pictures[0].read_bytes())

@@ -1,0 +1,123 @@
+"""The methods of an agent that save it and share it on the Hugging Face Hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+
+from drest_torch.building import levels as data
+from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
+from drest_torch.config.schema import Config, in_gridworld
+from drest_torch.config.stored import load_config
+from drest_torch.files import write_whole
+from drest_torch.reward import Reward
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Shareable:
+    """An agent that is saved to a folder, and shared as such on the Hub."""
+
+    name: str
+    folder: Path
+    checkpoint: Path
+    cfg: Config
+    reward: Reward
+    _trained: Any
+
+    def __init__(self, folder: Path, *, checkpoint: str = "last", device: str = "cpu") -> None:
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> Path:
+        """Save the agent to a folder that `load` reads: its configuration, its policy and its level files.
+
+        What only training needs, such as the state of the optimiser, is left out.
+
+        Args:
+            path: the folder; it is made if there is none, and an agent that is in it is replaced.
+
+        Returns:
+            the folder.
+
+        Example:
+            >>> Agent.load("runs/my-run").save("my-agent")  # doctest: +SKIP
+        """
+        folder = Path(path)
+        tensors, meta = load_checkpoint(self.checkpoint)
+        cfg: Any = load_config(self.folder)
+        cfg.run_dir, cfg.threads = "runs/shipped", None
+        for group, key, path in data.level_files(self.cfg):
+            copy = f"{group}-{key}{path.suffix}"
+            write_whole(folder / copy, path.read_bytes())
+            setattr(getattr(cfg, group), key, copy)
+        write_whole(folder / "config.yaml", OmegaConf.to_yaml(cfg).encode())
+        policy = {name: value for name, value in tensors.items() if name.startswith(self._trained.keeps)}
+        checkpoint = step_path(folder / "checkpoints", meta["steps"])
+        save_checkpoint(checkpoint, policy, meta)
+        for other in step_checkpoints(checkpoint.parent):
+            if other != checkpoint:
+                other.unlink()
+        return folder
+
+    def save_pretrained(self, path: str | Path, **options: Any) -> None:
+        """Save the agent to a folder together with a page that describes it on the Hub.
+
+        This and the next two methods need ``pip install 'drest_torch[hub]'``. ``options`` are those of
+        ``huggingface_hub.ModelHubMixin.save_pretrained``.
+
+        Example:
+            >>> agent.save_pretrained("my-agent")  # doctest: +SKIP
+        """
+        self._on_hub("save_pretrained", path, options)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the agent to a repository of the Hugging Face Hub, where anybody can load it by name.
+
+        Args:
+            repo_id: ``USER/NAME``; the repository is made if there is none.
+            options: those of ``huggingface_hub.ModelHubMixin.push_to_hub``, such as ``private=True`` or ``token=...``.
+
+        Returns:
+            the address of the commit.
+
+        Example:
+            >>> agent.push_to_hub("my-name/my-agent", private=True)  # doctest: +SKIP
+        """
+        return str(self._on_hub("push_to_hub", repo_id, {"model_card_kwargs": {"repo_id": repo_id}} | options))
+
+    @classmethod
+    def from_pretrained(
+        cls, repo_id: str | Path, *, checkpoint: str = "last", device: str = "cpu", **options: Any
+    ) -> Self:
+        """Load an agent from the Hugging Face Hub, or from a folder that `save_pretrained` wrote.
+
+        The weights are safetensors and the configuration is YAML: no code of the repository is executed.
+
+        Args:
+            repo_id: ``USER/NAME`` of a repository, or the path of a folder.
+            checkpoint: as for `load`.
+            device: as for `load`.
+            options: those of ``huggingface_hub.ModelHubMixin.from_pretrained``, such as ``revision`` or ``token``.
+
+        Example:
+            >>> agent = Agent.from_pretrained("my-name/my-agent")  # doctest: +SKIP
+        """
+        from drest_torch import hub  # which the package huggingface_hub is needed for
+
+        agent = cls(hub.download(repo_id, **options), checkpoint=checkpoint, device=device)
+        if not Path(repo_id).is_dir():
+            agent.name = str(repo_id)
+        return agent
+
+    def _on_hub(self, method: str, target: str | Path, options: dict[str, Any]) -> Any:
+        from drest_torch import hub  # which the package huggingface_hub is needed for
+
+        with TemporaryDirectory() as folder:
+            shared = hub.AgentFolder(self.save(folder))
+            shared.gridworld = in_gridworld(self.cfg)
+            shared.description = f"{self!r}, trained with {self.reward}"
+            return getattr(shared, method)(target, **options)

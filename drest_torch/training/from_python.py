@@ -1,0 +1,92 @@
+"""Train from Python as the command ``drest train`` does: the same values, the same checks, the same files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from drest_torch.config.compose import compose, options
+from drest_torch.config.schema import Config
+from drest_torch.errors import ConfigError
+from drest_torch.training.run import Callback, Run, resume, start
+
+GROUPS = ("algo", "objective", "reward", "levels", "env", "policy", "logger")
+"""The groups of values, of which an option is chosen by name."""
+WITH_RESUME = ("resume", "env_steps")
+"""The keys that count when a run goes on; all others are those of the run."""
+
+
+def train(overrides: Sequence[str], values: Mapping[str, Any], callbacks: Sequence[Callback]) -> Path:
+    """Train a run with these arguments of the command and these values by name; return its folder.
+
+    A run that is interrupted is saved, and ends with a `KeyboardInterrupt`.
+    """
+    chosen, others = _split({key: _plain(value) for key, value in values.items()})
+    cfg = compose(*chosen, *overrides, values=others)
+    run = start_or_resume(cfg, {re.split("[=.]", word.lstrip("+~"))[0] for word in overrides} | set(values))
+    run.callbacks = callbacks
+    try:
+        summary = run.train()
+    finally:
+        run.task.close()
+    if summary is None:
+        raise KeyboardInterrupt(f"{run.folder} was interrupted and saved")
+    return run.folder
+
+
+def start_or_resume(cfg: Config, given: Collection[str]) -> Run:
+    """Create the run of a configuration, or go on with the one that it names; a user has ``given`` these keys."""
+    if cfg.resume is None:
+        return start(cfg)
+    if others := sorted(set(given) - set(WITH_RESUME)):
+        raise ConfigError(
+            f"{others[0]} with resume={cfg.resume}, whose own configuration applies but for env_steps; leave it out, "
+            "or train anew in another run_dir"
+        )
+    return resume(Path(cfg.resume), env_steps=cfg.env_steps if "env_steps" in given else None)
+
+
+def _split(values: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """Return the options of groups as arguments, and all other values."""
+    chosen, others = list[str](), dict[str, Any]()
+    for key, value in values.items():
+        if key == "env" and not isinstance(value, list):
+            option, others[key] = _environment(value)
+            chosen += option
+        elif key in GROUPS and isinstance(value, str):
+            chosen.append(f"{key}={value}")
+        elif key in GROUPS and isinstance(value, list):
+            chosen.append(f"{key}=[{','.join(map(str, value))}]")
+        else:
+            others[key] = value
+    return chosen, others
+
+
+def _environment(value: Any) -> tuple[list[str], dict[str, Any]]:
+    """Return the option of `env`, and the values in it, for its name, an id, a function, or such values."""
+    if isinstance(value, dict):
+        kinds = {"id": "gymnasium", "factory": "torchrl"}
+        return [f"env={kind}" for key, kind in kinds.items() if key in value], value
+    if callable(value):
+        value = f"{value.__module__}:{getattr(value, '__qualname__', type(value).__name__)}"
+        if not re.fullmatch(r"[\w.]+:\w+", value):
+            raise ConfigError(
+                f"env={value}; a run finds its environment again by name, so give a function that a module defines"
+            )
+    if value in options("env"):
+        return [f"env={value}"], {}
+    if re.search(r"-v\d+$", value):
+        return ["env=gymnasium"], {"id": value}
+    return (["env=torchrl"], {"factory": value}) if ":" in value else ([f"env={value}"], {})
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a configuration has it: paths are texts, sequences are lists."""
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,60 @@
+"""Environments of somebody else's, for tests: a Gymnasium one with its own timer, and functions that make some."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+from torchrl.envs import GymEnv
+
+
+class Clock(gymnasium.Env):
+    """Ends after 3 steps, or after 5 if action 1 was taken in the first; every other step pays 1."""
+
+    metadata = {"render_modes": ["rgb_array"]}
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.Box(0, 5, (2,), np.float32)
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time, self.end = 0, 3
+        return self._shown(), {}
+
+    def step(self, action):
+        if action == 1 and self.time == 0:
+            self.end = 5
+        self.time += 1
+        return self._shown(), float(action == 0), self.time == self.end, False, {}
+
+    def render(self):
+        return None if self.render_mode is None else np.full((20, 30, 3), 40 * self.time, np.uint8)
+
+    def _shown(self):
+        return np.array([self.time, self.end], np.float32)
+
+
+class Dark(Clock):
+    """Takes no mode to render in."""
+
+    metadata = {"render_modes": []}
+
+    def __init__(self):
+        super().__init__()
+
+
+gymnasium.register("Clock-v0", Clock)
+gymnasium.register("Dark-v0", Dark)
+
+
+def clock(render_mode=None):
+    return Clock(render_mode)
+
+
+def pole(render_mode=None):
+    return GymEnv("CartPole-v1", categorical_action_encoding=True, render_mode=render_mode)
+
+
+def plain_pole():
+    return GymEnv("CartPole-v1", categorical_action_encoding=True)

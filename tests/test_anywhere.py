@@ -1,0 +1,445 @@
+"""An Agent of any run: trained from Python, loaded, acting, evaluated and rendered, in gridworlds or elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchrl.envs.utils import step_mdp
+
+from drest_torch import Agent, evaluate, train
+from drest_torch.building.environments import acting_environment
+from drest_torch.config.compose import compose
+from drest_torch.config.stored import load_config
+from drest_torch.envs.interfaces.gymnasium_wrappers import ShutdownTimerWrapper
+from drest_torch.envs.tasks.queue import queue_task
+from drest_torch.errors import CheckpointError, ConfigError, UserError
+from drest_torch.files import read_metrics
+from drest_torch.training.run import resume, start
+from tests.helpers.clocks import clock, plain_pole
+from tests.helpers.documents import ROOT
+from tests.helpers.runs import same_run, stop_after
+
+QUICK = {
+    "algo": {"episodes": 32},
+    "reward": {"group": 16},
+    "policy": {"width": 8, "depth": 1},
+    "env_steps": 400,
+    "evaluations": 2,
+    "sampled": 64,
+    "logger": "none",
+    "progress": False,
+    "pictures": 0,
+    "threads": 1,
+}
+POLE = {"id": "CartPole-v1", "base": 6, "delays": [4]}
+OWN = {"base": [3, 5], "best": [3, 4]}
+COUNTING = "tests.helpers.counting"
+
+
+def quick(folder, *overrides, **values):
+    return Agent.train(*overrides, **QUICK | {"run_dir": folder} | values)
+
+
+@pytest.fixture(scope="module")
+def pole(tmp_path_factory):
+    return quick(tmp_path_factory.mktemp("pole") / "run", env=POLE)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return quick(tmp_path_factory.mktemp("world") / "run", levels="example", test={"paper": False})
+
+
+# ------------------------------------------------------------------------------------ acting
+
+
+def test_an_agent_that_acts_takes_each_length_as_often_as_it_is_evaluated(pole):
+    env, lengths, steps = pole.environment(400), torch.zeros(400), 0
+    state = env.reset()
+    pole.seed(0)
+    while steps < 10:
+        state["action"] = pole.act(state)
+        state, steps = step_mdp(env.step(state)), steps + 1
+        lengths[(lengths == 0) & state["done"].squeeze(-1)] = steps
+    share = (lengths == 10).double().mean().item()
+    assert set(lengths.tolist()) == {6, 10}
+    assert share == pytest.approx(pole.evaluate(sampled=2000).evaluation.length_probabilities(0)[10], abs=0.1)
+
+
+def test_an_agent_acts_in_gymnasium_behind_the_same_timer(pole):
+    env = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), base=6, delays=[4])
+    observation, _ = env.reset(seed=0)
+    entries = {"observation": observation[:4], "timer": observation[4:]}
+    torch.testing.assert_close(pole.action_probabilities(observation), pole.action_probabilities(entries))
+    assert pole.action_probabilities(np.stack([observation] * 3)).shape == (3, 3)
+    actions = set()
+    for _ in range(200):
+        actions.add(action := pole.act(observation))
+        assert type(action) is int
+        assert env.action_space.contains(action)
+    assert actions >= {0, 1}
+    assert pole.act(observation, greedy=True) == int(pole.action_probabilities(observation).argmax())
+
+
+@pytest.mark.mostly_slow
+@pytest.mark.parametrize(
+    ("env", "further"),
+    [
+        ({"factory": f"{COUNTING}:boxes", "copies": 16, "base": 4, "delays": [3], "floor": -2}, {}),
+        (
+            {"factory": f"{COUNTING}:several", "copies": 16, "base": 4, "delays": [3]},
+            {"policy": {"private_bits": 1, "width": 8}},
+        ),
+        ({"id": "Clock-v0", **OWN}, {"policy": "recurrent"}),
+        ({"id": "Taxi-v4", "base": 4, "delays": [3], "floor": -10}, {}),
+    ],
+    ids=["box", "several", "memory", "one-hot"],
+)
+def test_actions_are_those_that_the_environment_takes(tmp_path, env, further):
+    agent = quick(tmp_path / "run", env=env, **further)
+    environment = agent.environment(16)
+    state = environment.reset()
+    for _ in range(4):
+        state["action"] = agent.act(state)
+        assert environment.action_spec.is_in(state["action"])
+        state = step_mdp(environment.step(state))
+    assert agent.evaluate(sampled=32, greedy=True).neutrality <= 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda agent: agent.act(np.zeros(4)), r"of shape \(4,\), and the policy of .* sees observation \[4\], timer"),
+        (lambda agent: agent.act({"observation": np.zeros(4)}), "without 'timer', and the policy"),
+        (lambda agent: agent.act({"observation": np.zeros(3), "timer": np.zeros(5)}), r"'observation' of shape \(3,\)"),
+        (
+            lambda agent: agent.evaluate("example"),
+            "levels to evaluate on, and .* is a run in CartPole-v1; leave levels",
+        ),
+        (lambda agent: agent.evaluator("example"), "is a run in CartPole-v1, and only gridworlds have levels"),
+        (lambda agent: agent.map_size, "only gridworlds have maps"),
+        (lambda agent: agent.render("a.gif", "example"), "a level to render, and"),
+        (lambda agent: agent.render("a.mp4"), "expected the ending .gif"),
+        (lambda agent: agent.evaluate(sampled=16).plot("."), "plots of policies on maps: only gridworlds"),
+        (lambda agent: agent.evaluate(sampled=16).usefulness_at(0.9), "usefulness at another γ: only gridworlds"),
+        (lambda agent: agent.evaluate(sampled=16).episodes(), "cell by cell: only gridworlds"),
+        (lambda agent: Agent(agent.folder, device="cuda:0"), "device=cuda"),
+    ],
+)
+def test_what_an_environment_does_not_have_is_refused_in_a_sentence(pole, call, message):
+    with pytest.raises(UserError, match=message) as caught:
+        call(pole)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_in_gridworlds_says_how_to_act_in_it(world):
+    with pytest.raises(ConfigError, match=r"GridworldEnv\(levels, 3, observation="):
+        world.environment(3)
+    with pytest.raises(ConfigError, match="is a run in gridworlds, where `evaluate` is exact"):
+        world.exact(queue_task())
+
+
+# ------------------------------------------------------------------------------------ pictures
+
+
+def test_an_agent_is_rendered_on_a_level(world, tmp_path):
+    with Image.open(world.render(tmp_path / "new" / "a.gif")) as animation:
+        assert animation.n_frames > 1
+    with Image.open(world.render(tmp_path / "a.png", "royal_road")) as picture:
+        assert picture.format == "PNG"
+
+
+@pytest.mark.parametrize("env", ["tests.helpers.clocks:clock", "Clock-v0"])
+def test_an_agent_is_rendered_in_an_environment_of_ones_own(tmp_path, env):
+    agent = quick(tmp_path / "run", "env.base=[3,5]", env=env)
+    with Image.open(agent.render(tmp_path / "a.gif")) as animation:
+        assert animation.size[0] == 600  # two lengths side by side
+    with Image.open(agent.render(tmp_path / "a.png")) as picture:
+        assert picture.size[0] == 600
+
+
+@pytest.mark.slow
+def test_the_factory_of_a_wrapper_of_torchrls_is_given_the_mode_in_which_it_renders(tmp_path):
+    pytest.importorskip("pygame")
+    agent = quick(tmp_path / "run", env={"factory": "tests.helpers.clocks:pole", "base": 4, "delays": [3]})
+    with Image.open(agent.render(tmp_path / "a.gif")) as animation:
+        assert animation.n_frames == 6
+
+
+@pytest.mark.parametrize(
+    ("env", "base", "refusal"),
+    [
+        (clock, "[3,5]", None),
+        (plain_pole, "3", "GymEnv.* returns no image to render; "),
+        ("Dark-v0", "[3,5]", "Dark-v0 cannot be rendered with render_mode=rgb_array: "),
+    ],
+)
+def test_the_command_writes_the_animation_or_says_why_not(tmp_path, monkeypatch, capsys, env, base, refusal):
+    agent = quick(tmp_path / "run", "env.delays=[2]", f"env.base={base}", env=env)
+    gif = tmp_path / "lengths.gif"
+    monkeypatch.setattr(sys, "argv", ["evaluate", f"run={agent.folder}", "sampled=32", f"animation={gif}"])
+    if refusal is None:
+        evaluate.main()
+        assert f"one for each length, are in {gif}" in capsys.readouterr().out
+        assert gif.is_file()
+        return
+    with pytest.raises(SystemExit) as stopped:
+        evaluate.main()
+    assert stopped.value.code == 2
+    assert re.search(refusal, capsys.readouterr().err)
+    assert not gif.exists()
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_the_agent(world, tmp_path):
+    page = world._repr_html_()
+    evaluation = world.evaluate("example")
+    for words in (repr(world), "example", f"{evaluation.usefulness:.3f}", f"{evaluation.neutrality:.3f}", "data:image"):
+        assert words in page
+    assert world._repr_png_().startswith(b"\x89PNG")
+    elsewhere = quick(tmp_path / "run", "env.base=3", "env.delays=[2]", env=plain_pole)
+    assert elsewhere._repr_png_() is None
+    assert "<img" not in elsewhere._repr_html_()
+
+
+# ------------------------------------------------------------------------------------ files
+
+
+def test_a_saved_agent_does_what_the_run_does_elsewhere_too(pole, tmp_path):
+    saved = Agent.load(pole.save(tmp_path / "agent"))
+    assert saved.evaluate().record() == pole.evaluate().record()
+    assert len(list((tmp_path / "agent").rglob("*.*"))) == 2
+
+
+@pytest.mark.parametrize("key", ["factory", "control", "id"])
+def test_a_shared_configuration_that_names_the_code_of_an_environment_is_refused(pole, tmp_path, monkeypatch, key):
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
+    (tmp_path / "stranger.py").write_text("raise SystemExit('executed')")
+    monkeypatch.syspath_prepend(tmp_path)
+    pole.save_pretrained(folder := tmp_path / "shared")
+    assert "print(agent.evaluate())" in (folder / "README.md").read_text()
+    assert repr(Agent.from_pretrained(folder)).startswith("Agent(shared: ")
+    text = (folder / "config.yaml").read_text()
+    before = load_config(folder).env[key]
+    value = "null" if before is None else before
+    (folder / "config.yaml").write_text(text.replace(f"  {key}: {value}\n", f"  {key}: stranger:Odd-v0\n"))
+    with pytest.raises(CheckpointError, match=f"env.{key}=stranger is a module outside drest_torch"):
+        Agent.from_pretrained(folder)
+
+
+# ------------------------------------------------------------------------------------ training from Python
+
+
+def test_a_run_from_python_is_that_of_the_command(pole, tmp_path):
+    values = ["env=gymnasium", "env.id=CartPole-v1", "env.base=6", "env.delays=[4]", "algo.episodes=32"]
+    values += ["reward.group=16", "policy.width=8", "policy.depth=1", "env_steps=400", "evaluations=2", "sampled=64"]
+    values += ["logger=none", "progress=false", "pictures=0", "threads=1"]
+    start(compose(f"run_dir={tmp_path / 'run'}", *values)).train()
+    same_run(tmp_path / "run", pole.folder)
+
+
+def test_options_values_and_arguments_are_those_of_the_command(tmp_path):
+    agent = quick(
+        tmp_path / "run",
+        "algo=a2c",
+        "algo.lr=0.002",
+        levels="royal_road",
+        logger=["csv"],
+        seed=3,
+        test={"paper": False},
+    )
+    cfg = load_config(agent.folder)
+    assert (cfg.algo.name, cfg.algo.lr, cfg.algo.episodes, cfg.seed) == ("a2c", 0.002, 32, 3)
+    assert (cfg.levels.name, list(cfg.logger.sinks)) == ("royal_road", ["csv"])
+
+
+def test_two_runs_without_a_folder_get_one_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs = [Agent.train(**QUICK, levels="example", test={"paper": False}).folder for _ in range(2)]
+    assert runs[0] != runs[1]
+
+
+def test_callbacks_are_told_what_is_logged(tmp_path):
+    told = []
+    agent = quick(tmp_path / "run", env=POLE, callbacks=[lambda steps, metrics: told.append((steps, dict(metrics)))])
+    logged = read_metrics(agent.folder / "metrics.jsonl")
+    assert [{"step": steps} | metrics for steps, metrics in told] == logged
+    assert told[0][0] == 0
+    assert "eval/test/usefulness" in told[-1][1]
+
+    def stop(steps, metrics):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        quick(tmp_path / "stopped", env=POLE, callbacks=[stop])
+
+
+def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path, monkeypatch):
+    begun = []
+
+    def interrupted(*arguments, **values):
+        run = start(*arguments, **values)
+        stop_after(run, 1, monkeypatch)
+        begun.append(run)
+        return run
+
+    monkeypatch.setattr("drest_torch.training.from_python.start", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="was interrupted and saved"):
+        quick(tmp_path / "run", env=POLE, env_steps=2000)
+    assert Agent.train(resume=tmp_path / "run").folder == tmp_path / "run"
+    assert (tmp_path / "run" / "summary.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"alog": "ppo"}, "alog"),
+        ({"env_steps": "many"}, "env_steps"),
+        ({"env_steps": 0}, "env_steps=0"),
+        ({"algo": "pppo"}, r"algo=pppo; expected one of .*did you mean ppo\?"),
+        ({"env": "cartpol"}, r"env=cartpol; expected one of .*did you mean cartpole\?"),
+        ({"env": "CartPol-v1"}, "no environment has the id 'CartPol-v1'; did you mean CartPole-v1"),
+        ({"env": "no_such_module:make"}, "env.factory=no_such_module:make cannot be imported"),
+        ({"env": lambda: None}, "a run finds its environment again by name"),
+        ({"env": f"{COUNTING}:number"}, "returns a int; expected a TorchRL EnvBase or a Gymnasium Env"),
+        ({"env": POLE | {"base": "long"}}, "env.base=long; expected a number at least 1"),
+        ({"env": POLE | {"base": 2.5}}, "env.base=2.5; expected the steps until shutdown, or a list"),
+        ({"env": POLE | {"base": [5, 3]}}, "expected numbers of steps, the shortest first"),
+        ({"env": POLE | {"base": [3, 5], "best": "reference"}}, r"env.best=reference with env.base=\[3, 5\]"),
+        ({"run_dir": " "}, "run_dir= ; expected a path"),
+    ],
+)
+def test_a_mistake_in_a_value_is_one_sentence(tmp_path, values, message):
+    with pytest.raises(UserError, match=message) as caught:
+        quick(tmp_path / "run", **values)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_id_without_its_kind_of_environment_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"env\.id=CartPole-v1 with env=gridworld, which has none; add env=gymnasium"):
+        quick(tmp_path / "run", "env.id=CartPole-v1")
+
+
+# ------------------------------------------------------------------------------------ going on
+
+
+@pytest.mark.mostly_slow
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"env": POLE},
+        {"levels": "example", "test": {"paper": False}},
+        {"algo": "exact", "policy": "mlp", "levels": "example", "test": {"paper": False}, "env_steps": 20_000},
+    ],
+    ids=["environment", "gridworld", "exact"],
+)
+def test_a_finished_run_goes_on_to_more_steps(tmp_path, values, monkeypatch):
+    if values.get("algo") == "exact":
+        values = {key: value for key, value in QUICK.items() if key not in ("algo", "reward", "policy")} | values
+        first = Agent.train(**values, run_dir=tmp_path / "run")
+    else:
+        first = quick(tmp_path / "run", **values)
+    steps = first.cfg.env_steps
+    before = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    longer = Agent.train(resume=tmp_path / "run", env_steps=5 * steps)
+    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert rows[: len(before)] == before
+    assert rows[-1]["step"] == summary["env_steps"] >= 5 * steps == longer.cfg.env_steps
+    assert longer.checkpoint.name > first.checkpoint.name
+    assert longer.cfg.evaluations == 10  # as often as before
+    rates = [row["optim/lr"] for row in rows if "optim/lr" in row]
+    assert rates[len(before) - 1] > rates[len(before) - 2]  # schedules are those of the new length
+    assert "eval/test/usefulness" in rows[-1] or "eval/train/usefulness" in rows[-1]
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_and_is_interrupted_ends_as_one_that_was_not(tmp_path, monkeypatch):
+    for name in ("whole", "parts"):
+        quick(tmp_path / name, env=POLE)
+    resume(tmp_path / "whole", env_steps=2000).train()
+    run = resume(tmp_path / "parts", env_steps=2000)
+    assert not (tmp_path / "parts" / "summary.json").exists()
+    stop_after(run, 1, monkeypatch)
+    assert run.train() is None
+    resume(tmp_path / "parts").train()
+    same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["env_steps=300"], "env_steps=300 with resume=.*, a run of 400 steps; give more"),
+        (["env_steps=800", "algo.lr=0.1"], "algo with resume=.*, whose own configuration applies but for env_steps"),
+        (["seed=1"], "seed with resume="),
+    ],
+)
+def test_what_a_run_cannot_go_on_with_is_refused(pole, monkeypatch, capsys, arguments, message):
+    files = {path: path.stat().st_mtime_ns for path in pole.folder.rglob("*")}
+    with pytest.raises(ConfigError, match=message):
+        Agent.train(*arguments, resume=pole.folder)
+    monkeypatch.setattr(sys, "argv", ["train", f"resume={pole.folder}", *arguments])
+    with pytest.raises(SystemExit):
+        train.main()
+    assert arguments[-1].partition("=")[0].partition(".")[0] in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in pole.folder.rglob("*")} == files
+
+
+def test_the_command_goes_on_with_a_finished_run(tmp_path, monkeypatch, capsys):
+    quick(tmp_path / "run", env=POLE)
+    monkeypatch.setattr(sys, "argv", ["train", f"resume={tmp_path / 'run'}", "env_steps=900"])
+    train.main()
+    assert "animation=" not in capsys.readouterr().out  # it has no pictures, so none is suggested
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["env_steps"] >= 900
+
+
+# ------------------------------------------------------------------------------------ timers of their own
+
+
+def test_an_environment_with_a_timer_of_its_own_lists_its_lengths(tmp_path):
+    agent = quick(tmp_path / "run", env={"id": "Clock-v0", **OWN})
+    results = agent.evaluate()
+    (record,) = results.record()["levels"]
+    assert set(record["length_probabilities"]) == {"3", "5"}
+    assert 0 < results.usefulness <= 1
+    assert agent.shape == (2,)  # the environment itself shows its time
+    env = acting_environment(agent.cfg, 2)
+    state = env.reset()
+    for step, (long, short) in enumerate(((1, 0), (0, 0), (0, 0))):
+        state["action"] = torch.tensor([long, short])
+        state = env.step(state)["next"]
+        assert state["tick"].flatten().tolist() == [step + 1] * 2
+    assert state["done"].flatten().tolist() == [False, True]
+    assert state["mini_len"].flatten().tolist()[1] == 0
+
+
+@pytest.mark.parametrize(("base", "words"), [("[4,5]", "ended after 3 steps"), ("[3,4]", "goes on after 4 steps")])
+def test_a_length_that_is_not_listed_is_refused(tmp_path, base, words):
+    with pytest.raises(UserError, match=rf"Clock-v0 {words}, and its lengths are \[.*\]; list every number of steps"):
+        quick(tmp_path / "run", f"env.base={base}", env="Clock-v0")
+
+
+@pytest.mark.slow
+def test_the_page_on_environments_can_be_followed_in_python(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pygame")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "howto" / "environments.md").read_text("utf-8")
+    section = page.partition("\n## From Python\n")[2].partition("\n## ")[0]
+    names = {}
+    for text in re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
+        small = text.replace("100_000", '1_000, policy={"width": 8}, sampled=32, pictures=0').replace(
+            "150_000", "6_000"
+        )
+        exec(compile(small, "environments.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "mini-episodes of CartPole-v1: usefulness" in printed
+    assert re.search(r"^\d+ steps: usefulness", printed, re.MULTILINE)
+    assert (tmp_path / "pole.gif").is_file()
