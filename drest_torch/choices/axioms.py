@@ -198,7 +198,7 @@ def maximality(chooser: Chooser, number: int = 100, seed: int = 0, epsilon: floa
         remains[:, two] &= ~(rates >= 1 - epsilon)
         remains[:, one] &= ~(rates <= epsilon)
         answered &= np.isfinite(rates)
-    passed: np.ndarray = remains.any(-1)
+    passed = np.asarray(remains.any(-1))
     for turn in range(3):
         order = [(place + turn) % 3 for place in range(3)]
         rates = (
