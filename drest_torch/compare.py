@@ -19,8 +19,9 @@ Print and plot runs beside each other.
 Each argument is the folder of a run, of a sweep (runs/multirun/TIME), or one that
 contains runs. A run that is not finished is shown with its latest evaluation.
 
-  out=FILE  Plot usefulness and neutrality against environment steps, one colour
-            for each run; FILE ends in .png, .svg or .pdf.
+  out=null  (path, or null)
+            Plot usefulness and neutrality against environment steps, one colour
+            for each run; the file ends in .png, .svg or .pdf.
 
 Two tables are printed: usefulness and neutrality of each run on the levels of each
 split, and the configuration values in which the runs differ."""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import Field, dataclass, field
 from typing import Any
 
-_KEY = "limits"
+_KEY, _KIND = "limits", "kind"
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,28 @@ def limited(
     at_most: float = math.inf,
     finite: bool = True,
     choices: Collection[str] | None = None,
+    kind: str = "",
     default: Any = "???",
 ) -> Any:
     """Return a field of a configuration with these limits; without a default it is OmegaConf's MISSING.
 
-    The limits of a list or a dictionary hold for each value in it. `drest_torch.config.checks` has them kept.
+    The limits of a list or a dictionary hold for each value in it. `drest_torch.config.checks` has them kept. ``kind``
+    says what a value may be where the type of the field does not.
     """
-    return field(default=default, metadata={_KEY: Limits(at_least, above, at_most, finite, choices)})
+    limits = Limits(at_least, above, at_most, finite, choices)
+    return field(default=default, metadata={_KIND: kind, **({} if limits == Limits() else {_KEY: limits})})
 
 
 def limits_of(value: Field[Any]) -> Limits | None:
     """Return the limits of a field, or None where it has none."""
     limits: Limits | None = value.metadata.get(_KEY)
     return limits
+
+
+def kind_of(value: Field[Any]) -> str:
+    """Return what is said of the values of a field, or nothing where its type says it."""
+    kind: str = value.metadata.get(_KIND, "")
+    return kind
 
 
 def _text(bound: float) -> str:

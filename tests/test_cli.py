@@ -22,10 +22,10 @@ import torch
 import yaml
 
 from drest_torch import __version__, evaluate, study, train
-from drest_torch.cli import help_text
 from drest_torch.comparison.records import find_runs
 from drest_torch.envs.levels import format_level, world, write_levels
 from drest_torch.files import read_metrics
+from drest_torch.help import help_text
 from drest_torch.tracking.stages import announce
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 
@@ -197,7 +197,7 @@ def test_nothing_slow_is_imported_before_the_first_line(command: str) -> None:
 
 def test_the_help_is_ours(call: Call) -> None:
     done = call(train.main, "--help", "algo=a2c")
-    assert (done.code, done.out) == (0, help_text("train") + "\n")
+    assert (done.code, done.out) == (0, help_text("train", "algo=a2c") + "\n")
     assert done.out.startswith("Train an agent")
     assert re.search(r"\n  reinforce +REINFORCE\.", done.out)
     assert call(evaluate.main, "-h").out.startswith("Evaluate a saved run")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import drest_torch
 from drest_torch.__main__ import COMMANDS, main
-from drest_torch.completion import words_of
 
 CORE_ONLY = """
 import sys
@@ -53,21 +55,53 @@ def test_a_command_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert capsys.readouterr().err.startswith("drest show: ")
 
 
-def test_what_is_completed_are_options_and_values() -> None:
-    words = set(words_of("train"))
-    assert {"algo=ppo", "levels=paper", "policy.width=", "seed=", "reward.lam="} <= words
-    assert "policy=" not in words
-    assert "study=lambda_meta" in set(words_of("study"))
+@pytest.fixture(scope="module")
+def script() -> str:
+    """The completion script of bash."""
+    command = [sys.executable, "-m", "drest_torch", "completion", "bash"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-def test_bash_completes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drest(monkeypatch, "completion", "bash") == 0
-    script = capsys.readouterr().out
-    program = f'{script}\nCOMP_WORDS=(drest train algo=pp) COMP_CWORD=2; _drest; echo "${{COMPREPLY[@]}}"'
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["algo=ppo"]
+@pytest.mark.parametrize("breaks", ["\"'><=;|&(:", "\"'><;|&(:"], ids=["words break at =", "words do not"])
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("drest ev", "evaluate"),
+        ("drest train algo=pp", "algo=ppo"),
+        ("drest train objective=k", "objective=kl"),
+        ("drest train progress=f", "progress=false"),
+        ("drest train reward.counting=s", "reward.counting=sequential"),
+        ("drest train policy.wid", "policy.width="),
+        ("drest train policy.width=", ""),
+        ("drest train levels.path=my", "levels.path=my level.txt"),
+        ("drest train resume=runs/f", "resume=runs/first"),
+        ("drest evaluate run=ru", "run=runs"),
+        ("drest evaluate levels=royal", "levels=royal_road"),
+        ("drest study study=lambda", "study=lambda_meta"),
+        ("drest compare ru", "runs"),
+        ("drest show my", "my level.txt"),
+        ("drest show example my", "my level.txt"),
+    ],
+)
+def test_bash_completes_options_values_and_paths(
+    script: str, typed: str, wanted: str, breaks: str, tmp_path: Path
+) -> None:
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "my level.txt").touch()
+    words = re.findall(r"=|[^ =]+" if "=" in breaks else r"\S+", typed)
+    program = (
+        f"COMP_WORDBREAKS={shlex.quote(breaks)}; before=$COMP_WORDBREAKS\n{script}\n"
+        f"COMP_WORDS=({shlex.join(words)}) COMP_CWORD={len(words) - 1} COMP_LINE={shlex.quote(typed)}\n"
+        'COMP_POINT=${#COMP_LINE}; _drest; printf "%s\\n" "${COMPREPLY[@]}"; [ "$before" = "$COMP_WORDBREAKS" ]'
+    )
+    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [wanted.rpartition("=")[2] if "=" in breaks and "=" in typed else wanted]
+
+
+def test_completion_is_for_shells_it_knows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert drest(monkeypatch, "completion", "fish") == 2
+    assert "expected one of bash, zsh" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ LARGEST_SEED = 2**62 - 1
 MOST_SAMPLED = 10_000_000
 """Mini-episodes on a level: enough for an interval of usefulness of width 0.001."""
 MOST_LEVELS = 10_000_000
+RANGE = "whole number, or [lowest,highest]"
 
 if TYPE_CHECKING:
 
@@ -63,13 +64,10 @@ else:
 
 @dataclass
 class GeneratorConfig:
-    """``Any`` is a whole number, or a list of the lowest and the highest.
+    """The limits are those of `drest_torch.envs.generation.config`."""
 
-    The limits are those of `drest_torch.envs.generation.config`.
-    """
-
-    height: Any = MISSING
-    width: Any = MISSING
+    height: Any = limited(kind=RANGE)
+    width: Any = limited(kind=RANGE)
     walls: list[int] = MISSING
     wall_share: list[float] | None = MISSING
     wall_shape: str = MISSING
@@ -85,7 +83,7 @@ class GeneratorConfig:
     lottery_delay: list[int] = MISSING
     shutdown: list[int] = MISSING
     delay: list[int] = MISSING
-    lengths: Any = MISSING
+    lengths: Any = limited(kind=RANGE)
     coin_in_every_length: bool = MISSING
     ratio: list[float] | None = MISSING
     distance: list[int] | None = MISSING
@@ -113,9 +111,6 @@ class LevelsConfig:
 
 @dataclass
 class EnvConfig:
-    """``Any`` of `base` is a number, a list of them or null; of `idle`, a number or ``repeat``; of `best`, a list of
-    numbers, ``reference`` or null."""
-
     name: str = limited(choices=ENVIRONMENTS)
     title: str | None = MISSING
     id: str | None = MISSING
@@ -123,16 +118,16 @@ class EnvConfig:
     factory: str | None = MISSING
     copies: int | None = limited(at_least=1, at_most=65_536)
     workers: int = limited(at_least=0, at_most=1024)
-    base: Any = limited(at_least=1)
+    base: Any = limited(at_least=1, kind="whole number, a list of them, or null")
     delays: list[int] = MISSING
     control: str = MISSING
-    idle: Any = MISSING
+    idle: Any = limited(kind="whole number, or repeat")
     window: int | None = limited(at_least=1)
     chance: float = limited(above=0, at_most=1)
     cost: float = limited(at_least=0)
     ended: str = limited(choices=("absorb", "restart"))
     levels: int | None = limited(at_least=1)
-    best: Any = MISSING
+    best: Any = limited(kind="list of numbers, reference, or null")
     reference_steps: int | None = limited(at_least=1)
     quantile: float = limited(above=0, at_most=1)
     floor: float = MISSING

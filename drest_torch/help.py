@@ -1,0 +1,294 @@
+"""What ``--help`` prints: the options of a command, and each key with its value, its type and its meaning.
+
+The meanings are the comments of the yaml files in `configs/`, or what a dataclass says of a field; the types and limits
+are those of the dataclasses. Neither is written a second time here.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Collection, Iterator
+from dataclasses import Field, dataclass, fields, is_dataclass
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+
+from drest_torch.limits import kind_of, limits_of
+
+COLUMNS = 80
+TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text", dict: "mapping", Any: "any value"}
+
+
+@dataclass(frozen=True)
+class Command:
+    """What the help says of a command."""
+
+    purpose: str
+    example: str
+    config: str
+    """The yaml file in `configs/`."""
+    groups: tuple[str, ...]
+    page: str
+
+
+COMMANDS = {
+    "train": Command(
+        "Train an agent, and evaluate exactly what it learned.",
+        "drest train algo=ppo levels=paper algo.lr=0.0005 seed=1",
+        "config",
+        ("algo", "objective", "reward", "levels", "env", "policy", "logger"),
+        "docs/howto/running.md",
+    ),
+    "evaluate": Command(
+        "Evaluate a saved run, exactly or by sampling, on levels of your choice.",
+        "drest evaluate run=runs/NAME levels=paper out=FILE.json",
+        "evaluate",
+        ("levels",),
+        "docs/howto/running.md",
+    ),
+    "study": Command(
+        "Run a study, or go on with it, and write its report.",
+        "drest study study=example",
+        "study",
+        ("study",),
+        "docs/howto/studies.md",
+    ),
+}
+
+
+def is_asked(arguments: Collection[str]) -> bool:
+    """Return whether the arguments of a command ask for its help."""
+    return bool({"-h", "--help"} & set(arguments))
+
+
+def help_text(name: str, *overrides: str) -> str:
+    """Return what ``--help`` prints of a command, with the values that these further arguments choose."""
+    this = COMMANDS[name]
+    lines = [
+        textwrap.fill(this.purpose, COLUMNS),
+        f"\n  {this.example}\n\nGroups of values, of which one option is chosen with GROUP=OPTION:",
+    ]
+    for group, default in _defaults(this).items():
+        taken = "" if group == "study" else f" ({default} by default)"
+        lines += [f"\n{group}{taken}", *_options(group, name)]
+    lines += ["\nKeys, set with KEY=VALUE, and the values that they have with these arguments:"]
+    for _, section in groupby(keys_of(name, *overrides), lambda key: key.name.rpartition(".")[0]):
+        for meaning, shared in groupby(section, lambda key: key.meaning):
+            lines += ["", *(_folded("  ", f"{key.name}={key.value}  ({key.type})") for key in shared)]
+            lines += [_folded("      ", meaning)] if meaning else []
+    other = {"study": "study=NAME", "train": "algo=NAME or env=NAME"}.get(name, "levels=NAME")
+    lines += [
+        f"\n{other} before --help shows the keys and values of that choice.",
+        f"{this.page} tells more.",
+        "-m runs each combination of KEY=A,B: a sweep. --cfg job prints values as YAML.",
+    ]
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------------------- keys
+
+
+class Key(NamedTuple):
+    """A key of a command."""
+
+    name: str
+    value: str
+    type: str
+    meaning: str
+    choices: tuple[str, ...]
+    """The values that it can have, where they can be listed."""
+
+
+def keys_of(command: str, *overrides: str) -> list[Key]:
+    """Return the keys of a command, the single ones first."""
+    from drest_torch.config.compose import compose
+
+    if command == "study":
+        cfg = _study(overrides)
+    else:
+        cfg = compose(*overrides, name=COMMANDS[command].config)
+    chosen = dict(word.split("=", 1) for word in overrides if "=" in word)
+    notes = {**_notes_of_groups(COMMANDS[command], chosen), **_notes_of_file(COMMANDS[command].config)}
+    return sorted(_walk(cfg, "", notes), key=lambda key: "." in key.name)
+
+
+def _study(overrides: Collection[str]) -> Any:
+    """Return the values of the command `study`, and those of a study if one is named: to import all takes seconds."""
+    from drest_torch.config.schema import config_folder
+    from drest_torch.studies.registry import StudyCommand, compose_study
+
+    names = [word.removeprefix("study=") for word in overrides if word.startswith("study=")]
+    if names:
+        return compose_study(names[-1], *(word for word in overrides if not word.startswith("study=")))
+    values = yaml.safe_load((config_folder() / "study.yaml").read_text(encoding="utf-8"))
+    own = {key: value for key, value in values.items() if key not in ("defaults", "hydra")}
+    return OmegaConf.merge(OmegaConf.structured(StudyCommand), own, {"study": None})
+
+
+def _walk(cfg: Any, prefix: str, notes: dict[str, str]) -> Iterator[Key]:
+    """Yield the keys of a structured configuration, those within others after them."""
+    kind: Any = OmegaConf.get_type(cfg)
+    raw: Any = OmegaConf.to_container(cfg, resolve=False)
+    said, hints = _docstrings(kind), get_type_hints(kind)
+    inner = []
+    for each in fields(kind):
+        name = f"{prefix}{each.name}"
+        node = cfg._get_node(each.name)
+        if isinstance(node, DictConfig) and is_dataclass(OmegaConf.get_type(node)) and not node._is_none():
+            inner.append((node, f"{name}."))
+        elif name not in ("study", "study.quick", "study.name"):
+            meaning = notes.get(name) or said.get(each.name, "")
+            yield Key(name, _text(raw[each.name]), _type(each, hints[each.name]), meaning, _choices(each, hints))
+    for node, start in inner:
+        yield from _walk(node, start, notes)
+
+
+def _text(value: Any) -> str:
+    """Return a value as it is typed on the command line."""
+    line = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
+    return line.removesuffix("...\n").strip().replace(", ", ",")
+
+
+def _type(each: Field[Any], hint: Any) -> str:
+    """Return the type of a field in words, with its limits."""
+    from drest_torch.config.checks import PATHS
+
+    if kind := kind_of(each):
+        return kind
+    several = get_args(hint) if type(None) in get_args(hint) else (hint,)
+    inner = next(one for one in several if one is not type(None))
+    word = "path" if each.name in PATHS and inner is str else TYPES.get(get_origin(inner) or inner, "")
+    if get_origin(inner) is list:
+        word = f"list of {TYPES.get(get_args(inner)[0], 'value')}s".replace("any values", "values")
+    if limits := limits_of(each):
+        word = str(limits).replace("a number", word, 1) if limits.choices is None else str(limits)
+    return f"{word}, or null" if len(several) > 1 else word
+
+
+def _choices(each: Field[Any], hints: dict[str, Any]) -> tuple[str, ...]:
+    limits = limits_of(each)
+    if limits is not None and limits.choices is not None:
+        return tuple(limits.choices)
+    return ("true", "false") if hints[each.name] is bool else ()
+
+
+# --------------------------------------------------------------------------------------- meanings
+
+
+def _notes_of_groups(this: Command, chosen: dict[str, str]) -> dict[str, str]:
+    """Return the comments on the keys of groups; those of the chosen option come first, then those of its base."""
+    from drest_torch.config.schema import config_folder
+
+    notes: dict[str, str] = {}
+    for group, option in (_defaults(this) | chosen).items():
+        files = sorted((config_folder() / group).rglob("*.yaml"), key=lambda path: (path.stem != option, path.stem))
+        for path in files:
+            notes = {f"{group}.{key}": text for key, text in _notes(path).items()} | notes
+    return notes
+
+
+def _notes_of_file(name: str) -> dict[str, str]:
+    from drest_torch.config.schema import config_folder
+
+    return _notes(config_folder() / f"{name}.yaml")
+
+
+def _notes(path: Path) -> dict[str, str]:
+    """Return the comment on each key of a yaml file; one holds for several lines, until the next or an empty one.
+
+    What a file begins with says what the file is.
+    """
+    notes: dict[str, str] = {}
+    within: list[tuple[int, str]] = []
+    comment: list[str] = []
+    is_open, is_head = False, True  # whether the comment can get another line, and whether it is the file's
+    for line in path.read_text(encoding="utf-8").splitlines():
+        words = line.strip()
+        if words.startswith("#"):
+            comment = [*(comment if is_open else []), words.removeprefix("#").strip()]
+            is_open = True
+            continue
+        is_open = False
+        if not words or is_head:
+            comment = []
+        is_head = False
+        if key := re.match(r"( *)(\w+):", line):
+            depth = len(key[1])
+            within = [*(one for one in within if one[0] < depth), (depth, key[2])]
+            if comment:
+                notes[".".join(name for _, name in within)] = " ".join(comment)
+    return notes
+
+
+def _docstrings(kind: Any) -> dict[str, str]:
+    """Return what a dataclass and its bases say of their fields, each in a text below it."""
+    said: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        except (OSError, TypeError, SyntaxError):
+            continue  # a class without a source of its own
+        body = getattr(tree, "body", [])
+        for entry, below in pairwise(body):
+            if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name):
+                value = getattr(below, "value", None)
+                if isinstance(below, ast.Expr) and isinstance(value, ast.Constant):
+                    said[entry.target.id] = " ".join(str(value.value).split())
+    return said
+
+
+# ---------------------------------------------------------------------------------------- options
+
+
+def _defaults(this: Command) -> dict[str, str]:
+    """Return the option of each group that is taken where the user chooses none."""
+    from drest_torch.config.schema import config_folder
+
+    entries: Any = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{this.config}.yaml").defaults)
+    chosen = dict(pair for entry in entries if isinstance(entry, dict) for pair in entry.items())
+    return {group: chosen[group] for group in this.groups}
+
+
+def _options(group: str, command: str) -> list[str]:
+    """Return a line for each option of a group, and one for all the worlds."""
+    from drest_torch.config.compose import options
+    from drest_torch.envs.levels import WORLDS
+
+    files = options(group)
+    worlds = [name for name in files if name in WORLDS] if group == "levels" else []
+    if command == "train":
+        files.pop("own", None)  # which are the test levels of a run that is evaluated
+    width = max(len(name) for name in files if name not in worlds)
+    lines = [
+        _folded(f"  {name:{width}}  ", first_sentence(path.read_text(encoding="utf-8")))
+        for name, path in files.items()
+        if name not in worlds
+    ]
+    return [*lines, _folded("  ", f"One of the paper's gridworlds: {', '.join(worlds)}.")] if worlds else lines
+
+
+def _folded(lead: str, text: str) -> str:
+    return textwrap.fill(
+        text,
+        COLUMNS,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of the comment that a yaml file begins with, or of the docstring of a module."""
+    comment = re.match(r"(# .*\n)+", text)
+    if comment is None and text.startswith('"""'):
+        words = " ".join(text.split('"""')[1].partition("\n\n")[0].split())
+    else:
+        words = "" if comment is None else comment[0].replace("\n# ", " ").removeprefix("# ").strip()
+    return re.split(r"(?<=\.) ", words)[0]
