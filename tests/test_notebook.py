@@ -1,23 +1,24 @@
-"""The tutorial notebook is valid, and its code runs from top to bottom."""
+"""The tutorial notebook is valid, its code runs from top to bottom, and its stored outputs are true."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pytest
 
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed (the extra `dev`)")
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "tutorials" / "agent.ipynb"
+NUMBER = re.compile(r"\d+\.\d+")
 
 
 def test_the_notebook_is_valid_and_small() -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbformat.validate(notebook)
-    assert NOTEBOOK.stat().st_size < 100_000
+    assert NOTEBOOK.stat().st_size < 300_000
     assert not any(output.output_type == "error" for cell in notebook.cells for output in cell.get("outputs", []))
 
 
@@ -28,18 +29,40 @@ def test_the_links_of_the_notebook_lead_somewhere() -> None:
     assert all((NOTEBOOK.parent / target).is_file() for target in targets)
 
 
+def shown(cell: Any, names: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a cell, and return what a notebook shows of it: what is printed, and the table of an agent."""
+    tree = ast.parse(cell.source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, cell.id, "exec"), names)
+    value: Any = None if last is None else eval(compile(ast.Expression(last.value), cell.id, "eval"), names)
+    return capsys.readouterr().out + (without_picture(value._repr_html_()) if hasattr(value, "_repr_html_") else "")
+
+
+def stored(cell: Any) -> str:
+    return "".join(output.get("text") or without_picture(output["data"]["text/html"]) for output in cell.outputs)
+
+
+def without_picture(page: str) -> str:
+    return re.sub(r"<img[^>]*>", "", page)
+
+
 @pytest.mark.slow
-def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_notebook_shows_what_its_agents_do_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run `python docs/notebook.py` where this fails for a change that is meant."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TUTORIAL_STEPS", "20000")
-    monkeypatch.setenv("PYTHONPATH", str(NOTEBOOK.parents[2]))
-    matplotlib.use("agg")
     names: dict[str, Any] = {}
-    for number, cell in enumerate(nbformat.read(NOTEBOOK, as_version=4).cells):
-        if cell.cell_type == "code":
-            exec(compile(cell.source, f"cell {number}", "exec"), names)
-    assert set(names["agents"]) >= {"trained with DReST", "trained with the default reward"}
-    assert sum(names["lengths"].values()) == 1000
-    assert abs(names["lengths"][4] / 1000 - names["agent"].probabilities(names["level"])[4]) < 0.08
-    assert len(list((tmp_path / "pictures").glob("*.png"))) == 1
-    assert "trained with the default reward  usefulness" in capsys.readouterr().out
+    code = [cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]
+    compared = 0
+    for cell in code:
+        now, before = shown(cell, names, capsys), stored(cell)
+        if "Agent.train(" in cell.source:
+            assert before == ""  # its table is of no use here
+            continue
+        compared += len(NUMBER.findall(before))
+        assert NUMBER.sub("", now) == NUMBER.sub("", before)
+        # What is trained on another machine may differ a little.
+        within = 0.05 if "runs/" in cell.source or "agents" in cell.source else 0.002
+        assert [*map(float, NUMBER.findall(now))] == pytest.approx([*map(float, NUMBER.findall(before))], abs=within)
+    assert compared >= 20
