@@ -7,6 +7,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.ext.napoleon import GoogleDocstring
 
 from drest_torch import __version__
@@ -19,7 +21,8 @@ release = version = __version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 exclude_patterns = ["images", "**/.ipynb_checkpoints"]
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+html_math_renderer = "mathml"  # which browsers show by themselves: MathJax would be fetched from the network
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # notebooks are executed by the tests, and keep their outputs
 
@@ -57,5 +60,14 @@ def escape(app: Any, what: str, name: str, value: Any, options: Any, lines: list
 GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end
 
 
+def write_formula(writer: Any, node: Any) -> None:
+    """Write a formula as MathML, inline or on a line of its own."""
+    is_block = node.tagname == "math_block"
+    formula = tex2mathml(node.astext(), as_block=is_block)
+    writer.body.append(f'<div class="math">{formula}</div>' if is_block else formula)
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
     app.connect("autodoc-process-docstring", escape)
