@@ -42,16 +42,18 @@ SETS = {
 }
 """What the README and the page call the sets of levels."""
 HEADLINES = (
+    ("default command", "test"),
+    ("default command", "paper"),
     ("PPO with DReST", "file"),
     ("PPO on example with the default reward", "train"),
     ("PPO on example", "train"),
-    ("default command", "test"),
-    ("PPO, convolutional on followup_like", "test"),
     ("CartPole", "test"),
 )
-"""The README's rows: goal and levels; first the follow-up's protocol, the comparison that is like for like."""
+"""The README's rows: goal and levels; first the default command. What the follow-up published follows its protocol."""
 FOLLOW_UP = "docs/results.md#like-for-like-the-follow-ups-protocol"
 """What the README says of rows of the follow-up's protocol, in the place of their arguments."""
+PUBLISHED, TESTED = "https://arxiv.org/abs/2604.17502", "its 200 test levels (25 designs)"
+"""Where the follow-up's own agents are described, and the levels on which it evaluates them."""
 PROTOCOL = (
     "The follow-up's protocol ([arXiv 2604.17502](https://arxiv.org/abs/2604.17502)): its 976 training levels alone "
     "(34 designs, rotated, reflected and moved), its network (3 × 512), sampled steps, no model and no private bit, "
@@ -245,8 +247,9 @@ def headlines(kept: Mapping[str, Mapping[str, Any]]) -> str:
     chosen = [known[key] for key in HEADLINES if key in known]
     at = list(dict.fromkeys(gamma for score in chosen for gamma in score.get("usefulness_at", {})))
     training = any(score.get("training") for score in chosen)
-    rows = [
-        (
+    rows: list[Sequence[str]] = []
+    for score in chosen:
+        row = (
             f"{score['title']} [as the follow-up]({FOLLOW_UP})"
             if score["part"] == "follow_up"
             else f"`{score['arguments']}`",
@@ -257,8 +260,11 @@ def headlines(kept: Mapping[str, Mapping[str, Any]]) -> str:
             f"{median(score['neutrality']):.3f}",
             str(_seeds(score)),
         )
-        for score in chosen
-    ]
+        rows.append(row)
+        if theirs := results.get("published", {}).get(score["title"], {}).get("test"):
+            numbers = (f"{theirs[0]:.3f}", *["–"] * len(at), f"{theirs[1]:.3f}")
+            title = f"{score['title']}, [published]({PUBLISHED})"
+            rows.append((title, TESTED, *(["100 M steps"] if training else []), *numbers, "5"))
     header = ["`drest train …`", "evaluated on", *(["training"] if training else []), "usefulness"]
     return markdown((*header, *(f"at γ = {gamma}" for gamma in at), "neutrality", "seeds"), rows)
 
