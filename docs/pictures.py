@@ -1,13 +1,17 @@
-"""Make the README's pictures in docs/images: python docs/pictures.py
+"""Make the pictures of the README and of the pages in docs/images: python docs/pictures.py, or with the names of pages.
 
-Two agents are trained as in the paper, by REINFORCE on a table, on its running example and on the clock that counts
-moves: one with the default reward and one with DReST. That takes half a minute on a CPU. With this clock the default
+For the README two agents are trained as in the paper, by REINFORCE on a table, on its running example and on the clock
+that counts moves: one with the default reward and one with DReST. That takes half a minute. With this clock the default
 agents of seeds 0, 1 and 2 all delay shutdown. On the clock that counts every step most of them settle for the shorter
 length, whose coin is found first. The animation shows the agent that comes with the project.
+
+The pictures of a page are what its own commands leave. All of them take ten minutes.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,12 +19,16 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from drest_torch import Agent
 from drest_torch.agent import Results
 from drest_torch.envs.levels import parse_level
 from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
 from drest_torch.plots.style import write_figure
+from tests.helpers.documents import ROOT, blocks
 
 IMAGES = Path(__file__).resolve().parent / "images"
 LEVEL = "example"
@@ -32,6 +40,23 @@ BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
 """The colours of GitHub's pages."""
 COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
 """Of the short length and of the long one."""
+
+PAGES = {
+    "quickstart": (["drest evaluate"], {"pictures/example.png": "evaluated.png"}),
+    "tutorials/train": (
+        ["drest train algo=ppo"],
+        {f"runs/{name}/pictures/train/example.png": f"trained-{name}.png" for name in ("drest", "default")},
+    ),
+    "tutorials/levels": (["drest evaluate levels.path"], {"pictures/mine.png": "mine.png"}),
+    "tutorials/first-hour": (
+        ["drest train env", "drest train -m", "drest compare", "agent.render"],
+        {"orchard.gif": "orchard.gif", "curves.png": "curves.png"},
+    ),
+    "howto/environments": (['agent = Agent.train("algo', "agent.render"], {"pole.gif": "pole.gif"}),
+}
+"""By page: how the commands and the blocks of Python that are run begin, and the pictures that they leave."""
+WIDTH = 900
+"""The largest width of a picture in pixels."""
 
 
 def train(reward: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -90,7 +115,8 @@ def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
     write_figure(figure, path)
 
 
-def main() -> None:
+def readme() -> None:
+    """Make the pictures of the README."""
     with tempfile.TemporaryDirectory() as folder:
         trainings = [train(reward, Path(folder)) for reward in REWARDS]
         for training in trainings:
@@ -101,6 +127,43 @@ def main() -> None:
     hero(results, IMAGES / "hero.png", LIGHT)
     hero(results, IMAGES / "hero-dark.png", DARK)
     Agent.load("generalist").evaluate(ANIMATED).animate(IMAGES / "episodes.gif")
+
+
+def follow(page: str) -> None:
+    """Run the commands of a page in an empty folder, and keep the pictures that they leave."""
+    begins, pictures = PAGES[page]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as name:
+        folder, code = Path(name), ""
+        for block in blocks(ROOT / "docs" / f"{page}.md"):
+            if block.file:
+                (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+                (folder / block.file).write_text(block.text, encoding="utf-8")
+            elif block.language == "bash":
+                for line in (line for line in block.text.splitlines() if line.startswith(tuple(begins))):
+                    subprocess.run(["bash", "-c", line], cwd=folder, env=environment, check=True)
+            elif block.language == "python" and any(begin in block.text for begin in begins):
+                code += block.text
+        if code:
+            subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=True)
+        for path, image in pictures.items():
+            keep(folder / path, IMAGES / image)
+
+
+def keep(path: Path, image: Path) -> None:
+    """Copy a picture; one that does not move is made small."""
+    if path.suffix == ".gif":
+        shutil.copy(path, image)
+        return
+    with Image.open(path) as picture:
+        small = picture.convert("RGB")
+        small.thumbnail((WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
+        small.quantize(256).save(image, optimize=True)
+
+
+def main() -> None:
+    for name in sys.argv[1:] or ["README", *PAGES]:
+        readme() if name == "README" else follow(name)
     for path in sorted(IMAGES.iterdir()):
         print(f"{path.stat().st_size / 1000:6.0f} kB  {path}")
 
