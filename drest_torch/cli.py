@@ -42,7 +42,7 @@ def command(
                 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
             with streams():
                 announce(sys.argv[1:])
-                if prepare is not None:
+                if prepare is not None and not is_asked(sys.argv[1:]):
                     stop_on_mistakes(lambda _: prepare())(None)
                 _run(name, main)
 
@@ -74,7 +74,7 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
 
     if is_asked(sys.argv[1:]):
         try:
-            print(help_text(name, *(word for word in sys.argv[1:] if not word.startswith("-"))))
+            print(help_text(name, *(word for word in sys.argv[1:] if "=" in word and not word.startswith("-"))))
         except UserError as error:
             stop(str(error))
         return

@@ -120,11 +120,13 @@ def keys_of(command: str, *overrides: str) -> list[Key]:
 
 def _study(overrides: Collection[str]) -> Any:
     """Return the values of the command `study`, and those of a study if one is named: to import all takes seconds."""
+    from drest_torch.config.compose import register
     from drest_torch.config.schema import config_folder
-    from drest_torch.studies.registry import StudyCommand, compose_study
+    from drest_torch.studies.registry import StudyCommand, compose_study, study_schemas
 
     names = [word.removeprefix("study=") for word in overrides if word.startswith("study=")]
     if names:
+        register(study_schemas([f"study={names[-1]}"]))
         return compose_study(names[-1], *(word for word in overrides if not word.startswith("study=")))
     values = yaml.safe_load((config_folder() / "study.yaml").read_text(encoding="utf-8"))
     own = {key: value for key, value in values.items() if key not in ("defaults", "hydra")}

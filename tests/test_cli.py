@@ -201,6 +201,7 @@ def test_the_help_is_ours(call: Call) -> None:
     assert done.out.startswith("Train an agent")
     assert re.search(r"\n  reinforce +REINFORCE\.", done.out)
     assert call(evaluate.main, "-h").out.startswith("Evaluate a saved run")
+    assert "expected one of a2c" in call(train.main, "algo=dqn", "--help").sentence
 
 
 def test_the_configuration_is_shown_in_plain_values(call: Call) -> None:
