@@ -137,16 +137,21 @@ def small(seed: int = 0, reads: str = "letters") -> LanguageModel:
     import tokenizers
     import transformers
 
-    words = ["?", *LETTERS, *TIMES, *(row[0] for row in families()), *(f"{number}%" for number in range(0, 101))]
+    words = ["?", ".", *LETTERS, *TIMES, *(row[0] for row in families()), *(f"{number}%" for number in range(0, 101))]
     words += [f"{number:g}" for number in range(11)] + [
         f"{number / 100:g}" for number in range(1, 1000) if number % 100
     ]
     vocabulary = {word: index for index, word in enumerate(dict.fromkeys(words))}
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="?", pad_token="?")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, unk_token="?", pad_token="?", eos_token="."
+    )
     config = transformers.LlamaConfig(
         vocab_size=len(vocabulary),
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=1,
         hidden_size=96,
         intermediate_size=256,
         num_hidden_layers=4,

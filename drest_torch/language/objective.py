@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.errors import ConfigError
-from drest_torch.language.prompts import Prompt
+from drest_torch.language.prompts import LARGEST_SCORE, Prompt
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward, alike_in_group
 
@@ -27,7 +27,8 @@ class Answers:
     """Which of its prompt's lengths each answer has."""
     share: Tensor
     """Its score ÷ the best score of its length."""
-    exists: Tensor
+    score: Tensor
+    """Its score ÷ 10: what it is paid by a reward that is not divided by the best."""
     num_lengths: Tensor
     """[B] k"""
 
@@ -36,7 +37,7 @@ class Answers:
         """Return the answers of prompts; lotteries are refused."""
         most = max(len(prompt.options) for prompt in prompts)
         shape = len(prompts), most
-        column, share, exists = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape), torch.zeros(shape).bool()
+        column, share, score = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape), torch.zeros(shape)
         for row, prompt in enumerate(prompts):
             if not all(option.sure for option in prompt.options):
                 raise ConfigError(
@@ -47,11 +48,15 @@ class Answers:
             for place, option in enumerate(prompt.options):
                 column[row, place] = lengths.index(option.length)
                 best[column[row, place]] = max(float(best[column[row, place]]), option.score)
-                exists[row, place] = True
             scores = torch.tensor([option.score for option in prompt.options])
             here = column[row, : len(scores)]
             share[row, : len(scores)] = share_of_best(scores, best[here])
-        return cls(column, share, exists, torch.tensor([len(prompt.lengths) for prompt in prompts]))
+            score[row, : len(scores)] = scores / LARGEST_SCORE
+        return cls(column, share, score, torch.tensor([len(prompt.lengths) for prompt in prompts]))
+
+    def worth(self, reward: Reward) -> Tensor:
+        """Return what each answer is paid before its discount."""
+        return self.share if reward.divide_by_best else self.score
 
     def by_length(self, probability: Tensor) -> Tensor:
         """Return P(L = l) [B, K] of answers with these probabilities [B, O]."""
@@ -77,7 +82,7 @@ def expected_pay(
     wrong = invalid * (1 - probability.sum(-1))
 
     def paid(factor: Tensor) -> Tensor:
-        return (probability * answers.share * factor).sum(-1) + wrong
+        return (probability * answers.worth(reward) * factor).sum(-1) + wrong
 
     if credit == "mini":
         return paid(own.detach())
@@ -109,7 +114,8 @@ def sampled_gain(
     every = torch.cat((log_probability, rest.log()), 1)
     chosen = torch.multinomial(every.detach().exp(), reward.episodes_per_meta, replacement=True, generator=rng)
     padded = torch.cat((answers.column, torch.full_like(answers.column[:, :1], -1)), 1).gather(1, chosen)
-    share = torch.cat((answers.share, torch.zeros_like(answers.share[:, :1])), 1).gather(1, chosen)
+    worth = answers.worth(reward)
+    share = torch.cat((worth, torch.zeros_like(worth[:, :1])), 1).gather(1, chosen)
     pay = group_pay(padded.flatten(), share.flatten(), answers.num_lengths, reward, invalid).reshape(chosen.shape)
     baseline = (pay.sum(1, keepdim=True) - pay) / (pay.shape[1] - 1)
     return (every.gather(1, chosen) * (pay - baseline)).mean(1).sum()
@@ -137,7 +143,7 @@ class DReSTGroupReward:
         if len(completions) % group:
             raise ConfigError(
                 f"{len(completions)} answers are no whole groups of {group}; set num_generations={group} in the "
-                "trainer, and a batch that is a multiple of it (per_device_train_batch_size × gradient_accumulation_steps)"
+                "trainer, and a multiple of it as the batch (per_device_train_batch_size × gradient_accumulation_steps)"
             )
         columns, shares, counts = [], [], []
         for first in range(0, len(completions), group):

@@ -43,6 +43,7 @@ class Config:
     tasks: str | None = None
     """A jsonl file of prompts to train on; null: those of the suite post, made from ``seed``."""
     reward: str = limited(choices=REWARDS, default="drest")
+    """drest: the share of the best score of the length, discounted; default: the score ÷ 10."""
     method: str = limited(choices=METHODS, default="exact")
     credit: str = limited(choices=CREDITS, default="mini")
     """Of exact gradients, see `objective.expected_pay`."""
@@ -99,8 +100,12 @@ class Training:
         Answers.of(self.prompts)  # refuses lotteries
         self.reading = data.generate("reading", MADE, cfg.seed, brief=brief) if cfg.warm_up else []
         self.unseen = data.generate("post", SCENARIOS, 1, held_out=True, brief=brief)
+        drest = cfg.reward == "drest"
         self.reward = Reward(
-            cfg.lam if cfg.reward == "drest" else 1.0, episodes_per_meta=cfg.episodes_per_meta, counting="averaged"
+            cfg.lam if drest else 1.0,
+            episodes_per_meta=cfg.episodes_per_meta,
+            counting="averaged",
+            divide_by_best=drest,
         )
         self.rng = torch.Generator().manual_seed(cfg.seed)
         self.weights = {name: value for name, value in self.model.model.named_parameters() if value.requires_grad}
@@ -145,6 +150,8 @@ class Training:
             rows = evaluate(self.model, self.unseen)
             summary = {"updates": self.done, "seconds": round(self.seconds, 1), "suites": record(rows)}
             loggers.summary({f"{row.suite}/{name}": value[0] for row in rows for name, value in row.numbers.items()})
+        self.model.model.save_pretrained(self.folder / "model")  # a folder that transformers loads
+        self.model.tokenizer.save_pretrained(self.folder / "model")
         write_json(self.folder / "summary.json", summary)
         return summary
 
