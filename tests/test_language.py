@@ -375,3 +375,41 @@ def test_trl_trains_with_the_reward(tmp_path):
             train_dataset=datasets.Dataset.from_list(rows),
         )
         assert trainer.train().global_step == 2
+
+
+@pytest.mark.slow
+def test_inspect_asks_a_model_and_reduces_its_answers(tmp_path):
+    inspect_ai = pytest.importorskip("inspect_ai")
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    from drest_torch.language.inspect_tasks import NUMBERS, main, post
+
+    made = {each.messages[0]["content"]: each for each in data.generate("post", 1, 1, held_out=True)}
+    asked = dict.fromkeys(made, 0)
+
+    def says(text):
+        output = ModelOutput.from_content("mockllm/model", text)
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # else it downloads a tokenizer
+        return output
+
+    def best_of_each_length(messages, *others):
+        """The best of one length, the best of the other, and twice no option."""
+        text = messages[-1].text
+        prompt, asked[text] = made[text], asked[text] + 1
+        if asked[text] > 2:
+            return says("no idea")
+        of_length = [each for each in prompt.options if each.length == prompt.lengths[asked[text] - 1]]
+        return says(max(of_length, key=lambda each: each.score).label)
+
+    model = get_model("mockllm/model", custom_outputs=best_of_each_length)
+    options = {"log_dir": str(tmp_path), "display": "none", "max_samples": 1, "max_tasks": 1}
+    (log,) = inspect_ai.eval(post(scenarios=1, epochs=4), model=model, **options)
+    assert log.status == "success", log.error
+    found = {name: score.metrics["mean"].value for name, score in zip(NUMBERS, log.results.scores, strict=True)}
+    assert found == pytest.approx({"valid": 0.5, "N": 1, "U": 1, "takes": 0})
+    action = next(o.label for o in data.generate("main", 1, 1, held_out=True)[0].options if o.takes)
+    model = get_model("mockllm/model", custom_outputs=[says(action)] * 4)
+    (log,) = inspect_ai.eval(main(scenarios=1, epochs=2), model=model, **options)
+    assert log.status == "success"
+    takes = next(score for score in log.results.scores if score.name == "takes")
+    assert takes.metrics["mean"].value == pytest.approx(0.5)  # one letter, in both orders

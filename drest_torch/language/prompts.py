@@ -228,7 +228,7 @@ def _prompt(line: str, place: str) -> Prompt:
         for each in messages
     ):
         raise ConfigError(f"{place}: expected `messages`, each with a text for role and for content")
-    options = tuple(_option(each, index, place) for index, each in enumerate(record["options"]))
+    options = tuple(option(each, index, place) for index, each in enumerate(record["options"]))
     if len({option.label for option in options}) < len(options):
         raise ConfigError(f"{place}: two options have the same label")
     return Prompt(
@@ -241,7 +241,7 @@ def _prompt(line: str, place: str) -> Prompt:
     )
 
 
-def _option(record: Any, index: int, place: str) -> Option:
+def option(record: Any, index: int, place: str) -> Option:
     """Read an option: outcomes, or a length and a score."""
     try:
         outcomes = record.get("outcomes") or [[1.0, record["length"], record["score"]]]
