@@ -52,6 +52,12 @@ HEADLINES = (
 """The README's rows: goal and levels; first the follow-up's protocol, the comparison that is like for like."""
 FOLLOW_UP = "docs/results.md#like-for-like-the-follow-ups-protocol"
 """What the README says of rows of the follow-up's protocol, in the place of their arguments."""
+LOOKED_AT = (
+    "The settings on `hard`, `three_lengths`, `large` and `huge` were chosen in several rounds that looked at the test "
+    "levels of split seed 0. On `hard` the last settings were therefore trained and measured once more on levels of "
+    "another split (`levels.split_seed=1`): usefulness is as before, and neutrality is .014 lower than on the old test "
+    "levels, where it was .952 (five seeds). The other three are still measured on the old ones."
+)
 PROTOCOL = (
     "The follow-up's protocol ([arXiv 2604.17502](https://arxiv.org/abs/2604.17502)): its 976 training levels alone "
     "(34 designs, rotated, reflected and moved), its network (3 × 512), sampled steps, no model and no private bit, "
@@ -314,7 +320,7 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             "Median of the seeds, lowest and highest in brackets; neutrality is "
             "divided by log2 k. No test level, rotated or reflected, is among the training levels. Agents whose "
             "name gives no algorithm are trained by exact gradients. "
-            f"{FITTED} {EXACT} {BEGUN}\n"
+            f"{FITTED} {EXACT} {BEGUN} {LOOKED_AT}\n"
         )
         yield goals(found, "unseen")
     if of_part(found, "size"):
