@@ -56,7 +56,7 @@ class Config:
     """What an answer is paid that names no option."""
     entropy: float = limited(at_least=0, default=0.0)
     """Weight of the entropy of the choice among all options."""
-    updates: int = limited(at_least=1, default=2000)
+    updates: int = limited(at_least=1, default=3000)
     warm_up: int = limited(at_least=0, default=0)
     """Updates before, in which the model learns to name the option with the higher score of two of one length."""
     prompts: int = limited(at_least=1, default=64)
