@@ -31,7 +31,7 @@ MATHEMATICS = {
 """The modules of the lowest floor; a package stands for all modules in it, except that `drest_torch` is only itself."""
 ENTRY_POINTS = {
     f"drest_torch.{name}"
-    for name in ("train", "evaluate", "study", "compare", "sweep", "cli", "completion", "__main__")
+    for name in ("train", "evaluate", "study", "compare", "sweep", "cli", "completion", "language.command", "__main__")
 }
 """The commands, `cli`, which holds what they share, and `sweep`, which Hydra calls."""
 WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}
