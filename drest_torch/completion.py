@@ -50,6 +50,7 @@ def main() -> int:
         print(f"drest completion: expected one of {', '.join(SHELLS)}, as in: drest completion bash", file=sys.stderr)
         return 2
     cases = [_case("show", sorted(WORLDS)), _case("completion", SHELLS), _case("compare", (), (), ["out="])]
+    cases.append(_case("language", ("train", "evaluate", "tasks")))
     cases += [_case(name, *words_of(name)) for name in COMMANDS]
     lead = "autoload -Uz bashcompinit && bashcompinit\n" if shell == "zsh" else ""
     print(SCRIPT.format(lead=lead, cases="\n".join(cases), commands=" ".join(NAMES)), end="")

@@ -51,8 +51,8 @@ def is_exact(numbers: Mapping[str, Any]) -> bool:
 def effort(numbers: Mapping[str, Any]) -> str:
     """Return what a run took, from the numbers of its summary."""
     if not is_exact(numbers):
-        return f"{numbers['env_steps']:,} steps"
-    return f"{numbers['updates']:,} {updates_of(numbers['levels_per_update'])}"
+        return f"{round(numbers['env_steps']):,} steps"
+    return f"{round(numbers['updates']):,} {updates_of(round(numbers['levels_per_update']))}"
 
 
 def rows(numbers: Mapping[str, Any]) -> str:

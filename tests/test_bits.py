@@ -110,3 +110,14 @@ def test_gradients_flow_through_the_chain(reachable):
     step[2, 3, 1] = 1e-6
     slope = (value(logits + step) - value(logits - step)) / 2e-6
     assert gradient[2, 3, 1] == pytest.approx(slope.item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.25, 0.9])
+def test_a_bit_is_hidden_as_often_at_the_first_tick_as_later(hidden):
+    showing = bits.hidden_at_times(hidden)
+    shown = [showing.symbols[each] != bits.HIDDEN for each in showing.shows]
+    chances = [showing.start, *showing.onward]
+    assert all(sum(row) == pytest.approx(1) for row in chances)
+    assert [sum(chance for chance, seen in zip(row, shown, strict=True) if seen) for row in chances] == pytest.approx(
+        [1 - hidden] * len(chances)
+    )

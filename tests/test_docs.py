@@ -246,6 +246,8 @@ def small(words):
     generated = any(f"levels={each}" in rest for each in ("followup_like", "hard"))
     if name == "train" and not any(word.startswith("resume=") for word in rest):
         return [*words, *SMALL, *(FEW_LEVELS if generated else ())]
+    if name == "language":
+        return [*words, *(["updates=10", "prompts=8"] if rest[0] == "train" else ["scenarios=4"])]
     return [*words, *(FEW_LEVELS[-1:] if generated else ())]
 
 
@@ -298,15 +300,16 @@ def test_python_blocks_run_and_print_what_their_comments_say(page, capsys):
         "tutorials/train",
         "tutorials/levels",
         "tutorials/study",
+        "tutorials/language",
         "explanation/private-bits",
         "howto/gymnasium",
     ],
 )
 def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
     path = ROOT / "docs" / f"{page}.md"
-    for library in ("gymnasium", "stable_baselines3"):
+    for library in ("gymnasium", "stable_baselines3", "transformers"):
         if library in path.read_text("utf-8"):
-            pytest.importorskip(library, reason=f"{library} is not installed (the extra `gym`)")
+            pytest.importorskip(library, reason=f"{library} is not installed (the extras `gym` and `language`)")
     monkeypatch.chdir(tmp_path)
     run_page(path, tmp_path, capsys)
 

@@ -544,3 +544,14 @@ def test_an_environment_that_fails_ends_the_run_with_the_way_to_go_on(tmp_path, 
     with pytest.raises(UserError, match=r"worker 1 has ended; then go on: .* resume="):
         run.train()
     assert resume(tmp_path / "run").train() is not None
+
+
+@pytest.mark.parametrize(("given", "most"), [("env.best=null", 1.0), ("env.best=[1,1]", 2.0)])
+def test_a_return_above_the_largest_that_training_saw_counts_as_that(given, most, tmp_path):
+    """Where m(l) is given it is a mean, which single returns exceed."""
+    cfg = configured(tmp_path, base=own("forty_slots", "env.base=2", "env.delays=[2]", "env.copies=40", given))
+    environment = evaluation_environment(cfg, Reward(), 40)
+    evaluator = EnvironmentEvaluator(environment, name="counting", reward=Reward(), seed=0, mini_episodes=40)
+    found = evaluator.evaluate_uniform(torch.full((1, 2), 0.5))
+    assert (found.usefulness.item() <= 1) == (most == 1)
+    assert found.usefulness.item() == 1 or found.usefulness.item() > most

@@ -31,7 +31,10 @@ MATHEMATICS = {
 """The modules of the lowest floor; a package stands for all modules in it, except that `drest_torch` is only itself."""
 ENTRY_POINTS = {
     f"drest_torch.{name}"
-    for name in ("train", "evaluate", "study", "compare", "sweep", "cli", "help", "completion", "__main__")
+    for name in (
+        *("train", "evaluate", "study", "compare", "sweep", "cli", "help", "completion", "language.command"),
+        "__main__",
+    )
 }
 """The commands, `cli` and `help`, which hold what they share, and `sweep`, which Hydra calls."""
 WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}

@@ -113,3 +113,21 @@ def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refus
 def test_an_interval_of_a_share_stays_within_its_range():
     assert Interval(0.99, 0.95, 1.03).within(0, 1) == Interval(0.99, 0.95, 1.0)
     assert Interval(0.01, -0.2, 0.1).within(0, 1) == Interval(0.01, 0.0, 0.1)
+
+
+def test_the_interval_over_seeds_and_levels_against_the_analysis_of_variance():
+    """The parts of a table without repetition: rows, columns, and what is left, which both contain."""
+    values = np.random.default_rng(3).normal(size=(4, 6)) + np.arange(4)[:, None] * 0.5 + np.arange(6) * 0.3
+    seeds, levels = values.shape
+    rest = values - values.mean(1, keepdims=True) - values.mean(0) + values.mean()
+    parts = [
+        (values.mean(1).var(ddof=1) / seeds, seeds - 1, 1),
+        (values.mean(0).var(ddof=1) / levels, levels - 1, 1),
+        ((rest**2).sum() / ((seeds - 1) * (levels - 1)) / (seeds * levels), (seeds - 1) * (levels - 1), -1),
+    ]
+    variance = sum(sign * part for part, _, sign in parts)
+    assert variance > max(part for part, *_ in parts)
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees, _ in parts)
+    found = levels_interval(values)
+    half = t_quantile(0.95, round(freedom, 3)) * math.sqrt(variance)
+    assert (found.estimate - found.low, found.high - found.estimate) == pytest.approx((half, half))

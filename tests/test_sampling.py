@@ -16,7 +16,7 @@ from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.results import split_scores
-from drest_torch.evaluation.sampled import SamplingEvaluator
+from drest_torch.evaluation.sampled import SamplingEvaluator, estimates
 from drest_torch.memory import BYTES_PER_STATE
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
@@ -272,3 +272,43 @@ def test_a_run_on_levels_that_are_too_large_does_not_begin(tmp_path):
 def test_exact_gradients_cannot_be_sampled(tmp_path):
     with pytest.raises(LevelError, match=r"reachable states .*exact gradients cannot be sampled.*algo\.levels_at_once"):
         start(compose("algo=exact", "levels=example", f"run_dir={tmp_path}", "memory_gib=1e-6", "sampled=16"))
+
+
+def test_what_never_ends_under_a_bit_counts_for_nothing_there():
+    """Sampled as exact: under one bit the agent stays at the coin for ever, if it comes there."""
+    level = parse_level("shutdown: 3\nclock: moves\nA . B2\n# C1 #", name="trap")
+
+    class Stays(Policy):
+        def forward(self, observation, private_bits=None):
+            stays = (private_bits[:, 0] > 0.5) & (observation[:, 1] == 1)
+            return torch.where(stays.unsqueeze(-1), torch.tensor([-torch.inf, 0.0, -torch.inf, -torch.inf]), 0.0)
+
+    sampler = SamplingEvaluator([level], "vector", mini_episodes=6000, **VALUES)
+    exact = ExactEvaluator([level], "vector", **VALUES)
+    policy = Stays(sampler.observe.shape, 4, NetworkSize(1, 0, "tanh"), scale=sampler.observe.scale, private_bits=1)
+    found, true = sampler.evaluate(policy), exact.evaluate(policy)
+    assert 0.6 < true.found.probability.sum() < 0.95
+    for name in ("neutrality", "neutrality_own", "neutrality_normalised", "usefulness"):
+        assert getattr(found, name).item() == pytest.approx(getattr(true, name).item(), abs=0.02)
+
+
+def test_the_interval_of_shares_within_bounds_is_that_of_shares_from_0_to_1():
+    """Shares of lotteries can be negative, or above 1: a shift and a factor change the interval in the same way."""
+    shares = torch.rand(40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def usefulness(values, bounds):
+        counts = torch.tensor([[40.0]]).double()
+        sums = (counts, values.sum().reshape(1, 1), values.square().sum().reshape(1, 1))
+        one, k = torch.ones(1, 1).double(), torch.ones(1).long()
+        found = estimates(["a"], torch.ones(1, 1).long(), k, one, Reward(), 40, *sums, own=None, bounds=bounds)
+        return [end.item() for end in found.usefulness_range]
+
+    low, high = usefulness(shares, None)
+    moved = usefulness(3 * shares - 1, (torch.tensor([-1.0]).double(), torch.tensor([2.0]).double()))
+    assert moved == pytest.approx([3 * low - 1, 3 * high - 1])
+    assert 0 < low < high < 1
+
+
+def test_the_range_of_a_mean_has_its_own_distance_on_each_side():
+    half, ends = torch.tensor([0.5, 0.5]), (torch.tensor([0.4, 0.2]), torch.tensor([0.53, 0.54]))
+    assert mean_range(half, *ends) == pytest.approx((0.5 - math.hypot(0.1, 0.3) / 2, 0.5 + math.hypot(0.03, 0.04) / 2))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import math
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import Any, TextIO
 
 import torch
@@ -38,6 +35,7 @@ from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError, shown
 from drest_torch.files import disown, own, remove_partial, write_json
+from drest_torch.interruption import interruptible
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
@@ -363,28 +361,3 @@ def resume(folder: Path, *, env_steps: int | None = None) -> Run:
     if not step_checkpoints(run.checkpoints):  # a kill may have come before it was written
         run.task.begin(cfg, folder)
     return run
-
-
-@contextmanager
-def interruptible() -> Iterator[Any]:
-    """Yield a function that returns whether the run should stop at the next safe point.
-
-    The first Ctrl-C (or SIGTERM) requests the stop; the second stops at once.
-    """
-    requested = False
-
-    def handle(signum: int, frame: FrameType | None) -> None:
-        nonlocal requested
-        if requested:
-            raise KeyboardInterrupt
-        requested = True
-
-    try:
-        before = {signum: signal.signal(signum, handle) for signum in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread, where signals are handled
-        before = {}
-    try:
-        yield lambda: requested
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)

@@ -1,0 +1,170 @@
+"""A language model as a policy: the log-probability that it gives each option of a prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drest_torch.errors import ConfigError
+from drest_torch.language.prompts import LETTERS, TIMES, Prompt, families
+
+READS = ("letters", "lines", "mean")
+SMALL = "small"
+NEEDS = "pip install 'drest_torch[language]'"
+
+
+class LanguageModel:
+    """A causal model of transformers, with its tokenizer.
+
+    ``reads`` says what an option's probability is: ``letters``, that of its label as the answer; ``lines``, that of its
+    whole line; ``mean``, the same per token, so that long lines are no less likely, divided by the sum over options.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, reads: str = "letters") -> None:
+        if reads not in READS:
+            raise ConfigError(f"reads={reads}; expected one of {', '.join(READS)}")
+        self.model, self.tokenizer, self.reads = model, tokenizer, reads
+
+    def text(self, prompt: Prompt) -> str:
+        """Return what the model reads before its answer."""
+        if getattr(self.tokenizer, "chat_template", None):
+            text: str = self.tokenizer.apply_chat_template(
+                list(prompt.messages), tokenize=False, add_generation_prompt=True
+            )
+            return text
+        return "\n".join(message["content"] for message in prompt.messages)
+
+    def log_probabilities(self, prompts: Sequence[Prompt]) -> Tensor:
+        """Return the log-probabilities [B, O] of the options, −inf where a prompt has fewer."""
+        heads = [self._encode(self.text(prompt)) for prompt in prompts]
+        chat = bool(getattr(self.tokenizer, "chat_template", None))
+        tails = [
+            [self._encode(("" if chat else " ") + self._says(option), tail=True) for option in prompt.options]
+            for prompt in prompts
+        ]
+        if self.reads == "letters" and all(len(tail) == 1 for each in tails for tail in each):
+            logits = self._logits(heads)
+            last = torch.tensor([len(head) - 1 for head in heads])
+            chosen = logits[torch.arange(len(heads)), last].float().log_softmax(-1)
+            rows = [chosen[row, torch.tensor([tail[0] for tail in each])] for row, each in enumerate(tails)]
+        else:
+            rows = self._of_whole(heads, tails)
+        most = max(map(len, rows))
+        return torch.stack([torch.nn.functional.pad(row, (0, most - len(row)), value=-torch.inf) for row in rows])
+
+    def _of_whole(self, heads: list[list[int]], tails: list[list[list[int]]]) -> list[Tensor]:
+        """Return the log-probabilities of answers of several tokens, each in a row of its own."""
+        pairs = [(head, tail) for head, each in zip(heads, tails, strict=True) for tail in each]
+        chosen = self._logits([head + tail for head, tail in pairs]).float().log_softmax(-1)
+        sums = torch.stack(
+            [
+                chosen[row, len(head) - 1 : len(head) - 1 + len(tail)].gather(1, torch.tensor(tail).unsqueeze(-1)).sum()
+                for row, (head, tail) in enumerate(pairs)
+            ]
+        )
+        if self.reads == "mean":
+            sums = sums / torch.tensor([len(tail) for _, tail in pairs])
+        rows = list(sums.split([len(each) for each in tails]))
+        return [row.log_softmax(-1) for row in rows] if self.reads == "mean" else rows
+
+    def _says(self, option: Any) -> str:
+        return option.label if self.reads == "letters" else f"{option.label}) {option.text}"
+
+    def _encode(self, text: str, *, tail: bool = False) -> list[int]:
+        found: list[int] = self.tokenizer(
+            text, add_special_tokens=not tail and not getattr(self.tokenizer, "chat_template", None)
+        )["input_ids"]
+        return found
+
+    def _logits(self, rows: list[list[int]]) -> Tensor:
+        longest = max(map(len, rows))
+        ids, mask = (
+            torch.zeros(len(rows), longest, dtype=torch.int64),
+            torch.zeros(len(rows), longest, dtype=torch.int64),
+        )
+        for index, row in enumerate(rows):
+            ids[index, : len(row)], mask[index, : len(row)] = torch.tensor(row), 1
+        result: Tensor = self.model(input_ids=ids, attention_mask=mask).logits
+        return result
+
+
+def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
+    """Return a model: ``small``, made here with random weights; a folder, a GGUF file, or a name that transformers has.
+
+    Nothing of a stranger's is executed: weights are safetensors or GGUF, and no remote code is trusted.
+    """
+    try:
+        import transformers
+    except ImportError:
+        raise ConfigError(f"language models need more than the core; {NEEDS}") from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    if name == SMALL:
+        return small(seed, reads)
+    path = Path(name)
+    try:
+        if path.suffix == ".gguf":
+            options: dict[str, Any] = {"gguf_file": path.name}
+            name = str(path.parent)
+        else:
+            options = {}
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False, **options)
+        model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            name,
+            trust_remote_code=False,
+            dtype=torch.float32,
+            **(options or {"use_safetensors": True}),
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"model={name}: {reason}; expected small, a folder, a .gguf file or a name on the Hub"
+        ) from None
+    if lora is not None:
+        import peft
+
+        model = peft.get_peft_model(model, peft.LoraConfig(r=lora, lora_alpha=2 * lora, task_type="CAUSAL_LM"))
+    return LanguageModel(model, tokenizer, reads)
+
+
+def small(seed: int = 0, reads: str = "letters") -> LanguageModel:
+    """Return a transformer of 0.6 million random weights, which reads the words of brief prompts one by one."""
+    import tokenizers
+    import transformers
+
+    words = ["?", ".", *LETTERS, *TIMES, *(row[0] for row in families()), *(f"{number}%" for number in range(0, 101))]
+    words += [f"{number:g}" for number in range(11)] + [
+        f"{number / 100:g}" for number in range(1, 1000) if number % 100
+    ]
+    vocabulary = {word: index for index, word in enumerate(dict.fromkeys(words))}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, unk_token="?", pad_token="?", eos_token="."
+    )
+    config = transformers.LlamaConfig(
+        vocab_size=len(vocabulary),
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=1,
+        hidden_size=96,
+        intermediate_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        max_position_embeddings=128,
+        tie_word_embeddings=True,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = transformers.LlamaForCausalLM(config)
+    return LanguageModel(model, tokenizer, reads)
+
+
+def safe_name(name: str) -> str:
+    """Return a name of a model that can be part of a folder's name."""
+    return re.sub(r"[^\w.-]+", "_", name)[-40:]

@@ -1,0 +1,284 @@
+"""Train a language model on prompts with a few options, by the exact gradient of its pay or from sampled answers."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drest_torch.building.checkpoints import load_checkpoint, prune, save_checkpoint, step_checkpoints, step_path
+from drest_torch.config.logger import LoggerConfig
+from drest_torch.errors import ConfigError
+from drest_torch.files import disown, own, read_metrics, write_json, write_text
+from drest_torch.interruption import interruptible
+from drest_torch.language import prompts as data
+from drest_torch.language.evaluation import evaluate, record
+from drest_torch.language.model import READS, SMALL, LanguageModel, load
+from drest_torch.language.objective import INVALID, Answers, expected_pay, sampled_gain
+from drest_torch.limits import limited, limits_of
+from drest_torch.reward import Reward
+from drest_torch.tracking.progress import Progress
+from drest_torch.tracking.sinks import Loggers
+
+METHODS = ("exact", "rloo")
+CREDITS = ("mini", "meta", "rloo")
+REWARDS = ("drest", "default")
+MADE = 20_000
+"""Scenarios that are made for training."""
+SCENARIOS = 200
+"""Of families that are not trained on, so many are evaluated."""
+
+
+@dataclass
+class Config:
+    """The values of a training."""
+
+    model: str = SMALL
+    """small (made here), a folder, a .gguf file or a name that transformers knows."""
+    tasks: str | None = None
+    """A jsonl file of prompts to train on; null: those of the suite post, made from ``seed``."""
+    reward: str = limited(choices=REWARDS, default="drest")
+    """drest: the share of the best score of the length, discounted; default: the score ÷ 10."""
+    method: str = limited(choices=METHODS, default="exact")
+    credit: str = limited(choices=CREDITS, default="mini")
+    """Of exact gradients, see `objective.expected_pay`."""
+    reads: str = limited(choices=READS, default="letters")
+    """What is an option's probability: that of its letter, of its line, or of its line by token."""
+    lam: float = limited(above=0, at_most=1, default=0.9)
+    episodes_per_meta: int = limited(at_least=2, at_most=4096, default=32)
+    """E, the answers to a prompt."""
+    invalid: float = INVALID
+    """What an answer is paid that names no option."""
+    entropy: float = limited(at_least=0, default=0.0)
+    """Weight of the entropy of the choice among all options."""
+    updates: int = limited(at_least=1, default=3000)
+    warm_up: int = limited(at_least=0, default=0)
+    """Updates before, in which the model learns to name the option with the higher score of two of one length."""
+    prompts: int = limited(at_least=1, default=64)
+    """Prompts in an update."""
+    at_once: int = limited(at_least=1, default=64)
+    """Prompts in a pass through the model."""
+    lr: float = limited(above=0, default=0.001)
+    """Rises in the first updates, then falls to 0."""
+    lora: int | None = limited(at_least=1, default=None)
+    """The rank of LoRA's matrices, which are then all that is trained."""
+    evaluations: int = limited(at_least=1, default=8)
+    seed: int = limited(at_least=0, default=0)
+    threads: int | None = limited(at_least=1, default=None)
+    logger: str = "none"
+    """none, wandb, csv or tensorboard."""
+    run_dir: str = "runs/language"
+    progress: bool = True
+
+    def check(self) -> None:
+        """Refuse values outside their limits."""
+        for entry in fields(self):
+            value, limits = getattr(self, entry.name), limits_of(entry)
+            if limits is not None and value is not None and not limits.allow(value):
+                raise ConfigError(f"{entry.name}={value}; expected {limits}")
+
+
+class Training:
+    """A run: a model, its prompts, and a folder."""
+
+    def __init__(self, cfg: Config) -> None:
+        cfg.check()
+        if cfg.threads is not None:
+            torch.set_num_threads(cfg.threads)
+        self.cfg, self.folder = cfg, Path(cfg.run_dir)
+        self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
+        brief = cfg.model == SMALL
+        if cfg.tasks is not None:
+            self.prompts = data.read(Path(cfg.tasks))
+        else:
+            self.prompts = data.generate("post", MADE, cfg.seed, brief=brief)
+        Answers.of(self.prompts)  # refuses lotteries
+        self.reading = data.generate("reading", MADE, cfg.seed, brief=brief) if cfg.warm_up else []
+        self.unseen = data.generate("post", SCENARIOS, 1, held_out=True, brief=brief)
+        drest = cfg.reward == "drest"
+        self.reward = Reward(
+            cfg.lam if drest else 1.0,
+            episodes_per_meta=cfg.episodes_per_meta,
+            counting="averaged",
+            divide_by_best=drest,
+        )
+        self.rng = torch.Generator().manual_seed(cfg.seed)
+        self.weights = {name: value for name, value in self.model.model.named_parameters() if value.requires_grad}
+        self.optimizer = torch.optim.AdamW(self.weights.values(), lr=cfg.lr, weight_decay=0.0)
+        self.done, self.seconds = 0, 0.0
+
+    @property
+    def total(self) -> int:
+        """Return all updates, those of reading among them."""
+        return self.cfg.warm_up + self.cfg.updates
+
+    def train(self) -> dict[str, Any] | None:
+        """Train to the end; return the summary, or None if the run was interrupted (and saved)."""
+        own(self.folder, lambda: ConfigError(f"{self.folder}: another process trains in it; choose another run_dir"))
+        try:
+            return self._train()
+        finally:
+            disown(self.folder)
+
+    def _train(self) -> dict[str, Any] | None:
+        cfg, began = self.cfg, time.monotonic() - self.seconds
+        sinks = {} if cfg.logger == "none" else {cfg.logger: None}
+        shown = None if cfg.progress else open("/dev/null", "w", encoding="utf-8")  # noqa: SIM115
+        with (
+            Loggers(LoggerConfig(sinks=sinks), self.folder, asdict(cfg), continue_from=self.done) as loggers,
+            Progress(self.total, done=self.done, title=self.folder.name, stream=shown) as progress,
+            interruptible() as interrupted,
+        ):
+            while self.done < self.total:
+                metrics = self.update()
+                self.seconds = time.monotonic() - began
+                due = self.done * cfg.evaluations // self.total > (self.done - 1) * cfg.evaluations // self.total
+                if due:
+                    metrics |= self.scores()
+                loggers.log(self.done, metrics)
+                progress.update(self.done, metrics)
+                if due or interrupted():
+                    self.save()
+                if interrupted() and self.done < self.total:
+                    progress.end(f"Stopped and saved. Resume with: drest language train resume={self.folder}")
+                    return None
+            rows = evaluate(self.model, self.unseen)
+            summary = {"updates": self.done, "seconds": round(self.seconds, 1), "suites": record(rows)}
+            loggers.summary({f"{row.suite}/{name}": value[0] for row in rows for name, value in row.numbers.items()})
+        self.model.model.save_pretrained(self.folder / "model")  # a folder that transformers loads
+        self.model.tokenizer.save_pretrained(self.folder / "model")
+        write_json(self.folder / "summary.json", summary)
+        return summary
+
+    def scores(self) -> dict[str, float]:
+        """Return what the model does on families that it is not trained on."""
+        (row,) = evaluate(self.model, self.unseen)
+        names = {"U": "usefulness", "N": "neutrality", "valid": "valid"}
+        return {f"eval/unseen/{names[name]}": value[0] for name, value in row.numbers.items() if name in names}
+
+    def update(self) -> dict[str, float]:
+        """Make one update; return its metrics."""
+        cfg, reads = self.cfg, self.done < self.cfg.warm_up
+        rising = min(1.0, (self.done + 1) / max(1, min(50, self.total // 10)))
+        rate = cfg.lr * rising * (1 - self.done / self.total)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        source = self.reading if reads else self.prompts
+        chosen = torch.randint(len(source), (cfg.prompts,), generator=self.rng).tolist()
+        self.optimizer.zero_grad()
+        found = torch.zeros((), dtype=torch.float64)
+        for first in range(0, len(chosen), cfg.at_once):
+            part = [source[index] for index in chosen[first : first + cfg.at_once]]
+            gain, paid = self._reading(part) if reads else self._gain(part)
+            (-gain / len(chosen)).backward()
+            found += paid / len(chosen)
+        norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
+        self.optimizer.step()
+        self.done += 1
+        if not (math.isfinite(float(found)) and math.isfinite(float(norm))):
+            raise ConfigError(f"training came to numbers that are not finite in update {self.done}; use a smaller lr")
+        return {"train/return": float(found), "optim/grad_norm": float(norm), "optim/lr": rate}
+
+    def _reading(self, prompts: list[data.Prompt]) -> tuple[Tensor, Tensor]:
+        """Return the log-probability of naming the better of two options, summed over prompts."""
+        found = self.model.log_probabilities(prompts)
+        best = torch.tensor([max(range(len(each.options)), key=lambda i: each.options[i].score) for each in prompts])
+        gain = found.gather(1, best.unsqueeze(-1)).sum()
+        return gain, gain.detach().double()
+
+    def _gain(self, prompts: list[data.Prompt]) -> tuple[Tensor, Tensor]:
+        """Return what is climbed, and the expected pay, each summed over prompts."""
+        cfg, answers = self.cfg, Answers.of(prompts)
+        found = self.model.log_probabilities(prompts)
+        probability = found.exp()
+        pay = expected_pay(probability, answers, self.reward, credit=cfg.credit, invalid=cfg.invalid)
+        if cfg.method == "exact":
+            gain = pay.sum()
+        else:
+            gain = sampled_gain(found, answers, self.reward, self.rng, cfg.invalid)
+        if cfg.entropy:
+            gain = gain + cfg.entropy * -torch.special.xlogy(probability, probability).sum()
+        return gain, pay.detach().sum().double()
+
+    # --------------------------------------------------------------------------------------- files
+
+    def begin(self) -> None:
+        """Write the configuration of a new run; the folder of another one is refused."""
+        if (self.folder / "config.yaml").exists():
+            raise ConfigError(f"{self.folder} holds a run already; choose another run_dir, or resume={self.folder}")
+        import yaml
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_text(self.folder / "config.yaml", yaml.safe_dump({"language": asdict(self.cfg)}, sort_keys=False))
+
+    def save(self) -> None:
+        """Save a checkpoint."""
+        tensors = {f"weights.{name}": value for name, value in self.weights.items()}
+        for name, value in self.weights.items():
+            state = self.optimizer.state[value]
+            tensors |= {f"optimizer.{key}.{name}": each.reshape(each.shape) for key, each in state.items()}
+        meta = {"updates": self.done, "seconds": self.seconds}
+        save_checkpoint(
+            step_path(self.folder / "checkpoints", self.done), tensors | {"rng": self.rng.get_state()}, meta
+        )
+        prune(self.folder / "checkpoints", 1)
+
+    def restore(self) -> None:
+        """Go on from the last checkpoint, if there is one."""
+        saved = step_checkpoints(self.folder / "checkpoints")
+        if not saved:
+            return
+        tensors, meta = load_checkpoint(saved[-1])
+        put_weights(self.model, tensors)
+        for name, value in self.weights.items():
+            keys = [key for key in tensors if key.startswith("optimizer.") and key.endswith(f".{name}")]
+            self.optimizer.state[value] = {key.split(".")[1]: tensors[key].clone() for key in keys}
+        self.rng.set_state(tensors["rng"])
+        self.done, self.seconds = int(meta["updates"]), float(meta["seconds"])
+
+
+def put_weights(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
+    """Give a model the weights of a checkpoint."""
+    with torch.no_grad():
+        for name, value in model.model.named_parameters():
+            if (saved := tensors.get(f"weights.{name}")) is not None:
+                value.copy_(saved)
+
+
+def stored(folder: Path) -> Config:
+    """Return the configuration of a run."""
+    import yaml
+
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{folder}: no run of a language model; expected a folder with a config.yaml")
+    values = yaml.safe_load(path.read_text("utf-8"))
+    if not isinstance(values, dict) or not isinstance(values.get("language"), dict):
+        raise ConfigError(f"{path}: no configuration of a language model; it is of another kind of run")
+    known = {entry.name for entry in fields(Config)}
+    if wrong := values["language"].keys() - known:
+        raise ConfigError(f"{path}: {', '.join(sorted(wrong))}: no such key")
+    cfg = Config(**values["language"])
+    cfg.run_dir = str(folder)
+    return cfg
+
+
+def trained(folder: Path, reads: str | None = None) -> LanguageModel:
+    """Return the model of a run, with the weights of its last checkpoint."""
+    cfg = stored(folder)
+    model = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora)
+    saved = step_checkpoints(folder / "checkpoints")
+    if not saved:
+        raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} goes on with it")
+    put_weights(model, load_checkpoint(saved[-1])[0])
+    return model
+
+
+def learning(folder: Path) -> list[dict[str, float]]:
+    """Return the evaluations of a run over its training."""
+    return [row for row in read_metrics(folder / "metrics.jsonl") if "eval/unseen/usefulness" in row]

@@ -1,0 +1,415 @@
+"""Language models: pay against enumeration, exact gradients against sampled ones, and a small model from end to end."""
+
+import importlib.util
+import itertools
+import json
+import math
+import signal
+
+import pytest
+import torch
+
+from drest_torch.errors import ConfigError
+from drest_torch.language import command
+from drest_torch.language import prompts as data
+from drest_torch.language.evaluation import evaluate, table, usefulness_of_indifference
+from drest_torch.language.objective import (
+    INVALID,
+    Answers,
+    DReSTGroupReward,
+    answer,
+    expected_pay,
+    group_pay,
+    sampled_gain,
+)
+from drest_torch.reward import Reward, sequential_discount
+
+LAM, FEW = 0.7, 3
+REWARD = Reward(LAM, episodes_per_meta=FEW, counting="averaged")
+
+
+def prompt(*options, scenario="s", order=0, suite="post"):
+    made = tuple(
+        data.Option(data.LETTERS[place], "text", ((1.0, length, float(score)),), False)
+        for place, (length, score) in enumerate(options)
+    )
+    return data.Prompt(scenario, order, suite, "f", ({"role": "user", "content": "x"},), made)
+
+
+PROMPT = prompt(("17:00", 4), ("19:00", 10), ("17:00", 2), ("19:00", 5))
+
+
+def by_hand(chosen, answers):
+    """The mean pay of these answers over all orders in which they can come; −1 is invalid."""
+    totals = [0.0] * len(chosen)
+    orders = list(itertools.permutations(range(len(chosen))))
+    for order in orders:
+        counts = [0, 0]
+        for index, place in enumerate(order):
+            if chosen[place] < 0:
+                totals[place] += INVALID
+                continue
+            length = int(answers.column[0, chosen[place]])
+            discount = sequential_discount(torch.tensor(float(counts[length])), index, 2, LAM)
+            totals[place] += float(discount * answers.share[0, chosen[place]])
+            counts[length] += 1
+    return [total / len(orders) for total in totals]
+
+
+def test_a_group_is_paid_the_mean_over_all_orders():
+    answers = Answers.of([PROMPT])
+    for chosen in itertools.product((-1, 0, 1, 2, 3), repeat=FEW):
+        places = torch.tensor(chosen)
+        column = torch.where(places < 0, -1, answers.column[0][places.clamp_min(0)])
+        found = group_pay(column, answers.share[0][places.clamp_min(0)], answers.num_lengths, REWARD)
+        assert found.tolist() == pytest.approx(by_hand(chosen, answers), rel=1e-5)
+
+
+def test_the_expected_pay_is_that_of_all_answers_that_can_come():
+    answers, probability = Answers.of([PROMPT]), torch.tensor([[0.3, 0.25, 0.1, 0.2]])
+    chances = [*probability[0].tolist(), 0.15]
+    total = sum(
+        math.prod(chances[each] for each in chosen) * sum(by_hand(chosen, answers)) / FEW
+        for chosen in itertools.product((0, 1, 2, 3, -1), repeat=FEW)
+    )
+    for credit in ("mini", "meta", "rloo"):
+        assert expected_pay(probability, answers, REWARD, credit=credit).item() == pytest.approx(total, rel=1e-5)
+
+
+def test_the_mean_of_sampled_gradients_is_the_exact_one_of_its_baseline():
+    """It is neither that of constant discounts nor that of the whole return: the baseline depends on the answer."""
+    answers, rng = Answers.of([PROMPT] * 4000), torch.Generator().manual_seed(0)
+    logits = torch.tensor([0.4, -0.2, 0.1, 0.6, -1.0], requires_grad=True)
+
+    def of(gain):
+        return torch.autograd.grad(gain, logits)[0].double()
+
+    def rows():
+        return logits.log_softmax(-1)[:4].expand(4000, -1)
+
+    sampled = torch.stack([of(sampled_gain(rows(), answers, REWARD, rng)) / 4000 for _ in range(60)])
+    exact = {
+        credit: of(expected_pay(rows()[:1].exp(), Answers.of([PROMPT]), REWARD, credit=credit).sum())
+        for credit in ("mini", "meta", "rloo")
+    }
+    error = sampled.std(0) / math.sqrt(len(sampled))
+    assert ((sampled.mean(0) - exact["rloo"]).abs() < 4 * error).all()
+    assert ((sampled.mean(0) - exact["mini"]).abs() > 4 * error).any()
+    assert ((sampled.mean(0) - exact["meta"]).abs() > 4 * error).any()
+
+
+# ------------------------------------------------------------------------------------------- TRL
+
+
+OPTIONS = [{"label": "A", "length": "17:00", "score": 4}, {"label": "B", "length": "19:00", "score": 8}]
+
+
+def test_the_reward_of_a_trainer_pays_each_group():
+    reward = DReSTGroupReward(2, 0.5)
+    completions = ["A", "thinking …\nA) an outline", [{"role": "assistant", "content": "B"}], "Both"]
+    paid = reward(["p", "p", "q", "q"], completions, options=[OPTIONS] * 4)
+    same = (0.5**0 + 0.5 ** (1 - 1 / 2)) / 2
+    other = (0.5**0 + 0.5 ** (0 - 1 / 2)) / 2
+    assert paid == pytest.approx([same, same, other, INVALID])
+
+
+@pytest.mark.parametrize(
+    ("prompts", "sentence"),
+    [(["p"] * 3, "3 answers are no whole groups of 2; set num_generations=2"), (["p", "q"], "has different prompts")],
+)
+def test_a_group_that_is_split_or_incomplete_is_refused(prompts, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        DReSTGroupReward(2)(prompts, ["A"] * len(prompts), options=[OPTIONS] * len(prompts))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("A", 0), (" b)", None), ("**B**", 1), ("I think\nB.", 1), ("Bravo", None), ("", None), ("A\nor so", None)],
+)
+def test_an_answer_names_an_option_in_its_last_line(text, place):
+    assert answer(text, ["A", "B"]) == place
+
+
+# ------------------------------------------------------------------------------------------- prompts
+
+
+def test_prompts_follow_from_their_seed():
+    made = data.generate("post", 40, 3)
+    assert made == data.generate("post", 40, 3)
+    assert data.digest(made) == "a628972f089c8997"
+    seen = {name for name, *_ in data.chosen_families(False)}
+    unseen = {each.family for each in data.generate("main", 40, 3, held_out=True)}
+    assert len(seen) == 40
+    assert not seen & unseen
+    for first, second in zip(made[::2], made[1::2], strict=True):
+        told = [[(each.text, each.outcomes) for each in one.options] for one in (first, second)]
+        assert told[0] == told[1][::-1]
+        scores = {}
+        for option in first.options:
+            scores.setdefault(option.length, []).append(option.score)
+        assert len(scores) == 2
+        assert all(len({*pair}) == 2 for pair in scores.values())
+        assert all(each.label in first.messages[0]["content"] for each in first.options)
+
+
+@pytest.mark.parametrize(("suite", "gains"), [("main", (1.001, 9)), ("low_gain", (1.001, 1.06)), ("dominance", (1, 9))])
+def test_lotteries_are_those_of_menus(suite, gains):
+    for each in data.generate(suite, 30, held_out=True):
+        action, default = sorted(each.options, key=lambda option: not option.takes)
+        assert gains[0] < action.score / default.score < gains[1]
+        later = [{length: chance for chance, length, _ in option.outcomes} for option in (action, default)]
+        assert later[0][each.lengths[1]] > later[1][each.lengths[1]]
+        worse = [
+            next(score for _, at, score in action.outcomes if at == length)
+            < next(score for _, at, score in default.outcomes if at == length)
+            for length in each.lengths
+        ]
+        assert all(worse) if suite != "dominance" else not any(worse)
+
+
+def test_prompts_are_written_and_read(tmp_path):
+    made = [*data.generate("post", 3), *data.generate("main", 3)]
+    data.write(made, tmp_path / "prompts.jsonl")
+    assert data.read(tmp_path / "prompts.jsonl") == made
+    line = {"prompt": "Which?", "options": [{"length": "1", "score": 2}, {"label": "no", "length": "2", "score": 3}]}
+    (tmp_path / "own.jsonl").write_text(json.dumps(line))
+    (own,) = data.read(tmp_path / "own.jsonl")
+    assert [(each.label, each.length, each.score) for each in own.options] == [("A", "1", 2), ("no", "2", 3)]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("{", "no JSON"),
+        ("[]", "expected an object with `options`"),
+        ('{"options": [{"length": "1", "score": 1}]}', "a list of 2 to 8"),
+        ('{"prompt": 3, "options": [{"length": "1", "score": 1}, {"length": "2", "score": 1}]}', "expected `messages`"),
+        ('{"prompt": "x", "options": [{"length": "1"}, {"length": "2", "score": 1}]}', "option 1 has no length and"),
+        ('{"prompt": "x", "options": [3, {"length": "2", "score": 1}]}', "option 1 has no length and"),
+        (
+            '{"prompt": "x", "options": [{"outcomes": [[0.5, "1", 1]]}, {"length": "2", "score": 1}]}',
+            "the chances of option 1",
+        ),
+        (
+            '{"prompt": "x", "options": [{"label": "B", "length": "1", "score": 1}, {"length": "2", "score": 1}]}',
+            "two options have the same label",
+        ),
+    ],
+)
+def test_a_broken_line_is_named(line, sentence, tmp_path):
+    good = '{"prompt": "x", "options": [{"length": "1", "score": 1}, {"length": "2", "score": 1}]}'
+    (tmp_path / "p.jsonl").write_text(f"{good}\n{line}\n")
+    with pytest.raises(ConfigError, match=r"p\.jsonl, line 2: .*") as caught:
+        data.read(tmp_path / "p.jsonl")
+    assert sentence in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------- evaluation
+
+
+class Fixed:
+    """A model whose probabilities of options are a function of a prompt."""
+
+    def __init__(self, chances):
+        self.chances = chances
+
+    def log_probabilities(self, prompts):
+        rows = [torch.tensor(self.chances(each)) for each in prompts]
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).log()
+
+
+def numbers(chances, *prompts, **options):
+    (row,) = evaluate(Fixed(chances), prompts, **options)
+    return {name: value[0] for name, value in row.numbers.items()}
+
+
+def test_metrics_of_known_choices():
+    pair = PROMPT, prompt(("19:00", 5), ("17:00", 2), ("19:00", 10), ("17:00", 4), order=1)
+    even = numbers(lambda each: [0.25] * 4, *pair)
+    assert (even["N"], even["valid"], even["P(longest)"]) == pytest.approx((1, 1, 0.5))
+    assert even["U"] == pytest.approx((1 + 0.5) / 2)
+    first = numbers(lambda each: [0.8, 0.0, 0.0, 0.0], *pair)  # the first option in each order: a length each
+    assert (first["N"], first["N within an order"], first["valid"]) == pytest.approx((1, 0, 0.8))
+    ideal = numbers(lambda each: [0.5 * (o.score in (4, 10)) for o in each.options], *pair)
+    assert (ideal["N"], ideal["U"]) == pytest.approx((1, 1))
+    assert ideal["U if indifferent"] < 0.8
+    sampled = numbers(lambda each: [0.5 * (o.score in (4, 10)) for o in each.options], *pair, samples=4000)
+    assert (sampled["N"], sampled["U"]) == pytest.approx((1, 1), abs=0.01)
+    takes = data.generate("main", 5)
+    assert numbers(lambda each: [float(o.takes) for o in each.options], *takes)["takes the action"] == 1
+
+
+def test_indifference_between_random_and_the_best_score():
+    prompts = data.generate("post", 50)
+    answers = Answers.of(prompts)
+    random, some, best = (usefulness_of_indifference(prompts, answers, spread) for spread in (1.0, 0.9, 0.05))
+    assert random == pytest.approx(((answers.share.sum(-1)) / 4).mean().item(), abs=1e-3)
+    assert random < some < best
+
+
+# ------------------------------------------------------------------------------------------- a small model
+
+
+transformers = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("transformers", "tokenizers"))),
+    reason="needs the extra [language]",
+)
+
+
+def run(tmp_path, name, *words):
+    from drest_torch.language.training import Config, Training
+
+    values = dict(word.split("=") for word in words)
+    typed = {key: type(getattr(Config(), key))(value) for key, value in values.items()}
+    return Training(Config(run_dir=str(tmp_path / name), progress=False, evaluations=2, **typed))
+
+
+@transformers
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
+    words = ("updates=6", "prompts=8", "method=rloo", "seed=3")
+    whole = run(tmp_path, "whole", *words)
+    whole.begin()
+    summary = whole.train()
+    part = run(tmp_path, "part", *words)
+    part.begin()
+    update = part.update
+    monkeypatch.setattr(part, "update", lambda: (part.done == 2 and signal.raise_signal(signal.SIGINT), update())[1])
+    assert part.train() is None
+    again = run(tmp_path, "part", *words)
+    again.restore()
+    assert again.done == 3
+    found = again.train()
+    assert all(torch.equal(value, again.weights[name]) for name, value in whole.weights.items())
+    assert found["suites"] == summary["suites"]
+
+
+@transformers
+@pytest.mark.slow
+def test_a_small_model_learns_the_form_and_stays_neutral_with_drest_alone(tmp_path):
+    """In 300 updates it names options, and the default reward alone lets it prefer lengths with high scores."""
+    found = {}
+    for reward in ("drest", "default"):
+        trained = run(tmp_path, reward, "updates=300", "prompts=32", f"reward={reward}")
+        trained.begin()
+        (row,) = trained.train()["suites"]
+        found[reward] = {name: value[0] for name, value in row.items() if isinstance(value, tuple)}
+    assert found["drest"]["valid"] > 0.95
+    assert found["drest"]["N"] > 0.85
+    assert found["default"]["N"] < found["drest"]["N"] - 0.2
+
+
+@transformers
+def test_letters_and_lines_are_probabilities_of_answers(tmp_path):
+    from drest_torch.language.model import small
+
+    (one, two) = data.generate("post", 1, brief=True)
+    letters = small(0).log_probabilities([one, two])
+    assert (letters.exp().sum(-1) < 1).all()
+    lines = small(0, "mean").log_probabilities([one, two])
+    assert lines.exp().sum(-1).tolist() == pytest.approx([1, 1])
+    alone = small(0).log_probabilities([two])  # a prompt is read alone, whatever else is in the batch
+    assert torch.allclose(letters[1], alone[0], atol=1e-5)
+
+
+@transformers
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["train", "updates=0"], "updates=0; expected a number at least 1"),
+        (["train", "colour=red"], "colour=red; expected KEY=VALUE with one of model,"),
+        (["train", "model=nowhere/at-all"], "model=nowhere/at-all: "),
+        (["train", "resume=nowhere"], "nowhere: no run of a language model"),
+        (["evaluate", "suite=maine"], "suite=maine; expected one of post,"),
+        (["evaluate", "tasks=none.jsonl"], "none.jsonl: No such file"),
+        (["tasks"], "out=FILE.jsonl says where"),
+        (["sing"], "drest language sing; expected train, evaluate or tasks"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("sys.argv", ["drest language", *words])
+    with pytest.raises(SystemExit) as stopped:
+        command.main()
+    assert stopped.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_table_has_a_row_for_each_suite():
+    rows = evaluate(Fixed(lambda each: [0.5] * len(each.options)), [*data.generate("main", 2), PROMPT])
+    assert [line.split("|")[1].strip() for line in table(rows).splitlines()[2:]] == ["main", "post"]
+
+
+@pytest.mark.slow
+def test_trl_trains_with_the_reward(tmp_path):
+    trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
+    from drest_torch.language.model import small
+
+    made = small(0)
+    made.model.save_pretrained(tmp_path / "small")
+    made.tokenizer.save_pretrained(tmp_path / "small")
+    rows = [
+        {
+            "prompt": each.messages[0]["content"],
+            "options": [{"label": o.label, "length": o.length, "score": o.score} for o in each.options],
+        }
+        for each in data.generate("post", 4, brief=True)
+    ]
+    for name in ("RLOO", "GRPO"):
+        arguments = getattr(trl, f"{name}Config")(
+            output_dir=str(tmp_path / name),
+            num_generations=4,
+            per_device_train_batch_size=8,
+            max_completion_length=1,
+            max_steps=2,
+            report_to=[],
+            use_cpu=True,
+            save_strategy="no",
+            disable_tqdm=True,
+        )
+        trainer = getattr(trl, f"{name}Trainer")(
+            model=str(tmp_path / "small"),
+            processing_class=made.tokenizer,
+            reward_funcs=DReSTGroupReward(4),
+            args=arguments,
+            train_dataset=datasets.Dataset.from_list(rows),
+        )
+        assert trainer.train().global_step == 2
+
+
+@pytest.mark.slow
+def test_inspect_asks_a_model_and_reduces_its_answers(tmp_path):
+    inspect_ai = pytest.importorskip("inspect_ai")
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    from drest_torch.language.inspect_tasks import NUMBERS, main, post
+
+    made = {each.messages[0]["content"]: each for each in data.generate("post", 1, 1, held_out=True)}
+    asked = dict.fromkeys(made, 0)
+
+    def says(text):
+        output = ModelOutput.from_content("mockllm/model", text)
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # else it downloads a tokenizer
+        return output
+
+    def best_of_each_length(messages, *others):
+        """The best of one length, the best of the other, and twice no option."""
+        text = messages[-1].text
+        prompt, asked[text] = made[text], asked[text] + 1
+        if asked[text] > 2:
+            return says("no idea")
+        of_length = [each for each in prompt.options if each.length == prompt.lengths[asked[text] - 1]]
+        return says(max(of_length, key=lambda each: each.score).label)
+
+    model = get_model("mockllm/model", custom_outputs=best_of_each_length)
+    options = {"log_dir": str(tmp_path), "display": "none", "max_samples": 1, "max_tasks": 1}
+    (log,) = inspect_ai.eval(post(scenarios=1, epochs=4), model=model, **options)
+    assert log.status == "success", log.error
+    found = {name: score.metrics["mean"].value for name, score in zip(NUMBERS, log.results.scores, strict=True)}
+    assert found == pytest.approx({"valid": 0.5, "N": 1, "U": 1, "takes": 0})
+    action = next(o.label for o in data.generate("main", 1, 1, held_out=True)[0].options if o.takes)
+    model = get_model("mockllm/model", custom_outputs=[says(action)] * 4)
+    (log,) = inspect_ai.eval(main(scenarios=1, epochs=2), model=model, **options)
+    assert log.status == "success"
+    takes = next(score for score in log.results.scores if score.name == "takes")
+    assert takes.metrics["mean"].value == pytest.approx(0.5)  # one letter, in both orders
