@@ -152,6 +152,17 @@ def test_prompts_follow_from_their_seed():
         assert all(each.label in first.messages[0]["content"] for each in first.options)
 
 
+def test_reading_asks_for_the_best_of_one_time():
+    times = []
+    for each in data.generate("reading", 60, brief=True):
+        *_, asked = each.messages[0]["content"].split()
+        (right,) = [option for option in each.options if option.takes]
+        assert right.length == asked
+        assert right.score == max(option.score for option in each.options if option.length == asked)
+        times.append(each.lengths.index(asked))
+    assert 20 < sum(times) < 100
+
+
 @pytest.mark.parametrize(("suite", "gains"), [("main", (1.001, 9)), ("low_gain", (1.001, 1.06)), ("dominance", (1, 9))])
 def test_lotteries_are_those_of_menus(suite, gains):
     for each in data.generate(suite, 30, held_out=True):

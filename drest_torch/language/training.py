@@ -58,7 +58,7 @@ class Config:
     """Weight of the entropy of the choice among all options."""
     updates: int = limited(at_least=1, default=3000)
     warm_up: int = limited(at_least=0, default=0)
-    """Updates before, in which the model learns to name the option with the higher score of two of one length."""
+    """Updates before, in which the model learns to name the option with the highest score at a time that is asked."""
     prompts: int = limited(at_least=1, default=64)
     """Prompts in an update."""
     at_once: int = limited(at_least=1, default=64)
@@ -185,9 +185,9 @@ class Training:
         return {"train/return": float(found), "optim/grad_norm": float(norm), "optim/lr": rate}
 
     def _reading(self, prompts: list[data.Prompt]) -> tuple[Tensor, Tensor]:
-        """Return the log-probability of naming the better of two options, summed over prompts."""
+        """Return the log-probability of naming the right option, summed over prompts."""
         found = self.model.log_probabilities(prompts)
-        best = torch.tensor([max(range(len(each.options)), key=lambda i: each.options[i].score) for each in prompts])
+        best = torch.tensor([[option.takes for option in each.options].index(True) for each in prompts])
         gain = found.gather(1, best.unsqueeze(-1)).sum()
         return gain, gain.detach().double()
 
