@@ -56,8 +56,8 @@ class Config:
     """What an answer is paid that names no option."""
     entropy: float = limited(at_least=0, default=0.0)
     """Weight of the entropy of the choice among all options."""
-    updates: int = limited(at_least=1, default=3000)
-    warm_up: int = limited(at_least=0, default=0)
+    updates: int = limited(at_least=1, default=1000)
+    warm_up: int = limited(at_least=0, default=1000)
     """Updates before, in which the model learns to name the option with the highest score at a time that is asked."""
     prompts: int = limited(at_least=1, default=64)
     """Prompts in an update."""
