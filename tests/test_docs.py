@@ -247,7 +247,7 @@ def small(words):
     if name == "train" and not any(word.startswith("resume=") for word in rest):
         return [*words, *SMALL, *(FEW_LEVELS if generated else ())]
     if name == "language":
-        return [*words, *(["updates=10", "prompts=8"] if rest[0] == "train" else ["scenarios=4"])]
+        return [*words, *(["updates=5", "warm_up=5", "prompts=8"] if rest[0] == "train" else ["scenarios=4"])]
     return [*words, *(FEW_LEVELS[-1:] if generated else ())]
 
 

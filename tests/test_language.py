@@ -277,7 +277,7 @@ def run(tmp_path, name, *words):
 
 @transformers
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
-    words = ("updates=6", "prompts=8", "method=rloo", "seed=3")
+    words = ("updates=3", "warm_up=3", "prompts=8", "method=rloo", "seed=3")
     whole = run(tmp_path, "whole", *words)
     whole.begin()
     summary = whole.train()
@@ -300,7 +300,7 @@ def test_a_small_model_learns_the_form_and_stays_neutral_with_drest_alone(tmp_pa
     """In 300 updates it names options, and the default reward alone lets it prefer lengths with high scores."""
     found = {}
     for reward in ("drest", "default"):
-        trained = run(tmp_path, reward, "updates=300", "prompts=32", f"reward={reward}")
+        trained = run(tmp_path, reward, "updates=300", "warm_up=0", "prompts=32", f"reward={reward}")
         trained.begin()
         (row,) = trained.train()["suites"]
         found[reward] = {name: value[0] for name, value in row.items() if isinstance(value, tuple)}
