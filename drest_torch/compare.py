@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from drest_torch.cli import stop_on_mistakes, streams
-from drest_torch.comparison.records import curves_over_training, find_runs, labels
+from drest_torch.comparison.configurations import configurations, curves_over_training, labels
+from drest_torch.comparison.records import find_runs
 from drest_torch.comparison.tables import print_comparison
-from drest_torch.errors import UserError
+from drest_torch.errors import UserError, shown
 
 HELP = """\
 Print and plot runs beside each other.
@@ -20,11 +21,13 @@ Each argument is the folder of a run, of a sweep (runs/multirun/TIME), or one th
 contains runs. A run that is not finished is shown with its latest evaluation.
 
   out=null  (path, or null)
-            Plot usefulness and neutrality against environment steps, one colour
-            for each run; the file ends in .png, .svg or .pdf.
+            Plot usefulness and neutrality against environment steps. Runs that
+            differ in nothing but their seed are one line, their mean, in a band
+            from the lowest to the highest. The file ends in .png, .svg or .pdf.
 
-Two tables are printed: usefulness and neutrality of each run on the levels of each
-split, and the configuration values in which the runs differ."""
+The tables: usefulness and neutrality of each run on the levels of each split; their
+means over seeds, with 95 % intervals; and the configuration values in which the runs
+differ. A run that cannot be read is left out, and named."""
 
 
 def main() -> None:
@@ -51,16 +54,17 @@ def _compare(arguments: list[str]) -> None:
     if not runs:
         raise UserError(refused[0])
     for sentence in refused:
-        print(f"drest_torch: {sentence}; left out", file=sys.stderr)
+        print(f"drest_torch: {shown(sentence)}; left out", file=sys.stderr)
     if pictures:
         from drest_torch.plots.comparison import check_format, compare_curves
 
         check_format(Path(pictures[0]))
     print_comparison(runs)
     if pictures:
-        axis, curves = curves_over_training(runs)
-        compare_curves(curves, labels(runs), Path(pictures[0]), axis)
-        print(f"The learning curves are in {pictures[0]}")
+        compared = configurations(runs)
+        axis, curves = curves_over_training(compared)
+        compare_curves(curves, labels(compared), Path(pictures[0]), axis)
+        print(f"The learning curves are in {shown(pictures[0])}")
 
 
 if __name__ == "__main__":

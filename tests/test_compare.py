@@ -14,14 +14,8 @@ import pytest
 import yaml
 
 from drest_torch import compare
-from drest_torch.comparison.records import (
-    RUNS_OF_SWEEP,
-    curves_over_training,
-    differences,
-    find_runs,
-    labels,
-    read_run,
-)
+from drest_torch.comparison.configurations import configurations, curves_over_training, differences, labels
+from drest_torch.comparison.records import RUNS_OF_SWEEP, RunRecord, find_runs, read_run
 from drest_torch.comparison.tables import print_comparison
 from drest_torch.plots.comparison import compare_curves
 
@@ -179,17 +173,153 @@ def test_the_learning_curves_are_written(call: Call, name: str) -> None:
 def test_a_colour_for_each_run_and_a_row_of_axes_for_each_split(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    runs = [read_run(write_run(tmp_path / f"{seed}", seed=seed)) for seed in range(14)]
-    figures = []
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: figures.append(figure))
-    compare_curves([run.curves for run in runs], labels(runs), tmp_path / "curves.png")
-    (figure,) = figures
+    (figure,) = plotted(monkeypatch, [read_run(write_run(tmp_path / f"{lr}", algo__lr=lr)) for lr in range(14)])
     assert len(figure.axes) == 4
     train = figure.axes[0].lines
     assert [list(line.get_xdata()) for line in train] == [[0, 1000]] * 14
     assert [list(line.get_ydata()) for line in train] == [[0.1, 0.51]] * 14
     assert len({tuple(line.get_color()) for line in train}) == 14
-    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["1  seed 0", "2  seed 1"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["1  lr 0", "2  lr 1"]
+
+
+def plotted(monkeypatch: pytest.MonkeyPatch, runs: list[RunRecord]) -> list[Any]:
+    figures: list[Any] = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: figures.append(figure))
+    compared = configurations(runs)
+    axis, curves = curves_over_training(compared)
+    compare_curves(curves, labels(compared), Path("curves.png"), axis)
+    return figures
+
+
+def write_seeds(*names: str, **values: Any) -> list[Path]:
+    """Write runs that differ in their seed alone, each of them a tenth more useful and evaluated 100 steps later."""
+    folders = [write_run(Path(name), seed=seed, **values) for seed, name in enumerate(names)]
+    for seed, folder in enumerate(folders):
+        if (folder / "summary.json").exists():
+            summary = json.loads((folder / "summary.json").read_text())
+            summary["splits"]["train"] |= {"usefulness": 0.7 + seed / 10, "optimum": {"neutrality": 1.0}}
+            (folder / "summary.json").write_text(json.dumps(summary))
+        rows = [{"step": at + 100 * seed * (at > 0), "eval/train/usefulness": at / 1000} for at in (0, 1000)]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folders
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_configuration(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_seeds("a", "b", "c")
+    write_run(Path("d"), algo="a2c")
+    out = call("a", "d", "b", "c")[1]
+    # By hand: 4.303 x 0.1 / sqrt(3) = 0.248 around 0.8; neutrality and the upper end are within what is possible.
+    assert ["1", "3", "4", "ppo", "train", "3", "0.800", "(0.552-1.000)", "0.970", "(0.970-0.970)"] in cells(out)
+    assert not any(line[:3] == ["2", "a2c", "train"] for line in cells(out))  # one seed has no interval
+    assert all(f"run {number}: {name}" in out for number, name in enumerate("adbc", start=1))  # and each stands alone
+    (figure,) = plotted(monkeypatch, [read_run(Path(name)) for name in "adbc"])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1 3 4  ppo, 3 seeds", "2  a2c"]
+    seeds, alone = figure.axes[0].lines
+    assert (seeds.get_xdata()[-1], alone.get_xdata()[-1]) == (1000, 1000)  # no further than all seeds
+    assert seeds.get_ydata()[-1] == pytest.approx((1 + 1000 / 1100 + 1000 / 1200) / 3)
+    (band,) = figure.axes[0].collections
+    assert band.get_paths()[0].vertices[:, 1].min() == 0
+    assert figure.axes[0].get_ylim()[1] <= 1.1
+    assert "mean over seeds" not in call("a", "d")[1]
+
+
+# ------------------------------------------------------------------------------------- damaged runs
+
+TEXTS = ("", "null", "[]", "{}", "5", '"text"', "{", "\x00", "[" * 3000, "a: [1", "9" * 400)
+VALUES: tuple[Any, ...] = (None, "x", [], {}, -1, 0, float("nan"), float("inf"), 10**300, True, "$x^$")
+
+
+def places(values: Any, *path: Any) -> list[tuple[Any, ...]]:
+    """Return the path of every value within nested ones."""
+    inside = values.items() if isinstance(values, dict) else enumerate(values) if isinstance(values, list) else ()
+    return [path, *(place for key, value in inside for place in places(value, *path, key))][not path :]
+
+
+def replaced(values: Any, path: tuple[Any, ...], value: Any) -> Any:
+    copy = json.loads(json.dumps(values))
+    inside = copy
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    return copy
+
+
+def a_sentence_or_a_result(call: Call, *arguments: str) -> None:
+    """No exception, and every line of complaint names what it is about."""
+    code, out, err = call(*arguments)
+    assert code == 0 or (code == 2 and not out)
+    assert err.count("\n") == (code == 2 or "left out" in err), err
+    assert not err or re.match(r"drest_torch: run/?[\w.]*: ", err), err
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "summary.json", "metrics.jsonl"])
+@pytest.mark.parametrize("algo", ["ppo", "exact"])
+def test_a_damaged_file_of_a_run_is_a_sentence_or_a_result(call: Call, name: str, algo: str) -> None:
+    file = write_run(Path("run"), algo=algo, finished=name != "metrics.jsonl", algo__counted_steps=100) / name
+    whole = file.read_bytes()
+    for data in (*(text.encode() for text in TEXTS), whole[: len(whole) // 2], b"\xff\xfe" + whole, whole[::-1]):
+        file.write_bytes(data)
+        a_sentence_or_a_result(call, "run")
+    file.unlink()
+    a_sentence_or_a_result(call, "run")
+    file.mkdir()
+    a_sentence_or_a_result(call, "run")
+
+
+def test_a_value_of_the_wrong_kind_is_a_sentence_or_a_result(call: Call) -> None:
+    took = {"updates": 20, "levels_per_update": 64, "forward_rows": 12_300_000, "backward_rows": 9_000}
+    folder = write_run(Path("run"), algo="exact", algo__counted_steps=100)
+    write_run(Path("other"), algo="exact", seed=1, algo__counted_steps=100)
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    summary = json.loads((folder / "summary.json").read_text()) | took
+    for path in places(config):
+        for value in VALUES:
+            (folder / "config.yaml").write_text(yaml.safe_dump(replaced(config, path, value)))
+            a_sentence_or_a_result(call, "run", "other")
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    for path in places(summary):
+        for value in VALUES:
+            (folder / "summary.json").write_text(json.dumps(replaced(summary, path, value)))
+            a_sentence_or_a_result(call, "run", "other")
+
+
+def test_metrics_of_the_wrong_kind_are_left_out_of_the_picture(call: Call) -> None:
+    folder = write_run(Path("run"), finished=False, algo__name="$x^$")
+    rows = [{"step": at, "eval/$x^$/usefulness": value} for at, value in enumerate(VALUES)]
+    rows += [{"step": value, "eval/train/usefulness": 0.5, "time/wall_seconds": value} for value in VALUES]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    a_sentence_or_a_result(call, "run", "out=a.svg")
+    assert Path("a.svg").exists()
+
+
+def test_a_run_that_cannot_be_read_keeps_no_other_out(call: Call) -> None:
+    write_run(Path("a"))
+    (write_run(Path("torn")) / "summary.json").write_text("{")
+    code, out, err = call("a", "torn")
+    assert (code, "run 1: a" in out, "run 2" in out) == (0, True, False)
+    assert err == "drest_torch: torn/summary.json: not the summary of a run; left out\n"
+
+
+def test_a_damaged_list_of_a_sweep_is_a_sentence(call: Call) -> None:
+    Path("run").mkdir()
+    for data in (b"\xff\xfe\n", b"\x00\n", b"", b"/dev/null\n", b"run\n"):
+        (Path("run") / RUNS_OF_SWEEP).write_bytes(data)
+        a_sentence_or_a_result(call, "run")
+
+
+def test_no_escape_sequence_of_a_name_reaches_the_terminal(call: Call) -> None:
+    evil = "\x1b]0;owned\x07\x1b[31m<img src=x onerror=alert(1)>"
+    folders = write_seeds(f"a{evil.replace('/', '')}", "b", levels__name=evil, policy__network=evil)
+    write_run(Path("c"), algo=evil)
+    (write_run(Path(f"torn{evil}")) / "summary.json").write_text("{")
+    code, out, err = call(*map(str, folders), "c", f"torn{evil}", f"out={evil}.svg")
+    assert code == 0
+    assert not {"\x1b", "\x07"} & {*out, *err}
+    assert "\\x1b" in out
+    assert "<img" not in Path(f"{evil}.svg").read_text("utf-8")
 
 
 def test_a_label_tells_what_tells_runs_apart(tmp_path: Path) -> None:
@@ -197,11 +327,11 @@ def test_a_label_tells_what_tells_runs_apart(tmp_path: Path) -> None:
         read_run(write_run(tmp_path / f"{algo}{lr}", algo=algo, algo__lr=lr))
         for algo, lr in (("ppo", 0.1), ("ppo", 0.2), ("a2c", 0.1), ("a2c", 0.2))
     ]
-    assert labels(swept) == ["1  ppo, lr 0.1", "2  ppo, lr 0.2", "3  a2c, lr 0.1", "4  a2c, lr 0.2"]
+    assert labels(configurations(swept)) == ["1  ppo, lr 0.1", "2  ppo, lr 0.2", "3  a2c, lr 0.1", "4  a2c, lr 0.2"]
     # The learning rate goes with the algorithm here, and needs no mention.
-    assert labels([swept[0], swept[3]]) == ["1  ppo", "2  a2c"]
+    assert labels(configurations([swept[0], swept[3]])) == ["1  ppo", "2  a2c"]
     assert differences([swept[0], swept[3]])["algo.lr"] == {"0.1": [0], "0.2": [1]}
-    assert labels(swept[:1]) == ["1  ppo0.1"]
+    assert labels(configurations(swept[:1])) == ["1  ppo0.1"]
 
 
 def test_no_line_is_longer_than_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,9 +387,10 @@ def test_exact_gradients_have_no_steps_beside_steps_that_are_played(call: Call) 
     assert "run 2: b: 20 updates of 64 levels; network rows: 12.3 M forward, 9,000 backward" in out
     assert "run 3: c (not finished: 60%): 12 updates" in out
     runs = [read_run(Path(name)) for name in "abc"]
-    axis, curves = curves_over_training(runs)
-    assert (axis, curves[1]["train", "usefulness"][0]) == ("share of training, %", [0, 50])
-    axis, curves = curves_over_training(runs[1:])
-    assert (axis, curves[0]["train", "usefulness"][0]) == ("updates", [0, 10])
-    axis, curves = curves_over_training(runs[:1])
-    assert (axis, curves[0]["train", "usefulness"][0]) == ("environment steps", [0, 1000])
+    for chosen, of, axis, steps in (
+        (runs, 1, "share of training, %", [0, 50]),
+        (runs[1:], 0, "updates", [0, 10]),
+        (runs[:1], 0, "environment steps", [0, 1000]),
+    ):
+        found, curves = curves_over_training(configurations(chosen))
+        assert (found, curves[of]["train", "usefulness"][0][0]) == (axis, steps)

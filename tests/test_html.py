@@ -285,6 +285,21 @@ def test_a_plot_is_drawn_in_the_variables_of_the_page(tmp_path):
     assert source.index(f"--series-0: {LIGHT.series[0]};") < source.index("prefers-color-scheme: dark")
 
 
+def test_a_title_that_is_wider_than_its_plot_takes_several_lines(tmp_path):
+    title = "usefulness, steps / steps, random play first, and more"
+
+    def draw(figure, style):
+        figure.add_subplot().set_title(title)
+
+    page = written(tmp_path, Plot("alt", "caption", draw, size=(3.5, 2.8)))
+    lines = [
+        text.text.strip() for text in page.all("text", "tspan") if "usefulness" in text.text or "more" in text.text
+    ]
+    assert lines
+    assert title not in lines
+    assert all(len(line) < len(title) for line in lines)
+
+
 def test_gridworlds_have_a_colour_in_each_theme_for_everything_in_them(tmp_path):
     def draw(figure, style):
         level = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from drest_torch.statistics.bootstrap import Interval, bootstrap
+from drest_torch.statistics.bootstrap import Interval, bootstrap, median
 from drest_torch.statistics.intervals import contrast, levels_interval, runs_interval, t_interval, t_quantile
 
 ENOUGH, TOO_FEW = 0.915, 0.87
@@ -113,6 +113,25 @@ def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refus
 def test_an_interval_of_a_share_stays_within_its_range():
     assert Interval(0.99, 0.95, 1.03).within(0, 1) == Interval(0.99, 0.95, 1.0)
     assert Interval(0.01, -0.2, 0.1).within(0, 1) == Interval(0.01, 0.0, 0.1)
+    assert Interval(1.001, 0.992, 1.01).within(0, 1) == Interval(1.0, 0.992, 1.0)
+
+
+@pytest.mark.parametrize("most", [1.0, 0.9])
+@pytest.mark.parametrize("n", [1, 2, 3, 10])
+def test_no_estimate_lies_outside_its_own_interval(n, most):
+    """Also where values, corrected for bias, are a little more than is possible."""
+    rng = np.random.default_rng(n)
+    for spread in (1e-4, 0.01, 0.5):
+        for _ in range(50):
+            values = np.abs(1 - spread * rng.standard_normal(n))
+            for found in (
+                t_interval(values),
+                bootstrap(values, median, resamples=200),
+                bootstrap(values, resamples=200),
+            ):
+                assert found.low <= found.estimate <= found.high
+                within = found.within(0, most)
+                assert 0 <= within.low <= within.estimate <= within.high <= most
 
 
 def test_the_interval_over_seeds_and_levels_against_the_analysis_of_variance():

@@ -211,6 +211,37 @@ def test_estimates_never_pass_for_exact_numbers():
     assert found.means()["neutrality_low"] <= record["neutrality"] <= found.means()["neutrality_high"]
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_no_estimate_lies_outside_its_interval_or_what_is_possible(k):
+    """Few mini-episodes: the neutrality of even choices, corrected for the bias of observed shares, exceeds log2 k."""
+    generator, levels, played = torch.Generator().manual_seed(k), 40, 12
+    count = torch.zeros(levels, k, dtype=torch.float64)
+    choices = torch.rand(levels, played, generator=generator).mul(k).long()
+    count.scatter_add_(1, choices, torch.ones(levels, played, dtype=torch.float64))
+    found = estimates(
+        [str(level) for level in range(levels)],
+        torch.arange(1, k + 1).expand(levels, -1),
+        torch.full((levels,), k),
+        torch.ones(levels, k, dtype=torch.float64),
+        Reward(),
+        played,
+        count,
+        count,
+        count,
+        own=entropy(count),
+    )
+    assert found.neutrality.max() > math.log2(k)
+    for record in found.records():
+        for measure, most in (("usefulness", 1), ("neutrality", math.log2(k))):
+            low, high = record[f"{measure}_range"]
+            assert 0 <= low <= record[measure] <= high <= most + 1e-9
+        assert record["neutrality_normalised"] <= 1
+        assert record["neutrality_own"] <= math.log2(k)
+    means = found.means()
+    for measure in ("usefulness", "neutrality"):
+        assert means[f"{measure}_low"] <= means[measure] <= means[f"{measure}_high"]
+
+
 # ------------------------------------------------------------------------------------- large sets and levels
 
 

@@ -9,7 +9,8 @@ from typing import TextIO
 from rich import box
 from rich.table import Table
 
-from drest_torch.comparison.records import MEASURES, RunRecord, differences
+from drest_torch.comparison.configurations import Configuration, configurations, differences, intervals, span, splits_of
+from drest_torch.comparison.records import MEASURES, RunRecord
 from drest_torch.tracking.console import console_for
 
 _NUMBER = 5
@@ -20,6 +21,8 @@ def print_comparison(runs: Sequence[RunRecord], stream: TextIO | None = None) ->
     """Print the tables of several runs, and the folder of each."""
     console = console_for(stream or sys.stdout)
     console.print(result_table(runs))
+    if (seeds := seeds_table(configurations(runs))).rows:
+        console.print(seeds)
     if differing := differences(runs):
         console.print(difference_table(differing))
     for number, run in enumerate(runs, start=1):
@@ -33,7 +36,7 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
 
     It fits into 80 columns: the values of a measure share one column.
     """
-    splits = list(dict.fromkeys(split for run in runs for split, _ in run.scores))
+    splits = splits_of(runs)
     notes = ["usefulness and neutrality (in bits) on training levels, test levels (not trained on), the paper's worlds"]
     if not all(run.finished for run in runs):
         notes.append("*: not finished; the values are those of its latest evaluation, on fewer levels")
@@ -57,7 +60,7 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
             run.value("algo.name"),
             *([run.value("reward.name")] if rewards else []),
             run.value("levels.path" if run.config.get("levels.path") else "levels.name"),
-            run.seeds,
+            run.seed,
             f"{'-' if run.training else f'{run.steps:,}'}{' ' if run.finished else '*'}",
             *(" ".join(_score(run, split, measure) for split in splits) for measure in MEASURES),
             "-" if run.seconds is None else f"{run.seconds:,.0f}",
@@ -68,6 +71,23 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
 def _score(run: RunRecord, split: str, measure: str) -> str:
     score = run.scores.get((split, measure))
     return f"{'-' if score is None else f'{score:.3f}':>{max(_NUMBER, len(split))}}"
+
+
+def seeds_table(compared: Sequence[Configuration]) -> Table:
+    """Return the table of means over seeds, one line per configuration and split; without lines if none has seeds."""
+    table = _table("mean over seeds (95 % interval, Student's t) of runs that differ in nothing but their seed")
+    for name in ("runs", "algorithm", "split"):
+        table.add_column(name, overflow="fold")
+    table.add_column("seeds", justify="right", no_wrap=True)
+    for measure in MEASURES:
+        table.add_column(measure if measure == "usefulness" else f"{measure} (bits)", style="bold", no_wrap=True)
+    splits = splits_of([run for configuration in compared for run in configuration.runs])
+    for configuration, split, means in intervals(compared, splits):
+        seeds = max(len(configuration.scores(split, measure)) for measure in MEASURES)
+        algorithm = configuration.runs[0].value("algo.name")
+        cells = [str(means[measure]) if measure in means else "-" for measure in MEASURES]
+        table.add_row(span(configuration.numbers), algorithm, split, str(seeds), *cells)
+    return table
 
 
 def difference_table(differing: dict[str, dict[str, list[int]]]) -> Table:

@@ -33,8 +33,8 @@ Range = tuple[Tensor, Tensor]
 class SampledEvaluation(Evaluation):
     """Estimates of the metrics, with their 95 % intervals.
 
-    Neutrality is corrected for the bias of observed shares, so it can exceed log2 k a little. The expected return is
-    computed from the estimates and has no interval.
+    Neutrality is corrected for the bias of observed shares, so that of a level can exceed log2 k a little; what is
+    reported, of a level or as a mean, does not. The expected return is computed from the estimates and has no interval.
     """
 
     mini_episodes: int
@@ -51,7 +51,7 @@ class SampledEvaluation(Evaluation):
     def means(self) -> dict[str, float]:
         ranges = self.mean_ranges()
         return {
-            **super().means(),
+            **_possible(super().means(), self._most_bits().mean().item()),
             "sampled": float(self.mini_episodes),
             **{f"{name}_low": low for name, (low, _) in ranges.items()},
             **{f"{name}_high": high for name, (_, high) in ranges.items()},
@@ -82,7 +82,7 @@ class SampledEvaluation(Evaluation):
 
         return [
             {
-                **record,
+                **_possible(record, self._most_bits()[i].item()),
                 "sampled": self.mini_episodes,
                 "usefulness_range": at(self.usefulness_range, i),
                 "neutrality_range": at(neutrality, i),
@@ -96,6 +96,12 @@ class SampledEvaluation(Evaluation):
 
     def _most_bits(self) -> Tensor:
         return self.num_lengths.double().log2()
+
+
+def _possible(numbers: dict[str, Any], bits: float) -> dict[str, Any]:
+    """Return the numbers of a level or of a set, with no neutrality above what is possible."""
+    most = {"neutrality": bits, "neutrality_own": bits, "neutrality_normalised": 1.0}
+    return numbers | {name: min(numbers[name], highest) for name, highest in most.items() if name in numbers}
 
 
 class SamplingEvaluator(LevelSetEvaluator):

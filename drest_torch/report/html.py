@@ -17,6 +17,7 @@ import jinja2
 import matplotlib.style
 from markupsafe import Markup
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from drest_torch.files import write_whole
 from drest_torch.report import markdown
@@ -187,6 +188,8 @@ def plot_picture(plot: Plot, name: str) -> Picture:
     with matplotlib.style.context(settings, after_reset=True):  # whatever the user's own settings are
         figure = Figure(figsize=plot.size)
         plot.draw(figure, PLACEHOLDERS)
+        for text in (child for axes in figure.axes for child in axes.get_children() if isinstance(child, Text)):
+            text.set_wrap(True)  # a long title takes two lines and is not cut off
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(written, format="svg", dpi=_POINTS, metadata=metadata)
     width, height = figure.get_size_inches()

@@ -21,6 +21,8 @@ from drest_torch.statistics.times import moving_average
 
 DRAWN = 10
 """Of more agents than this no faint lines are drawn."""
+_GROUPS_INSIDE = 3
+"""A legend of more groups than this would hide curves, and stands below the plot."""
 THREE_ABREAST = (3.5, 2.8)
 """Inches of a plot, so that three stand beside each other on a laptop."""
 COLOURS: dict[str, Callable[[Style], str]] = {
@@ -76,7 +78,10 @@ def training_plot(
             ax.set_ylim(*limits)
         ax.set_title(title)
         ax.set_xlabel(xlabel)
-        ax.legend(loc="best")
+        if len(groups) > _GROUPS_INSIDE:
+            figure.legend(loc="outside lower left", ncols=2)
+        else:
+            ax.legend(loc="best")
 
     return Plot(alt=alt, caption=caption, draw=drawn, size=size)
 

@@ -39,8 +39,11 @@ class Interval:
         return f"{estimate} ({low}{' to ' if low.startswith('-') else '-'}{high})"
 
     def within(self, least: float, most: float) -> Interval:
-        """Return the interval without what lies outside the range of the statistic."""
-        return Interval(self.estimate, max(self.low, least), min(self.high, most))
+        """Return the estimate and its interval, moved into the range of the statistic.
+
+        A mean of estimates that are corrected for bias can lie outside.
+        """
+        return Interval(*(min(max(number, least), most) for number in (self.estimate, self.low, self.high)))
 
     def __str__(self) -> str:
         return self.text()

@@ -202,8 +202,7 @@ def unseen_table(cfg: Config, own: pd.DataFrame) -> Table:
     def mean(values: pd.Series) -> str:
         if len(values) == 1:
             return f"{values.iloc[0]:.3f}"
-        it = t_interval(values.to_numpy())
-        return f"{it.estimate:.3f} ({it.low:.3f}–{min(it.high, 1):.3f})"
+        return t_interval(values).within(0, max(1, values.max())).text()
 
     cells = pd.DataFrame(
         {

@@ -82,13 +82,13 @@ QUICK = {
     "agents": 3,
     "agents_in_paper": 2,
     "cure_agents": 2,
-    "training": {"meta_episodes": 32, "decay_episodes": 1024},
-    "in_worlds": {"meta_episodes": 32, "decay_episodes": 1024},
+    "training": {"meta_episodes": 256, "decay_episodes": 8192},
+    "in_worlds": {"meta_episodes": 256, "decay_episodes": 8192},
     "cures": {
-        "ε from 1, all 4 × as long": {"decay_episodes": 4096, "meta_episodes": 128},
-        "ε from 1, all 32 × as long": {"decay_episodes": 8192, "meta_episodes": 256},
-        "random play first, with the gradient of the ε-greedy policy": {"random_episodes": 2048},
-        "random play first": {"random_episodes": 2048},
+        "ε from 1, all 4 × as long": {"decay_episodes": 32768, "meta_episodes": 1024},
+        "ε from 1, all 32 × as long": {"decay_episodes": 65536, "meta_episodes": 2048},
+        "random play first, with the gradient of the ε-greedy policy": {"random_episodes": 16384},
+        "random play first": {"random_episodes": 16384},
     },
 }
 

@@ -37,8 +37,8 @@ _QUESTION_OF_ALL = (
     "Every experiment of “Towards shutdownable agents via stochastic choice”, and what this project adds to them."
 )
 _QUICK = (
-    "**This is the quick version.** It trains few agents for a short time, to show that everything works. Its numbers "
-    "mean little, so it draws no conclusion: it has plots and tables alone."
+    "**This is the quick version.** It trains few agents for a short time. Tabular agents differ by then; networks "
+    "have hardly begun to learn. It draws no conclusion: it has plots and tables alone."
 )
 _VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
 

@@ -169,9 +169,9 @@ def goals_plot(made: Sequence[Score], path: str | None = None) -> Plot:
                 marks = [mark for key, mark in score.wanted.items() if MARKS[key][0] == measure]
                 ax.scatter(marks, [place + offset] * len(marks), s=70, marker="|", color=style.muted)
         ax.set_yticks(range(len(made)), names)
-        ax.invert_yaxis()
+        ax.set_ylim(len(made) - 0.5, -0.5)
         ax.set_xlim(-0.03, 1.03)
-        ax.legend(loc="best")
+        figure.legend(loc="outside lower right", ncols=2)
 
     medians = "; ".join(
         f"{name}: {median(score.usefulness):.2f} and {median(score.neutrality):.2f}"

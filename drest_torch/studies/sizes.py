@@ -216,7 +216,7 @@ def cost_plot(cost: Mapping[str, Any]) -> Plot:
         ax.minorticks_off()
         ax.set_title(title)
         ax.set_xlabel("cells of the map")
-        ax.legend(loc="best", fontsize=9)
+        ax.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.2), ncols=2, fontsize=9)
 
     def draw(figure: Figure, style: Style) -> None:
         per_level, per_step = figure.subplots(1, 2)

@@ -63,10 +63,10 @@ QUICK = {
     "worlds": ["fewer_for_longer", "spacious"],
     "agents": 3,
     "resamples": 200,
-    "early": {"meta_episodes": 8, "evaluate_every": 1},
-    "training": {"meta_episodes": 32, "decay_episodes": 1024},
-    "cure": {"random_episodes": 2048},
-    "in_worlds": {"meta_episodes": 32, "decay_episodes": 1024},
+    "early": {"meta_episodes": 16, "evaluate_every": 1},
+    "training": {"meta_episodes": 256, "decay_episodes": 8192},
+    "cure": {"random_episodes": 16384},
+    "in_worlds": {"meta_episodes": 256, "decay_episodes": 8192},
 }
 
 

@@ -66,8 +66,8 @@ QUICK = {
     "worlds": ["example", "spacious"],
     "agents": 2,
     "factors": [0.5, 2.0],
-    "training": {"meta_episodes": 32, "decay_episodes": 1024},
-    "in_worlds": {"meta_episodes": 32, "decay_episodes": 1024},
+    "training": {"meta_episodes": 256, "decay_episodes": 8192},
+    "in_worlds": {"meta_episodes": 256, "decay_episodes": 8192},
 }
 
 

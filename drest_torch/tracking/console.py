@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from drest_torch.errors import shown
 
 if TYPE_CHECKING:
     from drest_torch.evaluation.results import SplitScores
@@ -89,4 +92,12 @@ def print_table(rows: Sequence[SplitScores], stream: TextIO | None = None) -> No
 def console_for(stream: TextIO) -> Console:
     """Return a console for tables: in colour to a terminal, as plain text of at most 100 columns elsewhere."""
     is_terminal = stream.isatty()
-    return Console(file=stream, force_terminal=is_terminal, width=None if is_terminal else _WIDEST, markup=False)
+    width = None if is_terminal else _WIDEST
+    return _Console(file=stream, force_terminal=is_terminal, width=width, markup=False, emoji=False)
+
+
+class _Console(Console):
+    """A console that shows names of runs and levels as they are: no escape sequence in them reaches the terminal."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        return super().render_str(shown(text), **how)

@@ -1,0 +1,153 @@
+"""Runs that differ in nothing but their seed, taken together: their names, mean scores and learning curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drest_torch.comparison.records import MEASURES, MOST, Curve, RunRecord
+
+if TYPE_CHECKING:
+    from drest_torch.statistics.bootstrap import Interval
+
+NOT_COMPARED = ("run_dir", "resume", "progress")
+"""Values of a configuration that say nothing about what is learned."""
+_MAIN = ("algo.name", "reward.name", "levels.name", "levels.path", "policy.network", "seed")
+"""The values that name a run; others are told if runs with the same main values differ in them."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Runs that differ in nothing but their seed."""
+
+    numbers: Sequence[int]
+    """Of its runs, as they are counted from 1."""
+    runs: Sequence[RunRecord]
+
+    def scores(self, split: str, measure: str) -> list[float]:
+        """Return the scores of those runs that have one."""
+        scores = [run.scores.get((split, measure), math.nan) for run in self.runs]
+        return [score for score in scores if abs(score) < MOST]
+
+    def interval(self, split: str, measure: str) -> Interval | None:
+        """Return the mean over the seeds with its 95 % interval, within what is possible; None for fewer than two."""
+        from drest_torch.statistics.intervals import t_interval
+
+        scores = self.scores(split, measure)
+        if len(scores) < 2:
+            return None
+        most = 1.0 if measure == "usefulness" else min(run.most(split, measure) for run in self.runs)
+        return t_interval(scores).within(min(0.0, *scores), max(most, *scores))
+
+
+def configurations(runs: Sequence[RunRecord]) -> list[Configuration]:
+    """Return the runs by their configuration without the seed, in the order of the first of each."""
+    alike: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for place, run in enumerate(runs):
+        values = {key: str(value) for key, value in run.config.items() if key not in (*NOT_COMPARED, "seed")}
+        alike.setdefault(tuple(sorted(values.items())), []).append(place)
+    return [
+        Configuration([place + 1 for place in places], [runs[place] for place in places]) for places in alike.values()
+    ]
+
+
+def splits_of(runs: Sequence[RunRecord]) -> list[str]:
+    """Return the splits on which any of the runs was evaluated."""
+    return list(dict.fromkeys(split for run in runs for split, _ in run.scores))
+
+
+def curves_over_training(
+    compared: Sequence[Configuration],
+) -> tuple[str, list[dict[tuple[str, str], list[Curve]]]]:
+    """Return what curves can be plotted against, and those of each configuration, one a seed, by split and measure.
+
+    Environment steps are compared with environment steps, updates of exact gradients with updates. Where some runs play
+    and others do not, the axis is the share of each run's own training.
+    """
+    exact = {run.training is not None for configuration in compared for run in configuration.runs}
+
+    def place(run: RunRecord, step: float) -> float:
+        if len(exact) > 1:
+            return 100 * step / run.config["env_steps"]
+        return step // run.counted_steps if run.training is not None else step
+
+    def of(configuration: Configuration) -> dict[tuple[str, str], list[Curve]]:
+        curves: dict[tuple[str, str], list[Curve]] = {}
+        for run in configuration.runs:
+            for key, (steps, values) in run.curves.items():
+                curves.setdefault(key, []).append(([place(run, step) for step in steps], values))
+        return curves
+
+    axis = "share of training, %" if len(exact) > 1 else "updates" if True in exact else "environment steps"
+    return axis, [of(configuration) for configuration in compared]
+
+
+# ---------------------------------------------------------------------------------- what they differ in
+
+
+def differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[int]]]:
+    """Return the configuration values in which runs differ: by key and value, the places of the runs that have it.
+
+    A key that only some runs have, such as one of their algorithm, counts where these differ among themselves.
+    """
+    keys = dict.fromkeys(key for run in runs for key in run.config if key not in NOT_COMPARED)
+    differing = {}
+    for key in keys:
+        places: dict[str, list[int]] = {}
+        for place, run in enumerate(runs):
+            if key in run.config:
+                places.setdefault(str(run.config[key]), []).append(place)
+        if len(places) > 1:
+            differing[key] = places
+    return differing
+
+
+def labels(compared: Sequence[Configuration]) -> list[str]:
+    """Return a short name for each configuration: the numbers of its runs, and what tells it from the others."""
+    first = [configuration.runs[0] for configuration in compared]
+    differing = differences(first)
+    main = [key for key in _MAIN if key in differing and key != "seed"]
+    kinds = [tuple(run.value(key) for key in _MAIN if key != "seed") for run in first]
+
+    def varies(key: str) -> bool:
+        seen = {(kind, run.value(key)) for kind, run in zip(kinds, first, strict=True)}
+        return len(seen) > len(set(kinds))
+
+    further = [key for key in differing if key not in _MAIN and varies(key)][:3]
+    names = []
+    for configuration, run in zip(compared, first, strict=True):
+        words = [run.value(key) if key.endswith(".name") else f"{_last(key)} {run.value(key)}" for key in main]
+        words += [f"{_last(key)} {run.value(key)}" for key in further]
+        if (seeds := len(configuration.runs)) > 1:
+            words.append(f"{seeds} seeds")
+        elif "seed" in differing:
+            words.append(f"seed {run.seed}")
+        names.append(f"{span(configuration.numbers)}  {', '.join(words) or run.folder.name}")
+    return names
+
+
+def span(numbers: Sequence[int]) -> str:
+    """Return ``2``, ``1-3`` or ``1 4 7``."""
+    if len(numbers) > 1 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return " ".join(map(str, numbers))
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def intervals(
+    compared: Sequence[Configuration], splits: Sequence[str]
+) -> list[tuple[Configuration, str, Mapping[str, Interval]]]:
+    """Return the means over seeds by configuration and split, of those that have several."""
+    found: list[tuple[Configuration, str, Mapping[str, Interval]]] = []
+    for configuration in compared:
+        for split in splits:
+            means = {measure: configuration.interval(split, measure) for measure in MEASURES}
+            known = {measure: mean for measure, mean in means.items() if mean is not None}
+            if known:
+                found.append((configuration, split, known))
+    return found
