@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shlex
 from itertools import combinations, islice
 from pathlib import Path
 from statistics import mean
@@ -226,7 +227,7 @@ def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatc
     commands = re.findall(r"^drest (train|evaluate) (.*)$", PAGE, re.MULTILINE)
     assert len(commands) == 5
     for command, words in commands:
-        compose(*words.split(), name={"train": "config", "evaluate": "evaluate"}[command])
+        compose(*shlex.split(words), name={"train": "config", "evaluate": "evaluate"}[command])
 
 
 @pytest.mark.slow

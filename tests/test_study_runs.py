@@ -53,7 +53,7 @@ def job() -> Job:
 def no_pictures() -> Iterator[None]:
     """They take longer than all the rest."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("drest_torch.training.run.learning_curves", lambda metrics, picture: None)
+        patched.setattr("drest_torch.training.run.learning_curves", lambda *given: None)
         yield
 
 
