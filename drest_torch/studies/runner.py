@@ -16,7 +16,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, shown
 from drest_torch.files import write_json, write_whole
 from drest_torch.jobs.executor import Executor, run_jobs
 from drest_torch.jobs.job import Failure, Job
@@ -88,7 +88,7 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
         found = publish(study, cfg, of, prose=not settings.quick)
         made = Details("How this was made", _how_it_was_made(cfg, found, of, failures, store, settings))
         path = _write(cfg, study, found, made.blocks, settings)
-        print(f"{study.TITLE}: {path}")
+        print(shown(f"{study.TITLE}: {path}"))
         quotes += found.quotes
         published.append(Section(study.TITLE, [*found.blocks, made], lead=study.QUESTION))
     if len(configs) > 1:
@@ -97,9 +97,9 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
         footer = f"The runs took {_duration(seconds)}."
         page = Page(_TITLE_OF_ALL, _QUESTION_OF_ALL, [glance, *published], footer=footer)
         write_page(_marked_quick(page) if settings.quick else page, path)
-        print(f"All of them: {path}")
+        print(shown(f"All of them: {path}"))
     for failure in failures:
-        print(f"Failed: {failure.job.name}: {failure.reason}", file=sys.stderr)
+        print(shown(f"Failed: {failure.job.name}: {failure.reason}"), file=sys.stderr)
     return failures
 
 
