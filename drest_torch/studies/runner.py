@@ -32,8 +32,8 @@ from drest_torch.studies.engine import Done, Published, Quote, publish
 from drest_torch.studies.registry import check_study, find_study, values_of
 
 EXECUTORS = ("local", "ray")
-_TITLE_OF_ALL = "The paper, reproduced"
-_QUESTION_OF_ALL = (
+_TITLE_OF_PAPER = "The paper, reproduced"
+_QUESTION_OF_PAPER = (
     "Every experiment of “Towards shutdownable agents via stochastic choice”, and what this project adds to them."
 )
 _QUICK = (
@@ -95,7 +95,7 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
         path = settings.folder / "report.html"
         glance = Section("At a glance", [overview(quotes)])
         footer = f"The runs took {_duration(seconds)}."
-        page = Page(_TITLE_OF_ALL, _QUESTION_OF_ALL, [glance, *published], footer=footer)
+        page = Page(_TITLE_OF_PAPER, _QUESTION_OF_PAPER, [glance, *published], footer=footer)
         write_page(_marked_quick(page) if settings.quick else page, path)
         print(shown(f"All of them: {path}"))
     for failure in failures:
