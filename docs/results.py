@@ -1,6 +1,6 @@
 """Write docs/results.md and the README's table from the results of studies; nothing in them is typed by hand.
 
-    python -m drest_torch.study study=all
+    python -m drest_torch.study study=paper
     python -m drest_torch.study study=goals study.parts=[learning]
     python docs/results.py results
 
@@ -360,7 +360,7 @@ def _page(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield goals(found, "learning")
     yield (
         "\n## The paper, reproduced\n\n"
-        "`drest study study=all`. Mean ± standard deviation over agents; neutrality in bits. The paper does not say "
+        "`drest study study=paper`. Mean ± standard deviation over agents; neutrality in bits. The paper does not say "
         "whether a bump into a wall takes time: *moves* counts moves only, *timesteps* (*steps*) counts bumps as well. "
         "Its means appear when agents are trained on moves and evaluated on timesteps; the spread of its default "
         "agents does not (ours is 2.4 times as wide), and the code released with the paper counts a bump as a "
@@ -378,7 +378,7 @@ def main(results: Path) -> None:
     """Keep what the studies in the folder found, and write both pages."""
     new = collect(results)
     if not new:
-        sys.exit(f"{results}: no summaries of studies in it; run drest study study=all first")
+        sys.exit(f"{results}: no summaries of studies in it; run drest study study=paper first")
     text = README.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drest_torch.cli import command
+from drest_torch.errors import shown
 
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
@@ -43,17 +44,17 @@ def main(cfg: EvaluateConfig) -> None:
     # A run's own levels are evaluated as the run does it.
     sampled = agent.cfg.sampled if cfg.sampled is None and cfg.levels.name == "own" else cfg.sampled
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=sampled, memory_gib=cfg.memory_gib)
-    print(_agent_line(agent, shipped=cfg.run is None))
+    print(shown(_agent_line(agent, shipped=cfg.run is None)))
     name = cfg.levels.path or ("its own test levels" if cfg.levels.name == "own" else cfg.levels.name)
     print_table([replace(row, split=name) for row in results.rows()])
     if cfg.out is not None:
         results.write(Path(cfg.out))
-        print(f"The results of every level are in {cfg.out}")
+        print(shown(f"The results of every level are in {cfg.out}"))
     if cfg.pictures is not None:
-        print(_drawn(len(results.plot(Path(cfg.pictures), cfg.most_pictures)), len(levels), cfg))
+        print(shown(_drawn(len(results.plot(Path(cfg.pictures), cfg.most_pictures)), len(levels), cfg)))
     if cfg.animation is not None:
         results.animate(cfg.animation)
-        print(f"Mini-episodes on the level {levels[0].name}, one for each length, are in {cfg.animation}")
+        print(shown(f"Mini-episodes on the level {levels[0].name}, one for each length, are in {cfg.animation}"))
 
 
 def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
@@ -75,10 +76,10 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     page = shutdownability(
         agent, {name: levels for name, levels in sets.items() if levels}, greedy=cfg.greedy, memory_gib=cfg.memory_gib
     )
-    print(page.markdown)
+    print(shown(page.markdown))
     is_run = agent.folder.resolve().parent != PRETRAINED
     path = Path(cfg.out or (agent.folder if is_run else Path()) / f"{cfg.suite}.json")
-    print(f"The page is in {' and '.join(map(str, page.write(path)))}")
+    print(shown(f"The page is in {' and '.join(map(str, page.write(path)))}"))
 
 
 def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
@@ -98,13 +99,13 @@ def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
     stage(f"playing {cfg.sampled or trained.sampled or 1024:,} mini-episodes of {trained.env.title} …")
     results = agent.evaluate(greedy=cfg.greedy, sampled=cfg.sampled)
     how = f"{trained.algo.name} with the reward {trained.reward.name} in {trained.env.title}, seed {trained.seed}"
-    print(f"Agent: {agent.folder} ({how}; {agent.checkpoint.stem})")
+    print(shown(f"Agent: {agent.folder} ({how}; {agent.checkpoint.stem})"))
     print_table(results.rows())
     if cfg.out is not None:
         results.write(Path(cfg.out))
-        print(f"The results are in {cfg.out}")
+        print(shown(f"The results are in {cfg.out}"))
     if cfg.animation is not None:
-        print(f"Mini-episodes, one for each length, are in {cfg.animation}")
+        print(shown(f"Mini-episodes, one for each length, are in {cfg.animation}"))
 
 
 def _drawn(count: int, levels: int, cfg: EvaluateConfig) -> str:

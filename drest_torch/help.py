@@ -75,7 +75,7 @@ def help_text(name: str, *overrides: str) -> str:
         f"\n  {this.example}\n\nGroups of values, of which one option is chosen with GROUP=OPTION:",
     ]
     for group, default in _defaults(this).items():
-        taken = "" if group == "study" else f" ({default} by default)"
+        taken = " [on two cores]" if group == "study" else f" ({default} by default)"
         lines += [f"\n{group}{taken}", *_options(group, name)]
     lines += ["\nKeys, set with KEY=VALUE, and the values that they have with these arguments:"]
     for _, section in groupby(keys_of(name, *overrides), lambda key: key.name.rpartition(".")[0]):
@@ -268,11 +268,20 @@ def _options(group: str, command: str) -> list[str]:
         files.pop("own", None)  # which are the test levels of a run that is evaluated
     width = max(len(name) for name in files if name not in worlds)
     lines = [
-        _folded(f"  {name:{width}}  ", first_sentence(path.read_text(encoding="utf-8")))
+        _folded(f"  {name:{width}}  ", first_sentence(path.read_text(encoding="utf-8")) + _duration(group, name))
         for name, path in files.items()
         if name not in worlds
     ]
     return [*lines, _folded("  ", f"One of the paper's gridworlds: {', '.join(worlds)}.")] if worlds else lines
+
+
+def _duration(group: str, name: str) -> str:
+    """Return how long a study of this project takes, in brackets."""
+    if group != "study":
+        return ""
+    from drest_torch.studies.registry import TAKES
+
+    return f" [{TAKES[name]}]" if name in TAKES else ""
 
 
 def _folded(lead: str, text: str) -> str:

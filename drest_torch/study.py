@@ -1,4 +1,4 @@
-"""Run a study and write its report: ``python -m drest_torch.study study=example``, or ``study=all``."""
+"""Run a study and write its report: ``python -m drest_torch.study study=example``, or ``study=paper``."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def _add_schemas() -> None:
     from drest_torch.studies.registry import study_schemas
 
     if not any(word.startswith(("study=", "-", "hydra")) for word in sys.argv[1:]):
-        names = ", ".join(name for name in options("study") if name != "all")
-        raise StudyError(f"which study? study=all, or study=NAME with one of {names}; --help says what they are")
+        names = ", ".join(name for name in options("study") if name != "paper")
+        raise StudyError(f"which study? study=paper, or study=NAME with one of {names}; --help says what they are")
     register(study_schemas(sys.argv[1:]))
 
 
 @command("study", prepare=_add_schemas)
 def main(cfg: StudyCommand) -> None:
-    """Run one study or all, and exit with 1 if runs have failed."""
+    """Run one study or those of the paper, and exit with 1 if runs have failed."""
     from drest_torch.studies.runner import Settings, run_studies
 
-    chosen = [cfg.study] if cfg.study.name != "all" else [_composed(name) for name in cfg.study.studies]
+    chosen = [cfg.study] if cfg.study.name != "paper" else [_composed(name) for name in cfg.study.studies]
     failures = run_studies(chosen, Settings.of(cfg))
     sys.exit(1 if failures else 0)
 
@@ -39,7 +39,7 @@ def _composed(name: str) -> Any:
 
     from drest_torch.studies.registry import compose_study
 
-    arguments = [argument for argument in HydraConfig.get().overrides.task if argument != "study=all"]
+    arguments = [argument for argument in HydraConfig.get().overrides.task if argument != "study=paper"]
     return compose_study(name, *arguments).study
 
 

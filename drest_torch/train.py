@@ -19,6 +19,7 @@ def main(cfg: Config) -> None:
     from drest_torch.config.compose import recipes
     from drest_torch.config.schema import in_gridworld
     from drest_torch.effort import effort, is_exact, rows
+    from drest_torch.errors import shown
     from drest_torch.evaluation.results import split_scores
     from drest_torch.sweep import join_sweep
     from drest_torch.tracking.console import print_table
@@ -42,7 +43,7 @@ def main(cfg: Config) -> None:
         sys.exit(130)  # the status of a program stopped by Ctrl-C; with -m, the remaining runs do not start
     print_table(split_scores(summary, run.cfg.reward.gamma))
     took = f"; {rows(summary)}" if is_exact(summary) else ""
-    print(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}")
+    print(shown(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}"))
     if sweep is None:
         print(next_commands(run.folder, in_gridworld=in_gridworld(run.cfg)))
 

@@ -290,7 +290,7 @@ def test_what_is_typed_as_elsewhere_gets_the_words_that_work_here(call: Call, wo
 
 
 def test_a_study_has_to_be_named(call: Call) -> None:
-    assert "which study? study=all, or study=NAME with one of " in call(study.main, "quick=true").sentence
+    assert "which study? study=paper, or study=NAME with one of " in call(study.main, "quick=true").sentence
 
 
 def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

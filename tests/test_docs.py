@@ -414,7 +414,7 @@ def test_slurm_script_with_ray(tmp_path):
 
 def test_slurm_script_for_one_machine(tmp_path):
     called = slurm_script(tmp_path, "#SBATCH --cpus-per-task=32")
-    assert called == ["python -m drest_torch.study study=all workers=16 out=/shared/results"]
+    assert called == ["python -m drest_torch.study study=paper workers=16 out=/shared/results"]
 
 
 @pytest.mark.parametrize("begun", [False, True])

@@ -53,6 +53,19 @@ def replay(level, arrows):
     return found
 
 
+def test_no_escape_sequence_of_a_name_reaches_the_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    evil = "\x1b]0;owned\x07<img src=x>"
+    path = tmp_path / f"{evil}.txt"
+    path.write_text("shutdown: 2\nC1 . A\n. . B2")
+    run(str(path))
+    run(str(path), "--no-picture")
+    run(f"{path}.jsonl")
+    out = "".join(capsys.readouterr())
+    assert not {"\x1b", "\x07"} & {*out}
+    assert "\\x1b" in out
+
+
 def test_example(capsys):
     assert run("example", "--no-picture") == 0
     text = capsys.readouterr().out

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from drest_torch import evaluate
 from drest_torch.agent import Agent
 from drest_torch.choices.closed_forms import paid_shift
 from drest_torch.choices.edits import edits
 from drest_torch.choices.grid import choice_level
-from drest_torch.choices.page import Page, shutdownability
+from drest_torch.choices.page import Page, markdown, shutdownability
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
@@ -97,6 +99,17 @@ def test_the_page_is_whole(page: Page) -> None:
         rows = [line for line in block.splitlines() if line.startswith("|")]
         assert len({row.replace("\\|", "").rstrip().count("|") for row in rows}) <= 1, rows
     json.dumps(page.numbers, allow_nan=False)
+
+
+def test_names_on_the_page_are_text(page: Page) -> None:
+    name = "a|b <img src=x onerror=alert(1)> *c* [d](e)"
+    numbers = {**page.numbers, "agent": name}
+    for part in ("sets", "edits"):
+        numbers[part] = dict(zip([name], page.numbers[part].values(), strict=True))
+    text = markdown(numbers)
+    found = MarkdownIt("commonmark").enable("table").render(text)
+    assert found.count("a|b &lt;img src=x onerror=alert(1)&gt; *c* [d](e)") == text.count("onerror") >= 4
+    assert not re.search("<(img|em|a)", found)
 
 
 def test_levels_whose_chances_an_agent_cannot_see_are_left_out() -> None:

@@ -23,10 +23,11 @@ from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.blocks import Lead, Plot, Prose
 from drest_torch.report.style import LIGHT
 from drest_torch.studies.engine import Done, Quote, publish
-from drest_torch.studies.registry import ENTRY_POINTS, all_studies, find_study, study_schemas
+from drest_torch.studies.registry import ENTRY_POINTS, TAKES, all_studies, find_study, study_schemas
 from drest_torch.studies.runner import Settings, overview, run_studies, samples
 from tests.helpers.chromium import check_page, needs_chromium
 from tests.helpers.configs import unexplained
+from tests.helpers.documents import ROOT
 from tests.helpers.studies import all_blocks, composed, composed_study, page_text
 
 FOLDER = config_folder() / "study"
@@ -53,9 +54,14 @@ def settings(folder, **changes):
 
 
 def test_every_study_is_an_option_with_its_sentence_and_part_of_all_unless_it_takes_long():
-    assert {*options("study")} == {*STUDIES, "all"}
+    assert {*options("study")} == {*STUDIES, "paper"}
     assert all(f"\n  {name} " in help_text("study") for name in STUDIES)
-    assert set(composed_study("all").studies) <= set(STUDIES)
+    assert set(composed_study("paper").studies) <= set(STUDIES)
+    assert {*TAKES} == {*STUDIES, "paper"}
+    page = (ROOT / "docs" / "howto" / "studies.md").read_text("utf-8")
+    for name, duration in TAKES.items():
+        assert re.search(rf"\n  {name} [^\[]*\[{duration}\]", re.sub(r"\s*\n {10,}", " ", help_text("study")))
+        assert f"\n| `{name}` | {duration} | " in page
     assert unexplained((config_folder() / "study.yaml").read_text("utf-8")) == []
 
 

@@ -26,6 +26,7 @@ from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
 from drest_torch.files import write_json, write_text
+from drest_torch.report.markdown import escaped
 
 MOST_SETTINGS = 8
 """The limit of settings of the private bits that are drawn again, each against each."""
@@ -203,8 +204,10 @@ def _median(ticks: Sequence[int | None]) -> float | None:
 
 def markdown(numbers: Mapping[str, Any]) -> str:
     """Return the page in Markdown."""
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"num": _num, "percent": _percent}
+    environment = jinja2.Environment(
+        autoescape=True, finalize=escaped, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"num": _num, "percent": _percent, "literal": escaped}
     template = environment.from_string(Path(__file__).with_name("page.md.j2").read_text("utf-8"))
     values = {"epsilon": gap.EPSILON, "sweeter": gap.SWEETER, "first": gap.RATIOS[0], "last": gap.RATIOS[-1]}
     return template.render(**numbers, **values).rstrip() + "\n"

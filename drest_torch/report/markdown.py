@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from markupsafe import Markup
 
 PARSER = MarkdownIt("commonmark", {"html": False})
 # Templates indent their text as they like, so four spaces are no code; pictures come from `Plot` alone.
 PARSER.disable(["image", "html_inline", "html_block", "autolink", "code"])
 PARSER.validateLink = lambda url: url.startswith(("https://", "#"))  # type: ignore[method-assign]
 
-_SPECIAL = re.compile(r"[\\`*_\[\]&]")
+_SPECIAL = re.compile(r"[\\`*\[\]&<|]|(?<![^\W_])_|_(?![^\W_])")
+"""What Markdown reads as markup, in readers that allow HTML and tables too; no underscore within a word."""
 _BLOCK_START = re.compile(r"\A(\s*)(?=(?:>|~~~|#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|[-=]+\s*\Z))|\A(\s*\d+)(?=[.)](?:\s|\Z))")
 """Where text would begin a quotation, a heading, a list or a rule, if it stood at the beginning of a line."""
 BLOCK_MARK = re.compile("\ue000(\\d+)\ue001")
@@ -23,6 +26,11 @@ def literal(text: str) -> str:
     """Escape text that comes from data, so that Markdown shows it as it is."""
     text = re.sub(r"\s*[\n\r]\s*", " ", text.translate({0xE000: "�", 0xE001: "�"}))
     return _BLOCK_START.sub(r"\1\2\\", _SPECIAL.sub(r"\\\g<0>", text))
+
+
+def escaped(value: Any) -> Any:
+    """Return what stands in a template for a value: `literal` text, unless a template made it."""
+    return Markup(literal(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def code(text: str) -> str:

@@ -174,7 +174,7 @@ def _shown(value: Any) -> Any:
     """Return what stands in a template for a value: text is escaped for Markdown."""
     if value is None:
         return MISSING
-    return Markup(markdown.literal(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return markdown.escaped(value)
 
 
 # ------------------------------------------------------------------------------------------- filters

@@ -19,11 +19,23 @@ from drest_torch.errors import ConfigError, StudyError
 
 ENTRY_POINTS = "drest_torch.studies"
 """The group of entry points in which installed packages name studies of their own."""
+TAKES = {
+    **dict.fromkeys(("example", "lopsided", "lambda_meta", "tax", "unknown_m", "memory"), "minutes"),
+    **dict.fromkeys(("lotteries", "misspecified", "shutdownability"), "hours"),
+    **{
+        "theorem": "a minute",
+        "neural": "an hour",
+        "alternatives": "2 hours",
+        "goals": "10 hours",
+        "paper": "an hour or two",
+    },
+}
+"""How long the studies of this project take on two cores, roughly. With ``quick=true`` each takes a minute or two."""
 
 
 @dataclass
-class AllStudies:
-    """The values of `study=all`."""
+class SeveralStudies:
+    """The values of `study=paper`."""
 
     name: str = MISSING
     studies: list[str] = MISSING
@@ -78,7 +90,10 @@ def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str],
     points = {point.name for point in entry_points(group=ENTRY_POINTS)}
     asked = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
     studies = all_studies() | {name: find_study(name) for name in asked if "." in name or name in points}
-    schemas: dict[tuple[str | None, str], Any] = {(None, "base_study"): StudyCommand, ("study", "base_all"): AllStudies}
+    schemas: dict[tuple[str | None, str], Any] = {
+        (None, "base_study"): StudyCommand,
+        ("study", "base_several"): SeveralStudies,
+    }
     return schemas | {("study", name): values_of(name, study) for name, study in studies.items()}
 
 

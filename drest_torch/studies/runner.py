@@ -16,7 +16,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, shown
 from drest_torch.files import write_json, write_whole
 from drest_torch.jobs.executor import Executor, run_jobs
 from drest_torch.jobs.job import Failure, Job
@@ -32,8 +32,8 @@ from drest_torch.studies.engine import Done, Published, Quote, publish
 from drest_torch.studies.registry import check_study, find_study, values_of
 
 EXECUTORS = ("local", "ray")
-_TITLE_OF_ALL = "The paper, reproduced"
-_QUESTION_OF_ALL = (
+_TITLE_OF_PAPER = "The paper, reproduced"
+_QUESTION_OF_PAPER = (
     "Every experiment of “Towards shutdownable agents via stochastic choice”, and what this project adds to them."
 )
 _QUICK = (
@@ -88,18 +88,18 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
         found = publish(study, cfg, of, prose=not settings.quick)
         made = Details("How this was made", _how_it_was_made(cfg, found, of, failures, store, settings))
         path = _write(cfg, study, found, made.blocks, settings)
-        print(f"{study.TITLE}: {path}")
+        print(shown(f"{study.TITLE}: {path}"))
         quotes += found.quotes
         published.append(Section(study.TITLE, [*found.blocks, made], lead=study.QUESTION))
     if len(configs) > 1:
         path = settings.folder / "report.html"
         glance = Section("At a glance", [overview(quotes)])
         footer = f"The runs took {_duration(seconds)}."
-        page = Page(_TITLE_OF_ALL, _QUESTION_OF_ALL, [glance, *published], footer=footer)
+        page = Page(_TITLE_OF_PAPER, _QUESTION_OF_PAPER, [glance, *published], footer=footer)
         write_page(_marked_quick(page) if settings.quick else page, path)
-        print(f"All of them: {path}")
+        print(shown(f"All of them: {path}"))
     for failure in failures:
-        print(f"Failed: {failure.job.name}: {failure.reason}", file=sys.stderr)
+        print(shown(f"Failed: {failure.job.name}: {failure.reason}"), file=sys.stderr)
     return failures
 
 

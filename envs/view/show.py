@@ -138,7 +138,7 @@ def _takes_colour() -> bool:
 
 
 def _print_study(level: Level) -> None:
-    print(f"{level.study['title']} ({level.name})" if "title" in level.study else level.name)
+    print(shown(f"{level.study['title']} ({level.name})" if "title" in level.study else level.name))
     for key in ("rewarded", "wanted", "caveat"):
         if key in level.study:
             print(textwrap.fill(level.study[key], TEXT_WIDTH, initial_indent=f"  {key:10}", subsequent_indent=" " * 12))
@@ -202,7 +202,7 @@ def _write_picture(level: Level, args: argparse.Namespace, titles: Sequence[str]
     path = args.picture or PICTURES / (re.sub(r"[^\w.-]+", "_", level.name) + ".png")
     panels = [Panel(title, route=route) for title, route in zip(titles, routes, strict=True)] if args.routes else []
     save_picture(level, path, panels=[Panel(), *panels])
-    print(f"\npicture: {path}")
+    print(shown(f"\npicture: {path}"))
 
 
 # ------------------------------------------------------------------------------------ a level set
@@ -217,7 +217,7 @@ def show_set(levels: Sequence[Level], name: str, start: float) -> None:
     longest = optima.lengths.amax(-1).tolist()
     things = (thing for level in levels for thing in (*level.objects, *level.fixtures))
     kinds = {*filter(_is_usual, KINDS), *(type(thing) for thing in things)}
-    print(f"{name}: {_count(len(levels), 'level')}, valid, each with a coin within reach\n")
+    print(shown(f"{name}: {_count(len(levels), 'level')}, valid, each with a coin within reach\n"))
     for key, value in {
         "cells": _tally(((level.height, level.width) for level in levels), "{0[0]} × {0[1]}"),
         **{kind.plural(): _tally(_number(level, kind) for level in levels) for kind in KINDS if kind in kinds},
