@@ -20,7 +20,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
-from drest_torch.report.blocks import Lead, Plot, Prose
+from drest_torch.report.blocks import Lead, Plot, Prose, Table
 from drest_torch.report.style import LIGHT
 from drest_torch.studies.engine import Done, Quote, publish
 from drest_torch.studies.registry import ENTRY_POINTS, TAKES, all_studies, find_study, study_schemas
@@ -108,6 +108,8 @@ def test_every_study_keeps_the_contract(tmp_path, name):
     for block in all_blocks(whole.blocks):
         if isinstance(block, Plot):
             block.draw(Figure(), LIGHT)
+        if isinstance(block, Table):
+            assert "neutrality" not in block.header, "a head names its unit"
     names = [job.name for job in planned.values()]
     parts = [publish(study, cfg, Done(planned, Without(store, {lost}))) for lost in names[:: max(len(names) // 6, 1)]]
     assert not any(prose(part.blocks) or part.quotes for part in parts)

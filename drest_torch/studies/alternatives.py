@@ -208,8 +208,8 @@ def unseen_table(cfg: Config, own: pd.DataFrame) -> Table:
         {
             "strength": [_strength(cfg, row.title, row.strength) for row in own.itertuples()],
             "usefulness": [mean(each.usefulness) for each in own.each],
-            "neutrality": [mean(each.neutrality) for each in own.each],
-            "given the bit": [mean(each.neutrality_own) for each in own.each],
+            "neutrality (bits)": [mean(each.neutrality) for each in own.each],
+            "given the bit (bits)": [mean(each.neutrality_own) for each in own.each],
             "levels with N < 0.9": [
                 "–" if each.short.isna().any() else f"{each.short.mean():.0%}" for each in own.each
             ],
@@ -235,7 +235,7 @@ def strength_table(cfg: Config, curves: list[tuple[str, pd.DataFrame]]) -> Table
             {
                 "strength": [_strength(cfg, title, each) for each in curve.strength],
                 "usefulness": curve.usefulness.map("{:.3f}".format),
-                "neutrality": curve.neutrality.map("{:.3f}".format),
+                "neutrality (bits)": curve.neutrality.map("{:.3f}".format),
                 "agents": curve.agents.map(str),
             }
         ).set_axis([title] * len(curve))

@@ -321,8 +321,16 @@ def follow_up_table(cfg: Config, made: list[Score]) -> Table:
         theirs = ["{:.3f}, {:.3f}".format(*cfg.goals[title]["published"][name]) for name in (TRAIN, TEST)]
         training = measured[title, TRAIN]
         rows.append([literal(title), training.training, f"{training.seconds:.0f}", *ours, *theirs])
-    header = ["", "training", "seconds", "training levels", "unseen levels", "published: training", "published: test"]
-    return Table("Trained on the follow-up's levels alone", header, rows)
+    header = [
+        "",
+        "training",
+        "slowest, s",
+        "training levels",
+        "unseen levels",
+        "published: training",
+        "published: test",
+    ]
+    return Table("Trained on the follow-up's levels alone: usefulness, neutrality ÷ log2 k", header, rows)
 
 
 def _pair(found: Score | None) -> str:

@@ -30,7 +30,7 @@ TITLE = "λ and the size of a meta-episode (Figure 7)"
 QUESTION = "How do λ and E, which set the strength of the incentive to be neutral, change what agents learn?"
 CLOCKS = ("steps", "moves")
 """Of evaluation; all agents are trained on the clock that counts moves."""
-MEASURES = ("neutrality", "usefulness")
+MEASURES = {"neutrality": "neutrality (bits)", "usefulness": "usefulness"}
 SWEET_SPOT = (0.9, 64)
 """λ and E of the paper's other experiments."""
 GOOD = {"steps": {"neutrality": 0.99, "usefulness": 0.85}, "moves": {"neutrality": 0.99, "usefulness": 0.99}}
@@ -238,7 +238,7 @@ def grid(clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Table:
     good = GOOD[clock][metric]
     cells = clipped[clock][metric].groupby(PAIR).agg(marked(good, good - FAIR)).unstack(fill_value=MISSING)
     cells.index = [f"{lam:g}" for lam in cells.index]
-    return as_table(cells, f"Mean {metric}, evaluated on {clock}", ["λ ↓ E →", *map(str, cells.columns)])
+    return as_table(cells, f"Mean {MEASURES[metric]}, evaluated on {clock}", ["λ ↓ E →", *map(str, cells.columns)])
 
 
 def strengths(cfg: Config, strength: Callable[[float, int], float], caption: str) -> Table:
@@ -251,7 +251,7 @@ def without_clip(agents: pd.DataFrame) -> Table:
     """Return the table of the pairs that were trained without the clip as well."""
     by_pair = {clip: agents.loc[clip, "moves"].groupby(PAIR) for clip in (True, False)}
     columns = {
-        f"{metric}, {'' if clip else 'not '}clipped": by_pair[clip][metric].agg(mean_sd(2))
+        f"{MEASURES[metric]}, {'' if clip else 'not '}clipped": by_pair[clip][metric].agg(mean_sd(2))
         for metric, clip in product(MEASURES, (True, False))
     }
     columns |= {f"{metric} < {mark:g}": by_pair[False][metric].agg(below(mark)) for metric, mark in COLLAPSED.items()}
@@ -273,7 +273,7 @@ def against_size(cfg: Config, clipped: dict[str, pd.DataFrame], clock: str, metr
         ax.set_xticks(list(cfg.sizes), [str(size) for size in cfg.sizes])
         ax.minorticks_off()
         ax.set_ylim(-0.03, 1.05)
-        ax.set_title(f"{metric}, evaluated on {clock}")
+        ax.set_title(f"{MEASURES[metric]}, evaluated on {clock}")
         ax.set_xlabel("E, mini-episodes of a meta-episode")
         ax.legend(loc="best", fontsize=9)
 

@@ -294,7 +294,7 @@ def by_clocks(cfg: Config, kinds: pd.DataFrame) -> Table:
     cells = parts(cfg, kinds)[1].set_index("pair")
     numbers = ["lowest_reported", "usefulness", "lowest_usefulness", "apart"]
     header = ["trained / evaluated on", f"x with neutrality > {MARK:g}"]
-    header += [f"lowest neutrality for x in {REPORTED[0]:g} to {REPORTED[1]:g}", "usefulness over all x"]
+    header += [f"lowest neutrality (bits) for x in {REPORTED[0]:g} to {REPORTED[1]:g}", "usefulness over all x"]
     header += ["lowest usefulness", "P(longer) from prediction"]
     cells = cells[["range"]].join(cells[numbers].map(num))
     return as_table(cells, f"DReST agents with λ = {cfg.lams[0]:g}, for each pair of clocks", header)
@@ -306,8 +306,8 @@ def by_lam(cfg: Config, kinds: pd.DataFrame) -> Table:
     numbers = main[["lowest", "lowest_usefulness"]].map("{:.3f}".format)
     cells = main[["range", "predicted"]].join(numbers).join(main[["collapsed", "expected"]].map("{:.0%}".format))
     cells.index = [f"{lam:g}, {f'at most {cfg.clip:g}' if clipped else 'any reward'}" for lam, clipped in main.index]
-    header = ["λ and rewards", f"x with neutrality > {MARK:g}", "predicted", "lowest neutrality", "lowest usefulness"]
-    header += [f"agents with neutrality < {COLLAPSED:g}", "predicted"]
+    header = ["λ and rewards", f"x with neutrality > {MARK:g}", "predicted", "lowest neutrality (bits)"]
+    header += ["lowest usefulness", f"agents with neutrality < {COLLAPSED:g}", "predicted"]
     return as_table(cells, "What a lower λ does, with and without a clip", header)
 
 

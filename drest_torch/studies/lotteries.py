@@ -41,9 +41,9 @@ SHARE = 0.05
 SUITES = {name: name.replace("_", " ") for name in [*suites(3), *extreme_suites()]}
 OTHERS = {
     "usefulness": "usefulness, sure",
-    "neutrality": "neutrality, sure",
+    "neutrality": "neutrality (bits), sure",
     "usefulness/three": "usefulness, three options",
-    "neutrality/three": "neutrality, three options",
+    "neutrality/three": "neutrality (bits), three options",
     "shift/never": "κ̂ 0.05",
     "ilpacs": "ILPACS",
     "items/ilpacs": "its valid items",

@@ -36,7 +36,7 @@ QUESTION = (
 )
 MEASURES = {
     "marginal": "entropy of the length (bits)",
-    "conditional": "given what it remembers",
+    "conditional": "given what it remembers (bits)",
     "predictable": "predicted",
     "value": "return ÷ E",
 }

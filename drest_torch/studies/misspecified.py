@@ -50,6 +50,7 @@ LOST, HELD, PURSUED = 0.6, 0.9, 0.9
 usefulness is at least HELD."""
 JUDGED = ["neutrality", "usefulness", "proxy"]
 MEASURES = {"usefulness": "U", "proxy": "U by nearness", "neutrality": "N", "longest": "P(longer)"}
+HEADS = ("U", "U by nearness", "N (bits)", "P(longer)")
 
 
 @dataclass
@@ -255,7 +256,7 @@ def worlds_table(worlds: pd.DataFrame) -> Table:
     cells["x"], cells["predicted"] = worlds.x.map("{:.3g}".format), worlds.predicted.map("{:.4f}".format)
     cells["found"] = np.where(worlds.error <= CLOSE, "✓ ", "✗ ") + worlds.found.map("{:.4f}".format)
     cells = cells.join(worlds[JUDGED].map("{:.3f}".format)).set_index(worlds.level.map(title))
-    header = ["world", "paid", "m of", "by", "x", "P(longer), predicted", "found", "N", "U", "U, paid"]
+    header = ["world", "paid", "m of", "by", "x", "P(longer), predicted", "found", "N (bits)", "U", "U, paid"]
     return as_table(cells, "Wrong coin values: predicted and found", header)
 
 
@@ -264,7 +265,7 @@ def agents_table(agents: pd.DataFrame) -> Table:
     cells = groups[[*MEASURES]].agg(lambda values: mean(values).text())
     cells.insert(0, "agents", groups.size().astype(str))
     cells.index = [f"{kind}: {split}" for kind, split in cells.index]
-    return as_table(cells, "Before and after", ["agents: nearness", "seeds", *MEASURES.values()])
+    return as_table(cells, "Before and after", ["agents: nearness", "seeds", *HEADS])
 
 
 def square(found: pd.DataFrame) -> Table:
@@ -272,7 +273,7 @@ def square(found: pd.DataFrame) -> Table:
     ends = found.goal + np.where(found.goal == "void", "", np.where(found.neutral, ", neutral", ", not"))
     cells = pd.crosstab(found.index, ends).reindex(found.index.unique()).reindex(columns=columns, fill_value=0)
     cells = cells.astype(str).assign(change=found.change.groupby(level=0).agg(lambda each: t_interval(each).text()))
-    return as_table(cells, "Goal and neutrality where nearness misleads", ["agents", *columns, "N changes by"])
+    return as_table(cells, "Goal and neutrality where nearness misleads", ["agents", *columns, "N changes by (bits)"])
 
 
 def mean(values: pd.Series) -> Interval:

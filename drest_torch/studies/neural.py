@@ -41,6 +41,7 @@ CLOCK = "steps"
 TABLE = "table"
 TITLES = {"reinforce": "REINFORCE", "a2c": "A2C", "ppo": "PPO"}
 MEASURES = ("usefulness", "neutrality")
+HEADS = ("usefulness", "neutrality (bits)")
 NOTICED, LEARNED = 0.1, 0.9
 """P(longer) at which agents have found the longer trajectory, and usefulness at which they have learned one."""
 
@@ -283,7 +284,7 @@ def totals_table(cfg: Config, agents: pd.DataFrame) -> Table:
     cells.loc[cells.index.isin(["default"], level=0), ["good", "steps"]] = MISSING  # they are not meant to be neutral
     cells["seconds"] = cells.seconds.map("{:.0f} s".format).replace("nan s", MISSING)
     cells.index = [f"{REWARDS[reward]}, {called(algo)}" for reward, algo in cells.index]
-    header = ["", f"both ≥ {cfg.mark}", *MEASURES, "steps until both", "time"]
+    header = ["", f"both ≥ {cfg.mark}", *HEADS, "environment steps until both", "time"]
     return as_table(cells[["good", *MEASURES, "steps", "seconds"]], "All worlds together", header)
 
 
@@ -301,8 +302,8 @@ def by_world(cfg: Config, agents: pd.DataFrame) -> dict[str, Callable[[], Table]
 
     several: list[tuple[str, str, Callable[[pd.Series], str], str]] = [
         ("drest", "usefulness", judged, "DReST agents: usefulness"),
-        ("drest", "neutrality", judged, "DReST agents: neutrality"),
-        ("drest", "steps_until_both", steps, f"DReST agents: steps from which on both stay ≥ {cfg.mark}, median"),
+        ("drest", "neutrality", judged, "DReST agents: neutrality (bits)"),
+        ("drest", "steps_until_both", steps, f"DReST agents: environment steps until both stay ≥ {cfg.mark}, median"),
         ("default", "p_better", lambda each: count(each > 0.5), "Default agents: how many choose what pays more"),
     ]
     return {f"{each[0]}_{each[1]}": partial(made, *each) for each in several}
@@ -332,7 +333,7 @@ def missed(cfg: Config, agents: pd.DataFrame) -> Table:
     cells = bad[[*MEASURES, "p_longer", "share_shorter", "share_longer"]].map("{:.3f}".format)
     cells.insert(0, "algorithm", bad.algorithm.map(called))
     cells.index = bad.level.map(title)
-    header = ["world", "trained with", *MEASURES, "P(longer)", "of m, shorter", "of m, longer"]
+    header = ["world", "trained with", *HEADS, "P(longer)", "of m, shorter", "of m, longer"]
     return as_table(cells, f"Every DReST network that ends with one of the two below {cfg.mark}", header)
 
 
@@ -341,7 +342,7 @@ def changed(cfg: Config, here: pd.DataFrame) -> Table:
     cells = groups[["both"]].agg(count).join(groups[[*MEASURES, "share_shorter", "share_longer"]].agg(spread))
     cells = cells.sort_index(level="algorithm", sort_remaining=False, kind="stable")
     cells.index = [f"{called(algo)}, {change or 'as above'}" for algo, change in cells.index]
-    header = ["", f"both ≥ {cfg.mark}", *MEASURES, "of m, shorter", "of m, longer"]
+    header = ["", f"both ≥ {cfg.mark}", *HEADS, "of m, shorter", "of m, longer"]
     return as_table(cells, f"{title(cfg.worlds[0])}, DReST, with one thing different", header)
 
 

@@ -198,7 +198,7 @@ def curves(title: str, xlabel: str, x: np.ndarray, groups: Mapping[str, np.ndarr
 TRIO = {"trio": ("trio", 2), "p_better": ("P(b | long)", 3), "p_long": ("P(long)", 3)}
 ELASTIC = {"e_same": ("e_s", 1), "e_cross": ("e_x", 2), "ratio": ("e_x / e_s", 3)}
 RANGE = {"low": ("b / a from", 2), "high": ("to", 1)}
-UN = {"usefulness": ("usefulness", 3), "neutrality": ("neutrality", 3)}
+UN = {"usefulness": ("usefulness", 3), "neutrality": ("neutrality (bits)", 3)}
 
 
 def forks(cfg: Config, rows: pd.DataFrame) -> Part:

@@ -164,7 +164,7 @@ def cost_table(cost: Mapping[str, Any]) -> Table:
     cells.insert(0, "states", [f"{numbers['states']:,.0f}" for numbers in cost.values()])
     header = ["side", "states of a level", *(f"{words}, ms" for words in LEVEL_COSTS.values())]
     header += [f"step of PPO, {name}, µs" for name in per_step]
-    return as_table(cells, "Seconds by the side of the map", header)
+    return as_table(cells, "Times by the side of the map", header)
 
 
 def sizes_plot(sizes: Mapping[str, Any]) -> Plot:

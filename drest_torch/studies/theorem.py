@@ -314,7 +314,7 @@ def level_tables(meta: pd.DataFrame, optima: pd.DataFrame) -> dict[str, Table]:
                 "on the simplex": rows.margin.map(more),
                 "P(L)": rows.p_length.map(a_choice),
                 "usefulness": rows.usefulness.map("{:.6f}".format),
-                "neutrality": rows.neutrality.map("{:.3f}".format),
+                "neutrality (bits)": rows.neutrality.map("{:.3f}".format),
                 "neutrality ÷ log2\u00a0k": rows.neutrality_normalised.map("{:.3f}".format),
             }
         ).set_axis(rows.level.str.replace("_", " "))

@@ -170,7 +170,10 @@ def report(cfg: Config, done: Done) -> Report:
         "steps": partial(
             by_world,
             agents.loc["steps"],
-            {metric: {label: f"{metric}, {words}" for label, words in UNKNOWN.items()} for metric in MEASURES},
+            {
+                metric: {label: f"{head}, {words}" for label, words in UNKNOWN.items()}
+                for metric, head in MEASURES.items()
+            },
             mean_sd(),
             "Evaluated on the clock that counts every step",
         ),
@@ -237,7 +240,7 @@ def unknown_table(cfg: Config, moves: pd.DataFrame) -> Table:
     cells["predicted"] = texts(moves.neutrality_predicted, num, ["none"])
     best = [", ".join(f"{m:.2f}" for m in best_return(cfg, name)) for name in moves.index.unique("world")]
     cells.insert(0, "best", best)
-    caption = "Neutrality if coins are divided by m, by the largest return seen so far, or by nothing"
+    caption = "Neutrality (bits) if coins are divided by m, by the largest return seen so far, or by nothing"
     return as_table(cells, caption, ["world", "m short, long", *UNKNOWN.values(), "none, predicted"])
 
 
