@@ -313,7 +313,7 @@ def ends_table(cfg: Config, ends: pd.DataFrame, caption: str, names: list[str]) 
     few = cfg.agents_in_paper
     columns = {
         "mini-episodes": ends.mini_episodes.map(lambda each: f"{each[0]:,.0f}"),
-        "neutrality": ends.neutrality.map(interval(least=0, most=1)),
+        "neutrality (bits)": ends.neutrality.map(interval(least=0, most=1)),
         "usefulness": ends.usefulness.map(interval(least=0, most=1)),
         "P(longer)": ends.p_longer.map(mean()),
         f"both ≥ {MARK}": ends.both.map(at_least(1)),

@@ -15,7 +15,7 @@ from drest_torch.training.run import Callback, Run, resume, start
 
 GROUPS = ("algo", "objective", "reward", "levels", "env", "policy", "logger")
 """The groups of values, of which an option is chosen by name."""
-WITH_RESUME = ("resume", "env_steps")
+WITH_RESUME = ("resume", "env_steps", "progress")
 """The keys that count when a run goes on; all others are those of the run."""
 
 
@@ -43,10 +43,14 @@ def start_or_resume(cfg: Config, given: Collection[str]) -> Run:
         return start(cfg)
     if others := sorted(set(given) - set(WITH_RESUME)):
         raise ConfigError(
-            f"{others[0]} with resume={cfg.resume}, whose own configuration applies but for env_steps; leave it out, "
-            "or train anew in another run_dir"
+            f"{others[0]} with resume={cfg.resume}, whose own configuration applies but for env_steps and progress; "
+            "leave it out, or train anew in another run_dir"
         )
-    return resume(Path(cfg.resume), env_steps=cfg.env_steps if "env_steps" in given else None)
+    return resume(
+        Path(cfg.resume),
+        env_steps=cfg.env_steps if "env_steps" in given else None,
+        progress=cfg.progress if "progress" in given else None,
+    )
 
 
 def _split(values: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:

@@ -346,10 +346,11 @@ def start(cfg: Config) -> Run:
     return run
 
 
-def resume(folder: Path, *, env_steps: int | None = None) -> Run:
+def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None = None) -> Run:
     """Load a run from its folder and restore its last checkpoint; with more ``env_steps`` it goes on to these."""
     cfg = load_config(folder)
     is_longer = env_steps is not None and lengthen(cfg, env_steps, folder)
+    cfg.progress = cfg.progress if progress is None else progress
     _own(folder)
     remove_partial(folder)
     run = Run(cfg, folder)

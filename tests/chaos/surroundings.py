@@ -123,9 +123,9 @@ def paths(rng: random.Random, count: int) -> Counter[str]:
     for _ in range(count):
         name = rng.choice(PATHS)
         with tempfile.TemporaryDirectory() as folder:
-            for key, more in (("run_dir", words), ("resume", ())):
+            for key, more in (("run_dir", (*words, "logger=none")), ("resume", ())):
                 argument = shlex.split(command_line("train", f"{key}={name}"))[-1]
-                outcome = drest("train", argument, *more, "logger=none", "progress=false", folder=Path(folder))
+                outcome = drest("train", argument, *more, "progress=false", folder=Path(folder))
                 verdict = _verdict(f"{key}={name}", outcome)
                 if verdict == "done" and not (Path(folder) / name / "summary.json").exists():
                     verdict = f"{key}={name}: another folder was written"
