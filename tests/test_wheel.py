@@ -58,7 +58,18 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_nothing_is_missing_and_nothing_is_too_much(source: Path, wheel: Path) -> None:
     """What lies at the top of the repository is installed inside the package, and no other name is occupied."""
     patterns = {
-        "drest_torch": ("*.py", "*.css", "*.md", "*.yaml", "*.j2", "*.safetensors", "*.json", "*.jsonl", "*.txt", "py.typed"),
+        "drest_torch": (
+            "*.py",
+            "*.css",
+            "*.md",
+            "*.yaml",
+            "*.j2",
+            "*.safetensors",
+            "*.json",
+            "*.jsonl",
+            "*.txt",
+            "py.typed",
+        ),
         "envs": ("*.py", "*.txt"),
         "algos": ("*.py",),
         "configs": ("*.yaml",),
