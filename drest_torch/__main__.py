@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
-import os
 import sys
 
 from drest_torch import __version__
@@ -39,8 +38,6 @@ def main() -> int:
     if importlib.util.find_spec("hydra") is None:
         print(f"drest: '{name}' needs more than the core; pip install 'drest_torch[train]'", file=sys.stderr)
         return 2
-    if (here := os.getcwd()) not in sys.path:  # as with `python -m`, but after all else: no library is hidden
-        sys.path.append(here)
     sys.argv = [f"drest {name}", *rest]
     return importlib.import_module(COMMANDS[name][0]).main() or 0
 

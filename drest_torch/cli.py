@@ -18,6 +18,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from drest_torch.errors import UserError, shown
 from drest_torch.files import flush_output, open_streams
 from drest_torch.help import COMMANDS, help_text, is_asked
+from drest_torch.own_code import leave_here, use
 from drest_torch.tracking.stages import announce
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException, MemoryError, RuntimeError)
@@ -41,6 +42,7 @@ def command(
             if "OMP_WAIT_POLICY" not in os.environ:
                 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
             with streams():
+                leave_here()
                 announce(sys.argv[1:])
                 if prepare is not None and not is_asked(sys.argv[1:]):
                     stop_on_mistakes(lambda _: prepare())(None)
@@ -80,6 +82,7 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
         return
     if sentence := _of_another_style(sys.argv[1:]):
         stop(sentence)
+    stop_on_mistakes(lambda _: _import_named())(None)
     if name == "train":
         sys.argv[1:] = implied(sys.argv[1:])
     register()
@@ -105,6 +108,13 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
         stop(explain(error))  # Hydra and OmegaConf raise errors of all kinds for what a user types
     finally:
         os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
+
+
+def _import_named() -> None:
+    """Import what ``imports=MODULE,…`` names, and take it off the command's line."""
+    named = [word.removeprefix("imports=") for word in sys.argv[1:] if word.startswith("imports=")]
+    sys.argv[1:] = [word for word in sys.argv[1:] if not word.startswith("imports=")]
+    use(*(module for several in named for module in re.split("[, ]+", several.strip("[]\"' ")) if module))
 
 
 def _of_another_style(arguments: list[str]) -> str:

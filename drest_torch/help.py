@@ -85,6 +85,11 @@ def help_text(name: str, *overrides: str) -> str:
     other = {"study": "study=NAME", "train": "algo=NAME or env=NAME"}.get(name, "levels=NAME")
     lines += [
         f"\n{other} before --help shows the keys and values of that choice.",
+        *(
+            ["imports=MODULE,… names modules of your own that a stored run uses."]
+            if name in ("train", "evaluate")
+            else []
+        ),
         f"{this.page} tells more.",
         "-m runs each combination of KEY=A,B: a sweep. --cfg job prints values as YAML.",
     ]

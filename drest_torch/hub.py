@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
-from drest_torch.algos import ALGORITHMS
-from drest_torch.algos.networks import NETWORKS
-from drest_torch.algos.objectives import OBJECTIVES
-from drest_torch.config.logger import SINKS
-from drest_torch.config.reading import read_config
 from drest_torch.errors import CheckpointError, ConfigError
 
 try:
@@ -111,25 +101,4 @@ def download(repo_id: str | Path, **options: Any) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise CheckpointError(f"{repo_id}: cannot be loaded from the Hub ({reason})") from None
-    _refuse_other_modules(folder)
     return folder
-
-
-def _refuse_other_modules(folder: Path) -> None:
-    """Refuse a configuration that names modules outside this project, because loading it would import them."""
-    try:
-        loaded: Any = OmegaConf.to_container(read_config(folder / "config.yaml"))
-        names = [(ALGORITHMS, loaded["algo"]["name"]), (NETWORKS, loaded["policy"]["network"])]
-        names += [(OBJECTIVES, loaded["objective"]["name"])] if "objective" in loaded else []
-        names += [(SINKS, name) for name in loaded.get("logger", {}).get("sinks", [])]
-        paths = [(key, str(loaded.get("env", {}).get(key)).rpartition(":")[0]) for key in ("factory", "control", "id")]
-    except (OSError, YAMLError, OmegaConfBaseException, LookupError, TypeError, AttributeError, ValueError):
-        return  # `load_config` says what is wrong with it
-    foreign = [(registry.key, name) for registry, name in names if not registry.is_known(name)]
-    foreign += [(f"env.{key}", module) for key, module in paths if module and not module.startswith("drest_torch.")]
-    for key, name in foreign:
-        if name not in sys.modules:
-            raise CheckpointError(
-                f"{folder / 'config.yaml'}: {key}={name} is a module outside drest_torch, which loading the "
-                "agent would import; if you trust it, import it before you load the agent"
-            )

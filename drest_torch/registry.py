@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from drest_torch.errors import ConfigError
+from drest_torch.own_code import search_here
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ def _imported(path: str) -> ModuleType | None:
     """Import a module, or return None if there is none at this path. An error in the module itself is raised."""
     if not all(part.isidentifier() for part in path.split(".")):
         return None
+    if path.partition(".")[0] != "drest_torch":
+        search_here()
     try:
         if find_spec(path) is None:
             return None

@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from PIL import Image
 from torchrl.envs.utils import step_mdp
 
@@ -533,21 +532,6 @@ def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(
     loaded = Agent.from_pretrained("me/mine", revision="main")
     assert repr(loaded) == repr(agent).replace("run:", "me/mine:")
     assert loaded.evaluate([NEAR]).record() == agent.evaluate([NEAR]).record()
-
-
-@pytest.mark.parametrize("key", ["algo.name", "policy.network"])
-def test_a_shared_configuration_that_names_code_is_refused(
-    on_example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
-    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
-    (tmp_path / "stranger.py").write_text("raise SystemExit('executed')")
-    monkeypatch.syspath_prepend(tmp_path)
-    Agent.load(on_example).save(tmp_path / "shared")
-    cfg = OmegaConf.load(tmp_path / "shared" / "config.yaml")
-    OmegaConf.update(cfg, key, "stranger")
-    OmegaConf.save(cfg, tmp_path / "shared" / "config.yaml")
-    with pytest.raises(CheckpointError, match=f"{key}=stranger is a module outside drest_torch"):
-        Agent.from_pretrained(tmp_path / "shared")
 
 
 def test_a_repository_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.envs.interfaces.gymnasium_wrappers import ShutdownTimerWrapper
 from drest_torch.envs.tasks.queue import queue_task
-from drest_torch.errors import CheckpointError, ConfigError, UserError
+from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import read_metrics
 from drest_torch.training.run import resume, start
 from tests.helpers.clocks import clock, plain_pole
@@ -216,22 +216,6 @@ def test_a_saved_agent_does_what_the_run_does_elsewhere_too(pole, tmp_path):
     saved = Agent.load(pole.save(tmp_path / "agent"))
     assert saved.evaluate().record() == pole.evaluate().record()
     assert len(list((tmp_path / "agent").rglob("*.*"))) == 2
-
-
-@pytest.mark.parametrize("key", ["factory", "control", "id"])
-def test_a_shared_configuration_that_names_the_code_of_an_environment_is_refused(pole, tmp_path, monkeypatch, key):
-    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
-    (tmp_path / "stranger.py").write_text("raise SystemExit('executed')")
-    monkeypatch.syspath_prepend(tmp_path)
-    pole.save_pretrained(folder := tmp_path / "shared")
-    assert "print(agent.evaluate())" in (folder / "README.md").read_text()
-    assert repr(Agent.from_pretrained(folder)).startswith("Agent(shared: ")
-    text = (folder / "config.yaml").read_text()
-    before = load_config(folder).env[key]
-    value = "null" if before is None else before
-    (folder / "config.yaml").write_text(text.replace(f"  {key}: {value}\n", f"  {key}: stranger:Odd-v0\n"))
-    with pytest.raises(CheckpointError, match=f"env.{key}=stranger is a module outside drest_torch"):
-        Agent.from_pretrained(folder)
 
 
 # ------------------------------------------------------------------------------------ training from Python

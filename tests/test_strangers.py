@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from safetensors.torch import save
 from torch import nn
 
+from drest_torch import own_code
+from drest_torch.agent import Agent
+from drest_torch.algos.networks import NETWORKS
 from drest_torch.building.checkpoints import FORMAT, checksum, load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.cli import sentence_of
 from drest_torch.comparison.records import read_run
@@ -154,6 +161,93 @@ def test_an_interpolation_in_a_foreign_configuration_is_a_text(run: Path, monkey
 
 
 # ----------------------------------------------------------------------------------------- checkpoints
+
+
+NAMES_CODE = [
+    *({"algo": {"name": name}} for name in ("os", "stranger")),
+    {"objective": {"name": "stranger"}},
+    {"policy": {"network": "stranger"}},
+    {"logger": {"sinks": {"stranger": None}}},
+    *({"env": {"factory": factory}} for factory in ("os:abort", "stranger:make", "torch.hub:load", "drest_torch:main")),
+    {"env": {"control": "stranger:control"}},
+    {"env": {"id": "stranger:Odd-v0"}},
+]
+
+
+@pytest.mark.parametrize("values", NAMES_CODE, ids=str)
+def test_code_that_a_stored_configuration_names_is_not_run(
+    values: dict, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stranger.py").write_text("raise SystemExit('executed')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = run / "config.yaml"
+    OmegaConf.save(OmegaConf.merge(OmegaConf.load(path), values), path)
+    for read in (Agent.load, resume, load_config):
+        with pytest.raises(CheckpointError, match=r"names [\w.]+, a module outside drest_torch.*imports="):
+            read(run)
+
+
+def test_code_that_the_user_has_imported_or_trained_with_is_used(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "of_the_user.py").write_text("from drest_torch.algos.networks.mlp import build\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = run / "config.yaml"
+    OmegaConf.update(cfg := OmegaConf.load(path), "policy.network", "of_the_user")
+    OmegaConf.save(cfg, path)
+    with pytest.raises(CheckpointError, match=r"policy\.network names of_the_user"):
+        load_config(run)
+    importlib.import_module("of_the_user")
+    assert load_config(run).policy.network == "of_the_user"
+    monkeypatch.delitem(sys.modules, "of_the_user")
+    monkeypatch.setattr(own_code, "_NAMED", set())
+    start(small(tmp_path / "mine", "policy.network=of_the_user", "env_steps=300", "evaluations=1")).train()
+    assert Agent.load(tmp_path / "mine").cfg.policy.network == "of_the_user"
+    assert command_line("train", "resume=mine").endswith("resume=mine imports=of_the_user")
+
+
+def test_plugins_in_the_working_directory_are_not_found_while_a_run_is_loaded(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stranger.py").write_text("raise SystemExit('executed')")
+    (folder := tmp_path / "stranger-1.dist-info").mkdir()
+    (folder / "METADATA").write_text("Name: stranger\nVersion: 1\n")
+    (folder / "entry_points.txt").write_text("[drest_torch.networks]\nhandy = stranger\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
+    assert NETWORKS.is_known("handy")
+    OmegaConf.update(cfg := OmegaConf.load(run / "config.yaml"), "policy.network", "handy")
+    OmegaConf.save(cfg, run / "config.yaml")
+    with pytest.raises(CheckpointError, match=r"policy\.network names handy"):
+        Agent.load(run)
+
+
+@pytest.mark.parametrize("command", [["drest"], [sys.executable, "-m", "drest_torch"]], ids=["drest", "python -m"])
+def test_a_command_uses_the_code_that_its_line_names(command: list[str], run: Path, tmp_path: Path) -> None:
+    """Hydra would run what lies in a folder `hydra_plugins` of the working directory."""
+    (tmp_path / "of_the_user.py").write_text("from drest_torch.algos.networks.mlp import build\n")
+    (tmp_path / "hydra_plugins").mkdir()
+    (tmp_path / "hydra_plugins" / "stranger.py").write_text("raise SystemExit('executed')")
+    OmegaConf.update(cfg := OmegaConf.load(run / "config.yaml"), "policy.network", "of_the_user")
+    OmegaConf.save(cfg, run / "config.yaml")
+    script = Path(sys.executable).with_name("drest")
+    words = [
+        str(script) if command == ["drest"] else command[0],
+        *command[1:],
+        "evaluate",
+        f"run={run}",
+        "levels=example",
+    ]
+    if not Path(words[0]).exists():
+        pytest.skip("the console script is not installed")
+    refused, used = (
+        subprocess.run([*words, *more], cwd=tmp_path, capture_output=True, text=True, check=False)
+        for more in ((), ("imports=of_the_user",))
+    )
+    assert (refused.returncode, used.returncode) == (2, 0), used.stderr
+    assert "add imports=of_the_user to the command" in refused.stderr
 
 
 def test_other_levels_than_those_that_the_checkpoint_is_of_are_refused(tmp_path: Path) -> None:

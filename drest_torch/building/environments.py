@@ -18,6 +18,7 @@ from drest_torch.algos.networks.base import requirements
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, EnvConfig, copies_of
 from drest_torch.errors import ConfigError
+from drest_torch.own_code import search_here
 from drest_torch.reward import Reward
 from drest_torch.transforms import (
     BestReturn,
@@ -183,6 +184,8 @@ def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> 
         if chosen.id is None:
             raise ConfigError("env=gymnasium without env.id; give the id of an environment, such as CartPole-v1")
         options = {str(key): value for key, value in chosen.options.items()} | mode
+        if ":" in chosen.id:
+            search_here()
         if chosen.id.startswith(("MiniGrid-", "BabyAI-")):
             from drest_torch.envs.interfaces.minigrid import make_minigrid
 
@@ -224,6 +227,7 @@ def function(path: str, key: str) -> Callable[..., Any]:
     module, _, name = path.partition(":")
     if not module or not name:
         raise ConfigError(f"{key}={path}; expected package.module:function")
+    search_here()
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:

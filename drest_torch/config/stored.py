@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
+from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import read_config
 from drest_torch.config.schema import Config, algorithm
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.files import write_whole
+from drest_torch.own_code import is_trusted, not_here
 
 
 def write_config(cfg: Config, folder: Path) -> None:
@@ -23,12 +28,23 @@ def write_config(cfg: Config, folder: Path) -> None:
 
 
 def load_config(folder: Path) -> Config:
-    """Return the configuration that a run was started with."""
+    """Return the configuration that a run was started with; the folder may be a stranger's."""
+    with not_here():
+        return _load(folder)
+
+
+def _load(folder: Path) -> Config:
     path = folder / "config.yaml"
     if not path.is_file():
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
     try:
         loaded = read_config(path)
+        if foreign := [(key, module) for key, module in own_modules(loaded) if not is_trusted(module)]:
+            key, module = foreign[0]
+            raise CheckpointError(
+                f"{path}: {key} names {module}, a module outside drest_torch, and this file may be a stranger's; if "
+                f"you trust it, add imports={module} to the command, or import it before you load the agent"
+            )
         schema = OmegaConf.structured(Config)
         schema.algo = OmegaConf.structured(algorithm(loaded.algo.name).Config)
         schema.objective = OmegaConf.structured(OBJECTIVES[loaded.objective.name].Config)
@@ -50,3 +66,20 @@ def load_config(folder: Path) -> Config:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
     return cfg
+
+
+def own_modules(values: Any) -> Iterator[tuple[str, str]]:
+    """Yield the keys that name a module outside this project and its plugins, each with the module."""
+
+    def value(group: str, key: str) -> Any:
+        return (values.get(group) or {}).get(key)
+
+    names = [(ALGORITHMS, value("algo", "name")), (OBJECTIVES, value("objective", "name"))]
+    names += [(NETWORKS, value("policy", "network")), *((SINKS, name) for name in value("logger", "sinks") or ())]
+    for registry, name in names:
+        if name is not None and not registry.is_known(str(name)):
+            yield registry.key, str(name)
+    for key in ("factory", "control", "id"):
+        module = str(value("env", key)).rpartition(":")[0]
+        if module and not module.startswith("drest_torch.envs.tasks."):
+            yield f"env.{key}", module

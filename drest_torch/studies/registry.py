@@ -16,6 +16,7 @@ from drest_torch.config.checks import check_limits
 from drest_torch.config.compose import compose, register
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError, StudyError
+from drest_torch.own_code import search_here
 
 ENTRY_POINTS = "drest_torch.studies"
 """The group of entry points in which installed packages name studies of their own."""
@@ -72,6 +73,7 @@ def find_study(name: str) -> ModuleType:
             f"study={name}; expected one of {', '.join([*known, *outside])}, or the path of a module with a study, "
             "such as my_project.my_study"
         )
+    search_here()
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

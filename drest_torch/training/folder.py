@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drest_torch import own_code
 from drest_torch.errors import ConfigError
 from drest_torch.files import LOCK
 
@@ -60,7 +61,9 @@ def next_commands(folder: Path, *, in_gridworld: bool = True) -> str:
         evaluate = command_line("evaluate", f"run={folder}", "sampled=5000", *rendered)
         compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
         return f"Evaluate it with more mini-episodes:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
-    evaluate = command_line("evaluate", f"run={folder}", "levels=paper", f"pictures={folder / 'evaluated'}")
+    evaluate = command_line(
+        "evaluate", f"run={folder}", "levels=paper", f"pictures={folder / 'evaluated'}", *own_code.arguments()
+    )
     compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
     return f"Evaluate it on other levels, with pictures:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
 
@@ -69,7 +72,7 @@ def command_line(name: str, *arguments: str) -> str:
     """Return a command of this project as a user types it: beginning as the one that is running did."""
     as_script = sys.argv[0].startswith("drest ")  # `drest_torch.__main__` leaves its name there
     if name != "compare":  # the others give their arguments to Hydra, which has a grammar for values
-        arguments = tuple(map(_value_quoted, arguments))
+        arguments = (*map(_value_quoted, arguments), *own_code.arguments())
     return " ".join([f"drest {name}" if as_script else f"python -m drest_torch.{name}", *map(shlex.quote, arguments)])
 
 
