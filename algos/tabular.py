@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from drest_torch.algos.base import Learner
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
+from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
@@ -160,6 +161,11 @@ def rules_for(
     def repeat(value: Any, kind: type = float) -> np.ndarray:
         return np.repeat(np.array([value], kind), agents, 0)
 
+    if reward.rule is not None:
+        raise ConfigError(
+            f"reward.rule={reward.rule}, and a table learns from λ^(N − (i−1)/k) alone; use algo=exact, ppo, a2c or "
+            "reinforce"
+        )
     return Rules(
         level=repeat(0, int),
         lam=repeat(reward.lam),

@@ -13,8 +13,9 @@ import importlib
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 from drest_torch.errors import ConfigError
 
@@ -61,6 +62,19 @@ def not_here() -> Iterator[None]:
 
 def _holds_this(place: str) -> bool:
     return Path(__file__).resolve().parents[1] == Path(place).resolve()
+
+
+def function(path: str, key: str) -> Callable[..., Any]:
+    """Return the function at ``package.module:function``."""
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise ConfigError(f"{key}={path}; expected package.module:function")
+    search_here()
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{key}={path} cannot be imported: {error}; check the path, and PYTHONPATH") from None
+    return cast(Callable[..., Any], found)
 
 
 def trust(*modules: str) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited, limits_of
 from drest_torch.metrics import share_of_best
+from drest_torch.own_code import function
 
 COUNTINGS = ("sequential", "averaged")
 
@@ -88,6 +89,59 @@ def group_discount(num_lengths: float, group: int, episodes_per_meta: int, lam: 
         return averaged_discount(num_lengths, episodes_per_meta, lam, dtype=torch.float32)
     share = torch.arange(group, dtype=torch.float64) / (group - 1)
     return (expected_discount(share, num_lengths, episodes_per_meta, lam) / episodes_per_meta).float()
+
+
+MOST_RULED = 1000
+"""The largest E of a rule of one's own: binomial coefficients of more are no floats."""
+
+
+def ruled(rule: str, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float, lam: float) -> Tensor:
+    """Return the discounts that a rule of one's own gives, if they are numbers, one for each N."""
+    paid = function(rule, "reward.rule")(chosen_before, index, num_lengths, lam)
+    if not isinstance(paid, Tensor) or paid.shape != chosen_before.shape or not paid.isfinite().all():
+        raise ConfigError(
+            f"reward.rule={rule} must return a tensor of finite numbers, of the shape of its first argument"
+        )
+    return paid
+
+
+def averaged_rule(rule: str, num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
+    """Return the discount [E] of a rule, averaged over all orders as `averaged_discount` is.
+
+    In a random order i − 1 of the other E − 1 mini-episodes are earlier, for each i equally often, and of the n that
+    have the same length a hypergeometric number N is among them.
+    """
+    if episodes_per_meta > MOST_RULED:
+        raise ConfigError(
+            f"reward.episodes_per_meta={episodes_per_meta} with reward.rule; expected at most {MOST_RULED}"
+        )
+    others = episodes_per_meta - 1
+    number = torch.arange(episodes_per_meta, dtype=torch.float64)
+    alike, index, chosen = number[:, None, None], number[:, None], number
+    logs = (
+        _log_choose(alike, chosen)
+        + _log_choose(others - alike, index - chosen)
+        - _log_choose(number * 0 + others, index)
+    )
+    chance = logs.exp()  # [n, i − 1, N]
+    discounts = ruled(rule, torch.minimum(chosen, index), index, num_lengths, lam)
+    return (chance * discounts).sum((-2, -1)) / episodes_per_meta
+
+
+def expected_rule(probability: Tensor, averaged: Tensor) -> Tensor:
+    """Return D(p) of a rule from its averages d(n) [..., E]: E Σ_n Binomial(n; E − 1, p) d(n)."""
+    episodes = averaged.shape[-1]
+    number = torch.arange(episodes, dtype=torch.float64, device=probability.device)
+    p = probability.double().unsqueeze(-1)
+    chance = _log_choose(number * 0 + episodes - 1, number).exp() * p**number * (1 - p) ** (episodes - 1 - number)
+    return (episodes * (chance * averaged).sum(-1)).to(probability.dtype)
+
+
+def _log_choose(n: Tensor, k: Tensor) -> Tensor:
+    """Return the logarithm of n over k; −∞ where k is below 0 or above n."""
+    inside = (k >= 0) & (k <= n)
+    n, k = n.clamp(min=0), torch.where(inside, k, 0)
+    return torch.where(inside, torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1), -math.inf)
 
 
 def alike_in_group(column: Tensor, columns: int, group: int) -> Tensor:
@@ -173,6 +227,9 @@ class Reward:
     """The largest reward of a mini-episode; None: no limit."""
     episodes_at_start: int | None = limited(at_least=1, default=None)
     """E at the start of training, which then changes to ``episodes_per_meta``; None: E is constant."""
+    rule: str | None = None
+    """``package.module:function`` of a discount of your own in place of λ^(N − (i−1)/k), with the arguments N, i − 1, k
+    and λ. Averages and expectations follow from it (`averaged_rule`)."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -208,10 +265,20 @@ class Reward:
 
     def discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
         """Return the sequential discount of a mini-episode."""
+        if self.rule is not None:
+            return ruled(self.rule, chosen_before, index, self.normaliser(num_lengths), self.lam)
         return self.lam ** self.exponent(chosen_before, index, num_lengths)
+
+    def shown_discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
+        """Return what a critic sees of a discount: its logarithm, or the discount itself where a rule may make it 0."""
+        if self.rule is not None:
+            return self.discount(chosen_before, index, num_lengths)
+        return self.exponent(chosen_before, index, num_lengths) * math.log(self.lam)
 
     def log10_of_largest(self, num_lengths: float = 2) -> float:
         """Return log10 of the largest discount of the normalised reward, of a length that is chosen last, and once."""
+        if self.rule is not None:
+            return math.log10(max(float(self._averaged(num_lengths).max()) * self.episodes_per_meta, 1e-300))
         return -(self.episodes_per_meta - 1) / float(self.normaliser(num_lengths)) * math.log10(self.lam)
 
     def group_discounts(self, most_lengths: int, group: int) -> Tensor:
@@ -221,8 +288,18 @@ class Reward:
         """
         discounts = torch.zeros(most_lengths + 1, group)
         for k in range(1, most_lengths + 1):
-            discounts[k] = group_discount(float(self.normaliser(k)), group, self.episodes_per_meta, self.lam)
+            if self.rule is None:
+                discounts[k] = group_discount(float(self.normaliser(k)), group, self.episodes_per_meta, self.lam)
+            elif group == self.episodes_per_meta:
+                discounts[k] = self._averaged(k)
+            else:
+                share = torch.arange(group, dtype=torch.float64) / (group - 1)
+                discounts[k] = self.expected_discount(share, k) / self.episodes_per_meta
         return discounts
+
+    def _averaged(self, num_lengths: float) -> Tensor:
+        assert self.rule is not None
+        return averaged_rule(self.rule, float(self.normaliser(num_lengths)), self.episodes_per_meta, self.lam)
 
     def pay(self, coins: Tensor, discount: Tensor, best_return: Tensor | None) -> Tensor:
         """Return the rewards of mini-episodes from their coins, their discounts and m."""
@@ -237,6 +314,10 @@ class Reward:
 
     def expected_discount(self, probability: Tensor, num_lengths: Tensor | float) -> Tensor:
         """Return D(p), the sum of the expected discounts over a meta-episode for a length chosen with probability p."""
+        if self.rule is not None:
+            k = torch.as_tensor(num_lengths, device=probability.device).long()
+            rows = [self._averaged(count) for count in range(1, int(k.max()) + 1)]
+            return expected_rule(probability, torch.stack(rows).to(k.device)[k - 1])
         return expected_discount(probability, self.normaliser(num_lengths), self.episodes_per_meta, self.lam)
 
     def expected_return(

@@ -11,6 +11,9 @@ import pytest
 import torch
 
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.building.parts import reward_of
+from drest_torch.errors import ConfigError
+from drest_torch.reward import Reward
 from drest_torch.training.run import Run, resume, start
 from tests.helpers.runs import configured, metrics
 
@@ -56,6 +59,16 @@ def test_an_objective_of_ones_own_is_climbed_and_resumed(tmp_path: Path, monkeyp
     run = follow("An objective", tmp_path, monkeypatch)
     assert metrics(run.folder)[-1]["loss/objective"] > 0
     assert type(resume(run.folder).updater.levels.objective).__module__ == "coins"  # type: ignore[attr-defined]
+
+
+def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = follow("A reward", tmp_path, monkeypatch)
+    p = torch.tensor([0.1, 0.5], dtype=torch.float64)
+    assert not torch.allclose(reward_of(run.cfg).expected_discount(p, 2), Reward().expected_discount(p, 2), rtol=0.01)
+    with pytest.raises(ConfigError, match=r"reward\.rule=linear:discount, and a table"):
+        start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.rule=linear:discount"))
 
 
 def test_a_network_of_ones_own_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -18,7 +16,7 @@ from drest_torch.algos.networks.base import requirements
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, EnvConfig, copies_of
 from drest_torch.errors import ConfigError
-from drest_torch.own_code import search_here
+from drest_torch.own_code import function, search_here
 from drest_torch.reward import Reward
 from drest_torch.transforms import (
     BestReturn,
@@ -220,19 +218,6 @@ def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> 
     batch = ParallelEnv(copies, make) if chosen.workers and render_mode is None else SerialEnv(copies, make)
     batch.name = title(first)
     return batch
-
-
-def function(path: str, key: str) -> Callable[..., Any]:
-    """Return the function at ``package.module:function``."""
-    module, _, name = path.partition(":")
-    if not module or not name:
-        raise ConfigError(f"{key}={path}; expected package.module:function")
-    search_here()
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{key}={path} cannot be imported: {error}; check the path, and PYTHONPATH") from None
-    return cast(Callable[..., Any], found)
 
 
 def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | OwnLengths | None:

@@ -51,7 +51,12 @@ else:
         [
             ("name", str, MISSING),
             *(
-                (entry.name, _TYPES[entry.name], field(default=MISSING, metadata=entry.metadata))
+                # What is none by default may be missing in runs of before it was there.
+                (
+                    entry.name,
+                    _TYPES[entry.name],
+                    field(default=None if entry.default is None else MISSING, metadata=entry.metadata),
+                )
                 for entry in fields(Reward)
             ),
             ("group", int, MISSING),

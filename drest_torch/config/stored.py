@@ -79,7 +79,7 @@ def own_modules(values: Any) -> Iterator[tuple[str, str]]:
     for registry, name in names:
         if name is not None and not registry.is_known(str(name)):
             yield registry.key, str(name)
-    for key in ("factory", "control", "id"):
-        module = str(value("env", key)).rpartition(":")[0]
+    for group, key in (("env", "factory"), ("env", "control"), ("env", "id"), ("reward", "rule")):
+        module = str(value(group, key)).rpartition(":")[0]
         if module and not module.startswith("drest_torch.envs.tasks."):
-            yield f"env.{key}", module
+            yield f"{group}.{key}", module

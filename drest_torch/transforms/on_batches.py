@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from tensordict import TensorDictBase
@@ -26,7 +25,7 @@ class LogDiscounts(Transform):
         key = drest.num_lengths_key
         k = drest.num_lengths if key is None else tensordict.get(key)
         index = counts.sum(-1, keepdim=True)
-        shown = drest.reward.exponent(counts, index, k) * math.log(drest.reward.lam)
+        shown = drest.reward.shown_discount(counts, index, k)
         return tensordict.set("drest_log_discounts", shown)
 
 
