@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -90,3 +93,44 @@ def test_a_logger_of_ones_own_is_told_of_every_evaluation(
     assert len(evaluated) == 3
     lines = [f"{row['step']} {row['eval/train/usefulness']:.3f}" for row in evaluated]
     assert capsys.readouterr().out.splitlines() == lines
+
+
+TELEPORTED = """\
+shutdown: 4
+
+A T # C5
+. . # T
+B3 . # .
+"""
+
+
+@pytest.mark.slow
+def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path: Path) -> None:
+    """In a copy of the project: the coin of 5 behind the wall is one step beyond the other teleporter."""
+    root = Path(__file__).resolve().parents[1]
+    for folder in ("drest_torch", "envs", "algos", "configs"):
+        shutil.copytree(root / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    section = PAGE[PAGE.index("\n## A world object\n") :].split("\n## ")[1]
+    ((path, source),) = re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    assert len(source.splitlines()) <= 60
+    (tmp_path / path).write_text(source, encoding="utf-8")
+    kinds = tmp_path / "envs" / "objects" / "__init__.py"
+    text = kinds.read_text("utf-8").replace("Door, Lottery)\nTAKEN", "Door, Lottery, Teleporter)\nTAKEN")
+    before, line, after = text.partition("from drest_torch.envs.objects.lottery import Lottery\n")
+    kinds.write_text(f"{before}{line}from drest_torch.envs.objects.teleporter import Teleporter\n{after}", "utf-8")
+    (tmp_path / "mine.txt").write_text(TELEPORTED)
+
+    def drest(*words: str) -> str:
+        command = [sys.executable, "-m", "drest_torch", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    shown = drest("show", "mine.txt")
+    assert "2 teleporters" in shown
+    assert re.search(r"\b4\b.*\b5\b", shown)
+    assert list((tmp_path / "runs" / "levels").glob("*.png"))
+    few = ["evaluations=1", "pictures=0", "logger=none", "test.paper=false", "run_dir=run"]
+    drest("train", "algo=exact", "levels.path=mine.txt", *few)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert min(summary["splits"]["train"][name] for name in ("usefulness", "neutrality")) > 0.9

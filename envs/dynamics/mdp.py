@@ -324,7 +324,7 @@ def assembled(
         levels=tuple(levels),
         height=wall.shape[1],
         width=wall.shape[2],
-        goto=redirected(_goto(wall), layers).reshape(-1),
+        goto=redirected(_goto(wall), layers, wall.shape).reshape(-1),
         found=found,
         layers=layers,
         wall=wall.reshape(-1),

@@ -162,7 +162,7 @@ def draw(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
         # The other kinds take cells that are still free, so that everything else is as it is without them.
         if kind in HANDED_OUT:
             continue
-        if draws.bounds(kind.plural())[1] == 0:
+        if config.most_of(kind) == 0:
             of_kind = {} if kind.is_optional else kind.layers
             layers |= {
                 name: torch.full(rank.shape, layer.nothing, dtype=layer.dtype) for name, layer in of_kind.items()
@@ -241,7 +241,7 @@ def walled_in(drafts: Drafts, config: GeneratorConfig) -> Tensor:
     stays = mdp.stays()
     stuck = stays[mdp.start]
     for kind in KINDS:
-        if not kind.is_taken and getattr(config, kind.plural())[1] > 0:
+        if not kind.is_taken and config.most_of(kind) > 0:
             stuck |= (_here(kind, drafts) & stays.reshape(drafts.walls.shape)).any(-1)
     return stuck
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from drest_torch.envs.levels import CLOCKS, MAX_LENGTHS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
-from drest_torch.envs.objects import KINDS, Button, Coin
+from drest_torch.envs.objects import KINDS, Button, Coin, WorldObject
 from drest_torch.envs.objects.button import MAX_BUTTONS, PER_CENT
 from drest_torch.envs.objects.lottery import MAX_LOTTERIES, MAX_OUTCOMES, MAX_PAIRS
 
@@ -130,6 +130,11 @@ class GeneratorConfig:
         """Return the largest number of walls on a map with this number of cells."""
         return self.walls[1] if self.wall_share is None else int(self.wall_share[1] * cells)
 
+    def most_of(self, kind: type[WorldObject]) -> int:
+        """Return the largest number of objects of a kind; a kind without a range is in no random level."""
+        bounds: Range = getattr(self, kind.plural(), (0, 0))
+        return bounds[1]
+
     def weights_of(self, name: str) -> tuple[float, ...] | None:
         """Return the weights of a range, None if it has none."""
         return None if self.weights is None else self.weights.get(name)
@@ -184,7 +189,7 @@ class GeneratorConfig:
 
     def _check_room(self, height: int, width: int) -> None:
         buttons, coins, walls = self.buttons[1], self.coins[1], self.most_walls(height * width)
-        others = {kind.plural(): getattr(self, kind.plural())[1] for kind in KINDS if kind not in (Button, Coin)}
+        others = {kind.plural(): self.most_of(kind) for kind in KINDS if kind not in (Button, Coin)}
         needed = 1 + buttons + coins + walls + sum(others.values())
         if needed > height * width:
             names = "the button" if buttons == 1 else f"{buttons} buttons"

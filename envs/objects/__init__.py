@@ -57,8 +57,9 @@ def largest_coin(layers: Layers, num_levels: int) -> Tensor:
     return torch.stack([layers[name].reshape(num_levels, -1).amax(-1, keepdim=True) for name in names]).amax(0)
 
 
-def redirected(goto: Tensor, layers: Layers) -> Tensor:
-    """Return the spots that actions lead to [S, 4] with the effect of the objects on the maps."""
+def redirected(goto: Tensor, layers: Layers, shape: torch.Size) -> Tensor:
+    """Return the spots that actions lead to [S, 4] with the effect of the objects on maps of a shape [B, H, W]."""
     for kind in KINDS:
-        goto = kind.redirect(goto, layers)
+        if kind.layers.keys() <= layers.keys():
+            goto = kind.redirect(goto, layers, shape)
     return goto

@@ -89,10 +89,10 @@ class WorldObject(ABC):
     """The features that observations show only if a level set has them, with their description for messages."""
     layers: ClassVar[Mapping[str, Layer]]
     """The numbers of the object; the first is never 0 on its cell."""
-    planes: ClassVar[tuple[Plane, ...]]
+    planes: ClassVar[tuple[Plane, ...]] = ()
     draws: ClassVar[tuple[str, ...]] = ()
     """The names of the random numbers that `sample` uses; the generator lists those of coins and buttons."""
-    style: ClassVar[str]
+    style: ClassVar[str] = "1;38;5;231;48;5;30"
     """The colours of the cell in a terminal (ANSI)."""
 
     @classmethod
@@ -139,13 +139,16 @@ class WorldObject(ABC):
         return replace(self, row=row, column=column)
 
     @classmethod
-    def redirect(cls, goto: Tensor, layers: Layers) -> Tensor:
-        """Return the spots that actions lead to [S, 4] with the effect of these objects, given the layers [S]."""
+    def redirect(cls, goto: Tensor, layers: Layers, shape: torch.Size) -> Tensor:
+        """Return the spots that actions lead to [S, 4] with the effect of these objects, given the layers [S].
+
+        Spots number the cells of all maps of a set, whose ``shape`` is [levels, height, width].
+        """
         return goto
 
     @classmethod
     def plural(cls) -> str:
-        """Return the plural of the noun, which is also the name of the generator's range for their number."""
+        """Return the plural of the noun, which names the generator's range for their number, if it has one."""
         return f"{cls.noun}s"
 
     @classmethod
@@ -154,13 +157,20 @@ class WorldObject(ABC):
         return draws.later(cls.plural(), 1)
 
     @classmethod
-    @abstractmethod
     def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
-        """Sample the layers [n, S] of the objects at the cells ``here`` [n, S]; ``index`` numbers them."""
+        """Sample the layers [n, S] of the objects at the cells ``here`` [n, S]; ``index`` numbers them.
 
-    @abstractmethod
+        A kind that has no range in the generator is not sampled.
+        """
+        raise NotImplementedError(f"{cls.__name__}.sample")
+
     def patch(self, x: float, y: float) -> Patch:
         """Return the shape for a picture, centred at (x, y), where y points down and a cell is one unit wide."""
+        from matplotlib.patches import Rectangle
+
+        return Rectangle(
+            (x - 0.32, y - 0.32), 0.64, 0.64, facecolor="#cfe8e6", edgecolor="#2a7f78", linewidth=1.2, zorder=1.8
+        )
 
 
 def format_number(value: float) -> str:

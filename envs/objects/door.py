@@ -75,7 +75,7 @@ class Door(WorldObject):
         return replace(self, row=row, column=column, direction=actions[self.direction])
 
     @classmethod
-    def redirect(cls, goto: Tensor, layers: Layers) -> Tensor:
+    def redirect(cls, goto: Tensor, layers: Layers, shape: torch.Size) -> Tensor:
         door = layers["door"].unsqueeze(-1)
         blocked = (door > 0) & (door != 1 + torch.arange(NUM_ACTIONS))
         return torch.where(blocked, torch.arange(len(goto)).unsqueeze(-1), goto)

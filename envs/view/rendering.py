@@ -37,6 +37,8 @@ Point = tuple[float, float]
 Route = Sequence[Cell]
 
 ARROWS = "↑↓←→"
+JUMP = "↷"
+"""A move to a cell that is no neighbour, such as that of an object which leads elsewhere."""
 BUMP = "·"
 PICTURE_FORMATS = ("png", "pdf", "svg")
 
@@ -90,7 +92,8 @@ def arrows_text(route: Route) -> str:
 def _arrow(cell: Cell, next_cell: Cell) -> str:
     if cell == next_cell:
         return BUMP
-    return ARROWS[STEPS.index((next_cell[0] - cell[0], next_cell[1] - cell[1]))]
+    step = (next_cell[0] - cell[0], next_cell[1] - cell[1])
+    return ARROWS[STEPS.index(step)] if step in STEPS else JUMP
 
 
 def _route_arrows(route: Route) -> dict[Cell, str]:
@@ -299,7 +302,7 @@ def _render_way(way: Way, ax: Axes) -> None:
     moves = [(cell, next_cell) for cell, next_cell in pairwise(way.route) if cell != next_cell]
     if not moves:
         return
-    faces = [(next_cell[1] - cell[1], next_cell[0] - cell[0]) for cell, next_cell in moves]  # (x, y)
+    faces = [_face(next_cell[1] - cell[1], next_cell[0] - cell[0]) for cell, next_cell in moves]
     points = [_beside(moves[0][0], faces[0], along=0.22)]
     for (_, cell), face, next_face in zip(moves, faces, faces[1:], strict=False):
         points += _around(cell, face, next_face)
@@ -310,6 +313,12 @@ def _render_way(way: Way, ax: Axes) -> None:
     half = 0.035 * way.width + 0.01
     dx, dy = half * faces[-1][0], half * faces[-1][1]
     ax.add_patch(Polygon([tip, (neck[0] - dy, neck[1] + dx), (neck[0] + dy, neck[1] - dx)], linewidth=0, **shape))
+
+
+def _face(right: int, down: int) -> Point:
+    """Return the direction (x, y) of a move, of length 1 also for one to a cell that is no neighbour."""
+    length = math.hypot(right, down)
+    return right / length, down / length
 
 
 def _beside(cell: Cell, face: Point, along: float = 0.0) -> Point:
