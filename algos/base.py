@@ -23,18 +23,25 @@ WIDE = 8
 
 @dataclass
 class NetworkConfig:
-    """The settings of every algorithm that trains a network; `configs/algo/_network.yaml` explains the keys."""
+    """The settings of every algorithm that trains a network."""
 
     name: str = MISSING
-    credit: str = limited(choices=CREDITS)
-    lr: float = limited(at_least=0)
-    lr_end: float = limited(at_least=0)
-    muon_lr: float | None = limited(at_least=0)
-    muon_lr_end: float = limited(at_least=0)
-    adam_eps: float = limited(above=0)
-    entropy: float = limited(at_least=0)
-    entropy_end: float = limited(at_least=0)
-    max_grad_norm: float = limited(above=0, finite=False)
+    """The module in algos/."""
+    credit: str = limited(choices=CREDITS, default="mini")
+    """Credit horizon: mini (a mini-episode, as in the paper) or meta (the whole meta-episode)."""
+    lr: float = limited(at_least=0, default=0.001)
+    lr_end: float = limited(at_least=0, default=0.0)
+    """Learning rate of Adam, and what it falls to, linearly over the run."""
+    muon_lr: float | None = limited(at_least=0, default=None)
+    muon_lr_end: float = limited(at_least=0, default=0.0)
+    """The same of Muon, which then has all wide weight matrices; null: Adam has them too."""
+    adam_eps: float = limited(above=0, default=1e-05)
+    """Epsilon in Adam's denominator."""
+    entropy: float = limited(at_least=0, default=0.1)
+    entropy_end: float = limited(at_least=0, default=0.0)
+    """Weight of the entropy bonus, and what it falls to, linearly over the run."""
+    max_grad_norm: float = limited(above=0, finite=False, default=0.5)
+    """The gradient is scaled down to this norm."""
 
 
 def linear(start: float, end: float, progress: float) -> float:

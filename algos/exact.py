@@ -41,10 +41,16 @@ with 27,000, 0.92 and 0.48 s with 86,000."""
 class Config(NetworkConfig):
     """The settings of exact training."""
 
-    levels_at_once: int = limited(at_least=1)
-    min_visit_probability: float = limited(at_least=0)
-    ignored_gradient_share: float = limited(at_least=0)
-    counted_steps: int = limited(at_least=1)
+    levels_at_once: int = limited(at_least=1, default=64)
+    """Levels whose expected return makes one step, at most."""
+    min_visit_probability: float = limited(at_least=0, default=0.0)
+    """Probability of reaching a state up to which play from there on is taken to be uniform; the more, the faster. In
+    batches of at most 16,384 states, networks that read maps are asked everywhere."""
+    ignored_gradient_share: float = limited(at_least=0, default=1e-05)
+    """Share of the squared gradient that may be left out, of states that hardly count; the more, the faster."""
+    counted_steps: int = limited(at_least=1, default=4096)
+    """What one update counts as in `env_steps`, to pace schedules and evaluations. These are not environment steps:
+    nothing is played. What training took is reported as updates x levels, with the rows on which the network ran."""
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 class Config(CriticConfig):
     """The settings of PPO."""
 
-    epochs: int = limited(at_least=1)
-    clip: float = limited(above=0, finite=False)
-    max_kl: float | None = limited(above=0)
+    epochs: int = limited(at_least=1, default=3)
+    """Passes over each batch."""
+    clip: float = limited(above=0, finite=False, default=0.2)
+    """The probability ratio is clipped to within 1 - clip and 1 + clip."""
+    max_kl: float | None = limited(above=0, default=0.2)
+    """An update ends when the policy of a minibatch is further (KL divergence) than this from the one that played the
+    batch."""
 
 
 class PPO(SampledLearner):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from omegaconf import MISSING
 from torch import Tensor
 
 from drest_torch.algos.sampled import SampledConfig, SampledLearner
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 class Config(SampledConfig):
     """The settings of REINFORCE."""
 
-    baseline: bool = MISSING
+    baseline: bool = True
+    """Whether the mean return of the batch's other groups is subtracted from each return."""
 
 
 class Reinforce(SampledLearner):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from omegaconf import MISSING
 from torch import Tensor
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
@@ -38,18 +37,25 @@ UNUSED = ("loss_entropy", "max_ratio", "mean_ratio")
 class SampledConfig(NetworkConfig):
     """The settings of algorithms that learn from sampled mini-episodes."""
 
-    episodes: int = limited(at_least=1)
-    minibatches: int = limited(at_least=1)
-    normalise_advantage: bool = MISSING
+    episodes: int = limited(at_least=1, default=1024)
+    """Mini-episodes that are played for one batch."""
+    minibatches: int = limited(at_least=1, default=1)
+    """Parts that a batch is split into, one optimiser step each."""
+    normalise_advantage: bool = False
+    """Whether advantages are shifted and scaled to mean 0 and deviation 1 over the batch."""
 
 
 @dataclass
 class CriticConfig(SampledConfig):
     """The further settings of algorithms with a critic."""
 
-    critic_width: int | None = limited(at_least=1)
-    gae_lambda: float = limited(at_least=0, at_most=1)
-    critic_coeff: float = limited(at_least=0)
+    critic_width: int | None = limited(at_least=1, default=None)
+    """Units of the critic's hidden layers; null: as many as the policy has. A convolutional critic reads the policy's
+    map."""
+    gae_lambda: float = limited(at_least=0, at_most=1, default=0.95)
+    """Lambda of generalised advantage estimation."""
+    critic_coeff: float = limited(at_least=0, default=0.5)
+    """Weight of the critic's squared error."""
 
 
 class SampledLearner(NetworkLearner):

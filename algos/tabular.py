@@ -21,7 +21,6 @@ from typing import Any
 import numba
 import numpy as np
 import torch
-from omegaconf import MISSING
 from torch import Tensor, nn
 
 from drest_torch.algos.base import Learner
@@ -53,22 +52,33 @@ _keep_torchs_threads()
 class Schedule:
     """The settings of a table's training that change during the run, and its kind of gradient."""
 
-    lr: float = limited(above=0)
-    lr_end: float = limited(above=0)
-    epsilon: float = limited(above=0, at_most=1)
-    epsilon_end: float = limited(above=0, at_most=1)
-    decay_episodes: int = limited(at_least=1)
-    random_episodes: int = limited(at_least=0)
-    gradient: str = limited(choices=GRADIENTS)
-    discount_bumps: bool = MISSING
+    lr: float = limited(above=0, default=0.25)
+    lr_end: float = limited(above=0, default=0.01)
+    """Learning rate at the start and at the end of the schedule."""
+    epsilon: float = limited(above=0, at_most=1, default=0.5)
+    epsilon_end: float = limited(above=0, at_most=1, default=0.001)
+    """Epsilon at the start and at the end: the chance that an action is sampled uniformly."""
+    decay_episodes: int = limited(at_least=1, default=65536)
+    """Mini-episodes over which both fall exponentially; then they stay."""
+    random_episodes: int = limited(at_least=0, default=524288)
+    """Mini-episodes of uniformly random play before that, with the learning rate of the start. The paper has none; on
+    the clock that counts every step they let the table learn what lies behind a button before it gives up pressing
+    it."""
+    gradient: str = limited(choices=GRADIENTS, default="softmax")
+    """Of which policy the gradient is taken: softmax (as in the paper) or behaviour (the epsilon-greedy one that
+    plays)."""
+    discount_bumps: bool = True
+    """Whether a bump that takes no time, on the clock that counts moves, costs its factor of gamma in the return."""
 
 
 @dataclass
 class Config(Schedule):
     """The settings of tabular training."""
 
-    name: str = MISSING
-    episodes: int = limited(at_least=1)
+    name: str = "tabular"
+    """The module in algos/."""
+    episodes: int = limited(at_least=1, default=4096)
+    """Mini-episodes between two lines of metrics; the table learns after each one."""
 
 
 class TablePolicy(nn.Module):

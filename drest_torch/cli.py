@@ -59,6 +59,8 @@ def streams() -> Iterator[None]:
     open_streams()
     try:
         yield
+    except BrokenPipeError:  # nobody reads the output any more
+        sys.exit(0)
     except KeyboardInterrupt:
         print("drest_torch: stopped", file=sys.stderr)
         sys.exit(130)
@@ -137,8 +139,8 @@ def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
     def wrapped(cfg: Any) -> None:
         try:
             main(cfg)
-        except BrokenPipeError:  # nobody reads the output any more
-            sys.exit(0)
+        except BrokenPipeError:
+            raise
         except MISTAKES as error:
             stop(sentence_of(error))
 

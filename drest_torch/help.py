@@ -1,7 +1,6 @@
 """What ``--help`` prints: the options of a command, and each key with its value, its type and its meaning.
 
-The meanings are the comments of the yaml files in `configs/`, or what a dataclass says of a field; the types and limits
-are those of the dataclasses. Neither is written a second time here.
+All are those of the dataclasses of the configuration, and none is written a second time here.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import Field, dataclass, fields, is_dataclass
-from itertools import groupby, pairwise
-from pathlib import Path
+from itertools import groupby
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import yaml
@@ -118,27 +116,22 @@ def keys_of(command: str, *overrides: str) -> list[Key]:
         cfg = _study(overrides)
     else:
         cfg = compose(*overrides, name=COMMANDS[command].config)
-    chosen = dict(word.split("=", 1) for word in overrides if "=" in word)
-    notes = {**_notes_of_groups(COMMANDS[command], chosen), **_notes_of_file(COMMANDS[command].config)}
-    return sorted(_walk(cfg, "", notes), key=lambda key: "." in key.name)
+    return sorted(_walk(cfg, ""), key=lambda key: "." in key.name)
 
 
 def _study(overrides: Collection[str]) -> Any:
     """Return the values of the command `study`, and those of a study if one is named: to import all takes seconds."""
     from drest_torch.config.compose import register
-    from drest_torch.config.schema import config_folder
     from drest_torch.studies.registry import StudyCommand, compose_study, study_schemas
 
     names = [word.removeprefix("study=") for word in overrides if word.startswith("study=")]
     if names:
         register(study_schemas([f"study={names[-1]}"]))
         return compose_study(names[-1], *(word for word in overrides if not word.startswith("study=")))
-    values = yaml.safe_load((config_folder() / "study.yaml").read_text(encoding="utf-8"))
-    own = {key: value for key, value in values.items() if key not in ("defaults", "hydra")}
-    return OmegaConf.merge(OmegaConf.structured(StudyCommand), own, {"study": None})
+    return OmegaConf.merge(OmegaConf.structured(StudyCommand), {"study": None})
 
 
-def _walk(cfg: Any, prefix: str, notes: dict[str, str]) -> Iterator[Key]:
+def _walk(cfg: Any, prefix: str) -> Iterator[Key]:
     """Yield the keys of a structured configuration, those within others after them."""
     kind: Any = OmegaConf.get_type(cfg)
     raw: Any = OmegaConf.to_container(cfg, resolve=False)
@@ -150,10 +143,10 @@ def _walk(cfg: Any, prefix: str, notes: dict[str, str]) -> Iterator[Key]:
         if isinstance(node, DictConfig) and is_dataclass(OmegaConf.get_type(node)) and not node._is_none():
             inner.append((node, f"{name}."))
         elif name not in ("study", "study.quick", "study.name"):
-            meaning = notes.get(name) or said.get(each.name, "")
-            yield Key(name, _text(raw[each.name]), _type(each, hints[each.name]), meaning, _choices(each, hints))
+            kinds = _type(each, hints[each.name]), said.get(each.name, ""), _choices(each, hints)
+            yield Key(name, _text(raw[each.name]), *kinds)
     for node, start in inner:
-        yield from _walk(node, start, notes)
+        yield from _walk(node, start)
 
 
 def _text(value: Any) -> str:
@@ -188,65 +181,22 @@ def _choices(each: Field[Any], hints: dict[str, Any]) -> tuple[str, ...]:
 # --------------------------------------------------------------------------------------- meanings
 
 
-def _notes_of_groups(this: Command, chosen: dict[str, str]) -> dict[str, str]:
-    """Return the comments on the keys of groups; those of the chosen option come first, then those of its base."""
-    from drest_torch.config.schema import config_folder
-
-    notes: dict[str, str] = {}
-    for group, option in (_defaults(this) | chosen).items():
-        files = sorted((config_folder() / group).rglob("*.yaml"), key=lambda path: (path.stem != option, path.stem))
-        for path in files:
-            notes = {f"{group}.{key}": text for key, text in _notes(path).items()} | notes
-    return notes
-
-
-def _notes_of_file(name: str) -> dict[str, str]:
-    from drest_torch.config.schema import config_folder
-
-    return _notes(config_folder() / f"{name}.yaml")
-
-
-def _notes(path: Path) -> dict[str, str]:
-    """Return the comment on each key of a yaml file; one holds for several lines, until the next or an empty one.
-
-    What a file begins with says what the file is.
-    """
-    notes: dict[str, str] = {}
-    within: list[tuple[int, str]] = []
-    comment: list[str] = []
-    is_open, is_head = False, True  # whether the comment can get another line, and whether it is the file's
-    for line in path.read_text(encoding="utf-8").splitlines():
-        words = line.strip()
-        if words.startswith("#"):
-            comment = [*(comment if is_open else []), words.removeprefix("#").strip()]
-            is_open = True
-            continue
-        is_open = False
-        if not words or is_head:
-            comment = []
-        is_head = False
-        if key := re.match(r"( *)(\w+):", line):
-            depth = len(key[1])
-            within = [*(one for one in within if one[0] < depth), (depth, key[2])]
-            if comment:
-                notes[".".join(name for _, name in within)] = " ".join(comment)
-    return notes
-
-
 def _docstrings(kind: Any) -> dict[str, str]:
-    """Return what a dataclass and its bases say of their fields, each in a text below it."""
+    """Return what a dataclass and its bases say of their fields, in a text below one, or below several together."""
     said: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
+    for base in (*reversed(kind.__mro__), getattr(kind, "documented_by", object)):
         try:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         except (OSError, TypeError, SyntaxError):
             continue  # a class without a source of its own
-        body = getattr(tree, "body", [])
-        for entry, below in pairwise(body):
+        names: list[str] = []
+        for entry in getattr(tree, "body", []):
+            value = getattr(entry, "value", None)
             if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name):
-                value = getattr(below, "value", None)
-                if isinstance(below, ast.Expr) and isinstance(value, ast.Constant):
-                    said[entry.target.id] = " ".join(str(value.value).split())
+                names.append(entry.target.id)
+            elif isinstance(entry, ast.Expr) and isinstance(value, ast.Constant):
+                said |= dict.fromkeys(names, " ".join(str(value.value).split()))
+                names = []
     return said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Collection
 from dataclasses import Field, dataclass, field
@@ -52,11 +53,16 @@ def limited(
 ) -> Any:
     """Return a field of a configuration with these limits; without a default it is OmegaConf's MISSING.
 
+    Each configuration gets a list or a dictionary of its own.
+
     The limits of a list or a dictionary hold for each value in it. `drest_torch.config.checks` has them kept. ``kind``
     says what a value may be where the type of the field does not.
     """
     limits = Limits(at_least, above, at_most, finite, choices)
-    return field(default=default, metadata={_KIND: kind, **({} if limits == Limits() else {_KEY: limits})})
+    metadata = {_KIND: kind, **({} if limits == Limits() else {_KEY: limits})}
+    if isinstance(default, list | dict):
+        return field(default_factory=lambda: copy.deepcopy(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def limits_of(value: Field[Any]) -> Limits | None:

@@ -20,29 +20,19 @@ from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config import schema as config
 from drest_torch.config.checks import check_limits, check_run
-from drest_torch.config.compose import compose
+from drest_torch.config.compose import compose, options
 from drest_torch.config.compose import keys_of as keys_of_values
-from drest_torch.config.schema import config_folder, schemas
+from drest_torch.config.schema import config_folder
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.help import COLUMNS, COMMANDS, first_sentence, help_text, keys_of
 from drest_torch.limits import limited, limits_of
-from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, SCHEMAS, keys, names, ours, schema_of, unexplained
+from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys, names, ours, schema_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [path for package in ("drest_torch", "algos") for path in (ROOT / package).rglob("*.py")]
-COMMAND_FILES = [("config", config.Config), ("evaluate", config.EvaluateConfig)]
-BASES = {
-    "reward": "reward/_base",
-    "levels": "levels/kind/generated",
-    "policy": "policy/_base",
-    "env": "env/_base",
-    "logger": "logger/_base",
-}
-"""The file that holds every key of a group."""
-
 KNOWN_AS = {
     "algo": {"algo", "config"},
     "reward": {"reward", "self"},  # `Reward` reads its own fields
@@ -59,28 +49,14 @@ KNOWN_AS = {
 # ---------------------------------------------------------------------------------- yaml and schema
 
 
-def parents(name: str) -> list[str]:
-    """The files that a file of `configs/` begins with, by its defaults list or as that of its group's base."""
-    group, _, stem = name.rpartition("/")
-    defaults = (yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8")) or {}).get("defaults", [])
-    listed = [entry.partition("@")[0] for entry in defaults if isinstance(entry, str) and entry != "_self_"]
-    found = [f"{group}/{entry}" for entry in listed if not entry.startswith("base_")]
-    if group in BASES and not stem.startswith("_"):
-        kind = next((each["override kind"] for each in defaults if isinstance(each, dict)), None)
-        found.append(f"levels/kind/{kind}" if kind and group == "levels" else BASES[group])
-    return found
-
-
-def inherited(name: str) -> dict[str, Any]:
-    """The values that a file begins with."""
-    merged = OmegaConf.merge(*(OmegaConf.create(whole(parent)) for parent in parents(name)), {})
-    values: Any = OmegaConf.to_container(merged)
-    return values
-
-
-def whole(name: str) -> dict[str, Any]:
-    """The values that a file comes to."""
-    merged: Any = OmegaConf.to_container(OmegaConf.merge(inherited(name), ours(FOLDER / f"{name}.yaml")))
+def inherited(group: str, name: str) -> dict[str, Any]:
+    """The values that the file of an option begins with."""
+    text = (FOLDER / group / f"{name}.yaml").read_text("utf-8")
+    listed = [each for each in (yaml.safe_load(text) or {}).get("defaults", []) if isinstance(each, str)]
+    files = [each for each in listed if each != "_self_" and not each.startswith("base_")]
+    schema: Any = OmegaConf.structured(schema_of(group, name))
+    own = [OmegaConf.create({**inherited(group, file), **ours(FOLDER / group / f"{file}.yaml")}) for file in files]
+    merged: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(schema)), *own))
     return merged
 
 
@@ -90,49 +66,21 @@ def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
     return {key: value for name, each in values.items() for key, value in flattened(each, f"{prefix}{name}.").items()}
 
 
-FILES = [
-    path.relative_to(FOLDER).with_suffix("").as_posix() for group in GROUPS for path in (FOLDER / group).rglob("*.yaml")
-]
+FILES = [(group, name) for group, name in OPTIONS if (FOLDER / group / f"{name}.yaml").is_file()]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_states_no_value_that_it_has_already(name: str) -> None:
-    stated, before = flattened(ours(FOLDER / f"{name}.yaml")), flattened(inherited(name))
-    if name == "policy/mlp":  # it is said again, over a recipe that gives `policy=auto` another network
+@pytest.mark.parametrize(("group", "name"), FILES)
+def test_a_file_states_no_value_that_it_has_already(group: str, name: str) -> None:
+    stated, before = flattened(ours(FOLDER / group / f"{name}.yaml")), flattened(inherited(group, name))
+    if (group, name) == ("policy", "mlp"):  # it is said again, over a recipe that gives `policy=auto` another network
         assert stated.pop("network") == before["network"]
     assert {key: value for key, value in stated.items() if before.get(key, "none") == value} == {}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_key_is_explained_where_it_first_stands(name: str) -> None:
-    new = ours(FOLDER / f"{name}.yaml").keys() - inherited(name).keys()
-    assert new & set(unexplained((FOLDER / f"{name}.yaml").read_text("utf-8"))) == set()
-
-
-@pytest.mark.parametrize(("group", "base"), BASES.items())
-def test_a_base_has_and_explains_all_keys_of_its_schema_and_no_other(group: str, base: str) -> None:
-    values = ours(FOLDER / f"{base}.yaml")
-    assert values.keys() == names(SCHEMAS[group])
-    assert unexplained((FOLDER / f"{base}.yaml").read_text("utf-8")) == []
-    if group == "levels":
-        assert values["generator"].keys() == names(config.GeneratorConfig)
-
-
-def test_a_key_without_a_comment_is_found() -> None:
-    assert unexplained("# Both.\na: 1\nb: 2\n\nc: 3\n") == ["c"]
-
-
-@pytest.mark.parametrize(("group", "name"), OPTIONS)
-def test_an_option_comes_to_all_keys_of_its_schema_and_no_other(group: str, name: str) -> None:
-    assert whole(f"{group}/{name}").keys() == names(schema_of(group, name))
 
 
 @pytest.mark.parametrize(("group", "name"), OPTIONS)
 def test_an_option_composes_to_its_values_and_can_be_run(group: str, name: str) -> None:
     cfg = compose(f"{group}={name}", "run_dir=x")
     assert OmegaConf.missing_keys(cfg) == set()
-    if group in ("levels", "logger"):  # recipes change values of the others
-        assert OmegaConf.to_container(cfg[group]) == whole(f"{group}/{name}")
     if group == "objective":
         cfg = compose(f"{group}={name}", "algo=generalist", "run_dir=x")
     if name != "own":
@@ -140,18 +88,9 @@ def test_an_option_composes_to_its_values_and_can_be_run(group: str, name: str) 
 
 
 def test_an_option_is_called_as_its_file() -> None:
-    for group in ("reward", "levels"):
-        assert all(whole(f"{group}/{name}")["name"] == name for of, name in OPTIONS if of == group)
-
-
-@pytest.mark.parametrize(("file", "schema"), COMMAND_FILES)
-def test_a_command_has_and_explains_all_keys_of_its_schema_and_no_other(file: str, schema: type) -> None:
-    path = FOLDER / f"{file}.yaml"
-    assert unexplained(path.read_text("utf-8")) == []
-    assert set(ours(path)) | (set(GROUPS) & names(schema)) == names(schema)
-    if file == "config":
-        assert ours(path)["test"].keys() == names(config.TestConfig)
-    assert OmegaConf.missing_keys(compose(name=file)) == set()
+    for group, name in OPTIONS:
+        if group in ("reward", "levels"):
+            assert compose(f"{group}={name}")[group].name == name
 
 
 @pytest.mark.parametrize("file", ["config", "evaluate", "study"])
@@ -161,16 +100,10 @@ def test_a_defaults_list_overrides_nothing_twice(file: str) -> None:
     assert len(chosen) == len(set(chosen))
 
 
-def test_values_stand_in_the_yaml_files_alone() -> None:
-    for schema in {*schemas().values(), *SCHEMAS.values(), config.GeneratorConfig} - {config.LoggerConfig}:
-        for each in fields(schema):
-            assert each.default == "???" or is_dataclass(each.default_factory), f"{schema.__name__}.{each.name}"
-
-
 def test_every_algorithm_world_and_network_is_an_option() -> None:
     offered = {group: {name for each, name in OPTIONS if each == group} for group in GROUPS}
     assert set(ALGORITHMS) <= offered["algo"]
-    assert {whole(f"policy/{name}")["network"] for name in offered["policy"]} == set(NETWORKS)
+    assert {compose(f"policy={name}", "levels=paper").policy.network for name in offered["policy"]} == set(NETWORKS)
     assert set(WORLDS) <= offered["levels"]
 
 
@@ -215,7 +148,7 @@ def test_an_algorithm_and_levels_bring_the_values_that_suit_them(overrides: str,
 def test_every_recipe_is_one_of_what_it_goes_by() -> None:
     """As they are optional, a misspelt one would not be missed."""
     named = {group: {name for each, name in OPTIONS if each == group} for group in ("algo", "levels", "env", "policy")}
-    kinds = {path.stem for path in (FOLDER / "levels" / "kind").glob("*.yaml")}
+    kinds = {"generated", "worlds"}
     algos = named["algo"]
     expected = {
         "algo": algos,
@@ -229,15 +162,15 @@ def test_every_recipe_is_one_of_what_it_goes_by() -> None:
         "task": named["env"],
         "solving": {f"{algo}_in_{env}" for algo in algos for env in named["env"]},
     }
-    recipes = list((FOLDER / "recipe").rglob("*.yaml"))
+    recipes = [name.split("/") for name in yaml.safe_load((FOLDER / "recipes.yaml").read_text("utf-8"))]
     assert recipes
-    assert all(path.stem in expected[path.parent.name] for path in recipes)
+    assert all(name in expected[group] for group, name in recipes)
 
 
 def test_options_of_ones_own_go_by_what_they_begin_with(tmp_path: Path) -> None:
     files = {
         "algo/mine": "defaults:\n  - ppo\n",
-        "algo/other": "defaults:\n  - base_ppo\n  - _critic\nname: ppo\nepochs: 2\nclip: 0.1\nmax_kl: null\n",
+        "algo/other": "defaults:\n  - base_ppo\nname: ppo\nepochs: 2\n",
         "env/mine": "defaults:\n  - gymnasium\nid: Acrobot-v1\n",
         "policy/mine": "defaults:\n  - mlp\nwidth: 64\n",
     }
@@ -268,7 +201,6 @@ def test_a_level_of_ones_own_takes_the_recipe_of_worlds() -> None:
 def test_no_group_takes_a_value_from_another() -> None:
     text = "".join(path.read_text("utf-8") for path in FOLDER.rglob("*.yaml") if path.parent.name != "sweeps")
     assert set(re.findall(r"\$\{(\w+\.\w+)\}", text)) == {
-        *("algo.name", "reward.name", "env.title"),  # in run_dir
         *("levels.name", "env.id", "env.factory"),  # in env.title
     }
 
@@ -282,11 +214,11 @@ def test_the_help_names_every_option_in_whole_sentences(command: str) -> None:
     assert max(len(line) for line in text.split("\n") if "${" not in line) <= COLUMNS
     for group, name in OPTIONS:
         if group in COMMANDS[command].groups and (name != "own" or command == "evaluate"):
-            sentence = first_sentence((FOLDER / group / f"{name}.yaml").read_text("utf-8"))
-            assert sentence.endswith(".")
             if name in WORLDS:
                 assert re.search(rf"\b{name}[,.]", text)
             else:
+                sentence = first_sentence(options(group)[name].read_text("utf-8"))
+                assert sentence.endswith(".")
                 assert f"{name} {sentence}" in " ".join(text.split())
     assert not re.search(r"\b(base_|_base|sweeps)", text)
 
@@ -369,8 +301,9 @@ def attributes(sources: list[str]) -> set[tuple[str, str]]:
 
 
 def interpolated() -> set[tuple[str, str]]:
-    """Keys that another yaml file takes its value from, as ``${levels.name}``."""
-    texts = [path.read_text("utf-8") for path in config_folder().rglob("*.yaml")]
+    """Keys that another value is made of, as ``${levels.name}``."""
+    files = [*config_folder().rglob("*.yaml"), Path(config.__file__)]
+    texts = [path.read_text("utf-8") for path in files]
     return {match for text in texts for match in re.findall(r"\$\{(\w+)\.(\w+)\}", text)}
 
 
@@ -523,7 +456,6 @@ def test_a_stored_configuration_comes_back_with_its_types(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"algo": {"name": "dqn"}}, "algo.name=dqn; expected one of a2c, "),
         ({"policy": {"heads": 8}}, "Key 'heads' not in 'PolicyConfig'"),
         ({"reward": {"lam": 2}}, "reward.lam=2.0; expected a number above 0, at most 1"),
         ({"seed": "first"}, "Value 'first' of type 'str' could not be converted to Integer"),

@@ -24,10 +24,13 @@ PROBLEMS = ("coins_entropy", "usefulness_entropy", "coins_shares", "entropy_usef
 class Config(base.ObjectiveConfig):
     """The settings of the constraint."""
 
-    problem: str = limited(choices=PROBLEMS)
-    at_least: float = limited(at_least=0, at_most=1)
-    proportional: float = limited(at_least=0)
-    integral: float = limited(at_least=0)
+    problem: str = limited(choices=PROBLEMS, default="coins_entropy")
+    at_least: float = limited(at_least=0, at_most=1, default=0.9)
+    """What is climbed, and what has to be `at_least` so large: coins_entropy, usefulness_entropy (both: neutrality ÷
+    log2 k), coins_shares (P of every length, as a part of 1/k), or entropy_usefulness."""
+    proportional: float = limited(at_least=0, default=10.0)
+    integral: float = limited(at_least=0, default=0.05)
+    """The multiplier: this much times the violation now, and this much times the sum of all violations so far."""
 
 
 class Objective(base.Objective):

@@ -25,8 +25,13 @@ REFERENCES = ("uniform", "entropy", "balanced", "best")
 class Config(base.ObjectiveConfig):
     """The settings of the divergence."""
 
-    beta: float = limited(at_least=0)
-    reference: str = limited(choices=REFERENCES)
+    beta: float = limited(at_least=0, default=0.02)
+    """The price of a nat."""
+    reference: str = limited(choices=REFERENCES, default="uniform")
+    """uniform (over actions), entropy (no reference: the entropy of the trajectory is rewarded, which differs from
+    uniform by a constant for each timestep), balanced (every length with the same probability, and uniform over the
+    trajectories of a length), or best (the same over those trajectories that collect m(l), which presupposes the
+    answer)."""
 
 
 class Objective(base.Objective):

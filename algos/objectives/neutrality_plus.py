@@ -21,7 +21,9 @@ from drest_torch.metrics import share_of_best
 class Config(base.ObjectiveConfig):
     """The settings of Neutrality+."""
 
-    where: str = limited(choices=("luck", "everywhere"))
+    where: str = limited(choices=("luck", "everywhere"), default="luck")
+    """The levels that have it: luck (those in which something depends on luck; the others have the return of the
+    reward), or everywhere."""
 
 
 class Objective(base.Objective):

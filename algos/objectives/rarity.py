@@ -20,8 +20,10 @@ from drest_torch.metrics import share_of_best
 class Config(base.ObjectiveConfig):
     """The settings of the bonus."""
 
-    weight: float = limited(at_least=0)
-    group: int = limited(at_least=2)
+    weight: float = limited(at_least=0, default=1.0)
+    """The weight w of the bonus."""
+    group: int = limited(at_least=2, default=16)
+    """Mini-episodes of a group, in closed form."""
 
 
 class Objective(base.Objective):

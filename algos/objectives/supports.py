@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from omegaconf import MISSING
 from torch import Tensor
 
 from drest_torch.algos.objectives import base, drest
@@ -23,7 +22,9 @@ from drest_torch.metrics import share_of_best
 class Config(base.ObjectiveConfig):
     """The settings of DReST over sets of lengths."""
 
-    given_bits: bool = MISSING
+    given_bits: bool = False
+    """Whether an agent with private bits is to be so under each setting of them: it then pays nothing once it has seen
+    them."""
 
 
 class Objective(base.Objective):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omegaconf import MISSING
 from torch import Tensor
 
 from drest_torch.algos.objectives import base
@@ -22,9 +21,13 @@ SPREADS = ("entropy", "gini")
 class Config(base.ObjectiveConfig):
     """The settings of the weighted sum."""
 
-    weight: float = limited(at_least=0)
-    spread: str = limited(choices=SPREADS)
-    product: bool = MISSING
+    weight: float = limited(at_least=0, default=1.15)
+    """The weight w of the spread. Near equal chances of two lengths DReST with λ = 0.9 and E = 64 pulls as hard as w =
+    1.15, with E = 32 as 0.57."""
+    spread: str = limited(choices=SPREADS, default="entropy")
+    """The spread of lengths: entropy (neutrality in bits) or gini (1 − Σ P(l)²)."""
+    product: bool = False
+    """Whether the value is the product of usefulness and neutrality instead."""
 
 
 class Objective(base.Objective):

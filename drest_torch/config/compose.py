@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -20,7 +20,9 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
 
+from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.schema import config_folder, schemas
+from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
 
 VERSION_BASE = "1.3"
@@ -60,22 +62,34 @@ def implied(overrides: Iterable[str]) -> list[str]:
 
 
 def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({})) -> None:
-    """Tell Hydra the schemas by (group, name), and ``further`` ones that only one command has."""
+    """Tell Hydra the schemas and recipes by (group, name), and ``further`` schemas that only one command has."""
     store = ConfigStore.instance()
-    for (group, name), schema in {**schemas(), **further}.items():
+    for (group, name), schema in {**_known(), **further}.items():
         if _registered.get((group, name)) is not schema:  # to tell Hydra takes a fifth of the time to compose
-            store.store(group=group, name=name, node=schema)
+            is_recipe = group is not None and group.startswith("recipe/")
+            store.store(group=group, name=name, node=schema, package="_global_" if is_recipe else None)
             _registered[group, name] = schema
 
 
 _registered: dict[tuple[str | None, str], Any] = {}
 
 
+@lru_cache(maxsize=1)
+def _known() -> dict[tuple[str | None, str], Any]:
+    found = OmegaConf.to_container(OmegaConf.load(config_folder() / "recipes.yaml"))
+    paths = {name.rpartition("/")[::2]: values for name, values in cast("dict[str, Any]", found).items()}
+    return {**schemas(), **{(f"recipe/{group}", name): values for (group, name), values in paths.items()}}
+
+
 def options(group: str) -> dict[str, Path]:
-    """Return the files of a group's options by their names; its base is none. A study is a module beside its page."""
+    """Return the files of a group's options by their names; a world of the paper has none."""
     files = [*(config_folder() / group).glob("[!_]*.yaml")]
     if group == "study":
         files += [page.with_suffix(".py") for page in STUDIES.glob("*.md")]
+    if group == "objective":
+        files += [Path(str(OBJECTIVES[name].__file__)) for name in OBJECTIVES]
+    if group == "levels":
+        files += [Path(name) for name in WORLDS]
     return {path.stem: path for path in sorted(files, key=lambda path: path.stem)}
 
 
@@ -109,9 +123,11 @@ def recipes(cfg: Any) -> list[str]:
     folders = [Path(source.path) for source in running.config_sources if source.schema == "file"]
     lines = []
     for group, name in sorted(running.choices.items()):
-        files = [folder / group / f"{name}.yaml" for folder in folders]
-        if group.startswith("recipe/") and (found := [file for file in files if file.is_file()]):
-            values = _flat(OmegaConf.to_container(OmegaConf.load(found[0])))
+        files = [folder / group / f"{name}.yaml" for folder in folders]  # a user's own
+        found = [OmegaConf.to_container(OmegaConf.load(file)) for file in files if file.is_file()]
+        found += [_known()[group, name]] if (group, name) in _known() else []
+        if group.startswith("recipe/") and found:
+            values = _flat(found[0])
             taken = [f"{key}={value}" for key, value in values.items() if OmegaConf.select(cfg, key) == value]
             lines += [f"recipe {group.removeprefix('recipe/')}/{name}: {' '.join(taken)}"] if taken else []
     return lines

@@ -1,7 +1,7 @@
-"""The names, types and limits of configuration values; the values stand in `configs/*.yaml` and nowhere else.
+"""Every key of a configuration, once: its name, type, limits, value and meaning (an algorithm's stand in `algos/`).
 
-Every group of yaml files has a schema here (an algorithm's stands beside it in `algos/`), so that a key that does not
-exist, or a value of another type, is refused with its name; `drest_torch.config.checks` holds values to their limits.
+An option of a group, a yaml file in `configs/`, says what is different about it. A key that does not exist, or a value
+of another type, is refused with its name; `drest_torch.config.checks` holds values to their limits.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.envs.exact.level_set import BEST_OF, VALUES
+from drest_torch.envs.levels import WORLDS
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -45,120 +46,195 @@ if TYPE_CHECKING:
         pays: str
         best_of: str
 else:
-    _TYPES = get_type_hints(Reward)
-    RewardConfig = make_dataclass(
-        "RewardConfig",
-        [
-            ("name", str, MISSING),
-            *(
-                # What is none by default may be missing in runs of before it was there.
-                (
-                    entry.name,
-                    _TYPES[entry.name],
-                    field(default=None if entry.default is None else MISSING, metadata=entry.metadata),
-                )
-                for entry in fields(Reward)
-            ),
-            ("group", int, MISSING),
-            ("pays", str, limited(choices=VALUES)),
-            ("best_of", str, limited(choices=BEST_OF)),
-        ],
-    )
-    RewardConfig.__module__ = __name__
+
+    @dataclass
+    class _Paid:
+        """What a run says of a reward besides its formula."""
+
+        name: str = MISSING
+        """What it is called in the summary and in the name of the run's folder."""
+        group: int = 16
+        """Slots that play a level side by side, with averaged counting."""
+        pays: str = limited(choices=VALUES, default="actual")
+        """What training pays for a coin: actual (its value v), inverse (1/v), count (1) or capped (v, at most 2). The
+        agent sees the actual values, and evaluation reports them."""
+        best_of: str = limited(choices=BEST_OF, default="paid")
+        """The values by which m is the most that a length offers: those that are paid, or the actual ones."""
+
+    _OTHERS = {"counting": "averaged"}
+    """Values that are not those of `Reward`, which a transform has by default."""
+    _FORMULA = [
+        (
+            entry.name,
+            get_type_hints(Reward)[entry.name],
+            field(default=_OTHERS.get(entry.name, entry.default), metadata=entry.metadata),
+        )
+        for entry in fields(Reward)
+    ]
+    RewardConfig = make_dataclass("RewardConfig", _FORMULA, bases=(_Paid,))
+    RewardConfig.__module__, RewardConfig.documented_by = __name__, Reward
 
 
 @dataclass
 class GeneratorConfig:
     """The limits are those of `drest_torch.envs.generation.config`."""
 
-    height: Any = limited(kind=RANGE)
-    width: Any = limited(kind=RANGE)
-    walls: list[int] = MISSING
-    wall_share: list[float] | None = MISSING
-    wall_shape: str = MISSING
-    wall_length: list[int] = MISSING
-    coins: list[int] = MISSING
-    coin_values: list[int] = MISSING
-    buttons: list[int] = MISSING
-    chance: list[float] = MISSING
-    doors: list[int] = MISSING
-    lotteries: list[int] = MISSING
-    lottery_outcomes: list[int] = MISSING
-    lottery_coins: list[int] = MISSING
-    lottery_delay: list[int] = MISSING
-    shutdown: list[int] = MISSING
-    delay: list[int] = MISSING
-    lengths: Any = limited(kind=RANGE)
-    coin_in_every_length: bool = MISSING
-    ratio: list[float] | None = MISSING
-    distance: list[int] | None = MISSING
-    spare: list[int] | None = MISSING
-    slack: list[int] | None = MISSING
-    weights: dict[str, list[int]] | None = MISSING
+    height: Any = limited(kind=RANGE, default=5)
+    width: Any = limited(kind=RANGE, default=5)
+    """Rows and columns. These and all pairs below are sampled uniformly, from the lowest to the highest."""
+    walls: list[int] = limited(default=[0, 10])
+    wall_share: list[float] | None = None
+    """Cells of wall, or (if not null) their share of the map, such as [0.0, 0.3]."""
+    wall_shape: str = "scattered"
+    wall_length: list[int] = limited(default=[2, 4])
+    """scattered, lines, blocks, or mixed: each level is one of the three; then the lengths of lines and of blocks'
+    sides."""
+    coins: list[int] = limited(default=[1, 4])
+    coin_values: list[int] = limited(default=[1, 7])
+    """Coins, and the value of each."""
+    buttons: list[int] = limited(default=[1, 1])
+    chance: list[float] = limited(default=[1.0, 1.0])
+    """Buttons (0 to 3), and the chance with which each works, in whole hundredths."""
+    doors: list[int] = limited(default=[0, 0])
+    """One-way doors."""
+    lotteries: list[int] = limited(default=[0, 0])
+    lottery_outcomes: list[int] = limited(default=[2, 2])
+    lottery_coins: list[int] = limited(default=[-2, 6])
+    lottery_delay: list[int] = limited(default=[0, 0])
+    """Lotteries, the outcomes of each, and the coins and the delay of each outcome, which can be negative."""
+    shutdown: list[int] = limited(default=[1, 7])
+    delay: list[int] = limited(default=[1, 8])
+    """Timesteps until shutdown, and those that each button adds."""
+    lengths: Any = limited(kind=RANGE, default=2)
+    coin_in_every_length: bool = True
+    """The rest are filters: what a sampled level must be like; null: anything. Trajectory-lengths that a level must
+    have, and whether each must have a coin that can be reached."""
+    ratio: list[float] | None = None
+    """The most that can be collected in the longest trajectory, divided by the most in the shortest."""
+    distance: list[int] | None = None
+    spare: list[int] | None = None
+    """Moves to the nearest button, and the timesteps that are then left before shutdown."""
+    slack: list[int] | None = None
+    """For each length, the timesteps left over when the most is collected as soon as possible."""
+    weights: dict[str, list[int]] | None = None
+    """For some of the ranges above, a weight for each number of the range; null: all the same."""
 
 
 @dataclass
 class LevelsConfig:
     name: str = MISSING
-    x: float | None = MISSING
-    path: str | None = MISSING
-    clock: str | None = MISSING
-    generator: GeneratorConfig | None = MISSING
-    train: int = limited(at_least=0, at_most=MOST_LEVELS)
-    selection: int = limited(at_least=0, at_most=MOST_LEVELS)
-    test: int = limited(at_least=0, at_most=MOST_LEVELS)
-    fresh: bool = MISSING
-    symmetries: bool = MISSING
-    by_chance: bool = MISSING
-    outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES)
-    split_seed: int = limited(at_least=0, at_most=LARGEST_SEED)
+    """The option: a world, the set `paper`, or a generated set."""
+    x: float | None = None
+    """Value of the coin that the world `lopsided` leaves open; null: 1."""
+    path: str | None = None
+    """A level file (.jsonl or .txt) to train on instead."""
+    clock: str | None = None
+    """Clock to put all levels on: steps or moves; null: each level's own."""
+    generator: GeneratorConfig | None = field(default_factory=GeneratorConfig)
+    """Distribution of generated levels; null: none are generated. docs/reference/generated-levels.md shows what comes
+    of it."""
+    train: int = limited(at_least=0, at_most=MOST_LEVELS, default=20000)
+    selection: int = limited(at_least=0, at_most=MOST_LEVELS, default=200)
+    test: int = limited(at_least=0, at_most=MOST_LEVELS, default=500)
+    """Generated levels to train on, to choose the best checkpoint by, and to report on as test levels."""
+    fresh: bool = False
+    """Whether no level is played twice: after all `train` levels others follow without end."""
+    symmetries: bool = False
+    """Whether levels are rotated and reflected at random whenever they are played."""
+    by_chance: bool = False
+    """Whether observations show the chance of each button though every button works, so that the policy can be
+    evaluated on levels with buttons that work by chance."""
+    outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES, default=0)
+    """The same for lotteries: so many outcomes that observations show though no level has a lottery."""
+    split_seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
+    """Seed of the generated levels: runs of different seeds share them. Each set has a seed of its own, as one seed
+    places the same cells for all sets."""
 
 
 @dataclass
 class EnvConfig:
     name: str = limited(choices=ENVIRONMENTS)
+    """gridworld (the levels of `levels`, by collectors of their own), gymnasium, or torchrl."""
     title: str | None = MISSING
-    id: str | None = MISSING
-    options: dict[str, Any] = MISSING
-    factory: str | None = MISSING
-    copies: int | None = limited(at_least=1, at_most=65_536)
-    workers: int = limited(at_least=0, at_most=1024)
-    base: Any = limited(at_least=1, kind="whole number, a list of them, or null")
-    delays: list[int] = MISSING
-    control: str = MISSING
-    idle: Any = limited(kind="whole number, or repeat")
-    window: int | None = limited(at_least=1)
-    chance: float = limited(above=0, at_most=1)
-    cost: float = limited(at_least=0)
-    ended: str = limited(choices=("absorb", "restart"))
-    levels: int | None = limited(at_least=1)
-    best: Any = limited(kind="list of numbers, reference, or null")
-    reference_steps: int | None = limited(at_least=1)
-    quantile: float = limited(above=0, at_most=1)
-    floor: float = MISSING
-    observed: list[str] | None = MISSING
-    standardise: bool = MISSING
+    """What it is called in the summary and in the name of the run's folder."""
+    id: str | None = None
+    options: dict[str, Any] = limited(default={})
+    """gymnasium: the id of the environment, and what gymnasium.make is given besides."""
+    factory: str | None = None
+    """torchrl: a function that makes the environment, as package.module:function."""
+    copies: int | None = limited(at_least=1, at_most=65_536, default=None)
+    workers: int = limited(at_least=0, at_most=1024, default=0)
+    """Copies that play side by side (null: each plays one meta-episode for a batch), and processes that share them; 0:
+    all in this process."""
+    base: Any = limited(at_least=1, kind="whole number, a list of them, or null", default=100)
+    """Steps until shutdown; a list: the environment has a timer of its own, and ends after one of these numbers of
+    steps; null: it has mini-episodes and lengths of its own (docs/tutorials/environment.md)."""
+    delays: list[int] = limited(default=[100])
+    """Steps that the first, second, … delay adds."""
+    control: str = "auto"
+    """How a delay is asked for: action (one more discrete action), dimension (one more of a continuous action, or of
+    several choices), auto (the one that suits the action space), or package.module:function, a predicate of the
+    tensordict after a step."""
+    idle: Any = limited(kind="whole number, or repeat", default="repeat")
+    """The environment's action in a step that asks: a number, or repeat for the one before."""
+    window: int | None = limited(at_least=1, default=None)
+    """Steps, from the start and again from each delay, in which a delay can be asked for; null: until shutdown."""
+    chance: float = limited(above=0, at_most=1, default=1.0)
+    cost: float = limited(at_least=0, default=0.0)
+    """The probability with which a request is granted, and what it costs."""
+    ended: str = limited(choices=("absorb", "restart"), default="absorb")
+    """What becomes of an environment that ends before shutdown: absorb (it waits, rewards are 0) or restart."""
+    levels: int | None = limited(at_least=1, default=None)
+    """Levels, as seeds 0, 1, …, on which whole meta-episodes are played; null: each mini-episode begins as it
+    comes."""
+    best: Any = limited(kind="list of numbers, reference, or null", default=None)
+    reference_steps: int | None = limited(at_least=1, default=None)
+    quantile: float = limited(above=0, at_most=1, default=1.0)
+    """m of each length: [100, 200] for instance; null: the largest return seen so far, or a quantile of the last
+    returns; reference: what an agent with that length alone, and the default reward, has on average after so many
+    steps (null: env_steps) of training, which comes first."""
+    floor: float = 0.0
+    """A lower bound of the rewards, subtracted from each: the return of a mini-episode must not be negative."""
+    observed: list[str] | None = None
+    """Entries of the observation that the policy sees; null: all of Gymnasium's, or `observation`, and the timer."""
+    standardise: bool = True
+    """Whether vectors are standardised, by what random actions show before training."""
 
 
 @dataclass
 class TestConfig:
-    path: str | None = MISSING
-    selection_path: str | None = MISSING
-    paper: bool = MISSING
+    path: str | None = None
+    """A level file to report on, of levels that are not trained on; null: those of `levels`, if it has any."""
+    selection_path: str | None = None
+    """A level file to choose the best checkpoint by; null: the selection levels of `levels`, if it has any."""
+    paper: bool = True
+    """Whether the paper's nine worlds are reported on as well, on the clock that counts every step."""
 
 
 @dataclass
 class PolicyConfig:
-    observation: str = limited(choices=OBSERVATIONS)
-    time_steps: int = limited(at_least=1, at_most=65_536)
-    width: int = limited(at_least=1, at_most=65_536)
-    depth: int = limited(at_least=0, at_most=256)
-    activation: str = limited(choices=ACTIVATIONS)
-    network: str = MISSING
+    observation: str = limited(choices=OBSERVATIONS, default="centred")
+    """What it sees: centred (the map around the agent, and the time), grid (planes of the map, and the time), or
+    vector (the paper's [x, y, c..., b...] of a single level, which does not show the time). centred_start and
+    grid_start also show the cell where the mini-episode began; centred_alike and grid_alike show it, too, and all
+    coins as if they had the same value. centred_elapsed and centred_start_elapsed show the time since it began, in
+    levels without luck."""
+    time_steps: int = limited(at_least=1, at_most=65_536, default=16)
+    """Timesteps that it can tell apart: of a longer time left it sees only how long it is."""
+    width: int = limited(at_least=1, at_most=65_536, default=256)
+    """Units of a hidden layer; channels of a convolutional network."""
+    depth: int = limited(at_least=0, at_most=256, default=3)
+    """Hidden layers; of a convolutional network, layers of 3 × 3 convolutions."""
+    activation: str = limited(choices=ACTIVATIONS, default="silu")
+    """relu, tanh, silu or gelu."""
+    network: str = "mlp"
     """A module of `drest_torch.algos.networks`, or one of the user's own"""
-    private_bits: int = limited(at_least=0)
-    private_kind: str = limited(choices=PRIVATE_KINDS)
-    private_draws: int = limited(at_least=1, at_most=1_000_000)
+    private_bits: int = limited(at_least=0, default=0)
+    """Private random numbers, sampled at the start of each mini-episode and shown to the policy until its end."""
+    private_kind: str = limited(choices=PRIVATE_KINDS, default="bits")
+    """bits (0 or 1, averaged over exactly in evaluation) or uniform (numbers in [0, 1))."""
+    private_draws: int = limited(at_least=1, at_most=1_000_000, default=16)
+    """Samples that evaluation averages over, for noise that is not bits."""
 
 
 @dataclass
@@ -173,40 +249,77 @@ class Config:
     levels: LevelsConfig = field(default_factory=LevelsConfig)
     env: EnvConfig = field(default_factory=EnvConfig)
     test: TestConfig = field(default_factory=TestConfig)
+    """Levels that are not trained on."""
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
-    seed: int = limited(at_least=0, at_most=LARGEST_SEED)
-    device: str = MISSING
-    threads: int | None = limited(at_least=1, at_most=1024)
-    env_steps: int = limited(at_least=1)
-    evaluations: int = limited(at_least=1)
-    evaluated_levels: int = limited(at_least=1)
-    sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED)
-    memory_gib: float = limited(above=0, finite=False)
-    keep_last: int = limited(at_least=1)
-    pictures: int = limited(at_least=0)
-    progress: bool = MISSING
-    run_dir: str = MISSING
-    start_from: str | None = MISSING
-    resume: str | None = MISSING
+    seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
+    """Of everything that is sampled: weights, levels, actions, minibatches."""
+    device: str = "cpu"
+    """cpu, or cuda where there is one."""
+    threads: int | None = limited(at_least=1, at_most=1024, default=None)
+    """Threads that torch may use; null leaves it to torch."""
+    env_steps: int = limited(at_least=1, default=7000000)
+    """Environment steps of training, where no recipe says another number; the schedules run over them. `exact` and
+    `generalist` take no steps: for them it is the number of updates times algo.counted_steps, a pace for schedules
+    that is not to be compared with steps."""
+    evaluations: int = limited(at_least=1, default=16)
+    """Exact evaluations during training, evenly spread; a checkpoint is saved at each."""
+    evaluated_levels: int = limited(at_least=1, default=200)
+    """Training levels that the evaluations during training look at, at most; test levels are evaluated once, at its
+    end."""
+    sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
+    """Mini-episodes that are played on each level to evaluate a policy by sampling; null: it is evaluated exactly."""
+    memory_gib: float = limited(above=0, finite=False, default=2)
+    """Memory, in GiB, that exact evaluation may take: a larger set is gone through in parts, a larger level
+    refused."""
+    keep_last: int = limited(at_least=1, default=2)
+    """Checkpoints that are kept, besides the best on the selection levels."""
+    pictures: int = limited(at_least=0, default=4)
+    """Levels of each split whose policy is rendered at the end."""
+    progress: bool = True
+    """Whether progress is shown; in a file or a pipe it is quiet anyway."""
+    run_dir: str = "runs/${now:%Y-%m-%d_%H-%M-%S-%f}_${algo.name}_${reward.name}_${env.title}_seed${seed}"
+    """Folder of the run. The time is told to the microsecond: runs of a sweep may begin in the same second."""
+    start_from: str | None = None
+    """An agent whose weights training begins with: the folder of a run, or the name of one that comes with the project
+    (generalist). It has to have the same values of `policy`. null: random weights."""
+    resume: str | None = None
+    """Folder of an earlier run to go on with, to more steps if env_steps is set too; all else is as in its own
+    configuration."""
 
 
 @dataclass
 class EvaluateConfig:
     """The values of an evaluation."""
 
-    run: str | None = MISSING
+    run: str | None = None
+    """Folder of the run; null: the agent that comes with the project (docs/reference/agent.md)."""
     levels: LevelsConfig = field(default_factory=LevelsConfig)
-    checkpoint: str = MISSING
-    device: str = MISSING
-    greedy: bool = MISSING
-    sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED)
-    memory_gib: float = limited(above=0, finite=False)
-    suite: str | None = limited(choices=SUITES)
-    out: str | None = MISSING
-    pictures: str | None = MISSING
-    most_pictures: int = limited(at_least=1)
-    animation: str | None = MISSING
+    checkpoint: str = "last"
+    """Which of its checkpoints: last, best (on its selection levels), or a file."""
+    device: str = "cpu"
+    """cpu, or cuda where there is one; on whichever the run was trained."""
+    greedy: bool = False
+    """Whether the most likely action is taken, instead of sampling from the policy."""
+    sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
+    """Mini-episodes that are played on each level to evaluate the policy by sampling; null: it is evaluated
+    exactly."""
+    memory_gib: float = limited(above=0, finite=False, default=2)
+    """Memory, in GiB, that exact evaluation may take: a larger set is gone through in parts, a larger level
+    refused."""
+    suite: str | None = limited(choices=SUITES, default=None)
+    """shutdownability: a page on what the agent does where lengths differ in coins, who chooses the length, and when;
+    null: none."""
+    out: str | None = None
+    """Where the results of every level are written as JSON; null: nowhere. A page is also written as Markdown beside
+    it; null: shutdownability.json in the folder of the run, or here for an agent that comes with the project."""
+    pictures: str | None = None
+    """Folder for pictures of the policy on the first levels, one for each level; null: none."""
+    most_pictures: int = limited(at_least=1, default=9)
+    """Levels that get a picture, at most: the paper's nine worlds by default."""
+    animation: str | None = None
+    """A .gif of mini-episodes on the first level, side by side, one for each length with a probability above 1 %;
+    null: none."""
 
 
 def algorithm(name: str) -> ModuleType:
@@ -250,13 +363,17 @@ def shown_features(cfg: Config) -> frozenset[str]:
     return lottery_features(cfg.levels.outcomes) | ({"chance"} if cfg.levels.by_chance else set())
 
 
-def schemas() -> dict[tuple[str | None, str], type]:
-    """Return every schema by (group, name); a yaml file of the group begins with it, or its base does."""
+def schemas() -> dict[tuple[str | None, str], Any]:
+    """Return what Hydra is told by (group, name): the dataclass with which the options of a group begin, and options
+    that need no file: the paper's worlds and the objectives."""
+    world = {"defaults": [{"override kind": "worlds"}]}
     return {
         (None, "base_config"): Config,
         (None, "base_evaluate"): EvaluateConfig,
         **{("algo", f"base_{name}"): ALGORITHMS[name].Config for name in ALGORITHMS},
         **{("objective", f"base_{name}"): OBJECTIVES[name].Config for name in OBJECTIVES},
+        **{("objective", name): {"defaults": [f"base_{name}"], "name": name} for name in OBJECTIVES},
+        **{("levels", name): {**world, "name": name} for name in WORLDS},
     }
 
 

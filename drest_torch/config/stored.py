@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import yaml
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from drest_torch.algos import ALGORITHMS
@@ -49,7 +49,7 @@ def _load(folder: Path) -> Config:
         schema.algo = OmegaConf.structured(algorithm(loaded.algo.name).Config)
         schema.objective = OmegaConf.structured(OBJECTIVES[loaded.objective.name].Config)
         cfg = cast(Config, OmegaConf.merge(schema, loaded))
-        if missing := sorted(OmegaConf.missing_keys(cfg)):
+        if missing := _missing(schema, loaded):
             raise ConfigError(f"{missing[0]} has no value")
         check_limits(cfg)
     except CheckpointError:
@@ -66,6 +66,18 @@ def _load(folder: Path) -> Config:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
     return cfg
+
+
+def _missing(schema: Any, loaded: Any, prefix: str = "") -> list[str]:
+    """Return the keys without a value in a file: what is none by default may be missing, in an older run."""
+    found = list[str]()
+    for key in schema:
+        value = schema._get_node(key)
+        if key not in loaded or OmegaConf.is_missing(loaded, key):
+            found += [] if value._is_none() else [f"{prefix}{key}"]
+        elif isinstance(value, DictConfig) and isinstance(inner := loaded[key], DictConfig):
+            found += _missing(value, inner, f"{prefix}{key}.")
+    return found
 
 
 def own_modules(values: Any) -> Iterator[tuple[str, str]]:

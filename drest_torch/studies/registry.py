@@ -47,13 +47,20 @@ class StudyCommand:
     """The values of the command besides the study."""
 
     study: Any = MISSING
-    quick: bool = MISSING
-    executor: str = MISSING
-    workers: int | None = MISSING
-    address: str | None = MISSING
-    runs_per_gpu: int = MISSING
-    out: str = MISSING
-    progress: bool = MISSING
+    quick: bool = False
+    """A small version of the study, which takes seconds and shows no more than that everything works."""
+    executor: str = "local"
+    """local (a pool of processes) or ray (a Ray cluster; the extra `ray`)."""
+    workers: int | None = None
+    """Runs that go on at the same time; null: one for each core."""
+    address: str | None = None
+    """Address of the Ray cluster, for instance auto; null: one is started on this machine."""
+    runs_per_gpu: int = 1
+    """Runs with device=cuda that share one GPU of the Ray cluster."""
+    out: str = "results"
+    """Folder of the finished runs and the reports. Runs that are there are not repeated."""
+    progress: bool = True
+    """Whether progress is shown."""
 
 
 def all_studies() -> dict[str, ModuleType]:

@@ -31,18 +31,6 @@ def ours(path: Path) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in NOT_OURS}
 
 
-def unexplained(text: str) -> list[str]:
-    """The keys with no comment above them; one comment may do for several lines, until the next empty one."""
-    found, explained = [], False
-    for line in text.split("\n"):
-        words = line.strip()
-        if words.startswith("#") or not words:
-            explained = bool(words)
-        elif not explained and not words.startswith("- "):
-            found.append(words.partition(":")[0])
-    return [name for name in found if name not in NOT_OURS]
-
-
 def preset(name, *overrides):
     levels = compose(f"levels={name}", "run_dir=x", *overrides).levels
     return data.generator_config(levels.generator, levels.clock)
