@@ -21,6 +21,7 @@ from typing import Any
 import numba
 import numpy as np
 import torch
+from omegaconf import MISSING
 from torch import Tensor, nn
 
 from drest_torch.algos.base import Learner
@@ -75,7 +76,7 @@ class Schedule:
 class Config(Schedule):
     """The settings of tabular training."""
 
-    name: str = "tabular"
+    name: str = MISSING
     """The module in algos/."""
     episodes: int = limited(at_least=1, default=4096)
     """Mini-episodes between two lines of metrics; the table learns after each one."""

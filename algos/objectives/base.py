@@ -20,6 +20,7 @@ class ObjectiveConfig:
     """The settings of every objective."""
 
     name: str = MISSING
+    """The module in algos/objectives/, or one of your own (docs/howto/extend.md)."""
 
 
 @dataclass(frozen=True)
