@@ -5,17 +5,23 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 INSTALLED_DOCS := .venv/.installed-docs
+INSTALLED_EXTRAS := .venv/.installed-extras
+# Tests that compare floats: they run once more on an older processor.
+NUMERICAL := $(addprefix tests/test_,$(addsuffix .py,algos collection convolutional noise objectives recurrent residual \
+	reward reward_rule sampling symmetric transform torchrl_agreement))
 # A worker for each core, and one thread for each: the tensors are small. One after the other: PYTEST_ARGS=
-PYTEST_ARGS ?= -n auto
+PYTEST_ARGS ?= -n auto --dist worksteal
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-all lint check format docs bench chaos golden mutants clean
+.PHONY: help install train test test-slow test-turn test-all lint check format docs bench chaos golden mutants clean
 
 help:
 	@echo "make train     train an agent on random levels with PPO and the DReST reward (two to four minutes)"
 	@echo "make test      the fast tests"
-	@echo "make test-all  the fast and the slow tests"
+	@echo "make test-turn what a submission has to pass besides: golden runs, three studies in turn, another processor"
+	@echo "make test-slow the slow tests"
+	@echo "make test-all  everything, with all extras installed, faults and chaos (an hour); before an issue is resolved"
 	@echo "make check     formatting, lint, types and the fast tests"
 	@echo "make format    format the code and repair what ruff can repair"
 	@echo "make docs      build the documentation into build/docs"
@@ -34,6 +40,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+$(INSTALLED_EXTRAS): $(INSTALLED_DOCS)
+	@echo "Installing what else a test may need ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,gym,hub,ray,tensorboard,language,dev]'
+	@touch $@
+
 $(INSTALLED_DOCS): $(INSTALLED)
 	@echo "Installing what the documentation needs ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
@@ -48,8 +59,15 @@ test: $(INSTALLED)
 test-slow: $(INSTALLED)
 	$(PYTEST) -m "slow and not gpu and not benchmark"
 
-test-all: $(INSTALLED)
+test-turn: $(INSTALLED)
+	$(PYTEST) --turn tests/test_golden.py tests/test_studies.py
+	ATEN_CPU_CAPABILITY=default $(PYTEST) -m "not slow and not gpu and not benchmark" $(NUMERICAL)
+
+test-all: $(INSTALLED_EXTRAS)
 	$(PYTEST) -m "not gpu and not benchmark"
+	ATEN_CPU_CAPABILITY=default $(PYTEST) -m "not slow and not gpu and not benchmark" $(NUMERICAL)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --share 0.1
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -1,8 +1,26 @@
 """What every test needs."""
 
+import os
+import re
 import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
 
 import pytest
+
+IN_A_TURN = 3
+"""The studies of which a submission runs the quick version."""
+EXPECTED_SKIPS = re.compile(
+    "not installed|needs the extra|could not import|needs gymnasium|neither chromium|CUDA device|one thread here|"
+    "no bash|of another machine|not a git checkout|does not tell the memory|^there is one$|code of one's own"
+)
+"""Reasons for which a test may be skipped; any other fails the session."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    words = "of the slow tests those marked `every_turn`, and three studies: others with each commit"
+    parser.addoption("--turn", action="store_true", help=words)
 
 
 def pytest_configure() -> None:
@@ -11,7 +29,7 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a test that is mostly slow, the first case runs with the fast tests."""
     begun = set()
     for item in items:
@@ -20,3 +38,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if test in begun:
                 item.add_marker(pytest.mark.slow)
             begun.add(test)
+    if config.getoption("--turn"):
+        studies = [item for item in items if item.get_closest_marker("in_turn")]
+        first = IN_A_TURN * _commits()
+        kept = {studies[(first + index) % len(studies)] for index in range(IN_A_TURN)} if studies else set()
+        kept |= {item for item in items if item.get_closest_marker("every_turn")}
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
+
+
+def _commits() -> int:
+    """Return the number of commits, or 0 outside a checkout."""
+    command = ["git", "rev-list", "--count", "HEAD"]
+    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return int(found.stdout or 0)
+
+
+def _skipped(config: pytest.Config) -> Counter[str]:
+    reports = config.pluginmanager.get_plugin("terminalreporter").stats.get("skipped", [])
+    return Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ or exitstatus != 0:
+        return
+    if any(not EXPECTED_SKIPS.search(reason) for reason in _skipped(session.config)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    skipped = _skipped(config)
+    if skipped:
+        terminalreporter.section("skipped, by reason")
+    for reason, count in skipped.most_common():
+        note = "" if EXPECTED_SKIPS.search(reason) else "   NOT EXPECTED (tests/conftest.py)"
+        terminalreporter.write_line(f"{count:5}  {reason}{note}")

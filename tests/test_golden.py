@@ -12,6 +12,7 @@ from tests.golden import GOLDEN, this_machine
 
 
 @pytest.mark.slow
+@pytest.mark.every_turn
 def test_golden_runs_are_as_recorded():
     recorded = json.loads(GOLDEN.read_text("utf-8"))
     if (found := this_machine()) != {name: recorded[name] for name in found}:

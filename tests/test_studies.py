@@ -26,7 +26,6 @@ from drest_torch.studies.engine import Done, Quote, publish
 from drest_torch.studies.registry import ENTRY_POINTS, TAKES, all_studies, find_study, study_schemas
 from drest_torch.studies.runner import Settings, overview, run_studies, samples
 from tests.helpers.chromium import check_page, needs_chromium
-from tests.helpers.configs import unexplained
 from tests.helpers.documents import ROOT
 from tests.helpers.studies import all_blocks, composed, composed_study, page_text
 
@@ -62,7 +61,6 @@ def test_every_study_is_an_option_with_its_sentence_and_part_of_all_unless_it_ta
     for name, duration in TAKES.items():
         assert re.search(rf"\n  {name} [^\[]*\[{duration}\]", re.sub(r"\s*\n {10,}", " ", help_text("study")))
         assert f"\n| `{name}` | {duration} | " in page
-    assert unexplained((config_folder() / "study.yaml").read_text("utf-8")) == []
 
 
 # --------------------------------------------------------------------------------------- contract
@@ -93,6 +91,7 @@ def prose(blocks):
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_keeps_the_contract(tmp_path, name):
     """With the results of its quick version: the whole page, each part missing, and nothing finished."""
