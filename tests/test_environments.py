@@ -314,6 +314,16 @@ def test_an_observation_that_is_not_finite_is_refused(value):
     assert "\n" not in str(it.value)
 
 
+@pytest.mark.parametrize("shape", [(2, 1), (2,), (2, 4)], ids=str)
+def test_an_observation_of_another_shape_than_is_declared_is_refused(shape):
+    """One that is too small would be spread over the policy's inputs."""
+    env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
+    flatten = Flatten(env, ["observation"])
+    td = env.reset().set("observation", torch.ones(shape))
+    with pytest.raises(UserError, match=r"Counting shows 'observation' of shape .*, and declares \(2, 2\)"):
+        flatten.rows(td)
+
+
 # ------------------------------------------------------------------------------------ runs
 
 

@@ -8,13 +8,14 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.utils import NestedKey
 from torchrl.data import Binary
-from torchrl.envs import EnvBase, Transform
+from torchrl.envs import EnvBase
 
 from drest_torch.errors import ConfigError
 from drest_torch.transforms.base import (
     LEVEL,
     Entries,
     StatefulTransform,
+    check_whole,
     column,
     observation_keys,
     overwrite,
@@ -67,8 +68,7 @@ class MetaEpisodes(StatefulTransform):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if episodes < 1 or group < 1:
-            raise ConfigError(f"MetaEpisodes with episodes={episodes}, group={group}; expected at least 1 of each")
+        check_whole("MetaEpisodes", episodes=episodes, group=group)
         if levels is not None and len(levels) == 0:
             raise ConfigError("MetaEpisodes with no levels; give at least one seed, or levels=None")
         self.episodes, self.together, self.group, self.kept = episodes, together, group, tuple(kept)
@@ -82,18 +82,15 @@ class MetaEpisodes(StatefulTransform):
         """Restart the choice of levels."""
         self._rng.manual_seed(seed)
 
-    def set_container(self, container: Transform | EnvBase) -> None:
-        """Attach the transform; check that groups divide the slots, and that levels can be chosen."""
-        super().set_container(container)
-        parent = self.parent
-        if parent is None:
-            return
+    def check_environment(self, parent: EnvBase) -> None:
+        """Refuse an environment whose slots groups do not divide, or whose levels cannot be chosen."""
         self.own = parent.observation_spec.get("mini_done", None) is not None
         if self.own and (self.episodes > 1 or not self.together):
             raise ConfigError(
                 f"{title(parent)} plays mini-episodes of its own ('mini_done'), so its `done` is the end of a "
                 "meta-episode; MetaEpisodes(1, together=True) makes its slots wait for one another"
             )
+        super().check_environment(parent)
         slots = parent.batch_size.numel()
         if slots % self.group:
             raise ConfigError(f"{slots} slots cannot be grouped by {self.group}; use a group size that divides them")
