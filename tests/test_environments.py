@@ -284,6 +284,16 @@ def test_an_evaluation_plays_so_many_mini_episodes_whatever_the_environment_call
     assert len(length) == 64
 
 
+@pytest.mark.parametrize(("levels", "least"), [(3, 15), (64, 1)])
+def test_an_evaluation_deals_levels_out_in_turn(tmp_path, levels, least):
+    """With more levels than mini-episodes each is played nevertheless."""
+    environment = evaluation_environment(configured(tmp_path, f"env.levels={levels}"), Reward(), 40)
+    evaluator = EnvironmentEvaluator(environment, name="pole", mini_episodes=40, reward=Reward(), seed=0)
+    found = evaluator.evaluate_uniform(torch.ones(levels, 2))
+    assert found.mini_episodes == least
+    assert (found.usefulness > 0).all()
+
+
 def test_vectors_are_standardised_and_the_timer_is_not():
     env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
     flatten = Flatten(env, ["observation", "timer"])

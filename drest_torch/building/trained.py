@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import dataclass
 from itertools import product
@@ -19,7 +20,7 @@ from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
+from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, known, records
 from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
 from drest_torch.evaluation.results import Results, SplitScores, split_scores, split_summary
 from drest_torch.evaluation.sampled import SampledEvaluation
@@ -114,6 +115,8 @@ class TrainedInEnvironment:
             environment, name=name, reward=self.reward, seed=self.cfg.seed, mini_episodes=mini_episodes
         )
         evaluation = evaluator.evaluate(self.policy, self.best, greedy=greedy)
+        if sentence := doubt(evaluation, name):
+            print(f"drest_torch: {sentence}", file=sys.stderr)
         numbers = split_summary(evaluation, evaluator.evaluate_uniform(self.best), len(self.best))
         environment.env.close(raise_if_closed=False)
         return EnvironmentResults(evaluator, self.policy, evaluation, greedy, agent, numbers, self)

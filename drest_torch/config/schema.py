@@ -23,6 +23,7 @@ from drest_torch.envs.exact.level_set import BEST_OF, VALUES
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
+from drest_torch.timer import MOST_STEPS
 
 ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
 SUITES = ("shutdownability",)
@@ -54,7 +55,7 @@ else:
                 (entry.name, _TYPES[entry.name], field(default=MISSING, metadata=entry.metadata))
                 for entry in fields(Reward)
             ),
-            ("group", int, MISSING),
+            ("group", int, limited(at_least=1, at_most=1024)),
             ("pays", str, limited(choices=VALUES)),
             ("best_of", str, limited(choices=BEST_OF)),
         ],
@@ -118,7 +119,7 @@ class EnvConfig:
     factory: str | None = MISSING
     copies: int | None = limited(at_least=1, at_most=65_536)
     workers: int = limited(at_least=0, at_most=1024)
-    base: Any = limited(at_least=1, kind="whole number, a list of them, or null")
+    base: Any = limited(at_least=1, at_most=MOST_STEPS, kind="whole number, a list of them, or null")
     delays: list[int] = MISSING
     control: str = MISSING
     idle: Any = limited(kind="whole number, or repeat")
@@ -126,7 +127,7 @@ class EnvConfig:
     chance: float = limited(above=0, at_most=1)
     cost: float = limited(at_least=0)
     ended: str = limited(choices=("absorb", "restart"))
-    levels: int | None = limited(at_least=1)
+    levels: int | None = limited(at_least=1, at_most=10_000)
     best: Any = limited(kind="list of numbers, reference, or null")
     reference_steps: int | None = limited(at_least=1)
     quantile: float = limited(above=0, at_most=1)

@@ -197,11 +197,11 @@ class DReSTReward(StatefulTransform):
                     f"{_described(spec)}; declare {declaration}, and return such a tensor"
                 )
         length = observation.get(self.length_key, None)
-        declared = length.space.n if isinstance(length, Categorical) else self.num_lengths
-        if declared > self.num_lengths or (declared < self.num_lengths and self.num_lengths_key is None):
+        count = length.space.n if isinstance(length, Categorical) else self.num_lengths
+        if count > self.num_lengths or (count < self.num_lengths and self.num_lengths_key is None):
             raise ConfigError(
-                f"the environment declares {declared} lengths in {self.length_key!r}, and DReSTReward counts "
-                f"{self.num_lengths}; give it num_lengths={declared}"
+                f"the environment declares {count} lengths in {self.length_key!r}, and DReSTReward counts "
+                f"{self.num_lengths}; give it num_lengths={count}"
             )
 
     def _required(self) -> list[_Entry]:

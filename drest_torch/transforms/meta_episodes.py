@@ -10,7 +10,8 @@ from tensordict.utils import NestedKey
 from torchrl.data import Binary
 from torchrl.envs import EnvBase
 
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, UserError
+from drest_torch.timer import MOST_STEPS
 from drest_torch.transforms.base import (
     LEVEL,
     Entries,
@@ -76,7 +77,10 @@ class MetaEpisodes(StatefulTransform):
         self._rng = torch.Generator().manual_seed(seed)
         self.own = False
         """Whether the environment has mini-episodes of its own, so that its ``done`` is the end of a meta-episode."""
+        self.first: int | None = None
+        """Where in `levels` the levels begin that slots are dealt in turn; None: they are sampled."""
         self._over = False
+        self._quiet = 0  # steps since a mini-episode has ended
 
     def set_seed(self, seed: int) -> None:
         """Restart the choice of levels."""
@@ -128,6 +132,12 @@ class MetaEpisodes(StatefulTransform):
         kept = [key for key in self.kept if key in next_tensordict.keys(True, True)]
         waits = tensordict.get("mini_waits") if self.together else torch.zeros_like(ended)
         mini_done = (column(next_tensordict, "mini_done") if self.own else ended) & ~waits
+        self._quiet = 0 if mini_done.any() else self._quiet + 1
+        if self._quiet >= MOST_STEPS:
+            raise UserError(
+                f"{title(env)} has played {self._quiet} steps, and no mini-episode has ended; let it end, or shut it "
+                "down with ShutdownTimer (env.base)"
+            )
         if self.own:
             meta_done = waits | ended
         else:
@@ -157,18 +167,23 @@ class MetaEpisodes(StatefulTransform):
     # ------------------------------------------------------------------------------------ levels
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
-        """Sample the levels of the meta-episodes that begin."""
+        """Choose the levels of the meta-episodes that begin."""
         if self._levels is None:
             return tensordict
         env = self.parent
         assert env is not None
         shape = (*env.batch_size, 1)
-        chosen = torch.randint(len(self._levels), (env.batch_size.numel() // self.group,), generator=self._rng)
+        groups = env.batch_size.numel() // self.group
+        if self.first is None:
+            chosen = torch.randint(len(self._levels), (groups,), generator=self._rng)
+        else:
+            chosen = (self.first + torch.arange(groups)) % len(self._levels)
         level = self._levels[chosen].repeat_interleave(self.group).reshape(shape).to(env.device)
         if tensordict is None:
             return TensorDict({LEVEL: level}, batch_size=env.batch_size, device=env.device)
         return tensordict.set(LEVEL, level)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self._quiet = 0
         begun = super()._reset(tensordict, tensordict_reset)
         return begun if self._levels is None else begun.set(LEVEL, tensordict.get(LEVEL))
