@@ -10,9 +10,9 @@ from torchrl.envs.utils import step_mdp
 
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, UserError
 from drest_torch.reward import Reward
-from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
+from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer, meta_episodes
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting
 from tests.helpers.paymaster import Paymaster
@@ -169,6 +169,14 @@ def test_it_says_when_all_slots_are_through():
         step, td = env.step_and_maybe_reset(td.set("action", action))
         found.append(episodes.collection_stopped() == bool(step["next", "done"].all()))
     assert all(found)
+
+
+def test_mini_episodes_that_never_end_are_refused(monkeypatch):
+    monkeypatch.setattr(meta_episodes, "MOST_STEPS", 5)
+    env = TransformedEnv(Counting((2,), [3, 3]), MetaEpisodes(2))
+    env.rollout(12, break_when_any_done=False)
+    with pytest.raises(UserError, match="Counting has played 5 steps, and no mini-episode has ended"):
+        TransformedEnv(Counting((2,)), MetaEpisodes(2)).rollout(6)
 
 
 def test_an_environment_with_mini_episodes_of_its_own_can_be_made_to_wait():
@@ -414,7 +422,7 @@ class MiniLength(ShutdownTimer):
     """Declares a length, and leaves the environment as it is."""
 
     def __init__(self):
-        super().__init__(10**5)
+        super().__init__(1000)
 
     def _step(self, tensordict, next_tensordict):
         return next_tensordict.set("mini_len", tensordict["mini_len"])

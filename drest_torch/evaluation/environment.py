@@ -24,8 +24,12 @@ class EnvironmentEvaluator:
     All that a meta-episode of each slot holds are played, and so again until they are at least ``mini_episodes``.
     Levels are dealt to the slots in turn, and each is played.
     ``best`` [levels, k] is m(l), as training knows it: what is collected here does not raise it. Where m(l) is the
-    largest return seen, a return counts at most as m; where it is given, it is a mean, which single returns exceed.
+    largest return seen, a return counts at most as m; where training has seen none (0), m(l) is the largest one here.
+    Where it is given, it is a mean, which single returns exceed.
     """
+
+    best: Tensor
+    """[levels, k] m(l) in the last evaluation."""
 
     def __init__(
         self, environment: Environment, *, name: str, reward: Reward, seed: int, mini_episodes: int = 1
@@ -48,6 +52,8 @@ class EnvironmentEvaluator:
         (levels, k), settings = best.shape, 1 << self.environment.private_bits if by_setting else 1
         level, length, setting, coins, own_best = self._play(actor, by_setting, greedy, levels)
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
+        seen = torch.zeros_like(best).view(-1).scatter_reduce(0, level * k + length, coins.to(best.dtype), "amax")
+        best = self.best = known(torch.where(best > 0, best, seen.view_as(best)))
         most = best[level, length].double() if self.environment.best is not None else own_best
         share = share_of_best(coins, most)
         if self.environment.best is None or self.environment.best.given is None:
@@ -120,7 +126,7 @@ def doubt(evaluation: SampledEvaluation, name: str) -> str | None:
 
 
 def known(best: Tensor) -> Tensor:
-    """Return m(l), with 1 for lengths that were not seen: their returns are 0."""
+    """Return m(l), with 1 for lengths that nobody has seen: their returns are 0."""
     return torch.where(best > 0, best, 1)
 
 

@@ -21,7 +21,7 @@ from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, algorithm, copies_of
 from drest_torch.effort import Pace
 from drest_torch.errors import ConfigError, UserError, blaming
-from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, known, records
+from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, records
 from drest_torch.evaluation.results import split_summary
 from drest_torch.files import write_json
 from drest_torch.memory import Bounded
@@ -58,10 +58,10 @@ class EnvironmentJudge:
         return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
 
     def best(self) -> Tensor:
-        """Return m(l) [levels, k]."""
+        """Return m(l) [levels, k], 0 where no mini-episode had the length."""
         if self.training.best is None:
             return torch.ones(1, self.training.num_lengths)
-        return known(self.training.best.best)
+        return self.training.best.best
 
     def watch(self, policy: Any) -> dict[str, float]:
         """Return the metrics of a policy during training."""
@@ -77,7 +77,7 @@ class EnvironmentJudge:
         evaluation = self.last.evaluate(policy, best)
         if sentence := doubt(evaluation, str(self.cfg.env.title)):
             print(f"drest_torch: {sentence}", file=sys.stderr)
-        write_json(folder / "levels_test.json", records(evaluation, best))
+        write_json(folder / "levels_test.json", records(evaluation, self.last.best))
         numbers = split_summary(evaluation, uniform, len(best)) | {"file": "levels_test.json"}
         pictures, gif = {}, folder / "pictures" / "lengths.gif"
         if self.cfg.pictures:
