@@ -19,8 +19,9 @@ from torchrl.envs.utils import ExplorationType
 from drest_torch.algos.actor import COUNTS, INIT, MEMORY, PRIVATE, Actor, Once, Remembering, StateView, Value
 from drest_torch.algos.distributions import ActionKind, one_of
 from drest_torch.algos.networks.policy import memory_of
+from drest_torch.errors import blaming
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten
-from drest_torch.transforms.base import appended, set_seed
+from drest_torch.transforms.base import appended, set_seed, title
 
 ENDLESS = 1_000_000
 """Steps after which a batch ends in any case."""
@@ -182,7 +183,8 @@ class MetaEpisodeCollector(Collector):
         seed = int(torch.randint(2**31, (), generator=rng, device=rng.device))
         set_seed(self.env, seed)
         self.frames_per_batch = self._most_steps()
-        with torch.random.fork_rng(devices=[] if self.env.device in (None, torch.device("cpu")) else None):
+        devices: list[Any] | None = [] if self.env.device in (None, torch.device("cpu")) else None
+        with torch.random.fork_rng(devices=devices), blaming(title(self.env), wholly=False):
             torch.manual_seed(seed + 2**31)
             batch: TensorDictBase = next(self._batches)
         return batch

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from unicodedata import category
+
+OWN = __name__.partition(".")[0]
+LIBRARIES = frozenset({"torch", "torchrl", "tensordict", "numpy", "gymnasium", *sys.stdlib_module_names})
 
 
 def shown(text: str) -> str:
@@ -32,3 +40,27 @@ class StudyError(UserError):
 
 class LevelError(UserError):
     """A level that breaks a rule of the format; the message says where and what was expected."""
+
+
+@contextmanager
+def blaming(what: str, *, wholly: bool = True) -> Iterator[None]:
+    """Say in one sentence that code of the user's own has failed, which ``what`` names, or has ended the program.
+
+    All that fails here is the user's, or, if not ``wholly``, what fails outside this package.
+    """
+    try:
+        yield
+    except (UserError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        frames = list(traceback.walk_tb(error.__traceback__))[1:]  # without this one
+        modules = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in frames]
+        theirs = [index for index, module in enumerate(modules) if module not in LIBRARIES]
+        is_own = bool(theirs) and modules[theirs[-1]] == OWN
+        if not wholly and not isinstance(error, SystemExit) and (is_own or not theirs):
+            raise
+        text, place = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":"), ""
+        if theirs and not is_own:
+            frame, line = frames[theirs[-1]]
+            place = f" ({Path(frame.f_code.co_filename).name}, line {line})"
+        raise UserError(f"{what} failed with {text}{place}") from error

@@ -91,6 +91,7 @@ class Gridworlds(Environment):
         """
         kind, group = DReSTReward if objective is None else ObjectiveReward, self.group or 1
         self.drest = drest = kind.of(reward, num_lengths=self.num_lengths, group=group)
+        drest.zero_best = True
         if objective is not None:
             assert isinstance(drest, ObjectiveReward)
             drest.objective = objective

@@ -23,6 +23,8 @@ from drest_torch.metrics import share_of_best
 from drest_torch.own_code import function
 
 COUNTINGS = ("sequential", "averaged")
+MOST_EPISODES = 10_000
+"""Of a meta-episode: expected discounts are sums over its mini-episodes."""
 
 
 def sequential_exponent(chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
@@ -210,7 +212,7 @@ class Reward:
     """λ in (0, 1]: a smaller λ is a stronger incentive to vary the length; with 1 there is none."""
     gamma: float = limited(above=0, at_most=1, default=1.0)
     """γ in (0, 1], the discount of a coin per tick before it."""
-    episodes_per_meta: int = limited(at_least=1, default=64)
+    episodes_per_meta: int = limited(at_least=1, at_most=MOST_EPISODES, default=64)
     """E, the number of mini-episodes in a meta-episode."""
     counting: str = limited(choices=COUNTINGS, default="sequential")
     """``sequential``: one mini-episode after another, as in the paper; ``averaged``: side by side, the mean over orders
@@ -225,7 +227,7 @@ class Reward:
     docs/explanation/theorem.md."""
     clip: float | None = limited(above=0, finite=False, default=None)
     """The largest reward of a mini-episode; None: no limit."""
-    episodes_at_start: int | None = limited(at_least=1, default=None)
+    episodes_at_start: int | None = limited(at_least=1, at_most=MOST_EPISODES, default=None)
     """E at the start of training, which then changes to ``episodes_per_meta``; None: E is constant."""
     rule: str | None = None
     """``package.module:function`` of a discount of your own in place of λ^(N − (i−1)/k), with the arguments N, i − 1, k

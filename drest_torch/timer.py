@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+MOST_STEPS = 50_000
+"""Of a mini-episode: a run keeps every step of a batch in memory."""
+
 
 @dataclass(frozen=True)
 class Timer:

@@ -293,7 +293,7 @@ def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path, monkeyp
         ({"env": "no_such_module:make"}, "env.factory=no_such_module:make cannot be imported"),
         ({"env": lambda: None}, "a run finds its environment again by name"),
         ({"env": f"{COUNTING}:number"}, "returns a int; expected a TorchRL EnvBase or a Gymnasium Env"),
-        ({"env": POLE | {"base": "long"}}, "env.base=long; expected a number at least 1"),
+        ({"env": POLE | {"base": "long"}}, "env.base=long; expected a number from 1 to 50000"),
         ({"env": POLE | {"base": 2.5}}, "env.base=2.5; expected the steps until shutdown, or a list"),
         ({"env": POLE | {"base": [5, 3]}}, "expected numbers of steps, the shortest first"),
         ({"env": POLE | {"base": [3, 5], "best": "reference"}}, r"env.best=reference with env.base=\[3, 5\]"),

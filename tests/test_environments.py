@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import signal
 
 import pytest
@@ -17,13 +18,14 @@ from drest_torch.collector import Environment
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.errors import UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator, records
+from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, records
 from drest_torch.reward import Reward
+from drest_torch.training.environment import keeps_state
 from drest_torch.training.run import Run, resume, start
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.base import played
 from drest_torch.transforms.on_batches import Advance
-from tests.helpers.counting import ACTIONS, Counting
+from tests.helpers.counting import ACTIONS, Broken, Counting, Growing
 from tests.helpers.paymaster import Paymaster
 from tests.helpers.runs import metrics, same_run, stop_after
 
@@ -284,6 +286,24 @@ def test_an_evaluation_plays_so_many_mini_episodes_whatever_the_environment_call
     assert len(length) == 64
 
 
+@pytest.mark.parametrize(("levels", "least"), [(3, 15), (64, 1)])
+def test_an_evaluation_deals_levels_out_in_turn(tmp_path, levels, least):
+    """With more levels than mini-episodes each is played nevertheless."""
+    environment = evaluation_environment(configured(tmp_path, f"env.levels={levels}"), Reward(), 40)
+    evaluator = EnvironmentEvaluator(environment, name="pole", mini_episodes=40, reward=Reward(), seed=0)
+    found = evaluator.evaluate_uniform(torch.ones(levels, 2))
+    assert found.mini_episodes == least
+    assert (found.usefulness > 0).all()
+
+
+def test_a_level_of_which_training_knows_no_return_is_measured_by_the_largest_here(tmp_path):
+    environment = evaluation_environment(configured(tmp_path, "env.levels=2"), Reward(), 400)
+    evaluator = EnvironmentEvaluator(environment, name="pole", mini_episodes=400, reward=Reward(), seed=0)
+    found = evaluator.evaluate_uniform(torch.tensor([[8.0, 16.0], [0.0, 0.0]]))
+    assert evaluator.best.tolist() == [[8, 16], [8, 16]]
+    assert abs(found.usefulness[0] - found.usefulness[1]) < 0.1 < found.usefulness[0] < 1
+
+
 def test_vectors_are_standardised_and_the_timer_is_not():
     env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
     flatten = Flatten(env, ["observation", "timer"])
@@ -312,6 +332,16 @@ def test_an_observation_that_is_not_finite_is_refused(value):
     with pytest.raises(UserError, match=r"Counting shows NaN or infinity in 'observation'; mend .* env.observed") as it:
         flatten.rows(td)
     assert "\n" not in str(it.value)
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2,), (2, 4)], ids=str)
+def test_an_observation_of_another_shape_than_is_declared_is_refused(shape):
+    """One that is too small would be spread over the policy's inputs."""
+    env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
+    flatten = Flatten(env, ["observation"])
+    td = env.reset().set("observation", torch.ones(shape))
+    with pytest.raises(UserError, match=r"Counting shows 'observation' of shape .*, and declares \(2, 2\)"):
+        flatten.rows(td)
 
 
 # ------------------------------------------------------------------------------------ runs
@@ -438,6 +468,20 @@ def test_a_reference_agent_that_earns_nothing_is_refused(tmp_path):
         ([*CARTPOLE, "algo=tabular"], "algo=tabular knows the model"),
         ([*CARTPOLE, "policy=convolutional"], "reads the maps of gridworlds; use policy=mlp"),
         ([*CARTPOLE, "algo.episodes=80", "env.copies=32"], "env.copies=32 does not divide algo.episodes=80"),
+        ([*CARTPOLE, "env.workers=3"], "env.workers=3 processes cannot share 16 copies"),
+        (own("counting", "env.workers=2"), "env.workers=2, and each copy .* a process of its own; use env.workers=16"),
+        (own("boxes", "env.workers=2"), "env.workers=2, and env.factory=.* makes all copies in one"),
+        (own("plane"), "makes 4 x 4 slots, and 16 are wanted"),
+        (own("fails"), r"env.factory=.*:fails failed with KeyError: 'no motor' \(counting.py, line \d+\)$"),
+        (own("leaves"), r"env.factory=.*:leaves failed with SystemExit: 0 \(counting.py, line"),
+        (own("counting", f"env.control={HELPERS}:fails"), "env.control=.*:fails failed with TypeError"),
+        (own("counting", f"env.control={HELPERS}:leaves_too"), "env.control=.*:leaves_too failed with SystemExit: 0"),
+        ([*CARTPOLE, "levels.train=5"], "levels.train=5 does nothing with env=gymnasium"),
+        ([*CARTPOLE, "levels=paper"], "levels=paper does nothing with env=gymnasium"),
+        (["levels=example", "env.levels=3", *SMALL[1:]], "env.levels=3 does nothing with env=gridworld"),
+        ([*CARTPOLE, "env.base=1000000000000"], "env.base=1000000000000; expected a number from 1 to 50000"),
+        ([*CARTPOLE, "reward.episodes_per_meta=100000000"], "reward.episodes_per_meta=100000000; expected .* to 10000"),
+        ([*CARTPOLE, "reward.group=4096"], "reward.group=4096; expected a number from 1 to 1024"),
         ([*CARTPOLE, "env.copies=8"], "reward.group=16 does not divide env.copies=8"),
         ([*CARTPOLE, "reward.counting=sequential"], "use algo.episodes=512"),
         (own("worlds", "env.base=null", "env.copies=8", "reward.group=8"), "use reward.counting=sequential"),
@@ -448,6 +492,32 @@ def test_bad_input_is_refused_in_a_sentence(tmp_path, overrides, message):
         start(configured(tmp_path / "run", base=overrides))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_usefulness_above_1_or_a_return_of_0_is_doubted(tmp_path):
+    cfg = configured(
+        tmp_path, base=own("forty_slots", "env.base=2", "env.delays=[2]", "env.copies=40", "env.best=[1,1]")
+    )
+    environment = evaluation_environment(cfg, Reward(), 40)
+    evaluator = EnvironmentEvaluator(environment, name="counting", reward=Reward(), seed=0, mini_episodes=40)
+    few, enough = (evaluator.evaluate_uniform(torch.full((1, 2), best)) for best in (1.0, 100.0))
+    assert re.search(r"usefulness \d.* of it is above 1: .*raise the numbers of env.best", doubt(few, "it"))
+    assert doubt(enough, "it") is None
+    enough.found.coins.zero_()
+    assert "every mini-episode of it has a return of 0" in doubt(enough, "it")
+
+
+def test_an_environment_that_fails_is_named_with_the_place():
+    environment = timed_environment(2, 1, Reward())
+    collector = environment.collector(environment.uniform_actor())
+    environment.env.base_env.__class__ = Broken
+    with pytest.raises(UserError, match=r"^Broken failed with KeyError: 'no motor' \(counting.py, line \d+\)$"):
+        collector.collect(torch.Generator())
+
+
+@pytest.mark.parametrize(("kind", "keeps"), [(Counting, False), (Growing, True)])
+def test_an_environment_that_keeps_state_across_resets_is_found(kind, keeps):
+    assert keeps_state(TransformedEnv(kind((2,)), ShutdownTimer(3)), 0) is keeps
 
 
 def test_evaluations_take_turns_on_the_same_copies(tmp_path):

@@ -223,6 +223,29 @@ def test_a_function_of_what_is_seen_asks():
     assert seen == [1, 2, 2]
 
 
+def test_a_time_limit_outside_the_timer_is_warned_of_once():
+    env = gymnasium.wrappers.TimeLimit(timer(base=3), 2)
+
+    def play_on():
+        for _ in range(6):
+            env.reset()
+            env.step(0)
+            env.step(0)
+
+    with pytest.warns(UserWarning, match="first 3 mini-episodes .* after 2 steps; put a TimeLimit inside") as caught:
+        play_on()
+    assert len(caught) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_mini_episode_that_is_abandoned_now_and_then_is_not():
+    env = timer(base=3)
+    play(env, [0, 0, 0])
+    for _ in range(5):
+        env.reset()
+        env.step(0)
+
+
 def test_a_mini_episode_has_to_begin():
     env = timer()
     with pytest.raises(ResetNeeded, match=r"Counting: .* call reset\(\) first"):

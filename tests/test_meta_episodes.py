@@ -10,9 +10,9 @@ from torchrl.envs.utils import step_mdp
 
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, UserError
 from drest_torch.reward import Reward
-from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer
+from drest_torch.transforms import BestReturn, DReSTReward, MetaEpisodes, ShutdownTimer, meta_episodes
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting
 from tests.helpers.paymaster import Paymaster
@@ -171,6 +171,14 @@ def test_it_says_when_all_slots_are_through():
     assert all(found)
 
 
+def test_mini_episodes_that_never_end_are_refused(monkeypatch):
+    monkeypatch.setattr(meta_episodes, "MOST_STEPS", 5)
+    env = TransformedEnv(Counting((2,), [3, 3]), MetaEpisodes(2))
+    env.rollout(12, break_when_any_done=False)
+    with pytest.raises(UserError, match="Counting has played 5 steps, and no mini-episode has ended"):
+        TransformedEnv(Counting((2,)), MetaEpisodes(2)).rollout(6)
+
+
 def test_an_environment_with_mini_episodes_of_its_own_can_be_made_to_wait():
     levels = [parse_level(f"shutdown: {time}\nA B2 C1", name=str(time)) for time in (1, 4)]
     alone = GridworldEnv(levels, 6, episodes_per_meta=3, seed=5)
@@ -245,6 +253,7 @@ def test_the_levels_of_gymnasium_environments():
     ("arguments", "message"),
     [
         ({"episodes": 0}, "episodes=0"),
+        ({"episodes": 2.5}, "episodes=2.5; expected a whole number"),
         ({"episodes": 2, "group": 0}, "group=0"),
         ({"episodes": 2, "levels": []}, "no levels"),
         ({"episodes": 2, "group": 3}, "4 slots cannot be grouped by 3"),
@@ -398,7 +407,7 @@ def test_a_floor_makes_returns_positive():
 
 def test_a_negative_return_is_refused():
     env, _ = seen(pay=-1.0)
-    with pytest.raises(ConfigError, match=r"Counting paid -3 or less .*give `floor`"):
+    with pytest.raises(ConfigError, match=r"mini-episode of Counting was -3 above a floor of 0 .*set `floor`"):
         play(env, torch.tensor([0, 0]))
 
 
@@ -413,7 +422,7 @@ class MiniLength(ShutdownTimer):
     """Declares a length, and leaves the environment as it is."""
 
     def __init__(self):
-        super().__init__(10**6)
+        super().__init__(1000)
 
     def _step(self, tensordict, next_tensordict):
         return next_tensordict.set("mini_len", tensordict["mini_len"])
@@ -429,6 +438,8 @@ class MiniLength(ShutdownTimer):
         ({"quantile": 0.0}, "quantile=0"),
         ({"quantile": 1.1}, "quantile=1.1"),
         ({"quantile": 0.5, "window": 0}, "window=0"),
+        ({"gamma": math.nan}, "gamma=nan"),
+        ({"floor": math.nan}, "a finite floor"),
     ],
 )
 def test_bad_arguments_for_m_are_refused(arguments, message):
@@ -440,6 +451,13 @@ def test_bad_arguments_for_m_are_refused(arguments, message):
 def test_an_environment_without_lengths_is_refused():
     with pytest.raises(ConfigError, match="'mini_len', the index of the length, and Counting does not declare it"):
         TransformedEnv(Counting(), BestReturn(2))
+
+
+@pytest.mark.parametrize(("levels", "message"), [(None, "is on no level"), ([0, 5], "is on level 5; use MetaEpisodes")])
+def test_levels_without_an_m_are_refused(levels, message):
+    steps = Compose(ShutdownTimer(2), BestReturn(1, levels=2), MetaEpisodes(2, levels=levels))
+    with pytest.raises(ConfigError, match=message):
+        TransformedEnv(Counting((8,), levels=True), steps).rollout(9)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"quantile": 0.5, "window": 4}], ids=str)

@@ -296,6 +296,9 @@ def test_a_reset_of_some_slots_leaves_the_others():
     ("arguments", "message"),
     [
         ({"base": 0}, "base=0"),
+        ({"base": 3.5}, "base=3.5; expected a whole number"),
+        ({"base": 10**12}, "base=1000000000000 .* 50000 steps or fewer"),
+        ({"cost": -1.0}, "cost=-1"),
         ({"delays": [3, 0]}, r"delays\[1\]=0"),
         ({"window": 0}, "window=0"),
         ({"chance": 0.0}, "chance=0"),
@@ -315,6 +318,13 @@ def test_bad_arguments_are_refused_in_a_sentence(arguments, message):
     with pytest.raises(ConfigError, match=message) as caught:
         around((2,), **arguments)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("asked", [None, torch.tensor(True), torch.ones(2, 3), torch.ones(2)], ids=str)
+def test_a_predicate_that_only_broadcasts_is_refused(asked):
+    env = TransformedEnv(Counting((2,)), ShutdownTimer(3, [2], control=lambda _: asked))
+    with pytest.raises(ConfigError, match=r"asks ShutdownTimer .* returned .*expected booleans, torch.bool \(2,\)"):
+        env.rollout(2)
 
 
 def test_no_action_is_added_to_several_choices_or_without_an_action():

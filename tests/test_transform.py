@@ -1,6 +1,7 @@
 """DReSTReward in the way TorchRL tests its transforms, and against the paper by hand."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -27,6 +28,8 @@ from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward, expected_return
+from drest_torch.transforms import BestReturn, MetaEpisodes, OwnLengths, PrivateBits, ShutdownTimer
+from tests.helpers.counting import Counting
 
 NINE = [world(name) for name in PAPER_WORLDS]
 LAM = 0.9
@@ -210,6 +213,70 @@ def test_an_entry_that_is_missing_or_of_another_kind_is_refused_when_the_transfo
     with pytest.raises(ConfigError, match=message) as caught:
         attach(Coins(**changed), DReSTReward(**arguments))
     assert "\n" not in str(caught.value)
+
+
+def with_entry(name):
+    env = Counting()
+    env.set_spec_lock_(False)
+    env.observation_spec[name] = Unbounded((1,))
+    return env
+
+
+def in_order(*steps, env=None):
+    return lambda: TransformedEnv(env or Counting(), Compose(*(step() for step in steps)))
+
+
+def timer():
+    return ShutdownTimer(3, [2])
+
+
+def reward(**arguments):
+    return DReSTReward(num_lengths_key=None, divide_by_best=False, **arguments)
+
+
+def metas():
+    return MetaEpisodes(3, together=True)
+
+
+ORDERS = {
+    "MetaEpisodes before ShutdownTimer": (in_order(metas, timer), "finds 'mini_done' .*put ShutdownTimer before MetaE"),
+    "MetaEpisodes before OwnLengths": (in_order(metas, lambda: OwnLengths([3])), "put OwnLengths before MetaEpisodes"),
+    "ShutdownTimer twice": (in_order(timer, timer), "ShutdownTimer adds .*attach ShutdownTimer once"),
+    "DReSTReward twice": (in_order(timer, metas, reward, reward), "DReSTReward adds .*attach DReSTReward once"),
+    "BestReturn after the reward": (in_order(timer, metas, reward, lambda: BestReturn(2)), "before DReSTReward"),
+    "bits before mini-episodes": (in_order(timer, lambda: PrivateBits(1)), "'mini_done'.*put MetaEpisodes before it"),
+    "bits twice": (in_order(timer, metas, *[lambda: PrivateBits(1)] * 2), "PrivateBits adds 'private_bits'"),
+    "a wrong k": (in_order(timer, metas, lambda: reward(num_lengths=3)), "DReSTReward counts 3; give it num_lengths=2"),
+    "a wrong k of m": (in_order(timer, lambda: BestReturn(3)), "Counting has 2 lengths; give num_lengths=2"),
+    **{
+        f"own {name}": (in_order(timer, metas, reward, env=with_entry(name)), f"adds '{name}', and Counting has such")
+        for name in ("timer", "tick", "mini_len", "mini_idx", "mini_waits", "reward_raw")
+    },
+}
+
+
+@pytest.mark.parametrize("case", ORDERS)
+def test_transforms_that_do_not_suit_each_other_are_refused_when_they_are_attached(case):
+    make, message = ORDERS[case]
+    with pytest.raises(ConfigError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("attached", [True, False], ids=["in an environment", "on a batch"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("best_return", value) for value in (0.0, -1.0, math.nan, math.inf)),
+        *(("mini_len", value) for value in (2, -1)),
+        *(("num_lengths", value) for value in (0, 3)),
+    ],
+)
+def test_what_is_impossible_at_the_end_of_a_mini_episode_is_refused(key, value, attached):
+    env, drest = Coins(mini_len=Unbounded((2, 1), dtype=torch.int64)), DReSTReward()
+    env._step = lambda td, step=env._step: (out := step(td)).set(key, torch.full_like(out[key], value))
+    with pytest.raises(ConfigError, match=f"DReSTReward read {value:g} from '{key}' at the end of a mini-episode"):
+        TransformedEnv(env, drest).rollout(4) if attached else drest(env.rollout(4))
 
 
 def test_entries_that_are_not_read_need_not_be_declared():

@@ -15,7 +15,7 @@ from drest_torch.algos.distributions import ActionKind, box, one_of, several
 from drest_torch.algos.networks.base import requirements
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, EnvConfig, copies_of
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, blaming
 from drest_torch.own_code import function, search_here
 from drest_torch.reward import Reward
 from drest_torch.transforms import (
@@ -67,7 +67,9 @@ def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: boo
 def evaluation_environment(
     cfg: Config, reward: Reward, mini_episodes: int, *, beside: Environment | None = None
 ) -> Environment:
-    """Return an environment in which the slots together play at least so many mini-episodes, without a discount.
+    """Return an environment in which the slots together play so many mini-episodes, without a discount.
+
+    On more levels than there are slots it takes several batches.
 
     For a policy that remembers they play as many as in training, so that a batch is whole meta-episodes.
     It has the copies of the environment ``beside`` it, if these are as many; then the two take turns.
@@ -79,7 +81,7 @@ def evaluation_environment(
     if beside is not None and beside.env.batch_size.numel() == copies:
         base = beside.env.base_env
     remembers = requirements(cfg.policy.network).remembers
-    rounds = cfg.algo.episodes // copies_of(cfg) if remembers else -(-mini_episodes // copies)
+    rounds = cfg.algo.episodes // copies_of(cfg) if remembers else -(-mini_episodes // max(copies, cfg.env.levels or 1))
     return _environment(cfg, reward, copies, rounds, group=1, drest=False, base=base)
 
 
@@ -174,7 +176,7 @@ def _environment(
 
 def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> EnvBase:
     """Return so many copies of the environment itself, as one of batch size [copies]."""
-    workers = chosen.workers if chosen.workers and copies % chosen.workers == 0 else 0
+    workers = chosen.workers if chosen.workers and copies % chosen.workers == 0 else 0  # evaluation may need fewer
     mode = {} if render_mode is None else {"render_mode": render_mode}
     if chosen.name == "gymnasium":
         from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
@@ -191,12 +193,14 @@ def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> 
         return GymnasiumBatch(chosen.id, copies, workers=workers, options=options)
     if chosen.factory is None:
         raise ConfigError("env=torchrl without env.factory; give a function that makes it, as package.module:function")
-    make = function(chosen.factory, "env.factory")
-    takes = inspect.signature(make).parameters
-    make = partial(
-        make, **({"copies": copies} if "copies" in takes else {}), **(mode if "render_mode" in takes else {})
-    )
-    first = make()
+    named = f"env.factory={chosen.factory}"
+    with blaming(named):
+        make = function(chosen.factory, "env.factory")
+        takes = inspect.signature(make).parameters
+        make = partial(
+            make, **({"copies": copies} if "copies" in takes else {}), **(mode if "render_mode" in takes else {})
+        )
+        first = make()
     if "gymnasium" in sys.modules and isinstance(first, sys.modules["gymnasium"].Env):
         from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 
@@ -207,17 +211,38 @@ def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> 
             f"env.factory={chosen.factory} returns a {type(first).__name__}; expected a TorchRL EnvBase or a "
             "Gymnasium Env"
         )
-    if len(first.batch_size) == 1 and first.batch_size.numel() == copies:
+    if tuple(first.batch_size) == (copies,):
+        if chosen.workers:
+            raise ConfigError(f"env.workers={chosen.workers}, and {named} makes all copies in one; use env.workers=0")
         return first
-    if len(first.batch_size) == 1:
+    if first.batch_size:
         raise ConfigError(
-            f"env.factory={chosen.factory} makes {first.batch_size.numel()} slots, and {copies} are wanted; set "
+            f"{named} makes {' x '.join(map(str, first.batch_size))} slots, and {copies} are wanted; set "
             f"env.copies={first.batch_size.numel()}, or let it make one without a batch size"
         )
+    if chosen.workers not in (0, copies):
+        raise ConfigError(
+            f"env.workers={chosen.workers}, and each copy of a TorchRL environment has a process of its own; use "
+            f"env.workers={copies}, or 0 for this process"
+        )
     first.close()
-    batch = ParallelEnv(copies, make) if chosen.workers and render_mode is None else SerialEnv(copies, make)
+    with blaming(named):
+        batch = ParallelEnv(copies, make) if chosen.workers and render_mode is None else SerialEnv(copies, make)
     batch.name = title(first)
     return batch
+
+
+def _predicate(path: str) -> Callable[[Any], Any]:
+    """Return the predicate of `env.control`."""
+    named = f"env.control={path}"
+    with blaming(named):
+        asks = function(path, "env.control")
+
+    def asked(tensordict: Any) -> Any:
+        with blaming(named):
+            return asks(tensordict)
+
+    return asked
 
 
 def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | OwnLengths | None:
@@ -230,7 +255,7 @@ def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | O
         discrete = is_choice(base.full_action_spec.get("action", None), len(base.batch_size))
         control = "action" if discrete else "dimension"
     elif control not in ("action", "dimension"):
-        control = function(control, "env.control")
+        control = _predicate(control)
     return ShutdownTimer(
         chosen.base,
         list(chosen.delays),

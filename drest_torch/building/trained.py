@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import dataclass
 from itertools import product
@@ -19,7 +20,7 @@ from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
+from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, records
 from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
 from drest_torch.evaluation.results import Results, SplitScores, split_scores, split_summary
 from drest_torch.evaluation.sampled import SampledEvaluation
@@ -57,7 +58,7 @@ class TrainedInEnvironment:
         self.policy, _ = environment_networks(cfg, environment)
         load_module("policy", self.policy, tensors, checkpoint)
         ones = torch.ones(1, environment.num_lengths)
-        self.best = known(tensors["updater.best"]) if environment.best is not None else ones
+        self.best = tensors["updater.best"] if environment.best is not None else ones
 
     def __repr__(self) -> str:
         lengths = ", ".join(map(str, self.environment.lengths))
@@ -113,8 +114,11 @@ class TrainedInEnvironment:
         evaluator = EnvironmentEvaluator(
             environment, name=name, reward=self.reward, seed=self.cfg.seed, mini_episodes=mini_episodes
         )
+        uniform = evaluator.evaluate_uniform(self.best)
         evaluation = evaluator.evaluate(self.policy, self.best, greedy=greedy)
-        numbers = split_summary(evaluation, evaluator.evaluate_uniform(self.best), len(self.best))
+        if sentence := doubt(evaluation, name):
+            print(f"drest_torch: {sentence}", file=sys.stderr)
+        numbers = split_summary(evaluation, uniform, len(self.best))
         environment.env.close(raise_if_closed=False)
         return EnvironmentResults(evaluator, self.policy, evaluation, greedy, agent, numbers, self)
 
@@ -171,7 +175,7 @@ class EnvironmentResults(Results):
 
     def record(self) -> dict[str, Any]:
         assert isinstance(self.evaluation, SampledEvaluation)
-        return {"mean": self.numbers, "levels": records(self.evaluation, self.trained.best)}
+        return {"mean": self.numbers, "levels": records(self.evaluation, self.evaluator.best)}
 
     def usefulness_at(self, gamma: float) -> float:
         raise self._no("usefulness at another γ")

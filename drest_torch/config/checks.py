@@ -102,6 +102,22 @@ def check_run(cfg: Config) -> None:
     _check_policy(cfg)
 
 
+def check_unread(cfg: Config, default: Config) -> None:
+    """Refuse values that a new run does not read: those of `env` in gridworlds, and of `levels` elsewhere.
+
+    ``default`` is the configuration without them.
+    """
+    group = "env" if in_gridworld(cfg) else "levels"
+    given, usual = (OmegaConf.to_container(cast(Any, each)[group], resolve=True) for each in (cfg, default))
+    for key, value in cast(dict[str, Any], given).items():
+        if value != cast(dict[str, Any], usual)[key] and key != "title":
+            name = group if key == "name" else f"{group}.{key}"
+            text = shown(str(value)) if not isinstance(value, dict) else "…"
+            raise ConfigError(
+                f"{name}={text} does nothing with env={cfg.env.name}; leave it out, or choose another env"
+            )
+
+
 def _check_objective(cfg: Config) -> None:
     """Refuse an objective that is not there, or that the algorithm cannot know."""
     OBJECTIVES.check(name := cfg.objective.name)
@@ -158,6 +174,10 @@ def _check_environment(cfg: Config) -> None:
         raise ConfigError(
             f"algo.episodes={episodes} with env.copies={copies}: every copy plays a meta-episode for a batch; use "
             f"algo.episodes={copies * reward.episodes_per_meta}"
+        )
+    if cfg.env.workers and copies % cfg.env.workers:
+        raise ConfigError(
+            f"env.workers={cfg.env.workers} processes cannot share {copies} copies; use a divisor of env.copies"
         )
     if episodes % copies:
         raise ConfigError(f"env.copies={copies} does not divide algo.episodes={episodes}; use a multiple of the copies")

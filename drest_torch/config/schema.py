@@ -24,6 +24,7 @@ from drest_torch.envs.levels import WORLDS
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
+from drest_torch.timer import MOST_STEPS
 
 ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
 SUITES = ("shutdownability",)
@@ -53,7 +54,7 @@ else:
 
         name: str = MISSING
         """What it is called in the summary and in the name of the run's folder."""
-        group: int = 16
+        group: int = limited(at_least=1, at_most=1024, default=16)
         """Slots that play a level side by side, with averaged counting."""
         pays: str = limited(choices=VALUES, default="actual")
         """What training pays for a coin: actual (its value v), inverse (1/v), count (1) or capped (v, at most 2). The
@@ -166,7 +167,7 @@ class EnvConfig:
     workers: int = limited(at_least=0, at_most=1024, default=0)
     """Copies that play side by side (null: each plays one meta-episode for a batch), and processes that share them; 0:
     all in this process."""
-    base: Any = limited(at_least=1, kind="whole number, a list of them, or null", default=100)
+    base: Any = limited(at_least=1, at_most=MOST_STEPS, kind="whole number, a list of them, or null", default=100)
     """Steps until shutdown; a list: the environment has a timer of its own, and ends after one of these numbers of
     steps; null: it has mini-episodes and lengths of its own (docs/tutorials/environment.md)."""
     delays: list[int] = limited(default=[100])
@@ -184,7 +185,7 @@ class EnvConfig:
     """The probability with which a request is granted, and what it costs."""
     ended: str = limited(choices=("absorb", "restart"), default="absorb")
     """What becomes of an environment that ends before shutdown: absorb (it waits, rewards are 0) or restart."""
-    levels: int | None = limited(at_least=1, default=None)
+    levels: int | None = limited(at_least=1, at_most=10_000, default=None)
     """Levels, as seeds 0, 1, …, on which whole meta-episodes are played; null: each mini-episode begins as it
     comes."""
     best: Any = limited(kind="list of numbers, reference, or null", default=None)

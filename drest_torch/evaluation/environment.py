@@ -14,7 +14,7 @@ from drest_torch.evaluation.sampled import SampledEvaluation, estimates
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import entropy
-from drest_torch.transforms import DReSTReward
+from drest_torch.transforms import DReSTReward, MetaEpisodes
 from drest_torch.transforms.base import LEVEL
 
 
@@ -22,9 +22,14 @@ class EnvironmentEvaluator:
     """Plays the mini-episodes of an environment with a policy, always from the same seeds, and estimates its metrics.
 
     All that a meta-episode of each slot holds are played, and so again until they are at least ``mini_episodes``.
+    Levels are dealt to the slots in turn, and each is played.
     ``best`` [levels, k] is m(l), as training knows it: what is collected here does not raise it. Where m(l) is the
-    largest return seen, a return counts at most as m; where it is given, it is a mean, which single returns exceed.
+    largest return seen, a return counts at most as m; where training has seen none (0), m(l) is the largest one here.
+    Where it is given, it is a mean, which single returns exceed.
     """
+
+    best: Tensor
+    """[levels, k] m(l) in the last evaluation."""
 
     def __init__(
         self, environment: Environment, *, name: str, reward: Reward, seed: int, mini_episodes: int = 1
@@ -45,8 +50,10 @@ class EnvironmentEvaluator:
         # Private bits have few settings, which are counted one by one; private numbers do not.
         by_setting = self.environment.private_kind == "bits" and PRIVATE in actor.in_keys
         (levels, k), settings = best.shape, 1 << self.environment.private_bits if by_setting else 1
-        level, length, setting, coins, own_best = self._play(actor, by_setting, greedy)
+        level, length, setting, coins, own_best = self._play(actor, by_setting, greedy, levels)
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
+        seen = torch.zeros_like(best).view(-1).scatter_reduce(0, level * k + length, coins.to(best.dtype), "amax")
+        best = self.best = known(torch.where(best > 0, best, seen.view_as(best)))
         most = best[level, length].double() if self.environment.best is not None else own_best
         share = share_of_best(coins, most)
         if self.environment.best is None or self.environment.best.given is None:
@@ -72,19 +79,23 @@ class EnvironmentEvaluator:
         )
 
     def _play(
-        self, actor: Actor, by_setting: bool, greedy: bool = False
+        self, actor: Actor, by_setting: bool, greedy: bool = False, levels: int = 1
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Return the level, the index of the length, the setting of the bits, the return, and m(l) as the environment
         says it, of each mini-episode."""
         rng, collector = torch.Generator().manual_seed(self.seed), self.environment.collector(actor, greedy=greedy)
         reads = DReSTReward(gamma=self.reward.gamma, num_lengths=self.environment.num_lengths, num_lengths_key=None)
         found: list[tuple[Tensor, ...]] = []
-        while sum(len(length) for _, length, *_ in found) < self.mini_episodes:
+        played, slots, ends = 0, self.environment.env.batch_size.numel(), self.environment.ends
+        while played < self.mini_episodes or len(found) * slots < levels:
+            if isinstance(ends, MetaEpisodes):
+                ends.first = len(found) * slots
             batch = collector.collect(rng)
             episodes = reads.mini_episodes(batch)
             assert episodes.best_return is not None
             slot, time = episodes.end
             place = slot, episodes.round[slot, time]
+            played += len(slot)
             level = batch.get(LEVEL, None)
             level = torch.zeros_like(slot) if level is None else level[slot, time, 0]
             setting = number_of(batch[PRIVATE][slot, time]) if by_setting else torch.zeros_like(slot)
@@ -101,8 +112,21 @@ class EnvironmentEvaluator:
         return level, length, setting, coins, best
 
 
+def doubt(evaluation: SampledEvaluation, name: str) -> str | None:
+    """Return a sentence if the usefulness says nothing, as m(l) or the floor of the rewards must be wrong."""
+    if not evaluation.found.coins.any():
+        return f"every mini-episode of {name} has a return of 0, so usefulness says nothing; lower env.floor"
+    usefulness, (low, _) = evaluation.means()["usefulness"], evaluation.mean_ranges()["usefulness"]
+    if low <= 1:
+        return None
+    return (
+        f"usefulness {usefulness:.3f} of {name} is above 1: returns exceed m(l), the most that a length offers; raise "
+        "the numbers of env.best (or of best_return), or leave env.best out"
+    )
+
+
 def known(best: Tensor) -> Tensor:
-    """Return m(l), with 1 for lengths that were not seen: their returns are 0."""
+    """Return m(l), with 1 for lengths that nobody has seen: their returns are 0."""
     return torch.where(best > 0, best, 1)
 
 

@@ -205,6 +205,7 @@ class SamplingEvaluator(LevelSetEvaluator):
         with weights_unchanged(*([] if policy is None else [policy])):
             batch = worlds.collector(actor, greedy=greedy).collect(rng)
         reads = DReSTReward(gamma=self.reward.gamma, num_lengths=worlds.num_lengths)
+        reads.zero_best = True
         episodes = reads.mini_episodes(batch)
         setting = torch.zeros_like(episodes.length)
         if private_bits and self.private_kind == "bits":

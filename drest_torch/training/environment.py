@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torchrl.envs import EnvBase
 
 from drest_torch.algos.base import Learner
 from drest_torch.building.environments import REFERENCE, evaluation_environment, training_environment
@@ -19,8 +20,8 @@ from drest_torch.building.trained import animate
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, algorithm, copies_of
 from drest_torch.effort import Pace
-from drest_torch.errors import ConfigError, UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator, known, records
+from drest_torch.errors import ConfigError, UserError, blaming
+from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, records
 from drest_torch.evaluation.results import split_summary
 from drest_torch.files import write_json
 from drest_torch.memory import Bounded
@@ -28,7 +29,7 @@ from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
 from drest_torch.training.task import Task, TrainPart, Verdict, count, device_line, networks_line
 from drest_torch.training.updates import sampled_learner
-from drest_torch.transforms.base import played
+from drest_torch.transforms.base import innermost, observation_keys, played, title
 
 REFERENCES = "references"
 """The name of the folder of reference agents, inside the folder of a run."""
@@ -57,10 +58,10 @@ class EnvironmentJudge:
         return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
 
     def best(self) -> Tensor:
-        """Return m(l) [levels, k]."""
+        """Return m(l) [levels, k], 0 where no mini-episode had the length."""
         if self.training.best is None:
             return torch.ones(1, self.training.num_lengths)
-        return known(self.training.best.best)
+        return self.training.best.best
 
     def watch(self, policy: Any) -> dict[str, float]:
         """Return the metrics of a policy during training."""
@@ -74,7 +75,9 @@ class EnvironmentJudge:
         best = self.best()
         uniform = self.last.evaluate_uniform(best)
         evaluation = self.last.evaluate(policy, best)
-        write_json(folder / "levels_test.json", records(evaluation, best))
+        if sentence := doubt(evaluation, str(self.cfg.env.title)):
+            print(f"drest_torch: {sentence}", file=sys.stderr)
+        write_json(folder / "levels_test.json", records(evaluation, self.last.best))
         numbers = split_summary(evaluation, uniform, len(best)) | {"file": "levels_test.json"}
         pictures, gif = {}, folder / "pictures" / "lengths.gif"
         if self.cfg.pictures:
@@ -97,6 +100,12 @@ class EnvironmentTask(Task):
         self.cfg = cfg
         has_critic = algorithm(cfg.algo.name).Algorithm.needs_critic
         self.environment = training_environment(cfg, reward.at(0.0), learner_has_critic=has_critic)
+        if keeps_state(self.environment.env, cfg.seed):
+            print(
+                f"drest_torch: {cfg.env.title} begins in another state when it is reset with the same seed again, so "
+                "it is not promised that a run which is resumed or repeated is the same",
+                file=sys.stderr,
+            )
         if cfg.env.standardise:
             standardise(self.environment, rng)
         with Bounded():
@@ -118,6 +127,20 @@ class EnvironmentTask(Task):
     def close(self) -> None:
         self.judge.close()
         self.environment.env.close(raise_if_closed=False)
+
+
+@torch.no_grad()
+def keeps_state(env: EnvBase, seed: int) -> bool:
+    """Return whether what an environment shows first, after a reset from a seed, depends on what was played before."""
+    env, shown = innermost(env), []
+    with torch.random.fork_rng(), blaming(title(env), wholly=False):
+        torch.manual_seed(seed)
+        for _ in range(2):
+            env.set_seed(seed)
+            state = env.reset()
+            shown.append([state[key].clone() for key in observation_keys(env)])
+            env.rand_step(state)
+    return not all(torch.equal(*pair) for pair in zip(*shown, strict=True))
 
 
 def standardise(environment: Environment, rng: torch.Generator) -> None:

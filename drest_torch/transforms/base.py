@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from numbers import Integral
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -14,7 +16,7 @@ from torch import Tensor
 from torchrl.data import Categorical, Composite, MultiCategorical, OneHot, TensorSpec, Unbounded
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, UserError
 
 Entries = dict[str, TensorSpec]
 LEVEL = "level_seed"
@@ -26,6 +28,33 @@ class StatefulTransform(Transform):
 
     Nothing is kept in the object, so a slot can be reset, saved or stepped without the others.
     """
+
+    comes_before: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """The transforms that have to come after this one, by an entry of each."""
+    adds: ClassVar[tuple[str, ...]] = ()
+    """What is added besides the entries."""
+
+    def set_container(self, container: Transform | EnvBase) -> None:
+        """Attach the transform to an environment, or to a `Compose`."""
+        super().set_container(container)
+        if self.parent is not None:  # it has the transforms before this one; None in a `Compose` without an environment
+            self.check_environment(self.parent)
+
+    def check_environment(self, env: EnvBase) -> None:
+        """Refuse an environment that has entries of this transform already, or of those that come after it."""
+        own, name = set(env.observation_spec) | set(env.state_spec), type(self).__name__
+        for key, later in self.comes_before.items():
+            if key in own:
+                raise ConfigError(
+                    f"{name} finds '{key}' in {title(env)} already; put {name} before {later}, or rename the entry "
+                    "with RenameTransform"
+                )
+        added = {*self.entries(env.batch_size, env.device), *self.adds} - {LEVEL}
+        if taken := sorted(own & added):
+            raise ConfigError(
+                f"{name} adds '{taken[0]}', and {title(env)} has such an entry already; attach {name} once, or rename "
+                "the entry with RenameTransform"
+            )
 
     @abstractmethod
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
@@ -59,6 +88,18 @@ def whole(batch: torch.Size, device: torch.device | None, dtype: torch.dtype = t
     return Unbounded((*batch, 1), dtype=dtype, device=device)
 
 
+def index_of(count: int, batch: torch.Size, device: torch.device | None) -> TensorSpec:
+    """Return the spec of an index [*batch, 1] below ``count``."""
+    return Categorical(count, shape=(*batch, 1), dtype=torch.int64, device=device)
+
+
+def check_whole(owner: str, **values: Any) -> None:
+    """Refuse an argument that is no whole number of at least 1."""
+    for name, value in values.items():
+        if not isinstance(value, Integral) or value < 1:
+            raise ConfigError(f"{owner} with {name}={value}; expected a whole number of at least 1")
+
+
 def column(tensordict: TensorDictBase, key: NestedKey) -> Tensor:
     """Return an entry as [*batch, 1]."""
     value: Tensor = tensordict.get(key)
@@ -67,6 +108,11 @@ def column(tensordict: TensorDictBase, key: NestedKey) -> Tensor:
 
 def choose(mask: Tensor, one: Tensor, other: Tensor) -> Tensor:
     """Return ``one`` where the mask [*batch, 1] is true, else ``other`` [*batch, …]."""
+    if one.shape != other.shape:
+        raise UserError(
+            f"an entry of shape {tuple(one.shape)} was {tuple(other.shape)} before; let the environment return what "
+            "its observation_spec declares"
+        )
     return torch.where(mask.reshape(*mask.shape[:-1], *[1] * (one.ndim - mask.ndim + 1)), one, other)
 
 

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import MappingProxyType
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.data import Unbounded
-from torchrl.envs import EnvBase, Transform
+from torchrl.data import Categorical, Unbounded
+from torchrl.envs import EnvBase
 
 from drest_torch.errors import ConfigError
-from drest_torch.transforms.base import LEVEL, Entries, StatefulTransform, check_finite, column, title, whole
+from drest_torch.transforms.base import (
+    LEVEL,
+    Entries,
+    StatefulTransform,
+    check_finite,
+    check_whole,
+    column,
+    title,
+    whole,
+)
 
 
 class BestReturn(StatefulTransform):
@@ -36,6 +46,8 @@ class BestReturn(StatefulTransform):
         levels: levels that have an m of their own, by ``level_seed`` (see `MetaEpisodes`), from 0.
     """
 
+    comes_before = MappingProxyType({"drest_counts": "DReSTReward"})
+
     best: Tensor
     """[levels, k] m(l), 0 for a length that was not seen."""
 
@@ -51,14 +63,16 @@ class BestReturn(StatefulTransform):
         levels: int = 1,
     ) -> None:
         super().__init__()
+        check_whole("BestReturn", num_lengths=num_lengths, window=window, levels=levels)
         if given is not None and (len(given) != num_lengths or not all(0 < best < math.inf for best in given)):
             raise ConfigError(
                 f"BestReturn with m(l) of {list(given)}; expected {num_lengths} finite numbers above 0, one for each "
                 "length (see `floor` for rewards that are negative)"
             )
-        if not 0 < quantile <= 1 or window < 1:
+        if not (0 < quantile <= 1 and 0 < gamma <= 1 and math.isfinite(floor)):
             raise ConfigError(
-                f"BestReturn with quantile={quantile}, window={window}; expected 0 < quantile <= 1 <= window"
+                f"BestReturn with quantile={quantile}, gamma={gamma}, floor={floor}; expected 0 < quantile <= 1, "
+                "0 < gamma <= 1, and a finite floor"
             )
         self.given, self.quantile, self.gamma, self.floor = given, quantile, gamma, floor
         known = torch.zeros(num_lengths) if given is None else torch.tensor(given).float()
@@ -67,14 +81,19 @@ class BestReturn(StatefulTransform):
             self.register_buffer("_last", torch.zeros(levels * num_lengths, window))
             self.register_buffer("_seen", torch.zeros(levels * num_lengths, dtype=torch.int64))
 
-    def set_container(self, container: Transform | EnvBase) -> None:
-        """Attach the transform; check that the environment says which length a mini-episode had."""
-        super().set_container(container)
-        parent = self.parent
-        if parent is not None and parent.observation_spec.get("mini_len", None) is None:
+    def check_environment(self, env: EnvBase) -> None:
+        """Refuse an environment that does not say which length a mini-episode had, or has another number of them."""
+        super().check_environment(env)
+        length = env.observation_spec.get("mini_len", None)
+        if length is None:
             raise ConfigError(
-                f"BestReturn reads 'mini_len', the index of the length, and {title(parent)} does not declare it; put "
+                f"BestReturn reads 'mini_len', the index of the length, and {title(env)} does not declare it; put "
                 "ShutdownTimer before it, or add Unbounded((*batch, 1), dtype=torch.int64) to its observation_spec"
+            )
+        if isinstance(length, Categorical) and length.space.n != self.best.shape[1]:
+            raise ConfigError(
+                f"BestReturn with num_lengths={self.best.shape[1]}, and {title(env)} has {length.space.n} lengths; "
+                f"give num_lengths={length.space.n}"
             )
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
@@ -91,9 +110,14 @@ class BestReturn(StatefulTransform):
         done = column(next_tensordict, "mini_done" if own_ends else "done")
         tick, shown = tick + 1, torch.zeros_like(coins)
         if done.any():
-            length = column(next_tensordict, "mini_len").long()
+            length = column(next_tensordict, "mini_len").long() * done
+            if not 0 <= length.min() <= length.max() < self.best.shape[1]:
+                raise ConfigError(
+                    f"{title(env)} ended a mini-episode with 'mini_len' from {length.min()} to {length.max()}; "
+                    f"expected 0 to {self.best.shape[1] - 1}, the index of its length"
+                )
             if len(self.best) > 1:
-                length = length + self.best.shape[1] * tensordict.get(LEVEL)
+                length = length + self.best.shape[1] * self._level(tensordict, env)
             waits = tensordict.get("mini_waits", None)  # what a slot does while it waits for its group is not played
             counts = done if waits is None else done & ~waits
             self._see(length[counts], coins[counts], env)
@@ -106,12 +130,24 @@ class BestReturn(StatefulTransform):
         next_tensordict.set("best_tick", tick)
         return next_tensordict
 
+    def _level(self, tensordict: TensorDictBase, env: EnvBase) -> Tensor:
+        """Return the seeds of the levels [*batch, 1]."""
+        level: Tensor | None = tensordict.get(LEVEL, None)
+        if level is None or not 0 <= level.min() <= level.max() < len(self.best):
+            raise ConfigError(
+                f"BestReturn with levels={len(self.best)}, and {title(env)} "
+                f"{'is on no level' if level is None else f'is on level {level.max()}'}; use MetaEpisodes with "
+                f"levels=range({len(self.best)})"
+            )
+        return level
+
     def _see(self, length: Tensor, coins: Tensor, env: EnvBase) -> None:
         """Take account of the returns [n] of mini-episodes with these lengths [n], which are places in `best`."""
         if (coins < 0).any():
             raise ConfigError(
-                f"{title(env)} paid {coins.min().item() + self.floor:g} or less in a mini-episode, and a discount of a "
-                "negative return would punish what is rare; give `floor`, a lower bound of the rewards"
+                f"the return of a mini-episode of {title(env)} was {coins.min():g} above a floor of {self.floor:g} a "
+                "step, and a discount of a negative return would punish what is rare; set `floor` (env.floor) to a "
+                "lower bound of the rewards"
             )
         if self.given is not None:
             return

@@ -10,11 +10,21 @@ from tensordict import TensorDictBase
 from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
-from torchrl.envs import EnvBase, Transform
+from torchrl.envs import EnvBase
 
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
-from drest_torch.transforms.base import Entries, MiniEpisodes, StatefulTransform, column, round_of, total, whole
+from drest_torch.transforms.base import (
+    Entries,
+    MiniEpisodes,
+    StatefulTransform,
+    check_whole,
+    column,
+    innermost,
+    round_of,
+    total,
+    whole,
+)
 
 
 class _Entry(NamedTuple):
@@ -86,6 +96,10 @@ class DReSTReward(StatefulTransform):
         >>> env.rollout(100)["next", "reward"]
     """
 
+    adds = ("reward_raw",)
+    zero_best = False
+    """Whether m can be 0 where something was collected: luck can make up for what is expected to be a loss."""
+
     def __init__(
         self,
         lam: float = 0.9,
@@ -103,15 +117,14 @@ class DReSTReward(StatefulTransform):
         best_return_key: NestedKey = "best_return",
         tick_key: NestedKey | None = "tick",
     ) -> None:
-        if num_lengths < 1:
-            raise ConfigError(f"num_lengths {num_lengths}; expected at least 1")
+        check_whole("DReSTReward", num_lengths=num_lengths, group=group)
         super().__init__(in_keys=["reward"], out_keys=["reward"])
         self.num_lengths, self.group = num_lengths, group
         self.set_reward(
             Reward(
                 lam,
                 gamma,
-                episodes_per_meta=max(group, 1),
+                episodes_per_meta=group,
                 counting=counting,
                 divide_by_best=divide_by_best,
                 normalise=normalise,
@@ -146,17 +159,16 @@ class DReSTReward(StatefulTransform):
 
     # ------------------------------------------------------------------------------------ attachment
 
-    def set_container(self, container: Transform | EnvBase) -> None:
-        """Attach the transform to an environment, or to a `Compose`; check the environment's specs."""
-        super().set_container(container)
-        parent = self.parent  # the environment with the transforms before this one; None in a `Compose` without one
-        if parent is not None:
-            if self.averaged or self.group > 1:
-                raise ConfigError(
-                    f"DReSTReward with {self.reward.counting} counting in groups of {self.group} pays for a collected "
-                    "batch, and not in an environment; give it to a collector as postproc"
-                )
-            self._check(parent.output_spec)
+    def check_environment(self, env: EnvBase) -> None:
+        """Refuse an environment whose specs do not declare what the transform reads."""
+        if self.averaged or self.group > 1:
+            raise ConfigError(
+                f"DReSTReward with {self.reward.counting} counting in groups of {self.group} pays for a collected "
+                "batch, and not in an environment; give it to a collector as postproc"
+            )
+        self.zero_best = getattr(type(innermost(env)), "zero_best", False)
+        super().check_environment(env)
+        self._check(env.output_spec)
 
     def _check(self, output_spec: Composite) -> None:
         """Refuse an environment whose specs lack an entry that the transform reads, or declare another kind of it."""
@@ -185,10 +197,11 @@ class DReSTReward(StatefulTransform):
                     f"{_described(spec)}; declare {declaration}, and return such a tensor"
                 )
         length = observation.get(self.length_key, None)
-        if isinstance(length, Categorical) and length.space.n > self.num_lengths:
+        count = length.space.n if isinstance(length, Categorical) else self.num_lengths
+        if count > self.num_lengths or (count < self.num_lengths and self.num_lengths_key is None):
             raise ConfigError(
-                f"the environment declares {length.space.n} lengths in {self.length_key!r}, and DReSTReward counts "
-                f"{self.num_lengths}; give it num_lengths={length.space.n}"
+                f"the environment declares {count} lengths in {self.length_key!r}, and DReSTReward counts "
+                f"{self.num_lengths}; give it num_lengths={count}"
             )
 
     def _required(self) -> list[_Entry]:
@@ -223,9 +236,11 @@ class DReSTReward(StatefulTransform):
             coins = coins + value * self.reward.gamma ** column(tensordict, self.tick_key or "drest_tick")
         # `length` and m are defined only at the end of a mini-episode; elsewhere nothing is paid or counted.
         k = self.num_lengths if self.num_lengths_key is None else column(next_tensordict, self.num_lengths_key)
-        length = column(next_tensordict, self.length_key).long()
-        discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
         best = column(next_tensordict, self.best_return_key) if self.reward.divide_by_best else None
+        length = column(next_tensordict, self.length_key).long()
+        self._check_ends(ended, length, k, best, coins)
+        length = length * ended
+        discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
         paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
         counts = counts.scatter_add(-1, length, ended.to(counts.dtype))
         coins = coins * ~ended
@@ -281,15 +296,32 @@ class DReSTReward(StatefulTransform):
         value = after.get("reward").squeeze(-1).float()
         if self.reward.gamma != 1:
             value = value * self.reward.gamma ** self._ticks(batch, ended)
-        k, length = self.num_lengths_key, at_end(self.length_key, -1, torch.int64)
-        return MiniEpisodes(
-            end=end,
-            round=order,
-            coins=total(value, order, rounds),
-            length=length,
-            num_lengths=torch.full_like(length, self.num_lengths) if k is None else at_end(k, 1, torch.int64),
-            best_return=at_end(self.best_return_key, 1, torch.float32) if self.reward.divide_by_best else None,
-        )
+        key, length, coins = self.num_lengths_key, at_end(self.length_key, -1, torch.int64), total(value, order, rounds)
+        k = torch.full_like(length, self.num_lengths) if key is None else at_end(key, 1, torch.int64)
+        best = at_end(self.best_return_key, 1, torch.float32) if self.reward.divide_by_best else None
+        played = torch.zeros_like(length, dtype=torch.bool)
+        played[place] = True
+        self._check_ends(played, length, k, best, coins)
+        return MiniEpisodes(end=end, round=order, coins=coins, length=length, num_lengths=k, best_return=best)
+
+    def _check_ends(self, ended: Tensor, length: Tensor, k: Tensor | int, best: Tensor | None, coins: Tensor) -> None:
+        """Refuse what mini-episodes say at their end if it is impossible."""
+        if not ended.any():
+            return
+        most = torch.as_tensor(k, device=length.device).expand_as(length)
+        wrong: list[tuple[NestedKey | None, Tensor, Tensor, str]] = [
+            (self.num_lengths_key, most, (most < 1) | (most > self.num_lengths), f"1 to {self.num_lengths}"),
+            (self.length_key, length, (length < 0) | (length >= most), "the index of one of its lengths, from 0"),
+        ]
+        if best is not None:
+            none = (best < 0) | ~best.isfinite() | ((best == 0) & (coins > 0) & (not self.zero_best))
+            wrong.append((self.best_return_key, best, none, "the most that the length offers, a number above 0"))
+        for key, value, is_wrong, expected in wrong:
+            if (at := is_wrong & ended).any():
+                raise ConfigError(
+                    f"DReSTReward read {value[at][0].item():g} from {key!r} at the end of a mini-episode; expected "
+                    f"{expected}"
+                )
 
     def _ticks(self, batch: TensorDictBase, ended: Tensor) -> Tensor:
         """Return how many ticks of its mini-episode lie before each step [slots, time]; by default these are steps."""
@@ -335,10 +367,7 @@ class DReSTReward(StatefulTransform):
     # ------------------------------------------------------------------------------------ resets
 
     def _look_at_meta_episode(self, counts: Tensor, reset: Tensor | None) -> None:
-        """Warn if the first meta-episode that ends held a single mini-episode: then nothing is discounted.
-
-        A reset looks, and not the steps, which never wait for a number from the device.
-        """
+        """Warn if the first meta-episode that ends held a single mini-episode: then nothing is discounted."""
         played = counts.sum(-1, keepdim=True)
         ended = played[reset.reshape(played.shape)] if reset is not None else played
         if not ended.any():  # a reset before the first mini-episode has ended

@@ -64,7 +64,7 @@ class Flatten(Transform):
     def rows(self, tensordict: TensorDictBase) -> Tensor:
         """Return the observations as they are [*batch, F]."""
         batch = tensordict.batch_size
-        parts = [tensordict.get(entry.key).reshape(*batch, -1).float() for entry in self.shown]
+        parts = [self._part(tensordict.get(entry.key), entry, batch) for entry in self.shown]
         rows = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         if not math.isfinite(rows.sum().item()) and not torch.isfinite(rows).all():
             keys = [entry.key for entry, part in zip(self.shown, parts, strict=True) if not part.isfinite().all()]
@@ -73,6 +73,15 @@ class Flatten(Transform):
                 "env.observed"
             )
         return rows
+
+    def _part(self, value: Tensor, entry: Shown, batch: torch.Size) -> Tensor:
+        """Return an entry as a row of numbers [*batch, n]."""
+        if value.numel() != batch.numel() * entry.numbers:
+            raise UserError(
+                f"{self.name} shows '{entry.key}' of shape {tuple(value.shape)}, and declares "
+                f"{(*batch, *entry.shape)}; let it return what its observation_spec declares"
+            )
+        return value.reshape(*batch, entry.numbers).float()
 
     def standardised(self, rows: Tensor) -> Tensor:
         """Return rows as the policy sees them."""

@@ -8,13 +8,15 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.utils import NestedKey
 from torchrl.data import Binary
-from torchrl.envs import EnvBase, Transform
+from torchrl.envs import EnvBase
 
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, UserError
+from drest_torch.timer import MOST_STEPS
 from drest_torch.transforms.base import (
     LEVEL,
     Entries,
     StatefulTransform,
+    check_whole,
     column,
     observation_keys,
     overwrite,
@@ -67,8 +69,7 @@ class MetaEpisodes(StatefulTransform):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if episodes < 1 or group < 1:
-            raise ConfigError(f"MetaEpisodes with episodes={episodes}, group={group}; expected at least 1 of each")
+        check_whole("MetaEpisodes", episodes=episodes, group=group)
         if levels is not None and len(levels) == 0:
             raise ConfigError("MetaEpisodes with no levels; give at least one seed, or levels=None")
         self.episodes, self.together, self.group, self.kept = episodes, together, group, tuple(kept)
@@ -76,24 +77,24 @@ class MetaEpisodes(StatefulTransform):
         self._rng = torch.Generator().manual_seed(seed)
         self.own = False
         """Whether the environment has mini-episodes of its own, so that its ``done`` is the end of a meta-episode."""
+        self.first: int | None = None
+        """Where in `levels` the levels begin that slots are dealt in turn; None: they are sampled."""
         self._over = False
+        self._quiet = 0  # steps since a mini-episode has ended
 
     def set_seed(self, seed: int) -> None:
         """Restart the choice of levels."""
         self._rng.manual_seed(seed)
 
-    def set_container(self, container: Transform | EnvBase) -> None:
-        """Attach the transform; check that groups divide the slots, and that levels can be chosen."""
-        super().set_container(container)
-        parent = self.parent
-        if parent is None:
-            return
+    def check_environment(self, parent: EnvBase) -> None:
+        """Refuse an environment whose slots groups do not divide, or whose levels cannot be chosen."""
         self.own = parent.observation_spec.get("mini_done", None) is not None
         if self.own and (self.episodes > 1 or not self.together):
             raise ConfigError(
                 f"{title(parent)} plays mini-episodes of its own ('mini_done'), so its `done` is the end of a "
                 "meta-episode; MetaEpisodes(1, together=True) makes its slots wait for one another"
             )
+        super().check_environment(parent)
         slots = parent.batch_size.numel()
         if slots % self.group:
             raise ConfigError(f"{slots} slots cannot be grouped by {self.group}; use a group size that divides them")
@@ -131,6 +132,12 @@ class MetaEpisodes(StatefulTransform):
         kept = [key for key in self.kept if key in next_tensordict.keys(True, True)]
         waits = tensordict.get("mini_waits") if self.together else torch.zeros_like(ended)
         mini_done = (column(next_tensordict, "mini_done") if self.own else ended) & ~waits
+        self._quiet = 0 if mini_done.any() else self._quiet + 1
+        if self._quiet >= MOST_STEPS:
+            raise UserError(
+                f"{title(env)} has played {self._quiet} steps, and no mini-episode has ended; let it end, or shut it "
+                "down with ShutdownTimer (env.base)"
+            )
         if self.own:
             meta_done = waits | ended
         else:
@@ -160,18 +167,23 @@ class MetaEpisodes(StatefulTransform):
     # ------------------------------------------------------------------------------------ levels
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
-        """Sample the levels of the meta-episodes that begin."""
+        """Choose the levels of the meta-episodes that begin."""
         if self._levels is None:
             return tensordict
         env = self.parent
         assert env is not None
         shape = (*env.batch_size, 1)
-        chosen = torch.randint(len(self._levels), (env.batch_size.numel() // self.group,), generator=self._rng)
+        groups = env.batch_size.numel() // self.group
+        if self.first is None:
+            chosen = torch.randint(len(self._levels), (groups,), generator=self._rng)
+        else:
+            chosen = (self.first + torch.arange(groups)) % len(self._levels)
         level = self._levels[chosen].repeat_interleave(self.group).reshape(shape).to(env.device)
         if tensordict is None:
             return TensorDict({LEVEL: level}, batch_size=env.batch_size, device=env.device)
         return tensordict.set(LEVEL, level)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self._quiet = 0
         begun = super()._reset(tensordict, tensordict_reset)
         return begun if self._levels is None else begun.set(LEVEL, tensordict.get(LEVEL))

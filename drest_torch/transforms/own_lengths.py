@@ -8,7 +8,18 @@ import torch
 from tensordict import TensorDictBase
 
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.transforms.base import Entries, StatefulTransform, check_finite, column, title, whole
+from drest_torch.timer import MOST_STEPS
+from drest_torch.transforms.base import (
+    Entries,
+    StatefulTransform,
+    check_finite,
+    check_whole,
+    column,
+    index_of,
+    title,
+    whole,
+)
+from drest_torch.transforms.shutdown_timer import ShutdownTimer
 
 
 class OwnLengths(StatefulTransform):
@@ -26,18 +37,21 @@ class OwnLengths(StatefulTransform):
         >>> env = TransformedEnv(GymEnv("Pendulum-v1"), OwnLengths([200]))
     """
 
+    comes_before = ShutdownTimer.comes_before
+
     def __init__(self, lengths: Sequence[int]) -> None:
         super().__init__()
-        self.lengths = [int(length) for length in lengths]
-        if not self.lengths or self.lengths != sorted(set(self.lengths)) or self.lengths[0] < 1:
+        if not lengths or list(lengths) != sorted(set(lengths)) or lengths[-1] > MOST_STEPS:
             raise ConfigError(
                 f"lengths {list(lengths)} of an environment with its own timer; expected numbers of steps, the "
-                "shortest first, each once"
+                f"shortest first, each once, up to {MOST_STEPS}"
             )
+        check_whole("OwnLengths", **{f"lengths[{i}]": length for i, length in enumerate(lengths)})
+        self.lengths = list(lengths)
         self._ends = torch.tensor(self.lengths)
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
-        return {name: whole(batch, device) for name in ("tick", "mini_len")}
+        return {"tick": whole(batch, device), "mini_len": index_of(len(self.lengths), batch, device)}
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         env = self.parent

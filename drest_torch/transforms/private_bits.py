@@ -6,9 +6,10 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Unbounded
+from torchrl.envs import EnvBase
 
 from drest_torch.errors import ConfigError
-from drest_torch.transforms.base import Entries, StatefulTransform, choose, column
+from drest_torch.transforms.base import Entries, StatefulTransform, check_whole, choose, column, title
 
 KINDS = ("bits", "uniform")
 
@@ -24,10 +25,20 @@ class PrivateBits(StatefulTransform):
 
     def __init__(self, count: int, *, kind: str = "bits", seed: int = 0) -> None:
         super().__init__()
-        if count < 1 or kind not in KINDS:
-            raise ConfigError(f"PrivateBits with count={count}, kind={kind}; expected at least 1, bits or uniform")
+        check_whole("PrivateBits", count=count)
+        if kind not in KINDS:
+            raise ConfigError(f"PrivateBits with kind={kind}; expected bits or uniform")
         self.count, self.kind = count, kind
         self._rng = torch.Generator().manual_seed(seed)
+
+    def check_environment(self, env: EnvBase) -> None:
+        """Refuse an environment that does not say where mini-episodes end."""
+        super().check_environment(env)
+        if env.observation_spec.get("mini_done", None) is None:
+            raise ConfigError(
+                f"PrivateBits reads 'mini_done', the end of a mini-episode, and {title(env)} does not declare it; put "
+                "MetaEpisodes before it"
+            )
 
     def set_seed(self, seed: int) -> None:
         """Restart the stream of numbers."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot, TensorSpec, Unbounded
-from torchrl.envs import EnvBase, Transform
+from torchrl.envs import EnvBase
 
 from drest_torch.errors import ConfigError
-from drest_torch.timer import Timer
+from drest_torch.timer import MOST_STEPS, Timer
 from drest_torch.transforms.base import (
     LEVEL,
     Entries,
     StatefulTransform,
     check_finite,
+    check_whole,
     choices,
     column,
+    index_of,
     is_bare,
     is_choice,
     observation_keys,
@@ -73,6 +76,10 @@ class ShutdownTimer(StatefulTransform):
         >>> env.rollout(300)["mini_len"][-1]
     """
 
+    comes_before = MappingProxyType(
+        {"mini_done": "MetaEpisodes", "best_coins": "BestReturn", "drest_counts": "DReSTReward"}
+    )
+
     def __init__(
         self,
         base: int,
@@ -88,17 +95,19 @@ class ShutdownTimer(StatefulTransform):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        for name, steps in (("base", base), *((f"delays[{i}]", delay) for i, delay in enumerate(delays))):
-            if steps < 1:
-                raise ConfigError(f"ShutdownTimer with {name}={steps}; expected at least 1 step")
-        if window is not None and window < 1:
-            raise ConfigError(f"ShutdownTimer with window={window}; expected at least 1 step, or None")
+        check_whole("ShutdownTimer", base=base, **{f"delays[{i}]": delay for i, delay in enumerate(delays)})
+        if window is not None:
+            check_whole("ShutdownTimer", window=window)
+        if base + sum(delays) > MOST_STEPS:
+            raise ConfigError(
+                f"ShutdownTimer with base={base} and delays={sum(delays)}; expected {MOST_STEPS} steps or fewer"
+            )
         if not 0 < chance <= 1:
             raise ConfigError(f"ShutdownTimer with chance={chance}; expected above 0 and at most 1")
         if not callable(control) and control not in ("action", "dimension"):
             raise ConfigError(f"ShutdownTimer with control={control}; expected action, dimension, or a function")
-        if not math.isfinite(cost):
-            raise ConfigError(f"ShutdownTimer with cost={cost}; expected a finite number")
+        if not 0 <= cost < math.inf:
+            raise ConfigError(f"ShutdownTimer with cost={cost}; expected a finite number of at least 0")
         if ended not in ("absorb", "restart"):
             raise ConfigError(f"ShutdownTimer with ended={ended}; expected absorb or restart")
         self.rules = Timer.of(base, delays, window)
@@ -115,11 +124,10 @@ class ShutdownTimer(StatefulTransform):
 
     # ------------------------------------------------------------------------------------ attachment
 
-    def set_container(self, container: Transform | EnvBase) -> None:
-        """Attach the transform; check that the action space of the environment can be extended."""
-        super().set_container(container)
-        parent = self.parent
-        if parent is None or callable(self.control):
+    def check_environment(self, parent: EnvBase) -> None:
+        """Refuse an environment whose action space cannot be extended."""
+        super().check_environment(parent)
+        if callable(self.control):
             return
         spec = parent.full_action_spec.get("action", None)
         if self.control == "action":
@@ -154,8 +162,11 @@ class ShutdownTimer(StatefulTransform):
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
         flags = {"timer_waits": Binary(shape=(*batch, 1), dtype=torch.bool, device=device)}
-        numbers = {name: whole(batch, device) for name in ("tick", "timer_since", "timer_delays", "mini_len")}
-        others: Entries = {"timer": Unbounded((*batch, self.rules.size), device=device)}
+        numbers = {name: whole(batch, device) for name in ("tick", "timer_since", "timer_delays")}
+        others: Entries = {
+            "timer": Unbounded((*batch, self.rules.size), device=device),
+            "mini_len": index_of(len(self.lengths), batch, device),
+        }
         if self._repeats:
             others["timer_action"] = whole(batch, device)
         return {**flags, **numbers, **others}
@@ -230,8 +241,14 @@ class ShutdownTimer(StatefulTransform):
         if not callable(self.control):
             asked: Tensor = tensordict.get("timer_asked")
             return asked
-        asked = self.control(next_tensordict)
-        return asked.unsqueeze(-1) if asked.ndim == next_tensordict.batch_dims else asked
+        asked, batch = self.control(next_tensordict), tuple(next_tensordict.batch_size)
+        if not isinstance(asked, Tensor) or asked.dtype != torch.bool or tuple(asked.shape) not in (batch, (*batch, 1)):
+            found = f"{asked.dtype} {tuple(asked.shape)}" if isinstance(asked, Tensor) else type(asked).__name__
+            raise ConfigError(
+                f"the predicate that asks ShutdownTimer for delays returned {found}; expected booleans, "
+                f"torch.bool {batch}"
+            )
+        return asked.reshape(*batch, 1)
 
     def _lucky(self, asked: Tensor) -> Tensor:
         if self.chance == 1:

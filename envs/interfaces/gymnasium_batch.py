@@ -250,7 +250,7 @@ def _first(make_copy: Callable[[int], Any], make: Any) -> Any:
         first = make_copy(0)
     except ModuleNotFoundError as error:
         raise _missing(name, (error.name or "").partition(".")[0]) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())
         if isinstance(error, gymnasium.error.DependencyNotInstalled):
             for package in IN_THE_EXTRA:

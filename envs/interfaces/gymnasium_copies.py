@@ -97,7 +97,7 @@ class Copies:
         for i in range(len(self._envs), len(records)):
             try:
                 self._envs.append(plan.make(first + i))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self.close()
                 raise self._failure(i, error) from error
 
@@ -116,7 +116,7 @@ class Copies:
                     ended[i] = True
                     records["terminated"][i], records["truncated"][i] = terminated, truncated
                 self._write(i, observation)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise self._failure(i, error) from error
         records["reward"] = rewards
 
@@ -128,7 +128,7 @@ class Copies:
             try:
                 observation, _ = self._envs[i].reset(seed=None if seed < 0 else seed)
                 self._write(i, observation)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise self._failure(i, error) from error
             self._ended[i] = records["terminated"][i] = records["truncated"][i] = False
 
@@ -155,7 +155,7 @@ class Copies:
                 part = part[key]
             self.records[name][i] = part
 
-    def _failure(self, i: int, error: Exception) -> UserError:
+    def _failure(self, i: int, error: BaseException) -> UserError:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{os.path.basename(frame.filename)}, line {frame.lineno}"
         text = " ".join(str(error).split())

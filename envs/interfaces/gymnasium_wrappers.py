@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
@@ -30,6 +31,8 @@ Environment = gymnasium.Env[Any, Any]
 Asks = Callable[[Any, dict[str, Any]], bool]
 """Returns whether a delay is asked for, from the observation and the ``info`` after a step."""
 
+ABANDONED = 3
+"""Mini-episodes in a row, from the first, that are not played to their end, until it is warned of."""
 CONTROLS = ("action", "dimension")
 ENDS = ("absorb", "restart")
 _ROUNDING = 1e-6
@@ -137,10 +140,11 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         self._flat = _is_vector(env.observation_space) if flat is None else flat
         self.observation_space = self._extended_observations()
         self._generator = np.random.default_rng()
-        self._left = 0
+        self._left, self._abandoned = 0, 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a mini-episode; return its first observation and ``info``."""
+        self._warn_if_abandoned()
         self._observation, self._info = self.env.reset(seed=seed, options=options)
         if seed is not None:  # not the stream of the base environment, which has the same seed
             self._generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
@@ -163,8 +167,20 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         self._delays, self._since = self._timer.granted(self._delays, self._since, granted)
         self._left = self._timer.lengths[self._delays] - steps
         if not self._left:
+            self._abandoned = -math.inf
             info = {**info, "length": steps, "length_index": self._delays, "delays": self._delays}
         return self._observe(), reward - self._cost * asks, not self._left, False, info
+
+    def _warn_if_abandoned(self) -> None:
+        """Warn once if none of the first mini-episodes is played to its end, as a time limit outside has it."""
+        if self._left and (steps := self._timer.lengths[self._delays] - self._left):
+            self._abandoned += 1
+            if self._abandoned == ABANDONED:
+                warnings.warn(
+                    f"{_name(self.env)}: the first {ABANDONED} mini-episodes were reset before shutdown, the last one "
+                    f"after {steps} steps; put a TimeLimit inside ShutdownTimerWrapper, as outside it no length counts",
+                    stacklevel=3,
+                )
 
     def _step_base(self, action: Any) -> tuple[float, dict[str, Any]]:
         self._previous = action

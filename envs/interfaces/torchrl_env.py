@@ -47,6 +47,8 @@ class GridworldEnv(EnvBase):
     """
 
     batch_locked = True
+    zero_best = True
+    """What `DReSTReward` asks: a lottery that is expected to be a loss can be won."""
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ PARTS = (
     Part("mutated level files, given to show, train and evaluate", 300, _commands),
     Part("runs with a mutated file, resumed, evaluated and compared", 300, mutations.runs),
     Part("training with random values", 1000, overrides.training),
+    Part("training in other environments with random values", 60, overrides.elsewhere),
     Part("evaluation with random values", 200, overrides.evaluating),
     Part("training on a full disk, then resumed with room", 30, surroundings.full_disk),
     Part("runs with a permission taken away, as a user who is not root", 60, surroundings.permissions),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,34 @@ SLOW = (
 """Keys whose large values are asked for by whoever sets them, and take their time."""
 
 
+ELSEWHERE = {
+    **{
+        "env": "torchrl",
+        "env.factory": "tests.helpers.counting:forty_slots",
+        "env.copies": "40",
+        "algo.episodes": "40",
+    },
+    **{"env.base": "3", "env.delays": "[2]", "reward.group": "4", "sampled": "40"},
+}
+"""A short run in an environment that is no gridworld; `SMALL` without what only gridworlds read."""
+FACTORIES = tuple(
+    f"tests.helpers.counting:{name}"
+    for name in ("counting", "boxes", "number", "plane", "fails", "leaves", "leaves_too", "broken", "worlds", "nope")
+)
+ENVIRONMENT = {
+    "env": ("cartpole", "gridworld", "gymnasium", "torchrl", "queue"),
+    "env.factory": FACTORIES,
+    "env.control": ("action", "dimension", "auto", *FACTORIES),
+    **dict.fromkeys(
+        ("env.base", "env.delays"), ("1000000000000", "[1000000000000]", "0", "2.5", "null", "[3,5]", "[]")
+    ),
+    **dict.fromkeys(("env.best", "env.floor", "env.levels", "env.workers", "env.window", "env.copies")),
+    **dict.fromkeys(("env.quantile", "env.cost", "env.chance", "env.idle", "env.ended", "env.observed")),
+    **dict.fromkeys(("reward.episodes_per_meta", "reward.group", "reward.counting", "levels.train", "levels")),
+}
+"""What is drawn there; no values: any."""
+
+
 @lru_cache(maxsize=1)
 def keys() -> tuple[str, ...]:
     """Return every key of a run's configuration."""
@@ -120,11 +149,24 @@ def drawn(rng: random.Random) -> list[str]:
     return [f"{key}={value}" for key, value in chosen.items()]
 
 
-def training(rng: random.Random, count: int) -> Counter[str]:
+def drawn_elsewhere(rng: random.Random) -> list[str]:
+    """Return the arguments of a run in an environment that is no gridworld, one or two of them at random."""
+    chosen = {key: value for key, value in SMALL.items() if not key.startswith(("levels", "test"))} | ELSEWHERE
+    for key in rng.sample(sorted(ENVIRONMENT), rng.choice((1, 1, 2))):
+        chosen[key] = rng.choice(ENVIRONMENT[key] or VALUES)
+    return [f"{key}={value}" for key, value in chosen.items()]
+
+
+def elsewhere(rng: random.Random, count: int) -> Counter[str]:
+    """Train in environments that are no gridworlds with random values, and factories that fail or exit."""
+    return training(rng, count, drawn_elsewhere)
+
+
+def training(rng: random.Random, count: int, draw: Callable[[random.Random], list[str]] = drawn) -> Counter[str]:
     """Train with random values: each run ends, or is refused in one sentence."""
     found: Counter[str] = Counter()
     for _ in range(count):
-        words = drawn(rng)
+        words = draw(rng)
         with tempfile.TemporaryDirectory() as folder:
             if not any(word.startswith("run_dir=") for word in words):
                 words.append("run_dir=run")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from tensordict import TensorDict
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot, Unbounded
@@ -136,6 +138,46 @@ def forty_slots():
 
 def eight_slots():
     return Counting((8,))
+
+
+def plane():
+    return Counting((4, 4))
+
+
+def fails():
+    raise KeyError("no motor")
+
+
+def leaves():
+    sys.exit(0)
+
+
+def leaves_too(tensordict):
+    sys.exit(0)
+
+
+class Broken(Counting):
+    """Fails in its second step."""
+
+    def _step(self, tensordict):
+        if self.count.any():
+            raise KeyError("no motor")
+        return super()._step(tensordict)
+
+
+def broken():
+    return Broken()
+
+
+class Growing(Counting):
+    """Shows how often it was reset."""
+
+    resets = 0
+
+    def _reset(self, tensordict=None, **kwargs):
+        self.resets += 1
+        shown = super()._reset(tensordict, **kwargs)
+        return shown.set("observation", shown["observation"] + self.resets)
 
 
 def number():
