@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 
 from drest_torch.plots.style import write_figure
 from drest_torch.report.style import LIGHT
+from drest_torch.report.tables import in_markdown as markdown
 from drest_torch.report.tables import median_range
 from drest_torch.studies.scores import MARKS, MINI_EPISODES
 from drest_torch.studies.sizes import cost_plot, sizes_plot
@@ -81,7 +82,7 @@ EXACT = (
 BEGUN = (
     "The earlier training of the agent of `start_from=` ([The agents that ship](reference/agent.md)) is not counted."
 )
-KEYS = ("quotes", "claims", "goals", "path", "published", "sizes", "cost")
+KEYS = ("quotes", "claims", "goals", "path", "published", "sizes", "cost", "tables")
 """What is kept of a summary."""
 PARTS = ("parts",)
 """Values of a study that choose which of its figures are measured; others change what they are."""
@@ -117,6 +118,8 @@ def with_earlier(found: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[s
     quotes = {row["what"]: row for results in (earlier, found) for row in results.get("quotes", [])}
     if quotes:
         merged["quotes"] = list(quotes.values())
+    if tables := earlier.get("tables", {}) | found.get("tables", {}):
+        merged["tables"] = tables
     return merged
 
 
@@ -128,12 +131,6 @@ def _by_title(scores: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str
 
 
 # ------------------------------------------------------------------------------------------ tables
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table; a bar in a cell is escaped."""
-    lines = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def reproduction(kept: Mapping[str, Mapping[str, Any]]) -> str:

@@ -7,7 +7,7 @@ A cell is a function from the values of the rows that fall into it [n] to text: 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,6 +52,12 @@ def marked(good: float, fair: float, digits: int = 3) -> Cell:
         return f"{'✓' if value >= good else '◐' if value >= fair else '✗'} {value:.{digits}f}"
 
     return cell
+
+
+def in_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown; a bar in a cell is escaped."""
+    lines = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def median_range(numbers: Iterable[float], digits: int = 3) -> str:
