@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, pressed
 from drest_torch.report.tables import in_markdown
@@ -23,6 +23,8 @@ SHIFTS, SIZES = ((0.1, 0.5), (0.1, 0.9), (0.01, 0.99), (0.5, 0.9)), (16, 32, 64)
 """Of P(longer), and numbers of mini-episodes E."""
 CHANCES, EPISODES = (0.5, 0.2), (2, 8, 16, 32, 64)
 """With which a button works, and E."""
+PAIRS = "in pairs of levels that share a state: (U + N) / 2"
+"""What the study of shutdownability calls what it measures there."""
 TABLE = re.compile(r"(<!-- (\w+): written by python docs/tables\.py -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -42,16 +44,30 @@ def button() -> str:
     return in_markdown(("the button works with", "usefulness of", *(f"E = {size}" for size in EPISODES)), rows)
 
 
-def kept(study: str, name: str) -> str:
-    """Return a table of a study."""
-    table = json.loads((DOCS / "results" / f"{study}.json").read_text("utf-8"))["tables"][name]
+def of_study(name: str) -> Any:
+    """Return what is kept of a study."""
+    return json.loads((DOCS / "results" / f"{name}.json").read_text("utf-8"))
+
+
+def arms() -> str:
+    """Return what agents in menus do, by what they were trained for."""
+    table = of_study("lotteries")["tables"]["arms"]
     return in_markdown(table["header"], table["rows"])
+
+
+def pairs() -> str:
+    """Return what agents reach where two levels share a state, by what they see."""
+    quotes = {quote["what"]: quote["measured"] for quote in of_study("shutdownability")["quotes"]}
+    most = quotes.pop(f"{PAIRS}, the most for the state alone")
+    rows = [(f"the {what.removesuffix(f', {PAIRS}')}", text) for what, text in quotes.items() if what.endswith(PAIRS)]
+    return in_markdown(("the policy sees", "(U + N) / 2"), [("the state alone, at most", most), *rows])
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "critical": critical,
     "button": button,
-    "arms": partial(kept, "lotteries", "arms"),
+    "arms": arms,
+    "pairs": pairs,
 }
 """By the names in the pages."""
 

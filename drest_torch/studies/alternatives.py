@@ -169,10 +169,9 @@ def report(cfg: Config, done: Done) -> Report:
     found = pd.DataFrame(measure(done))
     rows = found.melt(["title", "strength", "seed", "split"], ["usefulness", "neutrality", "neutrality_own"], "metric")
     own = compared(cfg, found)
-    curves = found.groupby(["title", "strength"], sort=False, dropna=False)[["usefulness", "neutrality"]].agg(
-        ["mean", "size"]
-    )
-    curves = curves.set_axis(["usefulness", "agents", "neutrality", "_"], axis=1).reset_index()
+    means: Any = {name: (name, "mean") for name in ("usefulness", "neutrality", "missed")}
+    by_strength = found.groupby(["title", "strength"], sort=False, dropna=False)
+    curves = by_strength.agg(**means, agents=("usefulness", "size")).reset_index()
     curves = curves[curves.title.isin(list(cfg.rivals))].sort_values("strength").groupby("title", sort=False)
     order = [(title, curves.get_group(title)) for title in cfg.rivals if title in curves.groups]
     return Report(
@@ -248,6 +247,7 @@ def strength_table(cfg: Config, curves: list[tuple[str, pd.DataFrame]]) -> Table
                 "strength": [_strength(cfg, title, each) for each in curve.strength],
                 "usefulness": curve.usefulness.map("{:.3f}".format),
                 "neutrality (bits)": curve.neutrality.map("{:.3f}".format),
+                "misses its bound by": curve.missed.map(lambda it: "" if np.isnan(it) else f"{it:.3f}"),
                 "agents": curve.agents.map(str),
             }
         ).set_axis([title] * len(curve))
