@@ -210,6 +210,17 @@ def test_archetypes_give_the_ideal_answers_of_the_suites(name):
         assert score.taken == (0.5 if suite.neutral is None else suite.neutral)
 
 
+def test_another_sample_of_items_is_within_what_the_first_leaves_open():
+    chooser = archetypes.boltzmann(3.0)
+    few, many, others = (
+        suites.measure(suites.suites(items, seed)["shift_earlier"].menus, chooser)
+        for items, seed in ((100, 0), (1000, 0), (1000, 1))
+    )
+    assert 2 < few.error / many.error < 4.5
+    assert many.error > 0.001
+    assert abs(many.taken - others.taken) < many.error + others.error
+
+
 SHIFTS = {  # the sign of what happens to P(longer), to the coins in both lengths, and to all expected coins
     "main": (1, -1, 1),
     "dominance": (1, 1, 1),

@@ -434,6 +434,38 @@ def test_links_between_pages_lead_somewhere():
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+GENERATED = re.compile(r"<!-- [^>]*written by .*?<!-- end -->", re.DOTALL)
+NUMBER, SOURCE = re.compile(r" *[−+-]?\d"), re.compile(r"(`|^)(drest|python|make) \S|`tests/\w+\.py`", re.MULTILINE)
+LAB_NOTES = ROOT / "docs" / "lab-notes"
+"""Their index says that they are of single runs, not repeated since."""
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in (ROOT / "README.md", *PAGES) if LAB_NOTES not in page.parents], ids=lambda page: page.name
+)
+def test_every_table_of_numbers_is_generated_or_names_its_command(page):
+    """In the paragraph above it or below it: a command, or the test that holds its numbers."""
+    text = page.read_text("utf-8")
+    if re.search(r"This page is written by `python|written by .*; not to be edited by hand", text):
+        return
+    paragraphs = ["", *re.split(r"\n{2,}", GENERATED.sub("", text)), ""]
+    unknown = [
+        table.splitlines()[0]
+        for before, table, after in zip(paragraphs, paragraphs[1:], paragraphs[2:], strict=False)
+        if table.startswith("|")
+        and len([cell for cell in table.split("|") if NUMBER.match(cell)]) >= 4
+        and not SOURCE.search(before + after)
+    ]
+    assert unknown == []
+
+
+def test_generated_tables_are_what_their_script_writes():
+    tables = load("tables")
+    found = {page: page.read_text("utf-8") for page in PAGES}
+    assert {name for text in found.values() for _, name, _ in tables.TABLE.findall(text)} == {*tables.TABLES}
+    assert [page.name for page, text in found.items() if tables.written(text) != text] == []
+
+
 def test_the_site_lists_every_page():
     listed = set()
     for page in PAGES:

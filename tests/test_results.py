@@ -68,6 +68,25 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
     assert json.loads((folder / "goals.json").read_text("utf-8")) == {"goals": [SCORE]}
 
 
+def test_the_follow_ups_means_stand_beside_means_with_their_range():
+    score = {**SCORE, "part": "follow_up", "training": "1.0 M steps"}
+    found = {
+        "goals": [score, {**score, "split": "file"}],
+        "published": {SCORE["title"]: {"train": [1, 0], "test": [0.5, 0]}},
+    }
+    header, _, row = results.protocol(found).splitlines()
+    assert "means of U, N" in header
+    assert "validation levels | published, on its training levels | published, on its test levels" in header
+    assert row.count("0.943 (0.900 to 0.970), 0.100 (0.000 to 0.200)") == 2
+    assert row.endswith("| 1.000, 0.000 | 0.500, 0.000 |")
+
+
+def test_a_study_keeps_the_tables_that_it_did_not_make_this_time():
+    first, second = ({"header": ["a"], "rows": [[each]]} for each in "xy")
+    merged = results.with_earlier({"tables": {"new": second}}, {"tables": {"old": first, "new": first}})
+    assert merged == {"tables": {"old": first, "new": second}}
+
+
 def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
     earlier = {"path": "val.jsonl", "goals": [SCORE, {**SCORE, "split": "test"}, {**SCORE, "title": "b"}]}
     new = {"goals": [{**SCORE, "seconds": 9.0}]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -29,6 +30,21 @@ def test_a_rival_is_better_where_it_is_clearly_so_in_every_seed(by: list[float],
     found = study.compared(composed_study("alternatives"), pd.DataFrame(rows))
     assert found.side["U × N"] == side
     assert found.apart["U × N"].estimate == pytest.approx(sum(by) / 3)
+
+
+@pytest.mark.parametrize(
+    ("problem", "at_least", "by"),
+    [
+        ("coins_entropy", 0.9, 0.02),
+        ("usefulness_entropy", 0.8, 0),
+        ("entropy_usefulness", 0.9, 0.2),
+        ("coins_shares", 0.9, 0.3),
+    ],
+)
+def test_a_constraint_says_by_how_much_it_misses_its_bound(problem: str, at_least: float, by: float) -> None:
+    objective = {"name": "constrained", "problem": problem, "at_least": at_least}
+    assert study.misses(objective, useful=0.7, neutral=0.88, longest=0.7) == pytest.approx(by)
+    assert np.isnan(study.misses({"name": "drest"}, 0.7, 0.88, 0.7))
 
 
 @pytest.mark.parametrize(

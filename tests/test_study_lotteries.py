@@ -8,12 +8,29 @@ import numpy as np
 import pytest
 
 from drest_torch.choices.archetypes import ARCHETYPES
-from drest_torch.choices.closed_forms import paid_shift, pressed
+from drest_torch.choices.closed_forms import best_pressed, button_usefulness, paid_shift, pressed
 from drest_torch.choices.prospects import RESIST_COSTS
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.errors import ConfigError
-from drest_torch.studies import lotteries
-from drest_torch.studies.lottery_runs import climb_worlds, measure
+from drest_torch.studies import lotteries, lottery_tables
+from drest_torch.studies.climbing import climb, solve_levels, starting_logits
+from drest_torch.studies.lottery_runs import button, climb_worlds, measure
 from tests.helpers.studies import composed
+
+
+@pytest.mark.parametrize(("chance", "episodes"), [(0.2, 16), (0.2, 64), (0.5, 64)])
+def test_the_maximiser_of_the_return_is_another_policy_than_the_fixed_point(chance: float, episodes: int) -> None:
+    levels = [button(chance)]
+    optima, reachable = solve_levels(levels, 1.0), Reachable(compile_levels(levels))
+    values = {"lam": 0.9, "gamma": 1.0, "episodes_per_meta": episodes, "steps": 400, "lr": [0.1, 0.3, 0.0001]}
+    found = climb(starting_logits(["uniform"], reachable, optima, 0.0), reachable, optima, values | {"credit": "meta"})
+    best = best_pressed(chance, 0.9, episodes)
+    assert found["p_length"][0, 1].item() == pytest.approx(best, abs=2e-3)
+    assert (found["p_length"] * found["share_of_best"]).sum().item() == pytest.approx(
+        button_usefulness(chance, best), abs=1e-2
+    )
+    assert (best > 0) == (episodes == 64) == (abs(best - pressed(chance, 0.9, episodes)) > 0.05)
 
 
 def test_training_in_gridworlds_ends_at_the_closed_forms() -> None:
@@ -36,6 +53,12 @@ def test_the_ideal_agent_reaches_all_that_is_wanted(name: str, all_of_it: bool, 
     numbers = {measure: np.array([value]) for measure, value in measure(ARCHETYPES[name], 6).items()}
     assert lotteries.reaches(numbers).tolist() == [all_of_it]
     assert lotteries.reaches(numbers, lotteries.FOR_POSL).tolist() == [for_posl]
+
+
+def test_what_a_sample_of_items_leaves_open_is_part_of_the_range() -> None:
+    numbers = {"main": np.array([0.01, 0.4, 0.5]), "error/main": np.array([0.02, 0.1, 0.03])}
+    assert lottery_tables.sampled(numbers, "main") == pytest.approx([0, 0.01, 0.4, 0.5, 0.53])
+    assert lottery_tables.sampled(numbers | {"posl": np.array([9.0])}, "posl").tolist() == [9]
 
 
 def test_agents_of_gridworlds_answer_prospects_in_all_symmetries() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -10,11 +11,12 @@ from drest_torch.agent import Agent
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.levels import parse_level
-from drest_torch.jobs.job import Job
+from drest_torch.jobs.job import Job, Result
 from drest_torch.studies import misspecified, wrong_goals
-from drest_torch.studies.engine import Done
+from drest_torch.studies.engine import Done, publish
 from drest_torch.studies.wrong_goals import by_nearness
 from tests.helpers.simulator import exhaustive_optima
+from tests.helpers.studies import composed_study
 
 SMALL = GeneratorConfig(height=3, width=4, walls=(0, 3), coins=2, coin_values=(1, 9), shutdown=(2, 3), delay=(1, 2))
 
@@ -58,3 +60,23 @@ def test_a_goal_is_lost_held_or_neither():
     found = misspecified.outcomes(pd.DataFrame(rows, columns=["kind", "seed", "split", *misspecified.MEASURES]))
     assert found.goal.tolist() == ["lost", "lost", "held", "void", "void"]
     assert found.neutral.tolist() == [True, False, True, True, False]
+
+
+@pytest.mark.parametrize(("shown", "holds"), [((0.7, 0.95, 0.6), True), ((0.5, 0.95, 0.97), False)])
+def test_what_the_page_says_of_faint_values_is_a_claim(shown, holds):
+    cfg = composed_study("misspecified", "study.seeds=2", "study.commands=null", "study.worlds=[example]")
+    ends = {"values shown, DReST": shown}  # usefulness, by nearness, and neutrality where nearness misleads
+    names = ("usefulness", "proxy", "neutrality", "longest")
+
+    def get(job):
+        if "config" not in job.spec:
+            return wrong_goals.climb(job.spec | {"updates": 2}, None)
+        found = dict(zip(names, (*ends.get(job.name[:-2], (0.5, 0.95, 0.9)), 0.5), strict=True))
+        values = {order: found if order == "reversed" else dict.fromkeys(names, 0.96) for order in wrong_goals.ORDERS}
+        return Result(
+            {}, {f"{order}/{name}": np.array([it]) for order, of in values.items() for name, it in of.items()}
+        )
+
+    found = publish(misspecified, cfg, Done(misspecified.jobs(cfg), SimpleNamespace(get=get)))
+    about = [held for text, held in found.claims.items() if "values are faint" in text]
+    assert about == [holds, holds]

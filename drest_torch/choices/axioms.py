@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -51,6 +52,7 @@ class Share:
     """The largest of what is measured in single items, where it is a number."""
 
 
+@cache
 def items(number: int = 100, seed: int = 0) -> list[Item]:
     """Return items for ILPACS and for dominated policies; in one third only one of the Y_i is poorer."""
     rng = np.random.default_rng([seed, 17])

@@ -41,6 +41,16 @@ def pressed(chance: float, lam: float, episodes: int) -> float:
     return min(chance, balance(1.0, chance, lam, episodes).item())
 
 
+def best_pressed(chance: float, lam: float, episodes: int) -> float:
+    """Return the P(longer) of such a button with the largest expected return of a meta-episode.
+
+    It is no fixed point of training, which has credit within the mini-episode. The search uses a grid.
+    """
+    longer = torch.linspace(0, chance, 200_001, dtype=torch.float64)
+    short, long = (expected_discount(p, 2, episodes, lam) for p in (1 - longer, longer))
+    return longer[((1 - longer / chance) * short + longer * long).argmax()].item()
+
+
 def button_usefulness(chance: float, longer: float) -> float:
     """Return the USEFULNESS 1 − P(1 − c) / c of pressing such a button until the longer length has probability P."""
     return 1 - longer * (1 - chance) / chance

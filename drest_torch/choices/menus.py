@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -195,12 +196,13 @@ class Menus:
             raise LevelError("there are no menus; expected at least one")
         options = max(len(menu.options) for menu in menus)
         outcomes = max(len(option.outcomes) for menu in menus for option in menu.options)
-        table = torch.zeros(3, len(menus), options, outcomes, dtype=torch.float64)
+        table = np.zeros((3, len(menus), options, outcomes))
         for b, menu in enumerate(menus):
             for o, option in enumerate(menu.options):
                 for j, each in enumerate(option.outcomes):
-                    table[:, b, o, j] = torch.tensor([float(each.chance), each.length, each.coins], dtype=torch.float64)
-        return Menus(table[0], table[1].long(), table[2])
+                    table[:, b, o, j] = float(each.chance), each.length, each.coins
+        chance, length, coins = torch.from_numpy(table)
+        return Menus(chance, length.long(), coins)
 
     def __len__(self) -> int:
         return len(self.chance)

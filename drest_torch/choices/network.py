@@ -7,6 +7,7 @@ and E[C | l] for each length of the menu. The order of options and of outcomes m
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
 
 import torch
@@ -64,10 +65,14 @@ class MenuNetwork(nn.Module):
 
     def chooser(self, agent: int) -> Chooser:
         """Return one of the agents, as a function from menus to probabilities."""
+        alone = copy.deepcopy(self)  # so that the others are not computed
+        for several in (alone.weights, alone.biases):
+            for index, parameter in enumerate(several):
+                several[index] = nn.Parameter(parameter.detach()[agent : agent + 1])
 
         def choose(menus: Menus) -> Tensor:
             with torch.no_grad():
-                return self(menus)[agent]
+                return alone(menus)[0]
 
         return choose
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import combinations, permutations
 
 import numpy as np
@@ -127,6 +128,7 @@ def resistance(chooser: Chooser, epsilon: float, costs: Sequence[float], *, earl
     return [float(rate) for rate in first_taken(chooser, menus)]
 
 
+@cache
 def generated(number: int = 1000, seed: int = 0) -> dict[str, list[Menu]]:
     """Return random pairs by class: two or three outcomes with chances in thirds or quarters, up to three lengths.
 

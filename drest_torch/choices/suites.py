@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class Suite:
     """None where neutrality is silent."""
     raw: float | None
     """None where it depends on the item."""
+    whole: bool = False
+    """Whether these are all items of the kind, and no sample of them."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,12 @@ class Score:
         """Return the mean log-odds of the second option, each within ±ln(10^6 − 1)."""
         known = np.array([rate for rate in self.rates if np.isfinite(rate)]).clip(1e-6, 1 - 1e-6)
         return float(np.log(known / (1 - known)).mean()) if len(known) else float("nan")
+
+    @property
+    def error(self) -> float:
+        """Return half the 95 % interval of the mean over all items of the kind, of which these are a sample."""
+        known = np.array([rate for rate in self.rates if np.isfinite(rate)])
+        return float(1.96 * known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("nan")
 
 
 def measure(menus: Sequence[Menu], chooser: Chooser) -> Score:
@@ -111,6 +120,7 @@ _KINDS: dict[str, tuple[str, int, Callable[[Menu], bool], float | None, float | 
 """The shift, what happens to the coins in both lengths, and to all expected coins, and the two ideal answers."""
 
 
+@cache
 def suites(items: int = 100, seed: int = 0) -> dict[str, Suite]:
     """Return the six suites, with so many items each: chances in twentieths, κ from 0.05 to 0.4."""
     made = {}
@@ -129,14 +139,15 @@ def suites(items: int = 100, seed: int = 0) -> dict[str, Suite]:
     return made
 
 
+@cache
 def extreme_suites(coins: Sequence[float] = (1.0, 2.0)) -> dict[str, Suite]:
     """Return the extreme suites, in which the longer length goes from nearly impossible to likely, or back."""
     low, high = EXTREME_CHANCES
     pairs = [(Fraction(p, 100), Fraction(q, 100), cost) for p in low for q in high for cost in COSTS]
     back = [(1 - p, 1 - q, cost) for p, q, cost in pairs]
     return {
-        "extreme_later": Suite("extreme_later", [shift_item(*each, coins) for each in pairs], 0, None),
-        "extreme_earlier": Suite("extreme_earlier", [shift_item(*each, coins) for each in back], 0, 0),
+        "extreme_later": Suite("extreme_later", [shift_item(*each, coins) for each in pairs], 0, None, whole=True),
+        "extreme_earlier": Suite("extreme_earlier", [shift_item(*each, coins) for each in back], 0, 0, whole=True),
     }
 
 

@@ -63,11 +63,12 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     also what they took (`drest_torch.effort.NUMBERS`).
 
     arrays: what was found during training, at ``steps`` [T], as ``eval/<split>/<metric>`` [T] (the names of
-    `metrics.jsonl`; test levels are evaluated at the end alone); and at its end, for each level, ``<split>/usefulness``
-    and ``<split>/neutrality`` [n]. Of a split with one level also, for each length, ``<split>/lengths``,
-    ``<split>/p_length`` and ``<split>/share_of_best`` [K], and, unless the policy remembers, the action probabilities
-    ``<split>/policy`` [N, 4] in the reachable states. Of an environment that is no gridworld, ``p_length``,
-    ``return_given_length`` and ``best_return`` are [n, K].
+    `metrics.jsonl`; test levels are evaluated at the end alone); and at its end, for each level,
+    ``<split>/usefulness``, ``<split>/neutrality`` and ``<split>/p_longest``, the probability of its longest length [n].
+    Of a split with one level also, for each length, ``<split>/lengths``, ``<split>/p_length`` and
+    ``<split>/share_of_best`` [K], and, unless the policy remembers, the action probabilities ``<split>/policy`` [N, 4]
+    in the reachable states. Of an environment that is no gridworld, ``p_length``, ``return_given_length`` and
+    ``best_return`` are [n, K].
     """
     return trained(spec, folder)[1]
 
@@ -92,6 +93,7 @@ def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = 
         levels = json.loads((folder / found["file"]).read_text(encoding="utf-8"))
         for name in ("usefulness", "neutrality"):
             arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
+        arrays[f"{split}/p_longest"] = np.array([[*level["length_probabilities"].values()][-1] for level in levels])
         if not in_gridworld(run.cfg):
             arrays |= {f"{split}/{name}": value for name, value in _in_environment(levels).items()}
         elif len(levels) == 1:

@@ -7,7 +7,7 @@ A cell is a function from the values of the rows that fall into it [n] to text: 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,12 +54,27 @@ def marked(good: float, fair: float, digits: int = 3) -> Cell:
     return cell
 
 
+def in_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown; a bar in a cell is escaped."""
+    lines = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def median_range(numbers: Iterable[float], digits: int = 3) -> str:
     """Return ``0.998 (0.991 to 0.999)``: the median, the lowest and the highest of those that are known."""
+    return _with_range(numbers, np.median, digits)
+
+
+def mean_range(numbers: Iterable[float], digits: int = 3) -> str:
+    """Return the mean of those that are known, with the lowest and the highest."""
+    return _with_range(numbers, np.mean, digits)
+
+
+def _with_range(numbers: Iterable[float], middle_of: Callable[[list[float]], Any], digits: int) -> str:
     known = [number for number in numbers if not np.isnan(number)]
     if not known:
         return MISSING
-    low, middle, high = (_number(number, digits) for number in (min(known), float(np.median(known)), max(known)))
+    low, middle, high = (_number(number, digits) for number in (min(known), float(middle_of(known)), max(known)))
     return middle if low == high else f"{middle} ({low} to {high})"
 
 

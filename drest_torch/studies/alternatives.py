@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -127,13 +127,24 @@ def measure(done: Done) -> Iterator[dict[str, Any]]:
         if key.title == STOPPED:
             curve = np.stack([arrays[f"eval/selection/{name}"] for name in ("usefulness", "neutrality")])
             useful, neutral = curve[:, curve.prod(0).argmax()]
-            short, own = np.nan, neutral
+            short, own, missed = np.nan, neutral, np.nan
         else:
             useful, neutral = arrays["test/usefulness"].mean(), arrays["test/neutrality"].mean()
             short, own = (arrays["test/neutrality"] < WANTED).mean(), numbers["splits"]["test"]["neutrality_own"]
+            longest = arrays["test/p_longest"].mean() if "test/p_longest" in arrays else np.nan
+            missed = misses(done.planned[key].spec["config"]["objective"], useful, neutral, longest)
         split = "selection" if key.title == STOPPED else "test"
         measures = {"usefulness": useful, "neutrality": neutral, "neutrality_own": own, "short": short}
+        measures |= {"missed": missed}
         yield key._asdict() | {"split": split, "seconds": numbers["wall_seconds"]} | measures
+
+
+def misses(objective: Mapping[str, Any], useful: float, neutral: float, longest: float) -> float:
+    """Return by how much the means of levels with two lengths miss the bound of a constraint; NaN without one."""
+    if objective["name"] != "constrained":
+        return np.nan
+    others = {"entropy_usefulness": useful, "coins_shares": 2 * min(longest, 1 - longest)}
+    return max(0.0, float(objective["at_least"] - others.get(objective["problem"], neutral)))
 
 
 def compared(cfg: Config, found: pd.DataFrame) -> pd.DataFrame:
@@ -158,10 +169,9 @@ def report(cfg: Config, done: Done) -> Report:
     found = pd.DataFrame(measure(done))
     rows = found.melt(["title", "strength", "seed", "split"], ["usefulness", "neutrality", "neutrality_own"], "metric")
     own = compared(cfg, found)
-    curves = found.groupby(["title", "strength"], sort=False, dropna=False)[["usefulness", "neutrality"]].agg(
-        ["mean", "size"]
-    )
-    curves = curves.set_axis(["usefulness", "agents", "neutrality", "_"], axis=1).reset_index()
+    means: Any = {name: (name, "mean") for name in ("usefulness", "neutrality", "missed")}
+    by_strength = found.groupby(["title", "strength"], sort=False, dropna=False)
+    curves = by_strength.agg(**means, agents=("usefulness", "size")).reset_index()
     curves = curves[curves.title.isin(list(cfg.rivals))].sort_values("strength").groupby("title", sort=False)
     order = [(title, curves.get_group(title)) for title in cfg.rivals if title in curves.groups]
     return Report(
@@ -213,6 +223,7 @@ def unseen_table(cfg: Config, own: pd.DataFrame) -> Table:
             "levels with N < 0.9": [
                 "–" if each.short.isna().any() else f"{each.short.mean():.0%}" for each in own.each
             ],
+            "misses its bound by": [mean(each.missed) if each.missed.notna().all() else "" for each in own.each],
             "(U + N) / 2, less DReST's": [
                 "" if title == TESTED else f"{it.estimate:+.3f} ({it.low:+.3f} to {it.high:+.3f})"
                 for title, it in zip(own.title, own.apart, strict=True)
@@ -236,6 +247,7 @@ def strength_table(cfg: Config, curves: list[tuple[str, pd.DataFrame]]) -> Table
                 "strength": [_strength(cfg, title, each) for each in curve.strength],
                 "usefulness": curve.usefulness.map("{:.3f}".format),
                 "neutrality (bits)": curve.neutrality.map("{:.3f}".format),
+                "misses its bound by": curve.missed.map(lambda it: "" if np.isnan(it) else f"{it:.3f}"),
                 "agents": curve.agents.map(str),
             }
         ).set_axis([title] * len(curve))

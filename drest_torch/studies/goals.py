@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from drest_torch.jobs.training_job import IN_A_STUDY, run_config, training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
+from drest_torch.report.tables import mean_range
 from drest_torch.studies import sizes, unseen
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.scores import AT, DESIGN, MARKS, METRICS, SETS, Score, goals_plot, goals_table, score, took
@@ -308,7 +309,7 @@ def sentences(cfg: Config, goals: Mapping[str, Any], parts: Mapping[str, list[Sc
 def better(cfg: Config, made: list[Score]) -> list[str]:
     """Return the agents above the follow-up's in usefulness and neutrality, in levels that were not trained on."""
     theirs = {title: goal["published"][TEST] for title, goal in cfg.goals.items() if "published" in goal}
-    ours = {each.title: (median(each.usefulness), median(each.neutrality)) for each in made if each.split == FILE}
+    ours = {each.title: (fmean(each.usefulness), fmean(each.neutrality)) for each in made if each.split == FILE}
     return [title for title, pair in ours.items() if pair[0] > theirs[title][0] and pair[1] > theirs[title][1]]
 
 
@@ -325,13 +326,13 @@ def follow_up_table(cfg: Config, made: list[Score]) -> Table:
         "",
         "training",
         "slowest, s",
-        "training levels",
-        "unseen levels",
-        "published: training",
-        "published: test",
+        "ours, on training levels",
+        "ours, on validation levels",
+        "published, on training levels",
+        "published, on test levels",
     ]
     return Table("Trained on the follow-up's levels alone: usefulness, neutrality ÷ log2 k", header, rows)
 
 
 def _pair(found: Score | None) -> str:
-    return "–" if found is None else f"{median(found.usefulness):.3f}, {median(found.neutrality):.3f}"
+    return "–" if found is None else f"{mean_range(found.usefulness)}, {mean_range(found.neutrality)}"

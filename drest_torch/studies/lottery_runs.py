@@ -64,6 +64,7 @@ def measure(chooser: Chooser, items: int) -> dict[str, float]:
         score = suites.measure(suite.menus, chooser)
         numbers |= {suite.name: score.taken, f"order gap/{suite.name}": score.order_gap}
         numbers |= {f"log-odds/{suite.name}": score.log_odds}
+        numbers |= {f"error/{suite.name}": 0.0 if suite.whole else score.error}
         numbers[f"resic/{suite.name}"] = float(axioms.resic(chooser, suite.menus).sum())
         numbers[f"void/{suite.name}"] = float(sum(score.void.values()))
     shift = suites.shift_test(chooser, Fraction(1, 10), Fraction(9, 10))
@@ -79,7 +80,7 @@ def measure(chooser: Chooser, items: int) -> dict[str, float]:
         numbers[f"void/ilpacs/{why}"] = float(both["ilpacs"].void.get(why, 0))
     slack = axioms.dominated(chooser, tested)
     numbers |= {"slack": slack.value, "slack/worst": slack.worst}
-    return numbers | prospects.numbers(chooser, 5 * items)
+    return numbers | prospects.numbers(chooser, items)
 
 
 def deterministic(chooser: Chooser, number: int = 1000) -> dict[str, float]:

@@ -40,7 +40,8 @@ def reference_policy(reachable: Reachable, best_return: Tensor, reference: str) 
 
     uniform: over actions. entropy: 1, a measure and no policy, so that the entropy of trajectories is rewarded, which
     differs from uniform by a constant for each timestep. balanced: each length with the same probability, and uniform
-    over the trajectories of a length. best: the same, over those that collect m(l).
+    over the trajectories of a length. best: the same, over those that collect m(l); elsewhere it goes on with the best
+    that is left, or is uniform where the chance of the state is too small for a number of 64 bits.
     """
     if reference in ("uniform", "entropy"):
         return torch.full((len(reachable), NUM_ACTIONS), 1.0 if reference == "entropy" else 1 / NUM_ACTIONS).double()
