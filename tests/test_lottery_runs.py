@@ -89,11 +89,11 @@ def test_lotteries_change_nothing_else_that_is_sampled():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"lotteries": (0, 4)}, "lotteries from 0 to 4; expected whole numbers from 0 to 3"),
-        ({"lottery_outcomes": (2, 9)}, "lottery_outcomes from 2 to 9; expected whole numbers from 1 to 8"),
-        ({"lottery_coins": (1, 1), "lottery_delay": (0, 0)}, "1 pairs of lottery_coins and lottery_delay; expected at"),
-        ({"lottery_delay": (0, 1023)}, "lottery_delay from 0 to 1023; expected whole numbers"),
-        ({"slack": (0, 1)}, "slack with lotteries, whose luck changes it"),
+        ({"lotteries": (0, 4)}, "lotteries .* from 0 to 3"),
+        ({"lottery_outcomes": (2, 9)}, "lottery_outcomes .* from 1 to 8"),
+        ({"lottery_coins": (1, 1), "lottery_delay": (0, 0)}, "1 pairs of lottery_coins"),
+        ({"lottery_delay": (0, 1023)}, "lottery_delay"),
+        ({"slack": (0, 1)}, "slack with lotteries"),
     ],
 )
 def test_ranges_that_cannot_be_sampled_are_refused(values, message):
