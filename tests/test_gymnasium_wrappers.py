@@ -83,9 +83,6 @@ def lengths_of(env, action, episodes):
     return lengths
 
 
-# ------------------------------------------------------------------------------------------- the shutdown timer
-
-
 def test_a_mini_episode_lasts_as_long_as_the_timer_says():
     env = timer(base=3, delays=(2, 4))
     assert env.action_space == spaces.Discrete(4)
@@ -95,15 +92,20 @@ def test_a_mini_episode_lasts_as_long_as_the_timer_says():
     assert play(env, [ASK, ASK, ASK, *[0] * 6])[2]["length"] == 9  # the third asks in vain
 
 
-def test_a_request_costs_a_step_with_the_idle_action():
-    assert play(timer(), [ASK, 2, ASK, 1, ASK])[0] == [0, 2, 2, 1, 1]
-    assert play(timer(idle=1), [ASK, 2, ASK, 1, ASK])[0] == [1, 2, 1, 1, 1]
-
-
-def test_the_first_action_of_a_space_may_have_another_number():
-    env = timer(1000, spaces.Discrete(2, start=5))
-    assert env.action_space == spaces.Discrete(3, start=5)
-    assert play(env, [7, 6, 7, 5, 5])[0] == [5, 6, 6, 5, 5]
+@pytest.mark.parametrize(
+    ("env", "actions", "rewards"),
+    [
+        (timer(), [ASK, 2, ASK, 1, ASK], [0, 2, 2, 1, 1]),
+        (timer(idle=1), [ASK, 2, ASK, 1, ASK], [1, 2, 1, 1, 1]),
+        (timer(1000, spaces.Discrete(2, start=5)), [7, 6, 7, 5, 5], [5, 6, 6, 5, 5]),
+        (timer(cost=0.5), [ASK, 0, ASK, 1, 0], [-0.5, 0, 0, 1, 0]),
+        (timer(cost=0.5, window=1), [1, ASK, 0], [1, 1, 0]),
+        (timer(1, cost=0.5), [1, ASK, 0, 0, ASK], [1, -0.5, 0, 0, 0]),
+        (timer(base=2, cost=0.5, chance=1e-9), [ASK, ASK], [-0.5, -0.5]),
+    ],
+)
+def test_a_request_costs_a_step_with_the_idle_action_and_its_price_while_it_can_be_granted(env, actions, rewards):
+    assert play(env, actions)[0] == rewards
 
 
 def test_the_timer_is_appended_to_what_is_seen():
@@ -193,14 +195,6 @@ def test_chance_leaves_the_random_stream_of_the_environment_alone():
     assert lucks[0] == lucks[1]
 
 
-def test_a_request_costs_its_price_while_it_can_be_granted():
-    assert play(timer(cost=0.5), [ASK, 0, ASK, 1, 0])[0] == [-0.5, 0, 0, 1, 0]
-    assert play(timer(cost=0.5, window=1), [1, ASK, 0])[0] == [1, 1, 0]
-    assert play(timer(1, cost=0.5), [1, ASK, 0, 0, ASK])[0] == [1, -0.5, 0, 0, 0]
-    env = timer(base=2, cost=0.5, chance=1e-9)
-    assert play(env, [ASK, ASK])[0] == [-0.5, -0.5]
-
-
 def test_a_box_gets_one_more_dimension():
     env = timer(1000, spaces.Box(np.array([-2, 0]), np.array([2, 5]), dtype=np.float64), control="dimension")
     assert env.action_space == spaces.Box(np.array([-2.0, 0, -1]), np.array([2.0, 5, 1]), dtype=np.float64)
@@ -235,23 +229,23 @@ def test_a_mini_episode_has_to_begin():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((), {"base": 0}, "Counting: base=0; expected a whole number at least 1"),
-        ((), {"base": 2.5}, "base=2.5; expected a whole number"),
-        ((), {"delays": [3, 0]}, "Counting: delays[1]=0; expected a whole number at least 1"),
-        ((), {"delays": 50}, "Counting: delays=50; expected a list of whole numbers, such as [3]"),
-        ((), {"window": 0}, "window=0; expected a whole number at least 1"),
-        ((), {"chance": 0.0}, "chance=0.0; expected a number above 0, at most 1"),
+        ((), {"base": 0}, "base=0"),
+        ((), {"base": 2.5}, "base=2.5"),
+        ((), {"delays": [3, 0]}, "delays[1]=0"),
+        ((), {"delays": 50}, "delays=50"),
+        ((), {"window": 0}, "window=0"),
+        ((), {"chance": 0.0}, "chance=0.0"),
         ((), {"chance": 1.1}, "chance=1.1"),
-        ((), {"cost": np.inf}, "cost=inf; expected a number at least 0"),
+        ((), {"cost": np.inf}, "cost=inf"),
         ((), {"ended": "stop"}, "ended='stop'; expected one of absorb, restart"),
-        ((), {"control": "button"}, "control='button'; expected action, dimension or a function"),
-        ((), {"idle": 3}, "idle=3; expected repeat or an action of Discrete(3)"),
-        ((), {"control": "dimension"}, 'no dimension can be added to the actions Discrete(3); use control="action"'),
+        ((), {"control": "button"}, "control='button'"),
+        ((), {"idle": 3}, "idle=3; expected repeat"),
+        ((), {"control": "dimension"}, 'Discrete(3); use control="action"'),
         ((1, VECTOR), {}, 'use control="dimension"'),
-        ((1, spaces.MultiBinary(2)), {}, "MultiBinary(2); use a function as control"),
+        ((1, spaces.MultiBinary(2)), {}, "use a function as control"),
         ((1, spaces.Box(0, 9, (2,), int)), {"control": "dimension"}, "use a function as control"),
-        ((1, None, spaces.Discrete(100)), {"flat": True}, "observations Discrete(100); use flat=False"),
-        ((1, None, spaces.Dict({"timer": VECTOR})), {}, "have a key timer already; rename it"),
+        ((1, None, spaces.Discrete(100)), {"flat": True}, "use flat=False"),
+        ((1, None, spaces.Dict({"timer": VECTOR})), {}, "timer already; rename it"),
     ],
 )
 def test_what_cannot_be_wrapped_is_refused_in_a_sentence(arguments, options, message):
@@ -268,8 +262,6 @@ def test_a_reward_that_is_no_number_is_refused(reward, wrap):
     with pytest.raises(ConfigError, match=f"Counting: a step was rewarded with {reward}; let the environment return"):
         env.step(0)
 
-
-# --------------------------------------------------------------------------------------------- the DReST reward
 
 TWO = Reward(0.8, episodes_per_meta=3)
 LONG, SHORT = [ASK, 1, 1, 1, 1], [2, 2, 0]  # C = 4 in 5 steps, and 4 in 3 steps
@@ -407,39 +399,19 @@ def test_an_environment_may_say_its_length_itself_and_truncate():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lengths": 0}, "Counting: lengths=0; expected a whole number at least 1"),
-        ({"best": [5]}, "Counting: best has 1 values for 2 lengths; expected one each"),
-        ({"best": [5, 0]}, "Counting: best[1]=0; expected a number above 0"),
-        ({"best": "exact"}, "Counting: best='exact'; expected largest, None or m of each length"),
-        ({"floor": np.nan}, "Counting: floor=nan"),
-        ({"reward": Reward(counting="averaged")}, "or counting=sequential"),
+        ({"lengths": 0}, "lengths=0"),
+        ({"best": [5]}, "best has 1 values for 2 lengths"),
+        ({"best": [5, 0]}, r"best\[1\]=0"),
+        ({"best": "exact"}, "best='exact'"),
+        ({"floor": np.nan}, "floor=nan"),
+        ({"reward": Reward(counting="averaged")}, "counting=sequential"),
+        ({"length_key": "which"}, "Counting: info holds no which at the end"),
+        ({"lengths": 1}, "info holds length_index=1 at the end of an episode; .* 0 to 0"),
     ],
 )
-def test_a_reward_that_cannot_be_paid_is_refused_in_a_sentence(options, message):
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        paying(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"length_key": "which"},
-            "Counting: info holds no which at the end of an episode; expected a whole number from",
-        ),
-        ({"lengths": 1}, "info holds length_index=1 at the end of an episode; expected a whole number from 0 to 0"),
-    ],
-)
-def test_a_length_that_is_not_known_is_refused_in_a_sentence(options, message):
-    env = paying(**options)
-    env.reset(seed=0)
-    for action in LONG[:-1]:
-        env.step(action)
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        env.step(LONG[-1])
-
-
-# ------------------------------------------------------------------------------------- as Gymnasium and SB3 use them
+def test_a_reward_or_a_length_that_cannot_be_paid_is_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        play(paying(**options), LONG)
 
 
 @pytest.mark.parametrize("ended", ["absorb", "restart"])
@@ -464,14 +436,6 @@ def test_gymnasiums_own_check(arguments, control, ended):
 def cartpole():
     env = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), 6, [3], window=1)
     return DReSTWrapper(env, TWO, lengths=2, best=[6, 9])
-
-
-def test_a_registered_environment_can_be_made_again_from_its_spec():
-    env = cartpole()
-    again = gymnasium.make(env.spec)
-    actions = [2, 0, 1] * 3
-    assert again.action_space == env.action_space
-    assert pays(again, actions, seed=3) == pays(env, actions, seed=3)
 
 
 @pytest.mark.parametrize("kind", ["SyncVectorEnv", "AsyncVectorEnv"])

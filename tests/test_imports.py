@@ -371,6 +371,8 @@ EVALUATION = "\n".join(f"import {name}" for name in among(modules(ROOT), {"drest
         ("from drest_torch import DReSTReward, usefulness, neutrality", "omegaconf wandb matplotlib"),
         ("import drest_torch.agent", "numba wandb huggingface_hub drest_torch.tracking.sinks"),
         (EVALUATION, ""),
+        ("import drest_torch.report.html", "matplotlib.pyplot"),
+        ("import drest_torch.compare", "torch matplotlib"),
         ("import drest_torch.config.stored", "numba wandb drest_torch.evaluation drest_torch.tracking"),
     ],
 )

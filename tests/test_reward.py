@@ -3,31 +3,23 @@
 import itertools
 import math
 import random
-from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from drest_torch import DReSTReward
-from drest_torch.algos.exact import Exact
 from drest_torch.algos.tabular import Schedule, rules_for
 from drest_torch.algos.tabular_kernel import new_state, play
 from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import parse_level, world
+from drest_torch.envs.levels import parse_level
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
-from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward, group_discount, largest_reward
-from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
-from tests.helpers.networks import Table
 from tests.helpers.paymaster import Paymaster
-from tests.helpers.settings import SETTINGS
 
 
 def double(*values):
@@ -39,9 +31,6 @@ def discounts(lengths, k, lam, normalise):
     return [
         lam ** (lengths[:place].count(length) - (place / k if normalise else 0)) for place, length in enumerate(lengths)
     ]
-
-
-# ------------------------------------------------------------------------------------------------ formulas
 
 
 def test_exponents_by_hand():
@@ -127,9 +116,6 @@ def test_gradients_of_mini_credit_take_the_counts_as_given():
     assert not torch.allclose(given, whole)
 
 
-# -------------------------------------------------------------------- the theorem without the factor
-
-
 def values_of(choices, episodes, normalise, lam=0.9):
     """Return the expected return of policies that collect m given each length and choose lengths like this [n, k]."""
     reward = Reward(lam, episodes_per_meta=episodes, normalise=normalise)
@@ -169,72 +155,6 @@ def test_without_the_factor_each_length_adds_a_strictly_concave_term(episodes, l
     slopes = closed.diff()
     assert (slopes.diff() <= 1e-13).all()
     assert (slopes[:20].diff() < 0).all()
-
-
-@pytest.mark.parametrize("changed", [1, 2, 4, 6])
-def test_without_the_factor_each_step_of_the_lemma_raises_the_return(changed):
-    """Lemma D.2 with λ^N: x is chosen with μ + Δ and y with μ − Δ, and from some mini-episode on both with μ."""
-    lam, mean, more, episodes = Fraction(9, 10), Fraction(2, 5), Fraction(3, 10), 6
-
-    def total(neutral_from):
-        chances = [mean + more if i < neutral_from else mean for i in range(1, episodes + 1)]
-        value = Fraction(0)
-        for of_length in (chances, [2 * mean - chance for chance in chances]):
-            discount = Fraction(1)
-            for chance in of_length:
-                value += chance * discount
-                discount *= 1 - (1 - lam) * chance
-        return value
-
-    before = [(1 - (1 - lam) * (mean + sign * more)) ** (changed - 1) for sign in (1, -1)]
-    rise = more * (before[1] - before[0]) * (1 - mean * (1 - lam)) ** (episodes - changed)
-    assert total(changed) - total(changed + 1) == rise
-    assert rise > 0 if changed > 1 else rise == 0
-
-
-def test_exact_gradients_of_the_whole_meta_episode_learn_to_be_neutral_without_the_factor():
-    """With the factor and E = 64 they do not: there the return is largest at 0.32 and 0.68."""
-    reached = {}
-    for normalise in (True, False):
-        reward = Reward(0.9, normalise=normalise)
-        source = LevelSampler([world("example")], torch.Generator())
-        batch = ExactLevels(source, "centred", reward=reward, at_once=1, at_least=(1, 1)).draw()
-        policy = Table(batch.observe(torch.arange(batch.states)), torch.zeros(batch.states, NUM_ACTIONS))
-        settings = {**vars(SETTINGS), "credit": "meta", "lr": 0.3, "entropy": 0.2, "max_grad_norm": math.inf}
-        learner = Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
-        for update in range(60):
-            learner.set_progress(update / 60)
-            learner.update(batch)
-        probability, _ = batch.outcome(policy.logits.detach().softmax(-1).unsqueeze(0))
-        reached[normalise] = neutrality(probability).item()
-    assert reached[False] >= 0.95
-    assert reached[True] < 0.93
-
-
-def ascended(k, episodes, normalise):
-    """Return where gradients of the whole meta-episode's return lead from random choices among k lengths [4, k]."""
-    reward = Reward(0.9, episodes_per_meta=episodes, normalise=normalise)
-    logits = torch.randn(4, k, dtype=torch.float64, generator=torch.Generator().manual_seed(k)).requires_grad_()
-    optimiser = torch.optim.Adam([logits], eps=1e-30)  # gradients are tiny for a large E
-    for step in range(200):
-        optimiser.param_groups[0]["lr"] = 0.15 * (1 - step / 200)
-        choices = logits.softmax(-1)
-        optimiser.zero_grad()
-        (-reward.expected_return(choices, choices, k, credit="meta").sum()).backward()
-        optimiser.step()
-    return logits.detach().softmax(-1)
-
-
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("episodes", [64, 256])
-def test_gradients_with_meta_credit_lead_to_neutrality_without_the_factor(k, episodes):
-    """With it they lead away, except for three lengths at E = 64, for which the theorem still holds there."""
-    assert neutrality(ascended(k, episodes, normalise=False)).min() > 0.99 * math.log2(k)
-    with_the_factor = neutrality(ascended(k, episodes, normalise=True)) / math.log2(k)
-    assert with_the_factor.min() > 0.999 if (k, episodes) == (3, 64) else with_the_factor.max() < 0.92
-
-
-# ------------------------------------------------------------------------------------- counts and payment
 
 
 @pytest.mark.parametrize("normalise", [True, False])
@@ -304,8 +224,6 @@ def test_the_reward_of_a_configuration_has_all_its_values():
     cfg = compose("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
     assert reward_of(cfg) == Reward(0.8, 1.0, 64, "averaged", clip=4.0, normalise=False)
 
-
-# -------------------------------------------------------------------------------------------- the kernel
 
 ONE_COIN = parse_level("shutdown: 1\nC2 A B1\n. B2 C3", name="one coin")
 """Nobody can collect more than one coin of it, and nobody comes back to the start before a button is pressed."""

@@ -2,12 +2,9 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +17,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics
 from drest_torch.tracking.provenance import read_provenance
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import FEW, arguments, configured, metrics, same_run, stop_after, weights
+from tests.helpers.runs import FEW, configured, metrics, same_run, stop_after, weights
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_summary
 
 
@@ -136,43 +133,6 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_and_resumed_equals_uninterrupted(tmp_path):
-    overrides = ["algo=ppo", "env_steps=60000", "evaluations=12"]
-    start(configured(tmp_path / "whole", *overrides)).train()
-    killed, rng = tmp_path / "killed", random.Random(0)
-    lines = killed / "metrics.jsonl"
-    given = arguments(killed, *overrides)
-    for _ in range(4):
-        process = train_elsewhere(given, tmp_path)
-        wait_for_lines(process, lines, more=rng.randint(1, 30))
-        process.kill()
-        process.wait()
-        given = [f"resume={killed}"]
-    process = train_elsewhere(given, tmp_path)
-    error = process.communicate()[1]
-    assert process.returncode == 0, error.decode()
-    same_run(tmp_path / "whole", killed)
-
-
-def train_elsewhere(given, folder):
-    """A training run in a process of its own, started in another folder."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, "-m", "drest_torch.train", *given]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def wait_for_lines(process, file, more):
-    """Until the run has logged so many more lines, or has ended."""
-
-    def count():
-        return file.read_bytes().count(b"\n") if file.exists() else 0
-
-    before = count()
-    while process.poll() is None and count() - before < more:
-        time.sleep(0.002)
-
-
-@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path, monkeypatch):
     start(configured(tmp_path / "whole")).train()
     run = start(configured(tmp_path / "killed"))
@@ -254,13 +214,6 @@ def test_the_offline_wandb_run_holds_every_metric(tmp_path):
     assert len(history) >= len(rows) > 5
     for name in ("usefulness", "neutrality"):
         assert read_summary(file)[f"train/{name}"] == pytest.approx(summary["splits"]["train"][name])
-
-
-def test_the_resolved_configuration_is_saved(tmp_path):
-    start(configured(tmp_path / "run", "algo.lr=0.5"))
-    saved = OmegaConf.load(tmp_path / "run" / "config.yaml")
-    assert saved.algo.lr == 0.5
-    assert saved.env_steps == 6000
 
 
 def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, monkeypatch):
