@@ -268,14 +268,13 @@ def test_a_fixed_number_of_threads_repeats_itself(algo, tmp_path):
     try:
         for count in (1, 2):
             weights = []
-            for number in range(3):
+            for number in range(2):
                 run_dir = f"run_dir={tmp_path}/{count}-{number}"
                 run = start(compose(f"algo={algo}", *few, *small, "policy=mlp", f"threads={count}", run_dir))
                 for _ in range(2):
                     run.update()
                 weights.append(torch.cat([weight.flatten() for weight in run.learner.policy.parameters()]))
             assert torch.equal(weights[0], weights[1])
-            assert torch.equal(weights[0], weights[2])
     finally:
         torch.set_num_threads(threads)
 

@@ -21,7 +21,7 @@ import pytest
 import torch
 import yaml
 
-from drest_torch import __version__, evaluate, train
+from drest_torch import __version__, evaluate, study, train
 from drest_torch.comparison.records import find_runs
 from drest_torch.envs.levels import format_level, world, write_levels
 from drest_torch.files import read_metrics
@@ -247,17 +247,31 @@ def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(sweep: str, tmp_path: P
         (["levels.generator.walls=[1,2]"], "levels.generator is of levels that are not generated"),
         (["-m", "seeed=1,2"], "did you mean seed?"),
         (["seed=1", "levels=own"], "levels=own"),
-        (["--levels", "example"], "--levels: values are written levels=example"),
         (["--levels=example"], "--levels=example: values are written levels=example"),
-        (["levels=mine.txt"], "levels.path=mine.txt"),
-        (["resume=nowhere"], "nowhere: no run in it"),
-        (["algo=tabular", "policy.private_bits=2"], "policy.private_bits=2"),
     ],
     ids=" ".join,
 )
 def test_what_cannot_be_composed_gets_one_sentence(call: Call, wrong: list[str], words: str) -> None:
     assert words in call(train.main, *wrong[:1], *SAMPLED, *wrong[1:]).sentence
     assert "HYDRA_FULL_ERROR" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--levels", "example"], "--levels: values are written levels=example"),
+        (["levels=mine.txt"], "levels.path=mine.txt"),
+        (["resume=nowhere"], "nowhere: no run in it"),
+        ([*TINY, "algo=tabular", "policy.private_bits=2"], "policy.private_bits=2"),
+        ([*TINY, "algo=exact", "policy.private_bits=2", "policy.private_kind=uniform"], "cannot be averaged over"),
+    ],
+)
+def test_what_is_given_alone_gets_one_sentence(call: Call, words: list[str], sentence: str) -> None:
+    assert sentence in call(train.main, *words).sentence
+
+
+def test_a_study_has_to_be_named(call: Call) -> None:
+    assert "which study? study=paper, or study=NAME" in call(study.main, "quick=true").sentence
 
 
 def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

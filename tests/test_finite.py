@@ -180,31 +180,6 @@ def test_m_is_the_best_of_what_can_be_done(values):
     assert found.unique().numel() == 3
 
 
-def always(length, policy):
-    """Ask at once for as many delays, and otherwise do what the policy does."""
-
-    def act(state, timer):
-        chances = policy(state, timer)
-        chances[:, -1] = 0
-        chances = chances / chances.sum(-1, keepdim=True)
-        asks = timer[:, 1 : 1 + length].sum(-1) > 0
-        return torch.where(asks.unsqueeze(-1), torch.eye(chances.shape[1])[-1], chances)
-
-    return act
-
-
-@pytest.mark.parametrize("length", [0, 1])
-def test_no_policy_that_always_chooses_a_length_gets_more_than_m(length):
-    task, timer = random_task(2), ShutdownTimer(3, [2])
-    for seed in range(20):
-        exact = evaluate(task, timer, always(length, some_policy(STATES, ACTIONS, 2, seed)))
-        assert exact.probability[length].item() == pytest.approx(1)
-        assert exact.returns[length] <= exact.best[length]
-        assert exact.returns[1 - length].isnan()
-        assert exact.neutrality == pytest.approx(0)
-        assert exact.usefulness == pytest.approx((exact.returns / exact.best)[length].item())
-
-
 def test_who_chooses_a_length_by_luck_can_get_more_than_m():
     """A coin that pays 1 or nothing in the first step: only the lucky stop."""
     task = FiniteTask(

@@ -294,6 +294,7 @@ def test_names_tell_the_draft(tmp_path):
         ({"walls": (0, 20)}, "20 walls take 26 cells; expected at most 25"),
         ({"walls": (0, 8), "height": (3, 5), "width": (4, 4)}, "8 walls take 14 cells; .* 3 by 4"),
         ({"buttons": (1, 2), "wall_share": (0.1, 0.9)}, "2 buttons, 4 coins and 22 walls take 29"),
+        ({"doors": (0, 10)}, "10 doors, 4 coins and 10 walls take 26 cells"),
         ({"wall_share": (0.1, 1.5)}, "wall_share .* from 0.0 to 1.0"),
         ({"wall_shape": "round"}, "wall_shape 'round'"),
         ({"buttons": (0, 4)}, "buttons .* from 0 to 3"),

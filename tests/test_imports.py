@@ -373,6 +373,7 @@ EVALUATION = "\n".join(f"import {name}" for name in among(modules(ROOT), {"drest
         (EVALUATION, ""),
         ("import drest_torch.report.html", "matplotlib.pyplot"),
         ("import drest_torch.compare", "torch matplotlib"),
+        ("import drest_torch.envs.interfaces.torchrl_env, drest_torch.envs.exact.propagator", "gymnasium"),
         ("import drest_torch.config.stored", "numba wandb drest_torch.evaluation drest_torch.tracking"),
     ],
 )

@@ -14,7 +14,7 @@ from drest_torch.envs.levels import LevelError, parse_level, world
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.memory import BYTES_PER_STATE, check_at_once
-from drest_torch.metrics import neutrality, usefulness
+from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
@@ -132,13 +132,6 @@ def test_neutrality_given_the_bits_is_the_mean_over_their_settings():
     assert evaluation.means()["neutrality_own"] == pytest.approx(by_hand.mean().item())
 
 
-def test_without_bits_all_neutrality_is_the_agents_own():
-    evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], private_bits=0)
-    disturb(policy, 0.3)
-    evaluation = evaluator.evaluate(policy)
-    assert torch.equal(evaluation.neutrality_own, evaluation.neutrality)
-
-
 @pytest.mark.parametrize("private_bits", [0, 1])
 def test_sampling_finds_the_neutrality_given_the_bits(private_bits):
     levels = [FROM_AFAR, world("last_moment")]
@@ -206,51 +199,6 @@ def test_a_private_bit_or_the_start_does_what_the_state_alone_cannot():
     assert reached[0, "grid"] <= bound + 1e-3
     assert reached[1, "grid"] > 0.98
     assert reached[0, "grid_start"] > 0.98
-
-
-AT_FIRST = parse_level("shutdown: 2\nC9 C1 #\nA . B4", name="at first")
-ON_THE_WAY = parse_level("shutdown: 1\nC9 C1 #\n. A B4", name="on the way")
-"""2 × 3 cells. In the first an agent that goes right has decided for the button; there the second begins, undecided."""
-
-
-def best_in_the_small_pair():
-    """The most that a policy that sees the state alone has of U and N there, by brute force.
-
-    p is how often it goes right at first, q how often it presses the button from the cell in the middle. C9 and C1 are
-    collected in either length, but C1 alone if it goes right and then turns back.
-    """
-    p, q = torch.meshgrid(torch.linspace(0, 1, 1001), torch.linspace(0, 1, 1001), indexing="ij")
-    useful = (1 - p) + p * (1 - q) / 10 + p * q, torch.ones_like(p)
-    neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (p * q, q)]
-    return ((sum(useful) + sum(neutral)) / 4).max().item()
-
-
-def test_two_levels_of_six_cells_are_enough_to_share_a_state():
-    """0.928 is the most in both: for p and q, and for any table of actions by observation, which gradients climb."""
-    bound = best_in_the_small_pair()
-    assert bound == pytest.approx(0.928, abs=5e-4)
-    evaluator = ExactEvaluator([AT_FIRST, ON_THE_WAY], "grid", reward=Reward(0.9, 1.0, 32))
-    assert evaluator.optima.lengths.tolist() == [[2, 6], [1, 5]]
-    assert evaluator.optima.best_return.tolist() == [[10, 10], [1, 10]]
-    reachable, best = evaluator.unrolled(range(2)), evaluator.optima.best_return
-    seen = observe_states(evaluator.observe, reachable.states)
-    kinds, kind = seen.flatten(1).unique(dim=0, return_inverse=True)
-    assert len(kinds) < len(seen)  # some states look alike
-
-    def climb(seed):
-        logits = torch.randn(len(kinds), NUM_ACTIONS, generator=torch.Generator().manual_seed(seed)).double()
-        optimiser = torch.optim.Adam([logits.requires_grad_()], lr=0.1)
-        for _ in range(150):
-            outcome = reachable.arrivals(logits.softmax(-1)[kind]).lengths()
-            score = (usefulness(outcome.probability, outcome.coins, best) + neutrality(outcome.probability)).mean() / 2
-            optimiser.zero_grad()
-            (-score).backward()
-            optimiser.step()
-        return score.item()
-
-    reached = [climb(seed) for seed in range(4)]
-    assert max(reached) == pytest.approx(bound, abs=2e-3)
-    assert max(reached) <= bound + 1e-5
 
 
 def test_noise_counts_in_what_fits():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -21,8 +19,6 @@ from tests.helpers.simulator import (
     enumerate_policy,
     exhaustive_optima,
     random_level,
-    random_policy,
-    sample_policy,
     searched_optima,
     uniform_policy,
 )
@@ -195,22 +191,3 @@ def test_mass_that_gets_stuck_appears_under_no_length() -> None:
     # Left, 1/4: stuck. Right, 3/4: then left 1/4 (and the end) or right 3/4 (the coin, and the end).
     longer = level_of(". A . C1", shutdown=2, clock="moves")
     assert enumerate_policy(longer, left_or_right_then_up, 1.0) == {2: (3 * QUARTER, 9 * QUARTER**2)}
-
-
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-@pytest.mark.parametrize("sees_time", [False, True])
-def test_sampled_mini_episodes_agree_with_enumerated_ones(clock: str, sees_time: bool) -> None:
-    plays = 4000
-    level = level_of("C2 B2@0.5 C0.5", "B1 A .", "# . C1", shutdown=3, clock=clock)
-    policy = random_policy(7, sees_time=sees_time)
-    expected = enumerate_policy(level, policy, 0.9)
-    assert len(expected) == 4
-    rng = random.Random(3)
-    sampled = [sample_policy(level, policy, 0.9, rng) for _ in range(plays)]
-    counts = Counter(length for length, _ in sampled)
-    assert set(counts) <= set(expected)
-    for length, (chance, coins) in expected.items():
-        # Five standard deviations; a mini-episode holds at most 3.5.
-        assert abs(counts[length] / plays - chance) < 5 * math.sqrt(chance * (1 - chance) / plays)
-        found = sum(total for at, total in sampled if at == length) / plays
-        assert abs(found - coins) < 5 * 3.5 * math.sqrt(chance / plays)
