@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import collecting, machine, page, run, scoring, stepping, updating
+from benchmarks import machine, page, run, scoring, stepping
 from benchmarks.measuring import MILLION_STEPS, SECONDS, Bench, Point, Times, once
-from benchmarks.pipelines import Ours, setting_of
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.levels import world
-from drest_torch.transforms.base import played
 
 ROOT = Path(__file__).parents[1]
 
@@ -74,16 +72,6 @@ def test_figures_of_a_comparison():
     assert (second.beside, second.limit, third.limit) == ({}, None, None)
 
 
-def test_a_package_that_is_missing_is_said_in_its_row():
-    bench = Bench()
-    bench.table("title")
-    with bench.optional(["theirs"], MILLION_STEPS):
-        raise ModuleNotFoundError("no", name="gymnasium")
-    (row,) = bench.tables[0].rows
-    assert row.median is None
-    assert row.note.startswith("not measured: gymnasium is not installed")
-
-
 def test_numpy_plays_what_the_tensor_function_plays():
     mdp = compile_levels([world("example")])
     slots, rng = 64, np.random.default_rng(0)
@@ -108,58 +96,6 @@ def test_gymnasium_environment_plays_what_ours_plays():
     plain = pytest.importorskip("benchmarks.plain", exc_type=ImportError)
     levels = generate(GeneratorConfig(), 5, seed=0)
     plain.check_plain(levels, mini_episodes=40)
-
-
-def small():
-    mdp = compile_levels(generate(GeneratorConfig(), 4, seed=0))
-    setting = setting_of("ppo", envs=64, minibatches=2, epochs=1)
-    return Ours(mdp, setting)
-
-
-def test_forward_passes_are_on_the_inputs_of_the_steps():
-    ours = small()
-    policy = ours.learner.policy
-    with collecting.recorded(policy) as distinct:
-        batch = ours.collect()
-    every, steps = collecting.inputs_by_step(ours, batch), played(batch).T
-    assert [len(each) for each in every] == [count for count in steps.sum(1).tolist() if count]
-    assert sum(map(len, distinct)) < sum(map(len, every)) == steps.sum()
-    log_probs = torch.cat([policy(each) for each in every]).log_softmax(-1)
-    action, log_prob = (batch.get(key).T[steps] for key in ("action", "action_log_prob"))
-    assert torch.allclose(log_probs.gather(1, action[:, None])[:, 0], log_prob, atol=1e-5)
-
-
-def test_products_of_an_update():
-    """Two layers, 3 → 5 → 2: without gradients two products, with them three more, as the input needs none."""
-    network = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
-    with updating.recorded(network) as calls:
-        with torch.no_grad():
-            network(torch.ones(7, 3))
-        network(torch.ones(4, 3)).sum().backward()
-    assert updating.shapes(calls) == [
-        (7, 3, 5),
-        (7, 5, 2),
-        (4, 3, 5),
-        (5, 4, 3),
-        (4, 5, 2),
-        (2, 4, 5),
-        (4, 2, 5),
-    ]
-    work, operations = updating.products(updating.shapes(calls), torch.device("cpu"))
-    assert work() == 1
-    assert operations == 2 * (7 * 15 + 7 * 10 + 2 * 4 * 15 + 3 * 4 * 10)
-
-
-def test_an_update_asks_policy_and_critic_for_every_minibatch():
-    ours = small()
-    batch = ours.collect()
-    with updating.recorded(ours.learner.policy, ours.learner.critic) as calls:
-        ours.update(batch)
-    learned = [call.inputs for call in calls if call.learned_from]
-    assert len(learned) == 4
-    inputs = len(batch.get("row")[played(batch)].unique())
-    assert sum(learned) <= 2 * inputs
-    assert [call.inputs for call in calls if not call.learned_from] == [inputs]
 
 
 GOOD, NOT_NEUTRAL, USELESS = (0.8, 0.8), (0.8, 0.7), (0.7, 0.8)
@@ -189,20 +125,6 @@ def test_a_score_needs_both_at_once_and_for_good(looks, since):
     assert watch.best == max(looks, key=min)
     expected = scoring.Passed(float(since or 0), (since or 0) + 0.5, {"environment steps, million": since}, *GOOD)
     assert watch.passed == (None if since is None else expected)
-
-
-def test_the_levels_of_a_score_are_selection_levels_and_exact_gradients_take_no_steps(tmp_path):
-    small = "policy.width=8 policy.depth=1 algo.levels_at_once=4"
-    run = scoring.new_run(Bench(quick=True), f"algo=generalist env_steps=50000 {small}", 0, tmp_path)
-    run.update()
-    found = scoring.watches(Bench(quick=True), run)
-    assert [level.name for level in found["own selection levels"].evaluator.levels] == [
-        level.name for level in run.gridworlds.levels.selection
-    ]
-    took = scoring.effort(run)
-    assert took["updates of 4 levels"] == 1
-    assert 0 < took["rows of the network backward, million"] < took["rows of the network forward, million"]
-    assert not any("steps" in name for name in took)
 
 
 def results(**about):

@@ -141,12 +141,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["seed=1"], True),
-        (["--help"], False),
-        (["--cfg=job"], False),
-        (["progress=false"], False),
-    ],
+    [(["seed=1"], True), (["--help"], False), (["--cfg=job"], False), (["progress=false"], False)],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_the_first_line_in_a_terminal(monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: bool) -> None:
@@ -191,18 +186,6 @@ def test_the_configuration_is_shown_in_plain_values(call: Call) -> None:
     shown = yaml.safe_load(done.out)
     assert (shown["algo"]["entropy"], shown["env_steps"], shown["policy"]["private_bits"]) == (0.3, 6_000_000, 0)
     assert "${" not in done.out.replace(shown["run_dir"], "").replace(shown["env"]["title"], "")
-
-
-def test_options_of_ones_own_state_what_is_different(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "mine" / "levels").mkdir(parents=True)
-    (tmp_path / "mine" / "levels" / "tall.yaml").write_text("name: tall\ngenerator: {height: 9}\n")
-    (tmp_path / "mine" / "policy").mkdir()
-    (tmp_path / "mine" / "policy" / "small.yaml").write_text("width: 8\n")
-    done = call(train.main, "--config-dir", "mine", "levels=tall", "policy=small", "--cfg", "job")
-    assert (done.code, done.err) == (0, "")
-    shown = yaml.safe_load(done.out)
-    assert (shown["levels"]["generator"]["height"], shown["levels"]["generator"]["width"]) == (9, 5)
-    assert (shown["policy"]["width"], shown["policy"]["depth"], shown["env_steps"]) == (8, 3, 36_000_000)
 
 
 @pytest.mark.slow

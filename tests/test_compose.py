@@ -119,18 +119,6 @@ def test_within_a_command_its_search_path_holds(elsewhere: Path, monkeypatch: py
         compose("reward=gentle")
 
 
-def test_an_option_with_all_its_keys_still_composes(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those were that older files of one's own were copied from."""
-    (elsewhere / "mine" / "policy").mkdir(parents=True)
-    text = (config_folder() / "policy" / "_base.yaml").read_text("utf-8").replace("width: 256", "width: 24")
-    (elsewhere / "mine" / "policy" / "old.yaml").write_text(text, encoding="utf-8")
-    found: list[Any] = []
-    within(lambda cfg: found.append(compose("policy=old")), "evaluate", ["--config-dir", "mine"], monkeypatch)
-    assert plain(found[0].policy) == plain(
-        compose("policy=mlp", "policy.width=24", "policy.observation=centred").policy
-    )
-
-
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 from matplotlib.patches import Polygon
 
 from drest_torch import agent as saved
@@ -21,8 +20,7 @@ from drest_torch.envs.generation.stream import GeneratorConfig
 from drest_torch.envs.levels import LevelError, parse_level, read_levels, world, write_levels
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, rotated_actions, symmetries, transform
 from drest_torch.envs.objects import Door
-from drest_torch.envs.view import show
-from drest_torch.envs.view.rendering import render, save_picture, to_text
+from drest_torch.envs.view.rendering import render
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from tests.helpers.networks import group
@@ -175,26 +173,7 @@ def test_networks_with_symmetries_do_the_same_on_a_rotated_level(network, index)
     assert (policy(closed) - logits).abs().max() > 0.1
 
 
-def test_planes_of_directions_are_rotated_as_actions_are():
-    names = ("wall", *(f"door {action}" for action in ACTIONS))
-    layout = group(names).layout
-    for row, actions in zip(layout.rotated.tolist(), rotated_actions().tolist(), strict=True):
-        assert row[0] == 0
-        assert [row[1 + actions[action]] for action in range(NUM_ACTIONS)] == [1, 2, 3, 4]
-
-
 DOORS = GeneratorConfig(height=(3, 5), width=(4, 5), walls=(0, 4), wall_shape="mixed", coins=(1, 2), doors=(1, 3))
-
-
-def test_doors_change_nothing_else_that_is_sampled():
-    number = torch.arange(500)
-    with_doors, without = (candidates.draw(config, 3, number) for config in (DOORS, replace(DOORS, doors=(0, 0))))
-    assert not without.layers["door"].any()
-    for name in without._fields:
-        if name != "layers":
-            assert torch.equal(getattr(with_doors, name), getattr(without, name))
-    for name in ("coin", "delay", "chance"):
-        assert torch.equal(with_doors.layers[name], without.layers[name])
 
 
 def test_doors_are_on_free_cells_in_the_number_asked_for_and_in_every_direction():
@@ -236,26 +215,6 @@ def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():
         leading = {UP: -points_down, DOWN: points_down, LEFT: -points_right, RIGHT: points_right}
         assert max(leading, key=leading.get) == door.direction
     assert ">" not in [patch.get_gid() for patch in ax.patches]
-
-
-def test_a_picture_and_the_text_of_a_level_with_doors(tmp_path):
-    save_picture(HALL, tmp_path / "hall.png")
-    assert imread(tmp_path / "hall.png").shape[0] > 300
-    assert [row.split() for row in to_text(HALL, colour=False).splitlines()] == [row.split() for row in HALL.rows()]
-    assert to_text(HALL).count("48;5;96m") == len(HALL.fixtures)
-
-
-def test_show_counts_doors_where_there_are_any(tmp_path, capsys):
-    write_levels(tmp_path / "hall.txt", [HALL])
-    assert show.main([str(tmp_path / "hall.txt"), "--no-picture"]) == 0
-    printed = capsys.readouterr().out
-    assert "3 coins, 1 button, 5 doors, shutdown after 6 ticks" in printed
-    assert "> (tick 1), B3 (tick 3)" in printed
-    write_levels(tmp_path / "set.jsonl", [HALL, world("example")])
-    assert show.main([str(tmp_path / "set.jsonl")]) == 0
-    assert "  doors       0: 1, 5: 1\n" in capsys.readouterr().out
-    assert show.main(["example", "--no-picture"]) == 0
-    assert "door" not in capsys.readouterr().out
 
 
 ALL = ("levels.generator.doors=[1,2]", "policy.observation=grid", *FEW, *SMALLEST, *QUIET)

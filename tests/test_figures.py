@@ -93,16 +93,6 @@ def test_the_run_and_the_uniform_policy_are_named(tmp_path, drawn):
     assert axes["usefulness"].lines[2].get_linestyle() == "--"
 
 
-def test_straight_lines_are_left_out(tmp_path, drawn):
-    records = [
-        {"step": i, "optim/lr": 0.001, "optim/entropy": 1 - 0.25 * i, "loss/x": float(i % 2), "policy/x": 1.0 * i**2}
-        for i in range(4)
-    ]
-    learning_curves(log(tmp_path, *records), tmp_path / "curves.png")
-    ((axes, _),) = drawn
-    assert list(axes)[2:] == ["policy/x", "loss/x"]
-
-
 def test_values_that_are_no_numbers_are_left_out(tmp_path, drawn):
     values = [1.0, math.nan, None, math.inf, "text", 2.0]
     records = [{"step": i, "loss/x": value} for i, value in enumerate(values)]
@@ -193,17 +183,6 @@ def test_cells_where_the_agent_hardly_ever_is_are_left_empty():
         arrows = policy_arrows(reachable, probabilities, reachable.visits(probabilities), 0, pressed=False)
         assert np.isfinite(arrows[0, 2]).all() == shown
         assert np.isfinite(arrows[0, :2]).all()
-
-
-def test_a_picture_a_level(tmp_path):
-    reachable = Reachable(compile_levels([world("example"), world("spacious")]))
-    policies = {"": uniform_policy(reachable.states)}
-    paths = policy_pictures(reachable, policies, [1], tmp_path / "policy", numbers=[NUMBERS] * 2)
-    assert paths == [tmp_path / "policy" / "spacious.png"]
-    assert os.listdir(tmp_path / "policy") == ["spacious.png"]
-    height, width, _ = imread(paths[0]).shape
-    assert width > 1000
-    assert height > 1000
 
 
 def test_panels_before_and_after_the_button(tmp_path, drawn):

@@ -180,23 +180,6 @@ def test_m_is_the_best_of_what_can_be_done(values):
     assert found.unique().numel() == 3
 
 
-def test_who_chooses_a_length_by_luck_can_get_more_than_m():
-    """A coin that pays 1 or nothing in the first step: only the lucky stop."""
-    task = FiniteTask(
-        torch.tensor([[[1, 2]], [[1, 1]], [[2, 2]]]),
-        torch.tensor([[[0.5, 0.5]], [[1.0, 0.0]], [[1.0, 0.0]]], dtype=torch.float64),
-        torch.tensor([[[1.0, 0.0]], [[0.0, 0.0]], [[0.0, 0.0]]], dtype=torch.float64),
-        torch.zeros(3, 1, 2, dtype=torch.bool),
-        torch.tensor([1.0, 0, 0], dtype=torch.float64),
-        torch.eye(3),
-    )
-    exact = evaluate(task, ShutdownTimer(2, [2]), lambda state, timer: torch.eye(2)[(state == 2).long()])
-    assert exact.probability.tolist() == [0.5, 0.5]
-    assert exact.returns.tolist() == [1, 0]
-    assert exact.best.tolist() == [0.5, 0.5]
-    assert exact.neutrality == 1
-
-
 ENVIRONMENTS = {
     "lake": ("FrozenLake-v1", {"is_slippery": False}, 0.0),
     "slippery lake": ("FrozenLake-v1", {"is_slippery": True}, 0.0),

@@ -159,6 +159,7 @@ def test_lines_and_blocks_are_lines_and_blocks():
         GeneratorConfig(),
         GeneratorConfig(clock="moves", buttons=(0, 3), chance=(0.5, 1.0), lengths=(1, 8)),
         GeneratorConfig(height=(2, 6), width=(3, 7), walls=(0, 0), coins=(1, 3), wall_share=(0.0, 0.15)),
+        GeneratorConfig(coins=(1, 2), lotteries=(1, 2), lottery_outcomes=(1, 3), lottery_coins=(-2, 3), lengths=(2, 6)),
     ],
 )
 def test_drafts_are_compiled_as_their_levels_are(config):

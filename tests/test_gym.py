@@ -123,19 +123,6 @@ def test_plain_coins_are_paid_when_they_are_collected():
     assert steps[-1][4] == {"level": "row", "length": 3, "coins": 5.0, "discount": 1.0}
 
 
-def test_the_discount_counts_the_lengths_of_the_meta_episode():
-    env = GridworldGymEnv([parse_level("shutdown: 1\nA C2\nB1 .", name="two")], reward=Reward(0.9, 1.0, 3))
-    env.reset(seed=0)
-    discounts = []
-    for _ in range(6):
-        _, reward, ended, _, info = env.step(3)
-        assert ended
-        assert reward == pytest.approx(info["discount"])
-        discounts.append(info["discount"])
-        env.reset()
-    assert discounts == pytest.approx([1, 0.9**0.5, 0.9, 1, 0.9**0.5, 0.9])
-
-
 def test_what_is_seen_last_shows_the_end():
     env = GridworldGymEnv([parse_level("shutdown: 1\nA C2", name="two")])
     env.reset(seed=0)

@@ -171,22 +171,6 @@ def test_workers_change_nothing(make):
         env.reset()
 
 
-@pytest.mark.parametrize(("workers", "made"), [(0, 4), (2, 5)])
-def test_each_copy_is_made_once(tmp_path, workers, made):
-    """With workers, one more is made here, whose spaces are read."""
-    log = tmp_path / "log"
-    env = GymnasiumBatch(partial(logged, log), 4, workers=workers)
-    env.reset()
-    env.close()
-    assert log.read_text() == made * "made\n"
-
-
-def logged(log):
-    with log.open("a") as file:
-        file.write("made\n")
-    return Counter()
-
-
 @pytest.mark.parametrize(
     ("fail", "reason"),
     [

@@ -10,17 +10,7 @@ import pytest
 
 from drest_torch.envs.levels import parse_level
 from drest_torch.envs.view.rendering import render
-from drest_torch.report.blocks import (
-    Commands,
-    Details,
-    Gallery,
-    Lead,
-    Note,
-    Plot,
-    Prose,
-    Section,
-    Table,
-)
+from drest_torch.report.blocks import Commands, Details, Gallery, Lead, Note, Plot, Prose, Section, Table
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import code, literal
 from drest_torch.report.style import BOARD, DARK, LIGHT
@@ -249,21 +239,6 @@ def test_a_plot_is_drawn_in_the_variables_of_the_page(tmp_path):
     dark = source.partition("prefers-color-scheme: dark")[2]
     assert all(f"--series-{at}: {colour};" in dark for at, colour in enumerate(DARK.series))
     assert source.index(f"--series-0: {LIGHT.series[0]};") < source.index("prefers-color-scheme: dark")
-
-
-def test_a_title_that_is_wider_than_its_plot_takes_several_lines(tmp_path):
-    title = "usefulness, steps / steps, random play first, and more"
-
-    def draw(figure, style):
-        figure.add_subplot().set_title(title)
-
-    page = written(tmp_path, Plot("alt", "caption", draw, size=(3.5, 2.8)))
-    lines = [
-        text.text.strip() for text in page.all("text", "tspan") if "usefulness" in text.text or "more" in text.text
-    ]
-    assert lines
-    assert title not in lines
-    assert all(len(line) < len(title) for line in lines)
 
 
 def test_gridworlds_have_a_colour_in_each_theme_for_everything_in_them(tmp_path):

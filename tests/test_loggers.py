@@ -138,11 +138,7 @@ def test_an_error_finishes_the_run_as_failed(tmp_path: Path) -> None:
 def run_python(program: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """A program in a process of its own, whose W&B has no account, no key and no server that it could reach."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "NETRC"))}
-    environment |= {
-        "HOME": str(folder),
-        "WANDB_BASE_URL": "http://127.0.0.1:9",
-        "PYTHONPATH": str(ROOT),
-    }
+    environment |= {"HOME": str(folder), "WANDB_BASE_URL": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
     return subprocess.run([sys.executable, "-c", program], text=True, env=environment, cwd=folder, **options)
 
 

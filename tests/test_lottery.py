@@ -24,14 +24,7 @@ from drest_torch.envs.levels import (
 )
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
 from drest_torch.envs.objects.lottery import Outcome
-from tests.helpers.simulator import (
-    ACTIONS,
-    Simulator,
-    enumerate_policy,
-    outcomes,
-    random_level,
-    random_policy,
-)
+from tests.helpers.simulator import ACTIONS, Simulator, enumerate_policy, outcomes, random_level, random_policy
 from tests.test_propagator import as_dict, policy_on
 
 FORK = """

@@ -62,30 +62,6 @@ def test_easy_levels_leave_time_and_hard_ones_do_not():
     assert mean(len(level.coins) for level in hard) > mean(len(level.coins) for level in easy) + 2
 
 
-def test_three_lengths_are_three():
-    levels = generate(preset("three_lengths"), 1000, seed=1)
-    found = properties(compile_levels(levels))
-    assert (found.num_lengths == 3).all()
-    assert (found.best_return > 0).all()
-    assert {len(level.buttons) for level in levels} == {2}
-
-
-def test_large_levels_are_large():
-    levels = generate(preset("large"), 1000, seed=1)
-    assert {(level.height, level.width) for level in levels} == {(h, w) for h in (7, 8, 9) for w in (7, 8, 9)}
-
-
-@pytest.mark.slow
-def test_huge_levels_have_up_to_eight_lengths_and_coins_that_need_a_button():
-    levels = generate(preset("huge"), 300, seed=1)
-    found = properties(compile_levels(levels))
-    assert {level.height for level in levels} == {level.width for level in levels} == set(range(10, 17))
-    assert set(found.num_lengths.tolist()) == set(range(2, 9))
-    assert {len(level.buttons) for level in levels} == {1, 2, 3}
-    assert (found.ratio > 1).double().mean() > 0.6
-    assert found.lengths.max() > 50
-
-
 def test_what_suits_large_levels_is_chosen_with_them():
     cfg = compose("levels=huge", "run_dir=x")
     longest = cfg.levels.generator

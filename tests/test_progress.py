@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
 import re
-import signal
-import subprocess
 import sys
 
 import pytest
@@ -131,40 +127,6 @@ def test_an_error_passes_and_leaves_the_terminal_clean(clock, error):
     assert (sys.stdout, sys.stderr) == (stdout, stderr)
 
 
-def test_ctrl_c_in_a_real_terminal():
-    program = (
-        "from drest_torch.tracking.progress import Progress\n"
-        "with Progress(10**9, title='a run') as progress:\n"
-        "    step = 0\n"
-        "    while True:\n"
-        "        step += 1\n"
-        "        progress.update(step, {'train/return': 1.0})\n"
-    )
-    reading_end, terminal = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", program], stderr=terminal, stdout=terminal, stdin=terminal) as process:
-        os.close(terminal)
-        seen = b""
-        while b"steps/s" not in seen:
-            seen += os.read(reading_end, 1024)
-        process.send_signal(signal.SIGINT)
-        seen += read_all(reading_end)
-    os.close(reading_end)
-    assert process.returncode == -signal.SIGINT
-    assert seen.count(SHOW.encode()) == 1
-    assert b"KeyboardInterrupt" in seen[seen.index(SHOW.encode()) :]
-
-
-def read_all(descriptor: int) -> bytes:
-    """Until the other end is closed, which a terminal tells by an error."""
-    parts = []
-    try:
-        while part := os.read(descriptor, 1024):
-            parts.append(part)
-    except OSError:
-        pass
-    return b"".join(parts)
-
-
 def test_a_last_note_stands_below_the_lines(clock):
     """As after Ctrl-C: the sentence that says how to resume is not followed by a bar."""
     stream = Terminal()
@@ -206,17 +168,6 @@ def test_the_live_lines_of_a_study(clock):
     assert state == "38 / 40 runs   10 from before   1 failed   2 runs/min   0:01:00 left"
     assert running == "running run/38, run/39"
     assert stream.getvalue().count("a running study: run/12 failed: a [reason]") == 1
-
-
-def test_the_live_lines_of_many_workers_do_not_wrap(clock):
-    stream = Terminal()
-    with JobProgress(40, title="a running study " + "x" * 100, stream=stream) as progress:
-        for i in range(40):
-            progress(Started(job(f"run/{i}")))
-    lines = stream.last().splitlines()
-    assert len(lines) == 3
-    assert max(map(len, lines)) <= 80
-    assert lines[2].endswith("…")
 
 
 def test_elsewhere_a_study_writes_a_line_for_each_tenth_and_each_failure(clock):

@@ -10,13 +10,7 @@ import torch
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import parse_level, world
-from tests.helpers.simulator import (
-    Simulator,
-    enumerate_policy,
-    outcomes,
-    random_level,
-    random_policy,
-)
+from tests.helpers.simulator import Simulator, enumerate_policy, outcomes, random_level, random_policy
 
 
 def policy_on(reachable, policies):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -177,14 +175,3 @@ def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, 
     assert message in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == [tmp_path / "a-file"]
-
-
-@pytest.mark.slow
-def test_a_closed_pipe_is_quiet():
-    command = [sys.executable, "-m", "drest_torch.envs.show", "example", "--no-picture"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(show.__file__).parents[1]
-    ) as process:
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 0

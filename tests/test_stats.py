@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from drest_torch.statistics import bootstrap as stats
-from drest_torch.statistics.bootstrap import (
-    Interval,
-    bootstrap,
-    mean,
-    median,
-    ratio,
-    standard_errors_apart,
-)
+from drest_torch.statistics.bootstrap import Interval, bootstrap, mean, median, ratio, standard_errors_apart
 
 INF = math.inf
 
@@ -89,10 +82,7 @@ def test_equal_values_leave_no_width(statistic, n):
 
 def test_the_seed_decides_and_nothing_else():
     a, b = numbers(0, 12), numbers(1, 9)
-    calls = (
-        lambda seed: bootstrap(a, seed=seed),
-        lambda seed: ratio(a**2, b**2, seed=seed),
-    )
+    calls = (lambda seed: bootstrap(a, seed=seed), lambda seed: ratio(a**2, b**2, seed=seed))
     for call in calls:
         first = call(1)
         np.random.seed(0)  # noqa: NPY002 (the global generator must play no part)

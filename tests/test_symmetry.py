@@ -9,13 +9,7 @@ import torch
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import (
-    LevelError,
-    level_from_record,
-    level_to_record,
-    parse_level,
-    world,
-)
+from drest_torch.envs.levels import LevelError, level_from_record, level_to_record, parse_level, world
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
 from tests.helpers.simulator import random_level
 

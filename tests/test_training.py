@@ -53,14 +53,6 @@ def test_the_saved_configuration_is_enough_to_repeat_the_run(tmp_path):
     same_run(tmp_path / "one", tmp_path / "two")
 
 
-@pytest.mark.slow
-def test_another_seed_is_another_run(tmp_path):
-    for seed in (0, 1):
-        start(configured(tmp_path / str(seed), f"seed={seed}")).train()
-    one, two = (weights(tmp_path / str(seed)) for seed in (0, 1))
-    assert not all(torch.equal(one[name], two[name]) for name in one if name.startswith("policy"))
-
-
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     "overrides",
@@ -133,23 +125,6 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path, monkeypatch):
-    start(configured(tmp_path / "whole")).train()
-    run = start(configured(tmp_path / "killed"))
-    update = run.update
-    monkeypatch.setattr(run, "update", lambda: update() if run.state.updates < 1 else _power_cut())
-    with pytest.raises(SystemError):
-        run.train()
-    assert not step_checkpoints(tmp_path / "killed" / "checkpoints")
-    resume(tmp_path / "killed").train()
-    same_run(tmp_path / "whole", tmp_path / "killed")
-
-
-def _power_cut():
-    raise SystemError
-
-
-@pytest.mark.slow
 def test_a_finished_run_is_not_written_over_and_resuming_it_changes_nothing(tmp_path):
     start(configured(tmp_path / "run")).train()
     before = weights(tmp_path / "run"), metrics(tmp_path / "run")
@@ -187,20 +162,6 @@ def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
     stop_after(run, 1, monkeypatch)
     assert run.train() is None
     assert f"python -m drest_torch.train resume={tmp_path / 'run'}" in capsys.readouterr().err.replace("\n", " ")
-
-
-@pytest.mark.slow
-def test_every_session_of_a_run_says_what_it_was_made_with(tmp_path, monkeypatch):
-    run = start(configured(tmp_path / "run"))
-    stop_after(run, 2, monkeypatch)
-    assert run.train() is None
-    monkeypatch.undo()
-    resume(tmp_path / "run").train()
-    first, second = read_provenance(tmp_path / "run")
-    assert (first["step"], first["packages"]["torch"]) == (0, torch.__version__)
-    assert second["step"] == run.state.steps > 0
-    assert first["time"] <= second["time"]
-    assert "provenance" not in json.loads((tmp_path / "run" / "summary.json").read_text())
 
 
 def test_the_offline_wandb_run_holds_every_metric(tmp_path):
