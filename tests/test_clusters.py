@@ -84,26 +84,16 @@ class RayError(Exception):
     pass
 
 
-class NodeDiedError(RayError):
-    pass
-
-
-class WorkerCrashedError(RayError):
-    pass
-
-
-class OutOfMemoryError(RayError):
-    pass
+NodeDiedError, WorkerCrashedError, OutOfMemoryError, TaskCancelledError = (
+    type(name, (RayError,), {})
+    for name in ("NodeDiedError", "WorkerCrashedError", "OutOfMemoryError", "TaskCancelledError")
+)
 
 
 class RayTaskError(RayError):
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
         self.cause = cause
-
-
-class TaskCancelledError(RayError):
-    pass
 
 
 class CancelledTaskError(RayTaskError, TaskCancelledError):

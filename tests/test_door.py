@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -18,14 +16,13 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation import candidates
 from drest_torch.envs.generation.stream import GeneratorConfig
 from drest_torch.envs.levels import LevelError, parse_level, read_levels, world, write_levels
-from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, rotated_actions, symmetries, transform
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, transform
 from drest_torch.envs.objects import Door
 from drest_torch.envs.view.rendering import render
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from tests.helpers.networks import group
 from tests.helpers.runs import FEW, QUIET, SMALLEST, train
-from tests.helpers.simulator import searched_optima
 
 UP, DOWN, LEFT, RIGHT = range(NUM_ACTIONS)
 HALL = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^\n. C5 . ^ .", name="hall")
@@ -55,22 +52,6 @@ def test_a_door_is_read_and_written(tmp_path):
 def test_a_door_that_leads_nowhere_is_refused(rows, message):
     with pytest.raises(LevelError, match=message):
         parse_level(f"shutdown: 3\n{rows}")
-
-
-def test_where_actions_lead():
-    """Into a door from every side, out of it on one side alone."""
-    mdp = compile_levels([parse_level("shutdown: 3\n. . .\n. > .\nA . C1")])
-    goto = mdp.goto.reshape(3, 3, NUM_ACTIONS)
-    assert goto[1, 1].tolist() == [4, 4, 4, 5]
-    assert [goto[0, 1, DOWN], goto[2, 1, UP], goto[1, 0, RIGHT], goto[1, 2, LEFT]] == [4] * 4
-
-
-def test_there_is_no_way_back():
-    # To collect C1 first and then C9 takes 7 ticks, and C9 first one more.
-    level = parse_level("shutdown: 7\nC9 . . A > C1")
-    assert searched_optima(level, 1.0) == {7: 9.0}
-    assert solve(compile_levels([level])).best_return.tolist() == [[9.0]]
-    assert solve(compile_levels([replace(level, fixtures=())])).best_return.tolist() == [[10.0]]
 
 
 def test_a_table_of_rows_bumps_at_doors():
@@ -122,23 +103,6 @@ def test_without_doors_nothing_is_shown_of_them(name):
     assert announced.shape == after.shape[1:]
 
 
-def test_the_symmetries_of_doors_by_hand():
-    level = parse_level("shutdown: 3\nA > C1\n. ^ .")
-    assert [each.rows() for each in symmetries(level)] == [
-        ["A > C1", ". ^ ."],
-        [". A", "> v", ". C1"],
-        [". v .", "C1 < A"],
-        ["C1 .", "^ <", "A ."],
-        ["C1 < A", ". ^ ."],
-        [". C1", "> ^", ". A"],
-        [". v .", "A > C1"],
-        ["A .", "v <", "C1 ."],
-    ]
-    assert len({canonical_key(each) for each in symmetries(level)}) == 1
-    other = replace(level, fixtures=(Door(0, 1, RIGHT), Door(1, 1, RIGHT)))
-    assert canonical_key(other) != canonical_key(level)
-
-
 SQUARE = parse_level("shutdown: 3\n. C1 # .\nA > C2 v\n. B2 < .\n. ^ . C3", name="square")
 
 
@@ -186,20 +150,6 @@ def test_doors_are_on_free_cells_in_the_number_asked_for_and_in_every_direction(
     assert counts[0] == 0
     assert min(counts[1:]) > 1800
     assert torch.bincount(door[here])[1:].min() > 2700
-
-
-def test_levels_with_doors_are_valid_and_their_drafts_are_compiled_as_they_are(tmp_path):
-    drafts = candidates.draw(DOORS, 1, torch.arange(300))
-    drafts = drafts.where(~candidates.walled_in(drafts, DOORS))
-    assert 100 < len(drafts.number) < 300
-    levels = candidates.to_levels(drafts, DOORS, 1)
-    write_levels(tmp_path / "doors.jsonl", levels)  # which refuses doors that lead into walls
-    assert read_levels(tmp_path / "doors.jsonl") == levels
-    fast, slow = candidates.compiled(drafts, DOORS), compile_levels(levels, at_least=(5, 5))
-    for name in ("goto", "found", "start"):
-        assert torch.equal(getattr(fast, name), getattr(slow, name))
-    for name, values in slow.layers.items():
-        assert torch.equal(fast.layers[name], values)
 
 
 def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():

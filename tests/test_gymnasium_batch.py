@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.envs import StepCounter, TransformedEnv
+from torchrl.envs import TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
 from drest_torch.errors import UserError
@@ -121,19 +121,6 @@ def test_an_ended_copy_waits_for_its_reset():
     assert td["body_place"][:, 0, 0].tolist() == [1, 2]
     assert td["reward"].squeeze(-1).tolist() == [1, 0]
     assert td["done"].squeeze(-1).tolist() == [False, True]
-
-
-def test_a_transform_sees_the_same_episodes():
-    frames = []
-    for env in (GymnasiumBatch("CartPole-v1", 3), TransformedEnv(GymnasiumBatch("CartPole-v1", 3), StepCounter())):
-        env.set_seed(0)
-        torch.manual_seed(0)
-        frames.append(env.rollout(60, break_when_any_done=False))
-    assert frames[0]["next", "done"].any()
-    for key in ("action", "observation", "done", ("next", "observation"), ("next", "reward"), ("next", "done")):
-        assert torch.equal(frames[0][key], frames[1][key])
-    starts = torch.cat((torch.ones(3, 1, 1, dtype=torch.bool), frames[1]["next", "done"][:, :-1]), 1)
-    assert torch.equal(frames[1]["step_count"] == 0, starts)
 
 
 def test_a_seed_decides_everything():

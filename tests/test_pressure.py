@@ -16,8 +16,7 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
-from drest_torch.metrics import neutrality, usefulness
-from drest_torch.reward import Reward
+from drest_torch.metrics import neutrality
 
 LINE = parse_level("shutdown: 1\nC1 A B2", name="line")
 """Left is the coin, right the button: time to come back for the coin, and none to spare."""
@@ -222,14 +221,3 @@ def test_who_maximises_coins_enters_no_button_that_has_a_price() -> None:
         free, priced = found[button][button]["most"]
         assert free > 0
         assert priced == 0
-
-
-def test_usefulness_and_neutrality_are_those_of_the_metrics() -> None:
-    level_set = UNIFORM.level_set([TWO_BUTTONS])
-    assert isinstance(level_set.reward, Reward)
-    reachable = level_set.unrolled(range(1))
-    lengths = reachable.arrivals(pressure.uniform(reachable)).lengths()
-    found = pressure.measure(UNIFORM, [TWO_BUTTONS])
-    expected = usefulness(lengths.probability, lengths.coins, level_set.optima.best_return)
-    assert found.usefulness[0] == pytest.approx(expected.item())
-    assert found.own[0] == pytest.approx(neutrality(lengths.probability).item())

@@ -23,13 +23,13 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import VectorObservation
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import Optima, solve
-from drest_torch.envs.levels import CLOCKS, WORLDS, Level, parse_level, world
+from drest_torch.envs.levels import CLOCKS, Level, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation import tabular as tables
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables, tabulate
 from drest_torch.reward import Reward
-from tests.helpers.simulator import Simulator, random_level, searched_optima
+from tests.helpers.simulator import random_level, searched_optima
 from tests.helpers.tabular_twin import (
     LONGEST,
     UINT64,
@@ -100,55 +100,6 @@ def begun(worlds: Worlds, seeds: Sequence[int], logits: torch.Tensor | None = No
 
 def random_logits(seed: int, *shape: int, scale: float = 1.0) -> torch.Tensor:
     return torch.randn(*shape, NUM_ACTIONS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
-
-
-def follow(worlds: Worlds, index: int, level: Level, shape: Any, rng: random.Random) -> tuple[int, list[bool]]:
-    """Random actions through the table and the simulator at once: the length, and how the buttons by chance turned out.
-
-    The hit on the table is asserted after every step.
-    """
-    state, lucky = Simulator(level), []
-    row, left, tick = worlds.start[index], worlds.shutdown[index], 0
-    while not state.done:
-        assert (row, left, tick) == (row_of(state.observation, shape.width, shape.bits), state.time_left, state.ticks)
-        action, works = rng.randrange(4), rng.random() < 0.5
-        button = state.button_ahead(action)
-        at = index, row, action
-        assert worlds.delay[at] == (button.delay if button else 0)
-        if button:
-            assert worlds.chance[at] == button.chance
-            works = works or button.chance == 1
-            left += worlds.delay[at] * works
-            if button.chance < 1:
-                lucky.append(works)
-        assert worlds.coin[at] == state.step(action, button_works=works)
-        row, left, tick = worlds.target[at], left - worlds.ticks[at], tick + worlds.ticks[at]
-    assert left == 0
-    return tick, lucky
-
-
-def _check_tables(levels: list[Level], rng: random.Random, times: int = 12) -> list[bool]:
-    worlds, optima, shape = ready(*levels)
-    assert optima.num_lengths.tolist() == [len(searched_optima(level, 1.0)) for level in levels]
-    luck = []
-    for index, level in enumerate(levels):
-        for _ in range(times):
-            length, lucky = follow(worlds, index, level, shape, rng)
-            assert optima.lengths[index, worlds.column[index, length]] == length
-            luck += lucky
-    return luck
-
-
-def test_the_tables_of_levels_of_all_kinds_are_the_simulator_s_rules():
-    rng = random.Random(2)
-    luck: list[bool] = []
-    for clock in CLOCKS:
-        luck += _check_tables([world(name).with_clock(clock) for name in WORLDS], rng)
-    for count in (1, 1, 2, 2, 5, 5):
-        luck += _check_tables(
-            [random_level(rng, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(count)], rng
-        )
-    assert min(luck.count(True), luck.count(False)) > 20
 
 
 @pytest.mark.parametrize("level", [SMALL, LUCKY, world("hidden_treasure")], ids=lambda level: level.name)

@@ -121,14 +121,6 @@ def test_no_choice_on_a_grid_is_better_than_the_best(k, lam, episodes):
     assert choice_value(best, episodes, lam).item() <= most * 1.01
 
 
-def test_the_best_choice_is_at_rest():
-    """The slope of p · D(p) is the same for all lengths, as no probability is 0."""
-    p = torch.tensor(best_choice(4, 150, 0.9), dtype=torch.float64, requires_grad=True)
-    choice_value(p, 150, 0.9).backward()
-    assert p.min() > 0.01
-    torch.testing.assert_close(p.grad, p.grad.mean().expand(4), rtol=1e-5, atol=0)
-
-
 @pytest.mark.parametrize(("k", "lam", "limit"), [(2, 0.5, 10), (2, 0.9, 58), (3, 0.5, 15), (3, 0.9, 86)])
 def test_the_largest_neutral_e_is_that_of_the_documentation(k, lam, limit):
     assert largest_neutral(k, lam) == limit
