@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 
 from drest_torch import __version__, evaluate, study, train
@@ -274,24 +273,20 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
         (["policy=convolutional", "policy.width=20"], ["policy.width=20", "multiple of 8"]),
         (["policy=symmetric", "policy.depth=0"], ["policy.depth=0", "at least 1"]),
         (["policy=symmetric", "policy.observation=vector"], ["shows no map that could be rotated"]),
-        (["reward.group=24"], ["reward.group=24", "algo.episodes=64"]),
         (["reward.group=0"], ["reward.group=0", "algo.episodes=64"]),
         (["reward.counting=sequential", "reward.episodes_per_meta=7"], ["algo.episodes=64", "episodes_per_meta=7"]),
         (["reward.counting=sequential", "reward.episodes_per_meta=0"], ["reward.episodes_per_meta=0"]),
-        (["reward.lam=1.5"], ["reward.lam=1.5", "above 0, at most 1"]),
         (["reward.counting=foo"], ["reward.counting=foo", "sequential, averaged"]),
         (["algo.credit=foo"], ["algo.credit=foo", "mini, meta"]),
         (["policy.activation=foo"], ["policy.activation=foo", "relu"]),
         (["policy.observation=foo"], ["policy.observation=foo", "centred"]),
-        (["policy.private_kind=foo"], ["policy.private_kind=foo", "bits, uniform"]),
         (["algo.name=foo"], ["algo.name=foo", "ppo"]),
         (["device=abacus"], ["device=abacus"]),
+        (["device=cuda:99"], ["device=cuda:99"]),
         (["levels.name=atlantis"], ["atlantis", "royal_road"]),
         (["levels.path=none.jsonl"], ["none.jsonl: no such file"]),
-        (["test.path=none.jsonl"], ["none.jsonl: no such file"]),
         (["levels.clock=sundial"], ["unknown clock 'sundial'"]),
         (["levels=generated", "levels.train=0"], ["levels.train=0"]),
-        (["levels=generated", "levels.generator.walls=[3]"], ["generator: walls from 3"]),
         (["levels=generated", "levels.generator.coins=[1,30]"], ["30 coins", "25"]),
         (["logger.mode=telepathy"], ["logger.mode=telepathy", "offline"]),
     ],
@@ -301,11 +296,6 @@ def test_what_cannot_be_run_gets_one_sentence(call: Call, tmp_path: Path, wrong:
     done = call(train.main, *SAMPLED, *wrong, "run_dir=run")
     assert all(word in done.sentence for word in words), done.err
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_device_that_is_not_there(call: Call) -> None:
-    assert "device=cuda" in call(train.main, *SAMPLED, "device=cuda").sentence
 
 
 def test_a_level_file_with_a_mistake_is_named_with_the_place(call: Call, tmp_path: Path) -> None:

@@ -2,22 +2,14 @@
 
 import itertools
 import math
-import random
 
-import numpy as np
 import pytest
 import torch
 
 from drest_torch import DReSTReward
-from drest_torch.algos.tabular import Schedule, rules_for
-from drest_torch.algos.tabular_kernel import new_state, play
 from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
-from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import parse_level
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.tabular import tabulate
 from drest_torch.reward import Reward, group_discount, largest_reward
 from tests.helpers.paymaster import Paymaster
 
@@ -157,31 +149,6 @@ def test_without_the_factor_each_length_adds_a_strictly_concave_term(episodes, l
     assert (slopes[:20].diff() < 0).all()
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_slots_that_begin_and_end_at_different_times_are_paid_each_by_its_own_counts(normalise):
-    rng, slots, k = random.Random(1), 5, 3
-    reward = Reward(0.7, episodes_per_meta=1000, normalise=normalise)
-    meta, histories = Paymaster(reward, slots, k), [[] for _ in range(slots)]
-    for _ in range(40):
-        chosen = rng.sample(range(slots), rng.randint(1, slots))
-        if rng.random() < 0.1:
-            meta.begin(torch.tensor(chosen))
-            for slot in chosen:
-                histories[slot] = []
-            continue
-        columns = [rng.randrange(k) for _ in chosen]
-        coins, best = (torch.rand(len(chosen)) + 0.1 for _ in range(2))
-        context = meta.context(torch.full((slots,), k))
-        paid, discount = meta.pay(coins, torch.tensor(columns), torch.full_like(coins, k), best, torch.tensor(chosen))
-        for place, (slot, column) in enumerate(zip(chosen, columns, strict=True)):
-            histories[slot].append(column)
-            expected = discounts(tuple(histories[slot]), k, 0.7, normalise)[-1]
-            assert discount[place].item() == pytest.approx(expected, rel=1e-5)
-            assert context[slot, column].item() == pytest.approx(math.log(expected), abs=1e-4)
-            assert paid[place].item() == pytest.approx(expected * (coins / best)[place].item(), rel=1e-5)
-    assert meta.played().tolist() == [len(history) for history in histories]
-
-
 def test_what_is_paid_is_finite_and_no_more_than_the_clip():
     coins, discount, best = torch.tensor([1.0, 0.0, 1.0]), torch.tensor([math.inf, math.inf, 4.0]), torch.full((3,), 2)
     most = pytest.approx(largest_reward(torch.float32))
@@ -223,50 +190,3 @@ def test_counting_side_by_side_is_refused_where_mini_episodes_are_played_in_orde
 def test_the_reward_of_a_configuration_has_all_its_values():
     cfg = compose("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
     assert reward_of(cfg) == Reward(0.8, 1.0, 64, "averaged", clip=4.0, normalise=False)
-
-
-ONE_COIN = parse_level("shutdown: 1\nC2 A B1\n. B2 C3", name="one coin")
-"""Nobody can collect more than one coin of it, and nobody comes back to the start before a button is pressed."""
-
-
-def kernel_history(reward, episodes, seed):
-    """Yield the length, its number, the coins and the payment of each mini-episode of an agent of the kernel.
-
-    All logits are 0 before each of them and the learning rate is 1, so that the logit of the first action rises by 3/4
-    of the return from there on; the largest return so far is set to 0, so that afterwards it is that of this one.
-    """
-    mdp = compile_levels([ONE_COIN])
-    optima = solve(mdp, reward.gamma)
-    worlds, lengths = tabulate(mdp, optima), optima.lengths[0].tolist()
-    divisor = optima.best_return[0] if reward.divide_by_best else torch.ones(len(lengths))
-    schedule = Schedule(1.0, 1.0, 1e-30, 1e-30, 1, 0, "softmax", True)
-    rules = rules_for(1, schedule, reward, num_lengths=len(lengths), divisor=divisor.tolist())
-    state = new_state(np.array([seed]), worlds.target.shape[1], len(lengths))
-    for _ in range(episodes):
-        state.logits[:], state.best_seen[:], before = 0, 0, int(state.steps[0])
-        play(worlds, rules, state, 1)
-        column = lengths.index(int(state.steps[0]) - before)
-        coins, best = state.best_seen[0, column], optima.best_return[0, column]
-        yield column, coins, best, state.logits[0, worlds.start[0]].max() / 0.75, len(lengths)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_kernel_pays_random_histories_as_the_pay_master_does(seed):
-    rng = random.Random(seed)
-    clip = rng.choice((None, rng.uniform(0.2, 2)))
-    reward = Reward(
-        rng.uniform(0.4, 1),
-        1.0 if clip else rng.choice((1.0, 0.8)),  # the kernel clips a coin, before its discount by γ
-        rng.randint(1, 15),
-        divide_by_best=rng.random() < 0.7,
-        clip=clip,
-        normalise=seed % 2 == 0,
-    )
-    meta, seen = None, set()
-    for column, coins, best, paid, k in kernel_history(reward, 60, seed):
-        if meta is None or meta.played().item() == reward.episodes_per_meta:
-            meta = Paymaster(reward, 1, k)
-        expected, _ = meta.pay(*(torch.tensor([value]) for value in (coins, column, k, best)))
-        assert paid == pytest.approx(expected.item(), rel=1e-5)
-        seen.add((column, paid > 0))
-    assert len(seen) >= 5

@@ -77,7 +77,7 @@ def rules_of(told: Told, optima: Optima, index: int = 0, agents: int = 1) -> Rul
     rules = rules_for(
         agents,
         settings(told),
-        Reward(told.lam, told.gamma, told.episodes_per_meta, clip=told.clip),
+        Reward(told.lam, told.gamma, told.episodes_per_meta, clip=told.clip, normalise=told.normalise),
         num_lengths=int(optima.num_lengths[index]),
         divisor=divisor.tolist(),
         learns_divisor=told.divide == "seen",
@@ -162,6 +162,7 @@ def random_told(rng: random.Random) -> Told:
         random_episodes=rng.choice((0, 0, rng.randint(1, 60))),
         behaviour=rng.random() < 0.5,
         discount_bumps=rng.random() < 0.5,
+        normalise=rng.random() < 0.7,
     )
 
 
