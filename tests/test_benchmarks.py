@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import machine, page, run, scoring, stepping
+from benchmarks import machine, page, run, stepping
 from benchmarks.measuring import MILLION_STEPS, SECONDS, Bench, Point, Times, once
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -99,32 +99,6 @@ def test_gymnasium_environment_plays_what_ours_plays():
 
 
 GOOD, NOT_NEUTRAL, USELESS = (0.8, 0.8), (0.8, 0.7), (0.7, 0.8)
-
-
-@pytest.mark.parametrize(
-    ("looks", "since"),
-    [
-        ([GOOD, GOOD], 0),
-        ([NOT_NEUTRAL, NOT_NEUTRAL], None),
-        ([USELESS, USELESS], None),
-        ([USELESS, GOOD, NOT_NEUTRAL, GOOD, GOOD], 3),
-        ([GOOD, GOOD, USELESS], None),
-    ],
-)
-def test_a_score_needs_both_at_once_and_for_good(looks, since):
-    class Found:
-        def evaluate(self, policy):
-            return self
-
-        def means(self):
-            return dict(zip(("usefulness", "neutrality"), now, strict=True))
-
-    watch = scoring.Watch(Found())
-    for index, now in enumerate(looks):  # noqa: B007 (the policy that is found reads it)
-        watch.look(None, float(index), index + 0.5, {"environment steps, million": index})
-    assert watch.best == max(looks, key=min)
-    expected = scoring.Passed(float(since or 0), (since or 0) + 0.5, {"environment steps, million": since}, *GOOD)
-    assert watch.passed == (None if since is None else expected)
 
 
 def results(**about):
