@@ -19,6 +19,6 @@ def sample_path(tmp_path_factory):
 @needs_chromium
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", (390, 1440))
+@pytest.mark.parametrize("width", [390, 1440])
 def test_the_browser_finds_room_for_everything(sample_path, width, dark):
     assert check_page(sample_path, width, dark) == []
