@@ -10,7 +10,7 @@ from drest_torch.config.compose import compose
 from drest_torch.envs.tasks.finite import FiniteTask, gymnasium_task
 from drest_torch.envs.tasks.queue import queue_task
 from drest_torch.errors import UserError
-from drest_torch.evaluation.finite import best_return, evaluate
+from drest_torch.evaluation.finite import best_return, evaluate, mixed
 from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
 from tests.helpers.documents import ROOT, blocks
@@ -103,9 +103,17 @@ def test_exact_metrics_are_those_of_all_that_can_happen(values, delays):
     exact = evaluate(task, timer, policy, **scale)
     assert exact.lengths == timer.lengths
     assert exact.probability.min() > 0.001
-    for length, (chance, coins) in enumerate(enumerated(task, timer, policy, **scale)):
+    found, best = enumerated(task, timer, policy, **scale), exact.best.tolist()
+    for length, (chance, coins) in enumerate(found):
         assert exact.probability[length].item() == pytest.approx(chance, abs=1e-6)
         assert exact.returns[length].item() == pytest.approx(coins / chance, abs=1e-5)
+    assert exact.usefulness == pytest.approx(
+        sum(coins / m for (_, coins), m in zip(found, best, strict=True)), abs=1e-5
+    )
+    assert exact.neutrality == pytest.approx(-sum(chance * math.log2(chance) for chance, _ in found), abs=1e-5)
+    both = mixed([exact, evaluate(task, timer, some_policy(STATES, ACTIONS, len(timer.lengths), 4), **scale)])
+    assert both.probability.sum().item() == pytest.approx(1)
+    assert both.probability[0].item() != pytest.approx(found[0][0], abs=1e-3)
 
 
 def expectimax(task, timer, wanted, gamma, floor):

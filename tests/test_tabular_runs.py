@@ -155,12 +155,6 @@ def hoard(folder: Path) -> Path:
         ("policy.private_bits=1", "no private bits"),
         ("algo.lr=0", "algo.lr=0"),
         ("algo.lr_end=0", "algo.lr_end=0"),
-        ("algo.epsilon=0", "algo.epsilon=0.0"),
-        ("algo.epsilon=2", "algo.epsilon=2.0"),
-        ("algo.epsilon_end=0", "algo.epsilon_end=0.0"),
-        ("algo.decay_episodes=0", "algo.decay_episodes=0"),
-        ("algo.random_episodes=-1", "algo.random_episodes=-1"),
-        ("algo.gradient=both", "one of softmax, behaviour"),
         ("levels.path=hoard", "2,621,440 rows; algo=tabular is for up to 1,048,576"),
     ],
 )
