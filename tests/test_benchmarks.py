@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import collecting, machine, page, run, scoring, stepping, updating
-from benchmarks.measuring import MILLION_STEPS, SECONDS, TIMES, Bench, Point, Times, once
-from benchmarks.pipelines import Ours, setting_of
+from benchmarks import machine, page, run, stepping
+from benchmarks.measuring import MILLION_STEPS, SECONDS, Bench, Point, Times, once
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.levels import world
-from drest_torch.transforms.base import played
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,9 +39,6 @@ class Clock:
         return run
 
 
-# --------------------------------------------------------------------------------------------- measuring
-
-
 def test_contenders_take_turns():
     bench, order = Bench(quick=True), []
     bench.repeats = 3
@@ -52,19 +47,14 @@ def test_contenders_take_turns():
     assert order == list("ab") * 4
 
 
-def test_first_call_is_apart_and_short_work_is_called_often():
+def test_the_first_call_is_apart_and_short_work_is_called_often():
     clock = Clock()
     bench = Bench(clock=clock)
-    times = bench.measure({"work": clock.work(0.9, 0.01, amount=2.0)})["work"]
-    assert times.first == pytest.approx(0.9)
-    assert times.seconds == pytest.approx([0.05] * bench.repeats)  # five calls of 0.01
-    assert times.amounts == [10.0] * bench.repeats
-
-
-def test_long_work_is_called_once_a_repeat():
-    clock = Clock()
-    times = Bench(clock=clock).measure({"work": clock.work(3.0)})["work"]
-    assert times.seconds == [3.0] * 10
+    short = bench.measure({"work": clock.work(0.9, 0.01, amount=2.0)})["work"]
+    assert short.first == pytest.approx(0.9)
+    assert short.seconds == pytest.approx([0.05] * bench.repeats)  # five calls of 0.01
+    assert short.amounts == [10.0] * bench.repeats
+    assert bench.measure({"work": clock.work(3.0)})["work"].seconds == pytest.approx([3.0] * 10)
 
 
 def test_figures_of_a_comparison():
@@ -80,43 +70,6 @@ def test_figures_of_a_comparison():
     assert (first.beside, first.limit) == ({"theirs": 1.0}, 16.0)
     assert first.reached is False  # it holds in the median, but not in the slowest
     assert (second.beside, second.limit, third.limit) == ({}, None, None)
-
-
-@pytest.mark.parametrize(("wanted", "reached"), [(4.0, True), (3.9, False)])
-def test_of_seconds_less_is_better(wanted, reached):
-    bench = Bench()
-    bench.table("title")
-    bench.figure("work", SECONDS, Times([1.0] * 3, [1.0, 2.0, 4.0], 0.0), wanted=wanted)
-    assert bench.tables[0].rows[0].reached is reached
-
-
-def test_ratio_is_taken_repeat_by_repeat_for_the_same_amount():
-    slow = Times([2.0, 2.0], [8.0, 40.0], 0.0)
-    fast = Times([6.0, 6.0], [6.0, 30.0], 0.0)
-    bench = Bench()
-    bench.table("title")
-    bench.figure("ratio", TIMES, slow.over(fast))
-    assert bench.tables[0].rows[0].median == bench.tables[0].rows[0].slowest == 4.0
-
-
-def test_a_package_that_is_missing_is_said_in_its_row():
-    bench = Bench()
-    bench.table("title")
-    with bench.optional(["theirs"], MILLION_STEPS):
-        raise ModuleNotFoundError("no", name="gymnasium")
-    (row,) = bench.tables[0].rows
-    assert row.median is None
-    assert row.note.startswith("not measured: gymnasium is not installed")
-
-
-def test_memory_is_what_a_call_needs():
-    needed = Bench().memory(once(lambda: torch.ones(2**23)))
-    if needed is None:
-        pytest.skip("this system does not tell the memory that a process has needed")
-    assert 31 < needed < 40
-
-
-# -------------------------------------------------------------------------------------- what is compared
 
 
 def test_numpy_plays_what_the_tensor_function_plays():
@@ -145,110 +98,7 @@ def test_gymnasium_environment_plays_what_ours_plays():
     plain.check_plain(levels, mini_episodes=40)
 
 
-def small():
-    mdp = compile_levels(generate(GeneratorConfig(), 4, seed=0))
-    setting = setting_of("ppo", envs=64, minibatches=2, epochs=1)
-    return Ours(mdp, setting)
-
-
-def test_forward_passes_are_on_the_inputs_of_the_steps():
-    ours = small()
-    policy = ours.learner.policy
-    with collecting.recorded(policy) as distinct:
-        batch = ours.collect()
-    every, steps = collecting.inputs_by_step(ours, batch), played(batch).T
-    assert [len(each) for each in every] == [count for count in steps.sum(1).tolist() if count]
-    assert sum(map(len, distinct)) < sum(map(len, every)) == steps.sum()
-    log_probs = torch.cat([policy(each) for each in every]).log_softmax(-1)
-    action, log_prob = (batch.get(key).T[steps] for key in ("action", "action_log_prob"))
-    assert torch.allclose(log_probs.gather(1, action[:, None])[:, 0], log_prob, atol=1e-5)
-
-
-def test_products_of_an_update():
-    """Two layers, 3 → 5 → 2: without gradients two products, with them three more, as the input needs none."""
-    network = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
-    with updating.recorded(network) as calls:
-        with torch.no_grad():
-            network(torch.ones(7, 3))
-        network(torch.ones(4, 3)).sum().backward()
-    assert updating.shapes(calls) == [
-        (7, 3, 5),
-        (7, 5, 2),
-        (4, 3, 5),
-        (5, 4, 3),
-        (4, 5, 2),
-        (2, 4, 5),
-        (4, 2, 5),
-    ]
-    work, operations = updating.products(updating.shapes(calls), torch.device("cpu"))
-    assert work() == 1
-    assert operations == 2 * (7 * 15 + 7 * 10 + 2 * 4 * 15 + 3 * 4 * 10)
-
-
-def test_an_update_asks_policy_and_critic_for_every_minibatch():
-    ours = small()
-    batch = ours.collect()
-    with updating.recorded(ours.learner.policy, ours.learner.critic) as calls:
-        ours.update(batch)
-    learned = [call.inputs for call in calls if call.learned_from]
-    assert len(learned) == 4
-    inputs = len(batch.get("row")[played(batch)].unique())
-    assert sum(learned) <= 2 * inputs
-    assert [call.inputs for call in calls if not call.learned_from] == [inputs]
-
-
-def test_where_an_updates_time_goes_adds_up():
-    ours = small()
-    batch = ours.collect()
-    shares = updating.time_by_kind(once(lambda: ours.update(batch)), torch.device("cpu"))
-    assert sum(shares.values()) == pytest.approx(1)
-    assert shares["matrix products"] > 0.05
-
-
 GOOD, NOT_NEUTRAL, USELESS = (0.8, 0.8), (0.8, 0.7), (0.7, 0.8)
-
-
-@pytest.mark.parametrize(
-    ("looks", "since"),
-    [
-        ([GOOD, GOOD], 0),
-        ([NOT_NEUTRAL, NOT_NEUTRAL], None),
-        ([USELESS, USELESS], None),
-        ([USELESS, GOOD, NOT_NEUTRAL, GOOD, GOOD], 3),
-        ([GOOD, GOOD, USELESS], None),
-    ],
-)
-def test_a_score_needs_both_at_once_and_for_good(looks, since):
-    class Found:
-        def evaluate(self, policy):
-            return self
-
-        def means(self):
-            return dict(zip(("usefulness", "neutrality"), now, strict=True))
-
-    watch = scoring.Watch(Found())
-    for index, now in enumerate(looks):  # noqa: B007 (the policy that is found reads it)
-        watch.look(None, float(index), index + 0.5, {"environment steps, million": index})
-    assert watch.best == max(looks, key=min)
-    expected = scoring.Passed(float(since or 0), (since or 0) + 0.5, {"environment steps, million": since}, *GOOD)
-    assert watch.passed == (None if since is None else expected)
-
-
-def test_the_levels_of_a_score_are_selection_levels_and_exact_gradients_take_no_steps(tmp_path):
-    small = "policy.width=8 policy.depth=1 algo.levels_at_once=4"
-    run = scoring.new_run(Bench(quick=True), f"algo=generalist env_steps=50000 {small}", 0, tmp_path)
-    run.update()
-    found = scoring.watches(Bench(quick=True), run)
-    assert [level.name for level in found["own selection levels"].evaluator.levels] == [
-        level.name for level in run.gridworlds.levels.selection
-    ]
-    took = scoring.effort(run)
-    assert took["updates of 4 levels"] == 1
-    assert 0 < took["rows of the network backward, million"] < took["rows of the network forward, million"]
-    assert not any("steps" in name for name in took)
-
-
-# ---------------------------------------------------------------------------------------------- the page
 
 
 def results(**about):
@@ -290,31 +140,12 @@ def test_page_has_every_figure_with_what_it_is_held_against():
 
 
 def test_page_has_a_column_for_the_gpu_only_if_it_was_measured_there():
-    there = results(gpu="A GPU")
+    there = results(gpu="A GPU", quick=True)
     there["tables"][0]["rows"][0] |= {"median": 0.125, "slowest": 0.25, "repeats": 2}
     shown = page.render({"cpu": {"stepping": results()}, "cuda": {"stepping": there}})
     assert "| on the GPU |" in shown
     assert "**missed** | 0.125 (0.25) |" in shown
-    assert "step on the GPU, s" in shown
-
-
-def test_page_of_a_quick_run_says_so():
-    assert page.QUICK in page.render({"cpu": {"stepping": results(quick=True)}})
-
-
-@pytest.mark.parametrize(("value", "said"), [(0, "0"), (0.00012345, "0.000123"), (12.345, "12.3"), (1e5, "100,000")])
-def test_numbers(value, said):
-    assert page._number(value) == said
-
-
-def test_plot(tmp_path):
-    path = tmp_path / "growth.png"
-    page.plot(results()["growths"], path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert [each.name for each in tmp_path.iterdir()] == ["growth.png"]
-
-
-# ------------------------------------------------------------------------------------------- the command
+    assert page.QUICK in shown
 
 
 @pytest.fixture
@@ -368,15 +199,6 @@ def test_what_was_measured_before_an_interruption_is_kept(tmp_path, cheap, monke
     assert str(path) in capsys.readouterr().err
 
 
-def test_page_is_rendered_without_measuring(tmp_path, monkeypatch):
-    path = tmp_path / "found.json"
-    path.write_text(json.dumps({"cpu": {"growing": results()}}), encoding="utf-8")
-    monkeypatch.setattr(run, "measure", None)
-    run.main(["--render", str(path)])
-    assert path.with_suffix(".png").exists()
-    assert "](found.png)" in path.with_suffix(".md").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -391,13 +213,6 @@ def test_mistakes_are_told_in_a_sentence(tmp_path, given, said):
     names = {"MISSING": str(tmp_path / "missing.json"), "BROKEN": str(broken)}
     with pytest.raises(run.BenchmarkError, match=said):
         run.main([names.get(each, each) for each in given])
-
-
-def test_a_gpu_that_is_not_there(tmp_path):
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    with pytest.raises(run.BenchmarkError, match="finds no CUDA device"):
-        run.main(["--device", "cuda", "--json", str(tmp_path / "found.json")])
 
 
 def test_page_of_the_documentation_is_that_of_its_figures():

@@ -79,13 +79,6 @@ def test_a_bit_that_stays_is_a_mixture_of_two_policies(reachable):
     assert torch.allclose(own, each.mean(0))
 
 
-def test_a_bit_that_is_drawn_again_at_once_is_no_memory(reachable):
-    showing = bits.drawn_again(1.0)
-    tables = tables_for(showing, reachable)
-    found, mean = showing.comes_to(reachable, tables), reachable.arrivals(tables.mean(0))
-    assert torch.allclose(found.probability, mean.probability)
-
-
 def test_the_sampled_paths_come_to_the_mean_over_all(reachable):
     showing = SHOWINGS["again"]
     tables = tables_for(showing, reachable)

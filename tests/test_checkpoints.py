@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import json
-import os
 import pickle
 from pathlib import Path
 
@@ -26,7 +23,6 @@ from drest_torch.building.checkpoints import (
     step_path,
 )
 from drest_torch.errors import CheckpointError, FileError
-from drest_torch.files import write_whole
 
 META = {"steps": 12, "best_score": 0.25, "wandb_id": None}
 
@@ -48,9 +44,6 @@ def sentence(caught: pytest.ExceptionInfo[FileError], path: Path) -> str:
     assert text.startswith(str(path))
     assert "\n" not in text
     return text
-
-
-# ------------------------------------------------------------------------------------ round trip
 
 
 def test_what_was_saved_comes_back(tmp_path: Path) -> None:
@@ -91,9 +84,6 @@ def test_a_network_and_its_optimiser_go_on_as_if_never_saved(tmp_path: Path) -> 
         step(network, optimizer)
     for one, two in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(one, two)
-
-
-# ------------------------------------------------------------------------------------ refused
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99])
@@ -153,42 +143,6 @@ def test_a_network_stays_as_it_was_when_a_checkpoint_is_refused(saved: Path) -> 
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-# ------------------------------------------------------------------------------------ written whole
-
-
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_write_that_fails_leaves_what_was_there(saved: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    before = saved.read_bytes()
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, step, full)
-    with pytest.raises(FileError, match="No space left on device") as caught:
-        save_checkpoint(saved, module_tensors("policy", policy(seed=1)), META)
-    sentence(caught, saved)
-    assert saved.read_bytes() == before
-    assert list(saved.parent.iterdir()) == [saved]
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="cannot be written"):
-        save_checkpoint(tmp_path / "file" / "one.safetensors", {}, META)
-
-
-def test_a_file_has_its_name_only_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "new" / "one.json"
-    seen = []
-    monkeypatch.setattr(os, "fsync", lambda _: seen.append(path.exists()))
-    write_whole(path, json.dumps(META).encode())
-    assert seen == [False]
-    assert json.loads(path.read_text()) == META
-
-
-# ------------------------------------------------------------------------------------ kept
-
-
 def test_the_last_ones_are_kept(tmp_path: Path) -> None:
     steps = [5, 40, 300, 2000, 10_000_000]
     for step in steps:
@@ -202,7 +156,3 @@ def test_the_last_ones_are_kept(tmp_path: Path) -> None:
     prune(tmp_path, 2)
     assert step_checkpoints(tmp_path) == [step_path(tmp_path, step) for step in steps[-2:]]
     assert all(path.exists() for path in others)
-
-
-def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
-    assert step_checkpoints(tmp_path / "none") == []

@@ -17,7 +17,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.envs.levels import parse_level
 from drest_torch.errors import LevelError
 from tests.helpers.simulator import Simulator, outcomes, random_level, random_policy
 from tests.test_propagator import policy_on
@@ -171,18 +171,6 @@ def test_more_luck_than_can_be_gone_through_is_refused():
         decompose(reachable := Reachable(compile_levels([parse_level(f"shutdown: 13\nA C1 {buttons}")])), [
             RIGHT.expand(len(reachable), -1)
         ])  # fmt: skip
-
-
-def test_nine_worlds_at_once_are_as_one_at_a_time():
-    levels = [world(name) for name in PAPER_WORLDS]
-    together = Reachable(compile_levels(levels))
-    uniform = torch.full((len(together), 4), 0.25, dtype=torch.float64)
-    profiles = profile(together, uniform)
-    for index, level in enumerate(levels):
-        alone = Reachable(compile_levels([level]))
-        expected = profile(alone, torch.full((len(alone), 4), 0.25, dtype=torch.float64))[0]
-        torch.testing.assert_close(profiles[index, : len(expected)], expected)
-        assert (profiles[index, len(expected) :] == 0).all()
 
 
 def test_luck_of_a_lottery_is_that_of_the_button_that_it_is() -> None:

@@ -10,12 +10,7 @@ import pytest
 import torch
 
 from drest_torch.choices import archetypes, axioms, measures, prospects, suites
-from drest_torch.choices.closed_forms import (
-    button_usefulness,
-    critical_cost,
-    paid_shift,
-    pressed,
-)
+from drest_torch.choices.closed_forms import button_usefulness, critical_cost, paid_shift, pressed
 from drest_torch.choices.menus import (
     DIFFERENT,
     PART_SHARED,
@@ -36,9 +31,6 @@ LOTTERIES = [
     Menu((Option.parse("1 L1 C3"), Option.parse("1/4 L1 C8 | 3/4 L1 C0"))),
 ]
 POLICY = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.4, 0.0]], dtype=torch.float64)
-
-
-# ------------------------------------------------------------------------------------------- format
 
 
 def test_menus_can_be_written_and_read(tmp_path):
@@ -86,9 +78,6 @@ def test_a_line_that_is_no_menu_is_named(line, tmp_path):
         read_menus(path)
 
 
-# ------------------------------------------------------------------------------------------ numbers
-
-
 def brute_force(menu, policy):
     """P(l) and E[C | l] by adding up all outcomes one by one."""
     chances, coins = {}, {}
@@ -121,27 +110,6 @@ def test_m_is_the_most_that_any_policy_has_given_a_length():
     assert torch.allclose(coins.amax(0), menus.best, atol=1e-6)
 
 
-def test_values_are_those_of_their_formulas():
-    menus = Menus.of(LOTTERIES[:1])
-    policy = POLICY[:1]
-    p, coins = measures.lengths(menus, policy)
-    share = coins / menus.best
-    value = (p * share * expected_discount(p, 3, 8, 0.9)).sum(-1)
-    assert torch.allclose(measures.drest_value(menus, policy, 8, 0.9), value)
-    assert torch.allclose(measures.neutrality_plus(menus, policy), share.mean(-1))
-    assert torch.allclose(measures.usefulness(menus, policy), (p * share).sum(-1))
-    within = policy[:, :2] / policy[:, :2].sum(-1, keepdim=True)
-    group, given = (
-        torch.einsum("bo,bok->bk", within, menus.gain[:, :2, :2]),
-        torch.einsum("bo,bok->bk", within, menus.probability[:, :2, :2]),
-    )
-    flat = (group / given / torch.tensor([2.0, 6.0])).mean()
-    d = expected_discount(torch.tensor([0.7, 0.3], dtype=torch.float64), 2, 8, 0.9)
-    assert measures.supports_value(menus, policy, 8, 0.9).item() == pytest.approx(
-        (0.7 * flat * d[0] + 0.3 * d[1]).item()
-    )
-
-
 def test_between_sure_trajectories_the_value_over_supports_is_drest():
     menus = Menus.of([Menu(tuple(Option.parse(text) for text in ("1 L1 C3", "1 L2 C5", "1 L2 C4")))])
     policy = torch.tensor([[0.3, 0.5, 0.2]], dtype=torch.float64)
@@ -160,9 +128,6 @@ def test_credit_within_the_mini_episode_holds_the_discounts_fixed():
     discount = expected_discount(torch.tensor([0.3, 0.7], dtype=torch.float64), 2, 16, 0.9)
     assert torch.allclose(gradients[1][0], discount)
     assert (gradients[0][0] < discount).all()
-
-
-# ------------------------------------------------------------------------------------- closed forms
 
 
 @pytest.mark.parametrize(
@@ -193,9 +158,6 @@ def test_a_button_that_works_by_chance():
         assert pressed(chance, 0.9, episodes) == pytest.approx(longer, abs=6e-4)
         assert button_usefulness(chance, pressed(chance, 0.9, episodes)) == pytest.approx(useful, abs=6e-4)
     assert pressed(0.03, 0.9, 64) == pytest.approx(0, abs=1e-9)
-
-
-# --------------------------------------------------------------------------------------- archetypes
 
 
 @pytest.mark.parametrize(
@@ -280,8 +242,6 @@ def test_the_order_of_the_options_shows():
     assert (score.taken, score.order_gap) == (pytest.approx(0.5), pytest.approx(0.6))
 
 
-# ------------------------------------------------------------------------------------- appendix C
-
 GAPS = ("AB", "AC", "AD", "AE", "AF", "BD", "CD", "DE", "DF")
 
 
@@ -350,9 +310,6 @@ def test_resisting_shutdown(earlier):
     assert prospects.resistance(archetypes.raw, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
 
 
-# ------------------------------------------------------------------------------------------- axioms
-
-
 def of_three(options):
     """An agent that takes the most coins among two, and among three what ``options`` say by their coins."""
 
@@ -410,12 +367,6 @@ def test_resisting_is_not_costly_between_different_lengths_or_if_one_length_is_b
     pairs = [("1 L1 C2", "1 L2 C1"), ("1/2 L1 C2 | 1/2 L2 C2", "1/2 L1 C1 | 1/2 L2 C3")]
     menus = [Menu(tuple(map(Option.parse, pair))) for pair in pairs]
     assert axioms.resic(archetypes.ideal, menus).tolist() == [False, False]
-
-
-def test_log_odds_are_cut():
-    menus = suites.suites(10)["main"].menus
-    assert suites.measure(menus, archetypes.raw).log_odds == pytest.approx(math.log(1e6 - 1))
-    assert suites.measure(menus, archetypes.uniform).log_odds == pytest.approx(0)
 
 
 def test_the_slack_keeps_every_chance_and_is_the_largest():

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 
 from drest_torch import __version__, evaluate, study, train
@@ -88,9 +87,6 @@ def in_a_shell(*command: str, cwd: Path, **variables: str) -> subprocess.Complet
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
-# ------------------------------------------------------------------------------------ it works
-
-
 def test_training_prints_a_table_and_leaves_its_folder_and_nothing_else(call: Call, tmp_path: Path) -> None:
     done = call(train.main, *SAMPLED, "seed=3")
     assert (done.code, done.err) == (0, "")
@@ -103,25 +99,11 @@ def test_training_prints_a_table_and_leaves_its_folder_and_nothing_else(call: Ca
     assert json.loads((run / "summary.json").read_text())["seed"] == 3
 
 
-@pytest.mark.parametrize("algo", ["a2c", "reinforce", "exact"])
-def test_every_algorithm_trains(call: Call, algo: str) -> None:
-    done = call(train.main, *(TINY if algo == "exact" else SAMPLED), f"algo={algo}", "run_dir=run")
-    assert (done.code, done.err) == (0, "")
-
-
-@pytest.mark.slow
-def test_a_sweep_without_a_server_gives_each_run_its_folder(call: Call, tmp_path: Path) -> None:
-    done = call(train.main, "-m", *SAMPLED, "seed=0,1")
-    assert done.code == 0, done.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
-    runs = sorted(path for path in (tmp_path / "runs").iterdir() if path.name != "multirun")
-    assert [json.loads((run / "summary.json").read_text())["seed"] for run in runs] == [0, 1]
-
-
 @pytest.mark.slow
 def test_a_sweep_ends_with_the_table_of_its_runs(call: Call, tmp_path: Path) -> None:
     done = call(train.main, "-m", *SAMPLED, "algo.lr=0.001,0.002")
     assert done.code == 0, done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
     assert re.search(r"algo\.lr +0\.001 +1 *\n +0\.002 +2 *\n", done.out)
     runs = sorted(path.relative_to(tmp_path) for path in (tmp_path / "runs").glob("*_ppo_*"))
     assert re.findall(r"^run \d: (.*)", done.out, re.MULTILINE) == [str(run) for run in runs]
@@ -158,14 +140,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["seed=1"], True),
-        ([], True),
-        (["--help"], False),
-        (["--cfg", "job"], False),
-        (["--cfg=job"], False),
-        (["progress=false"], False),
-    ],
+    [(["seed=1"], True), (["--help"], False), (["--cfg=job"], False), (["progress=false"], False)],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_the_first_line_in_a_terminal(monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: bool) -> None:
@@ -212,18 +187,6 @@ def test_the_configuration_is_shown_in_plain_values(call: Call) -> None:
     assert "${" not in done.out.replace(shown["run_dir"], "").replace(shown["env"]["title"], "")
 
 
-def test_options_of_ones_own_state_what_is_different(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "mine" / "levels").mkdir(parents=True)
-    (tmp_path / "mine" / "levels" / "tall.yaml").write_text("name: tall\ngenerator: {height: 9}\n")
-    (tmp_path / "mine" / "policy").mkdir()
-    (tmp_path / "mine" / "policy" / "small.yaml").write_text("width: 8\n")
-    done = call(train.main, "--config-dir", "mine", "levels=tall", "policy=small", "--cfg", "job")
-    assert (done.code, done.err) == (0, "")
-    shown = yaml.safe_load(done.out)
-    assert (shown["levels"]["generator"]["height"], shown["levels"]["generator"]["width"]) == (9, 5)
-    assert (shown["policy"]["width"], shown["policy"]["depth"], shown["env_steps"]) == (8, 3, 36_000_000)
-
-
 @pytest.mark.slow
 def test_it_runs_from_any_folder_by_its_name(tmp_path: Path) -> None:
     done = in_a_shell(sys.executable, "-m", "drest_torch.train", *SAMPLED, "run_dir=run", cwd=tmp_path)
@@ -256,9 +219,6 @@ def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(sweep: str, tmp_path: P
     assert any(metric in row for row in read_metrics(tmp_path / "run" / "metrics.jsonl"))
 
 
-# ------------------------------------------------------------------------------------ one sentence for each mistake
-
-
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -268,7 +228,8 @@ def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(sweep: str, tmp_path: P
         (["algo.lr"], "missing EQUAL"),
         (["levels.generator.walls=[1,2]"], "levels.generator is of levels that are not generated"),
         (["-m", "seeed=1,2"], "did you mean seed?"),
-        (["seed=1", "levels=own"], "levels=own are the test levels of a run that is evaluated"),
+        (["seed=1", "levels=own"], "levels=own"),
+        (["--levels=example"], "--levels=example: values are written levels=example"),
     ],
     ids=" ".join,
 )
@@ -280,17 +241,19 @@ def test_what_cannot_be_composed_gets_one_sentence(call: Call, wrong: list[str],
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--levels", "example"], "--levels: values are written levels=example, without dashes"),
-        (["--levels=example"], "--levels=example: values are written levels=example, without dashes"),
-        (["levels=mine.txt"], "levels=mine.txt; a file of levels is levels.path=mine.txt"),
+        (["--levels", "example"], "--levels: values are written levels=example"),
+        (["levels=mine.txt"], "levels.path=mine.txt"),
+        (["resume=nowhere"], "nowhere: no run in it"),
+        ([*TINY, "algo=tabular", "policy.private_bits=2"], "policy.private_bits=2"),
+        ([*TINY, "algo=exact", "policy.private_bits=2", "policy.private_kind=uniform"], "cannot be averaged over"),
     ],
 )
-def test_what_is_typed_as_elsewhere_gets_the_words_that_work_here(call: Call, words: list[str], sentence: str) -> None:
+def test_what_is_given_alone_gets_one_sentence(call: Call, words: list[str], sentence: str) -> None:
     assert sentence in call(train.main, *words).sentence
 
 
 def test_a_study_has_to_be_named(call: Call) -> None:
-    assert "which study? study=paper, or study=NAME with one of " in call(study.main, "quick=true").sentence
+    assert "which study? study=paper, or study=NAME" in call(study.main, "quick=true").sentence
 
 
 def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,24 +269,21 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
     ("wrong", "words"),
     [
         (["policy.observation=vector", "levels=paper"], ["vector shows 1 level", "9 to train on"]),
-        (["reward.group=24"], ["reward.group=24", "algo.episodes=64"]),
+        (["policy=convolutional", "policy.observation=centred"], ["policy.observation=grid"]),
+        (["policy=convolutional", "policy.width=20"], ["policy.width=20", "multiple of 8"]),
+        (["policy=symmetric", "policy.depth=0"], ["policy.depth=0", "at least 1"]),
+        (["policy=symmetric", "policy.observation=vector"], ["shows no map that could be rotated"]),
         (["reward.group=0"], ["reward.group=0", "algo.episodes=64"]),
         (["reward.counting=sequential", "reward.episodes_per_meta=7"], ["algo.episodes=64", "episodes_per_meta=7"]),
         (["reward.counting=sequential", "reward.episodes_per_meta=0"], ["reward.episodes_per_meta=0"]),
-        (["reward.lam=1.5"], ["reward.lam=1.5", "above 0, at most 1"]),
         (["reward.counting=foo"], ["reward.counting=foo", "sequential, averaged"]),
-        (["algo.credit=foo"], ["algo.credit=foo", "mini, meta"]),
-        (["policy.activation=foo"], ["policy.activation=foo", "relu"]),
         (["policy.observation=foo"], ["policy.observation=foo", "centred"]),
-        (["policy.private_kind=foo"], ["policy.private_kind=foo", "bits, uniform"]),
-        (["algo.name=foo"], ["algo.name=foo", "ppo"]),
         (["device=abacus"], ["device=abacus"]),
+        (["device=cuda:99"], ["device=cuda:99"]),
         (["levels.name=atlantis"], ["atlantis", "royal_road"]),
         (["levels.path=none.jsonl"], ["none.jsonl: no such file"]),
-        (["test.path=none.jsonl"], ["none.jsonl: no such file"]),
         (["levels.clock=sundial"], ["unknown clock 'sundial'"]),
         (["levels=generated", "levels.train=0"], ["levels.train=0"]),
-        (["levels=generated", "levels.generator.walls=[3]"], ["generator: walls from 3"]),
         (["levels=generated", "levels.generator.coins=[1,30]"], ["30 coins", "25"]),
         (["logger.mode=telepathy"], ["logger.mode=telepathy", "offline"]),
     ],
@@ -333,33 +293,6 @@ def test_what_cannot_be_run_gets_one_sentence(call: Call, tmp_path: Path, wrong:
     done = call(train.main, *SAMPLED, *wrong, "run_dir=run")
     assert all(word in done.sentence for word in words), done.err
     assert not (tmp_path / "run").exists()
-
-
-def test_a_run_that_is_not_there_is_not_resumed(call: Call) -> None:
-    assert "nowhere: no run in it" in call(train.main, "resume=nowhere").sentence
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_device_that_is_not_there(call: Call) -> None:
-    assert "device=cuda" in call(train.main, *SAMPLED, "device=cuda").sentence
-
-
-def test_noise_for_the_algorithm_that_draws_nothing(call: Call) -> None:
-    assert "policy.private_bits=2" in call(train.main, *TINY, "algo=tabular", "policy.private_bits=2").sentence
-    uniform = ("algo=exact", "policy.private_bits=2", "policy.private_kind=uniform")
-    assert "policy.private_kind=uniform cannot be averaged over exactly" in call(train.main, *TINY, *uniform).sentence
-
-
-@pytest.mark.slow
-def test_a_network_that_cannot_read_what_it_is_shown(call: Call) -> None:
-    centred = ("policy=convolutional", "policy.observation=centred")
-    assert "use policy.observation=grid" in call(train.main, *SAMPLED, *centred).sentence
-    narrow = ("policy=convolutional", "policy.width=20")
-    assert "policy.width=20; use a multiple of 8" in call(train.main, *SAMPLED, *narrow).sentence
-    shallow = ("policy=symmetric", "policy.depth=0")
-    assert "policy.depth=0; use at least 1" in call(train.main, *SAMPLED, *shallow).sentence
-    blind = ("policy=symmetric", "policy.observation=vector")
-    assert "shows no map that could be rotated" in call(train.main, *SAMPLED, *blind).sentence
 
 
 def test_a_level_file_with_a_mistake_is_named_with_the_place(call: Call, tmp_path: Path) -> None:

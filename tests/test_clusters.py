@@ -42,9 +42,6 @@ def later(tmp_path: Path) -> Path:
     return tmp_path / "now"
 
 
-# ------------------------------------------------------------------------------------------ mistakes
-
-
 def test_without_ray_it_is_said_how_to_get_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ExecutorError, match=re.escape("pip install 'drest_torch[ray]'")):
@@ -55,20 +52,14 @@ def test_without_ray_it_is_said_how_to_get_it(store: Store, monkeypatch: pytest.
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
 def test_a_ray_cluster_that_is_not_there(store: Store, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
-    with pytest.raises(ExecutorError) as caught:
+    with pytest.raises(ExecutorError, match=rf"'{address}' \(ConnectionRefusedError: .*ray start --head"):
         run_jobs(squares(2), store, RayCluster(address))
-    assert str(caught.value).startswith(f"no Ray cluster at '{address}' (ConnectionRefusedError: ")
-    assert "ray start --head" in str(caught.value)
 
 
-def test_a_ray_cluster_without_workers() -> None:
-    with pytest.raises(ExecutorError, match="workers=0; on a Ray cluster expected 1 or more"):
-        RayCluster(workers=0)
-
-
-def test_runs_that_share_no_gpu() -> None:
-    with pytest.raises(ExecutorError, match="runs_per_gpu=0; expected 1 to 10000"):
-        RayCluster(runs_per_gpu=0)
+@pytest.mark.parametrize("how", [{"workers": 0}, {"runs_per_gpu": 0}])
+def test_numbers_below_one_are_refused(how: dict[str, int]) -> None:
+    with pytest.raises(ExecutorError, match=rf"{next(iter(how))}=0; .*expected 1"):
+        RayCluster(**how)
 
 
 def test_a_node_that_does_not_see_the_folder(tmp_path: Path) -> None:
@@ -89,33 +80,20 @@ def test_a_node_with_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(tmp_path.iterdir()) == []
 
 
-# ------------------------------------------------------------------------------------ a stand-in for Ray
-
-
 class RayError(Exception):
     pass
 
 
-class NodeDiedError(RayError):
-    pass
-
-
-class WorkerCrashedError(RayError):
-    pass
-
-
-class OutOfMemoryError(RayError):
-    pass
+NodeDiedError, WorkerCrashedError, OutOfMemoryError, TaskCancelledError = (
+    type(name, (RayError,), {})
+    for name in ("NodeDiedError", "WorkerCrashedError", "OutOfMemoryError", "TaskCancelledError")
+)
 
 
 class RayTaskError(RayError):
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
         self.cause = cause
-
-
-class TaskCancelledError(RayError):
-    pass
 
 
 class CancelledTaskError(RayTaskError, TaskCancelledError):
@@ -186,7 +164,7 @@ def test_a_death_begins_a_run_again_a_few_times(
     ray = StandIn({"always": [error("it is dead") for _ in range(9)], "twice": [error("dead")] * 2})
     (failure,), heard = on_stand_in(monkeypatch, ray, [job("always"), job("twice"), job("never")], store, retries=2)
     assert failure.job.name == "always"
-    assert failure.reason == f"{reason}, the last of 3 times ({error.__name__}: it is dead)"
+    assert failure.reason.startswith(f"{reason}, the last of 3 times ({error.__name__}")
     assert names(store.failures()) == ["always"]
     assert sorted(name for name, _ in ray.begun) == ["always"] * 3 + ["never"] + ["twice"] * 3
     events = [event for event in heard if event.job.name == "twice"]
@@ -207,7 +185,7 @@ def test_a_node_that_can_do_no_runs_stops_the_study_and_fails_none(
 ) -> None:
     with pytest.raises(ExecutorError) as caught:
         on_stand_in(monkeypatch, StandIn({"one": [RayTaskError(cause)]}), [job("one"), job("two")], store)
-    assert str(caught.value) == f"the Ray cluster cannot do these runs: {words}"
+    assert words in str(caught.value)
     assert store.failures() == []
 
 
@@ -241,9 +219,6 @@ def test_a_cluster_without_a_gpu(store: Store, monkeypatch: pytest.MonkeyPatch) 
     assert ray.begun == []
 
 
-# ------------------------------------------------------------------------------------- a real cluster
-
-
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     ray = pytest.importorskip("ray", reason=NO_RAY)
@@ -275,18 +250,6 @@ def test_a_ray_cluster_finds_what_one_process_finds(store: Store, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray")
-def test_a_process_that_dies_on_a_ray_cluster_is_begun_again(store: Store) -> None:
-    jobs = [job("dies", "dies", how=int(signal.SIGKILL)), job("dies once", "dies_once"), *squares(3)]
-    (failure,) = run_jobs(jobs, store, RayCluster(workers=1, retries=1))
-    assert failure.job == jobs[0]
-    assert failure.reason.startswith("its process died, the last of 2 times (WorkerCrashedError: ")
-    assert "before the end" in failure.traceback
-    assert [len(calls(store, each)) for each in jobs] == [2, 2, 1]
-    assert sums(store, squares(3)) == [5]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("ray")
 def test_a_study_on_a_ray_cluster_can_be_stopped(store: Store, later: Path) -> None:
     """Runs that can save do so, and one that does not listen is ended."""
     saves, deaf = job("saves", "saves", until=str(later)), job("deaf", "is_deaf", until=str(later))
@@ -305,30 +268,6 @@ def test_a_study_on_a_ray_cluster_can_be_stopped(store: Store, later: Path) -> N
     later.touch()
     assert run_jobs(jobs, store, RayCluster()) == []
     assert [len(calls(store, each)) for each in jobs] == [1, 2, 2, 1]
-
-
-@pytest.mark.slow
-def test_a_ray_cluster_of_its_own(store: Store) -> None:
-    """In another process, as this one may have one already."""
-    pytest.importorskip("ray", reason=NO_RAY)
-    program = (
-        "import signal\n"
-        "from pathlib import Path\n"
-        "import ray\n"
-        "from drest_torch.jobs.ray_cluster import RayCluster\n"
-        "from drest_torch.jobs.executor import run_jobs\n"
-        "from drest_torch.jobs.store import Store\n"
-        "from tests.helpers.job_runners import job\n"
-        f"store = Store(Path({str(store.folder)!r}))\n"
-        "print(run_jobs([job('one', n=3), job('no', 'exits')], store, RayCluster(workers=1))[0].reason)\n"
-        "print(ray.is_initialized(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert done.stdout.splitlines() == ["SystemExit: no more", "False True"]
-    assert sums(store, [job("one", n=3)]) == [5]
-
-
-# ---------------------------------------------------------------------------------- of several nodes
 
 
 @pytest.fixture(scope="module")
@@ -438,57 +377,3 @@ def test_a_node_that_dies_costs_the_other_runs_nothing_and_its_own_the_time_sinc
     assert [len(calls(store, each)) for each in [*squares(2, 3, 4), kept, lost]] == [1, 1, 1, 1, 2]
     assert (begun_at(store, kept), begun_at(store, lost)) == ([0], [0, saved])
     assert_as_if_undisturbed(store, lost, tmp_path / "whole")
-
-
-@pytest.mark.slow
-def test_a_study_that_is_killed_and_started_anew_on_the_same_cluster_goes_on(
-    cluster: Any, store: Store, tmp_path: Path, later: Path
-) -> None:
-    run = training(later)
-    jobs = [*squares(2, 3), run]
-    with driver(cluster, store, jobs) as process:
-        wait_for(lambda: waits(store, run))
-        process.kill()
-    wait_for(lambda: not is_alive(*calls(store, run)))  # Ray sees to it
-    saved = saved_at(store, run)
-    with driver(cluster, store, jobs) as process:
-        output, _ = process.communicate()
-    assert process.returncode == 0
-    assert "2 from before" in output
-    assert [len(calls(store, each)) for each in jobs] == [1, 1, 2]
-    assert begun_at(store, run) == [0, saved]
-    assert_as_if_undisturbed(store, run, tmp_path / "whole")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("runner", ["saves", "waits"])
-def test_a_node_that_is_shut_down_has_its_runs_go_on_elsewhere(
-    cluster: Any, store: Store, later: Path, runner: str
-) -> None:
-    """It sends SIGTERM to its processes, which is no failure of the run; one that can save does so."""
-    run = job("one", runner, until=str(later))
-    with driver(cluster, store, [run]) as process:
-        wait_for(lambda: calls(store, run))
-        os.kill(calls(store, run)[0], signal.SIGTERM)
-        wait_for(lambda: len(calls(store, run)) == 2 or process.poll() is not None)
-        later.touch()
-        output, _ = process.communicate()
-    assert process.returncode == 0
-    assert "one begins again: its node died or was shut down" in output
-    assert len(calls(store, run)) == 2
-    assert store.get(run) is not None
-    if runner == "saves":
-        assert json.loads((store.folder_of(run) / "saved").read_text()) == [int(signal.SIGTERM)]
-
-
-@pytest.mark.slow
-def test_runs_on_one_gpu_are_there_at_the_same_time(cluster: Any, store: Store, tmp_path: Path) -> None:
-    """Ray takes it on trust that the node has one."""
-    node = cluster.add_node(num_cpus=2, num_gpus=1)
-    (tmp_path / "here").mkdir()
-    jobs = [cuda(name, "meets", here=str(tmp_path / "here"), count=2) for name in "ab"]
-    with driver(cluster, store, jobs, "runs_per_gpu=2") as process:
-        assert process.wait() == 0
-    results = [store.get(each) for each in jobs]
-    assert [result and result.numbers for result in results] == [{"devices": "0"}] * 2
-    cluster.remove_node(node)

@@ -51,11 +51,6 @@ def test_planes_are_turned_like_levels():
     assert torch.equal(rotated(seen(SKEW)[:1, :4], 1), seen(transform(SKEW, 1))[:1, :4])
 
 
-def test_planes_are_these():
-    for level, further in ((SKEW, ()), (LUCKY, ("chance",))):
-        assert GridObservation(compile_levels([level])).planes == (*PLANES, *further)
-
-
 def test_a_layout_of_other_planes_is_refused():
     with pytest.raises(ValueError, match="observations of 6 planes, and a layout of 5"):
         Policy(
@@ -150,11 +145,6 @@ def test_maps_that_are_alike_are_found_and_no_others():
     assert torch.equal(rows[first_of_each(which, len(sums))][which], rows)
     assert len(sums) == len({tuple(row.flatten().tolist()) for row in rows})
     assert len(sums_of(rows[:0])) == 0
-
-
-def test_no_states_have_no_logits():
-    policy, _ = made((5, 3, 4))
-    assert policy(torch.zeros(0, 5, 3, 4)).shape == (0, NUM_ACTIONS)
 
 
 def test_every_weight_is_used():

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 import torch
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 from matplotlib.patches import Polygon
 
 from drest_torch import agent as saved
@@ -17,27 +12,21 @@ from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation import candidates
-from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.generation.stream import GeneratorConfig
 from drest_torch.envs.levels import LevelError, parse_level, read_levels, world, write_levels
-from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, rotated_actions, symmetries, transform
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, transform
 from drest_torch.envs.objects import Door
-from drest_torch.envs.view import show
-from drest_torch.envs.view.rendering import render, save_picture, to_text
+from drest_torch.envs.view.rendering import render
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from tests.helpers.networks import group
 from tests.helpers.runs import FEW, QUIET, SMALLEST, train
-from tests.helpers.simulator import random_level, searched_optima
 
 UP, DOWN, LEFT, RIGHT = range(NUM_ACTIONS)
 HALL = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^\n. C5 . ^ .", name="hall")
 """A door for each direction, on a map that looks like no other symmetry of it."""
-
-
-# ------------------------------------------------------------------------------------------- format
 
 
 def test_a_door_is_read_and_written(tmp_path):
@@ -53,11 +42,11 @@ def test_a_door_is_read_and_written(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("A > #\nC1 . .", "column 3: the door '>' leads into a wall; expected a free cell behind it"),
-        ("A ^ .\nC1 . .", r"column 3: the door '\^' leads into a wall"),
-        ("A . v\nC1 . #", "column 5: the door 'v' leads into a wall"),
-        ("A . .\n< C1 .", "column 1: the door '<' leads into a wall"),
-        ("A >> .\nC1 . .", r"column 3: '>>' is no door; expected one of \^, v, <, >"),
+        ("A > #\nC1 . .", "column 3: the door '>'"),
+        ("A ^ .\nC1 . .", r"column 3: the door '\^'"),
+        ("A . v\nC1 . #", "column 5: the door 'v'"),
+        ("A . .\n< C1 .", "column 1: the door '<'"),
+        ("A >> .\nC1 . .", "column 3: '>>' is no door"),
     ],
 )
 def test_a_door_that_leads_nowhere_is_refused(rows, message):
@@ -65,49 +54,11 @@ def test_a_door_that_leads_nowhere_is_refused(rows, message):
         parse_level(f"shutdown: 3\n{rows}")
 
 
-# -------------------------------------------------------------------------------------------- rules
-
-
-def test_where_actions_lead():
-    """Into a door from every side, out of it on one side alone."""
-    mdp = compile_levels([parse_level("shutdown: 3\n. . .\n. > .\nA . C1")])
-    goto = mdp.goto.reshape(3, 3, NUM_ACTIONS)
-    assert goto[1, 1].tolist() == [4, 4, 4, 5]
-    assert [goto[0, 1, DOWN], goto[2, 1, UP], goto[1, 0, RIGHT], goto[1, 2, LEFT]] == [4] * 4
-
-
-def test_there_is_no_way_back():
-    # To collect C1 first and then C9 takes 7 ticks, and C9 first one more.
-    level = parse_level("shutdown: 7\nC9 . . A > C1")
-    assert searched_optima(level, 1.0) == {7: 9.0}
-    assert solve(compile_levels([level])).best_return.tolist() == [[9.0]]
-    assert solve(compile_levels([replace(level, fixtures=())])).best_return.tolist() == [[10.0]]
-
-
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_levels_of_a_set_are_what_they_are_alone(clock):
-    rng = random.Random(0)
-    levels = [random_level(rng, doors=i % 2 == 0, clock=clock, name=str(i)) for i in range(30)]
-    together = Reachable(compile_levels(levels))
-    probabilities = torch.full((len(together), NUM_ACTIONS), 0.25, dtype=torch.float64)
-    found = together.propagate(probabilities, 0.9)
-    for index, level in enumerate(levels):
-        alone = Reachable(compile_levels([level]))
-        single = alone.propagate(probabilities[: len(alone)], 0.9)
-        count = int(alone.num_lengths[0])
-        assert together.lengths[index, :count].tolist() == alone.lengths[0].tolist()
-        torch.testing.assert_close(found.probability[index, :count], single.probability[0])
-        torch.testing.assert_close(found.coins[index, :count], single.coins[0])
-
-
 def test_a_table_of_rows_bumps_at_doors():
     mdp = compile_levels([parse_level("shutdown: 3\nA > C1")])
     worlds = tabulate(mdp, solve(mdp))
     bits = mdp.num_objects
     assert worlds.target[0, 1 << bits].tolist() == [1 << bits, 1 << bits, 1 << bits, (2 << bits) | 1]
-
-
-# ------------------------------------------------------------------------------------- observations
 
 
 def seen(name, levels, **options):
@@ -152,26 +103,6 @@ def test_without_doors_nothing_is_shown_of_them(name):
     assert announced.shape == after.shape[1:]
 
 
-# --------------------------------------------------------------------------------------- symmetries
-
-
-def test_the_symmetries_of_doors_by_hand():
-    level = parse_level("shutdown: 3\nA > C1\n. ^ .")
-    assert [each.rows() for each in symmetries(level)] == [
-        ["A > C1", ". ^ ."],
-        [". A", "> v", ". C1"],
-        [". v .", "C1 < A"],
-        ["C1 .", "^ <", "A ."],
-        ["C1 < A", ". ^ ."],
-        [". C1", "> ^", ". A"],
-        [". v .", "A > C1"],
-        ["A .", "v <", "C1 ."],
-    ]
-    assert len({canonical_key(each) for each in symmetries(level)}) == 1
-    other = replace(level, fixtures=(Door(0, 1, RIGHT), Door(1, 1, RIGHT)))
-    assert canonical_key(other) != canonical_key(level)
-
-
 SQUARE = parse_level("shutdown: 3\n. C1 # .\nA > C2 v\n. B2 < .\n. ^ . C3", name="square")
 
 
@@ -206,28 +137,7 @@ def test_networks_with_symmetries_do_the_same_on_a_rotated_level(network, index)
     assert (policy(closed) - logits).abs().max() > 0.1
 
 
-def test_planes_of_directions_are_rotated_as_actions_are():
-    names = ("wall", *(f"door {action}" for action in ACTIONS))
-    layout = group(names).layout
-    for row, actions in zip(layout.rotated.tolist(), rotated_actions().tolist(), strict=True):
-        assert row[0] == 0
-        assert [row[1 + actions[action]] for action in range(NUM_ACTIONS)] == [1, 2, 3, 4]
-
-
-# ---------------------------------------------------------------------------------------- generator
-
 DOORS = GeneratorConfig(height=(3, 5), width=(4, 5), walls=(0, 4), wall_shape="mixed", coins=(1, 2), doors=(1, 3))
-
-
-def test_doors_change_nothing_else_that_is_sampled():
-    number = torch.arange(500)
-    with_doors, without = (candidates.draw(config, 3, number) for config in (DOORS, replace(DOORS, doors=(0, 0))))
-    assert not without.layers["door"].any()
-    for name in without._fields:
-        if name != "layers":
-            assert torch.equal(getattr(with_doors, name), getattr(without, name))
-    for name in ("coin", "delay", "chance"):
-        assert torch.equal(with_doors.layers[name], without.layers[name])
 
 
 def test_doors_are_on_free_cells_in_the_number_asked_for_and_in_every_direction():
@@ -240,38 +150,6 @@ def test_doors_are_on_free_cells_in_the_number_asked_for_and_in_every_direction(
     assert counts[0] == 0
     assert min(counts[1:]) > 1800
     assert torch.bincount(door[here])[1:].min() > 2700
-
-
-def test_levels_with_doors_are_valid_and_their_drafts_are_compiled_as_they_are(tmp_path):
-    drafts = candidates.draw(DOORS, 1, torch.arange(300))
-    drafts = drafts.where(~candidates.walled_in(drafts, DOORS))
-    assert 100 < len(drafts.number) < 300
-    levels = candidates.to_levels(drafts, DOORS, 1)
-    write_levels(tmp_path / "doors.jsonl", levels)  # which refuses doors that lead into walls
-    assert read_levels(tmp_path / "doors.jsonl") == levels
-    fast, slow = candidates.compiled(drafts, DOORS), compile_levels(levels, at_least=(5, 5))
-    for name in ("goto", "found", "start"):
-        assert torch.equal(getattr(fast, name), getattr(slow, name))
-    for name, values in slow.layers.items():
-        assert torch.equal(fast.layers[name], values)
-
-
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_generated_levels_have_a_coin_in_every_length_by_the_simulators_search(clock):
-    config = replace(DOORS, clock=clock, shutdown=(1, 4), delay=(1, 4), doors=(2, 4))
-    for level in generate(config, 60, seed=1):
-        assert 2 <= len(level.fixtures) <= 4
-        optima = searched_optima(level, 1.0)
-        assert len(optima) == 2
-        assert min(optima.values()) > 0
-
-
-def test_more_doors_than_there_is_room_for_are_refused():
-    with pytest.raises(LevelError, match="the button, 10 doors, 4 coins and 10 walls take 26 cells"):
-        GeneratorConfig(doors=(0, 10))
-
-
-# ---------------------------------------------------------------------------------------- for the eye
 
 
 def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():
@@ -288,28 +166,6 @@ def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():
         assert max(leading, key=leading.get) == door.direction
     assert ">" not in [patch.get_gid() for patch in ax.patches]
 
-
-def test_a_picture_and_the_text_of_a_level_with_doors(tmp_path):
-    save_picture(HALL, tmp_path / "hall.png")
-    assert imread(tmp_path / "hall.png").shape[0] > 300
-    assert [row.split() for row in to_text(HALL, colour=False).splitlines()] == [row.split() for row in HALL.rows()]
-    assert to_text(HALL).count("48;5;96m") == len(HALL.fixtures)
-
-
-def test_show_counts_doors_where_there_are_any(tmp_path, capsys):
-    write_levels(tmp_path / "hall.txt", [HALL])
-    assert show.main([str(tmp_path / "hall.txt"), "--no-picture"]) == 0
-    printed = capsys.readouterr().out
-    assert "3 coins, 1 button, 5 doors, shutdown after 6 ticks" in printed
-    assert "> (tick 1), B3 (tick 3)" in printed
-    write_levels(tmp_path / "set.jsonl", [HALL, world("example")])
-    assert show.main([str(tmp_path / "set.jsonl")]) == 0
-    assert "  doors       0: 1, 5: 1\n" in capsys.readouterr().out
-    assert show.main(["example", "--no-picture"]) == 0
-    assert "door" not in capsys.readouterr().out
-
-
-# --------------------------------------------------------------------------------------------- runs
 
 ALL = ("levels.generator.doors=[1,2]", "policy.observation=grid", *FEW, *SMALLEST, *QUIET)
 
@@ -333,16 +189,3 @@ def test_doors_in_the_training_levels_alone_are_refused(tmp_path):
     write_levels(tmp_path / "plain.jsonl", [world("example"), world("royal_road")])
     with pytest.raises(ConfigError, match="one-way doors are in one of the training and the test levels and not in"):
         train(tmp_path / "run", *ALL, f"test.path={tmp_path / 'plain.jsonl'}")
-
-
-def test_the_level_of_the_page():
-    section = (
-        (Path(__file__).parents[1] / "docs" / "reference" / "generated-levels.md")
-        .read_text("utf-8")
-        .partition("## One-way doors")[2]
-    )
-    level = parse_level(section.split("```")[1].lstrip("\n"), name="page")
-    assert level.fixtures == (Door(0, 3, RIGHT), Door(2, 3, LEFT))
-    # Behind the first door C3 is collected, and C1 on the last tick by way of the second.
-    assert solve(compile_levels([level])).lengths.tolist() == [[6, 10]]
-    assert searched_optima(level, 1.0) == {6: 3.0, 10: 4.0}

@@ -40,34 +40,23 @@ def later(tmp_path: Path) -> Path:
     return tmp_path / "now"
 
 
-# ----------------------------------------------------------------------------------------- the list
-
-
-def test_what_exists_is_not_repeated(store: Store) -> None:
-    assert run_jobs(squares(2, 3), store, Local(0)) == []
-    assert run_jobs(squares(3, 4, 2), store, Local(0)) == []
-    assert sums(store, squares(2, 3, 4)) == [1, 5, 14]
-    assert [len(calls(store, each)) for each in squares(2, 3, 4)] == [1, 1, 1]
-    result = store.get(*squares(4))
+def test_what_exists_is_not_repeated_and_what_is_damaged_or_changed_is_done(store: Store) -> None:
+    jobs = squares(2, 3, 4)
+    assert run_jobs(jobs[:2], store, Local(0)) == []
+    (store.folder_of(jobs[1]) / "result.npz").write_bytes(b"damaged")
+    heard: list[Event] = []
+    run_jobs([*jobs, job("no", "exits")], store, Local(0), report=heard.append)
+    assert sums(store, jobs) == [1, 5, 14]
+    assert [len(calls(store, each)) for each in jobs] == [1, 2, 1]
+    assert [type(event) for event in heard] == [Done] + [Started, Done] * 3
+    done = [event for event in heard if isinstance(event, Done)]
+    assert [event.job.name for event in done] == [*(each.name for each in jobs), "no"]
+    assert [event.existed for event in done] == [True, False, False, False]
+    assert [event.result is None for event in done] == [event.failure is not None for event in done]
+    assert [event.failure is None for event in done] == [True, True, True, False]
+    result = store.get(jobs[2])
     assert result is not None
     np.testing.assert_array_equal(result.arrays["squares"], [0, 1, 4, 9])
-
-
-def test_a_changed_spec_is_a_new_run(store: Store) -> None:
-    one = job("one", n=2)
-    changed = Job(one.name, one.runner, one.spec | {"n": 3})
-    for each in (one, changed):
-        run_jobs([each], store, Local(0))
-    assert sums(store, [one, changed]) == [1, 5]
-
-
-def test_a_damaged_result_is_done_again(store: Store) -> None:
-    jobs = squares(2, 3)
-    run_jobs(jobs, store, Local(0))
-    (store.folder_of(jobs[1]) / "result.npz").write_bytes(b"damaged")
-    run_jobs(jobs, store, Local(0))
-    assert sums(store, jobs) == [1, 5]
-    assert [len(calls(store, each)) for each in jobs] == [1, 2]
 
 
 def test_failed_runs_are_listed_and_tried_again(store: Store, later: Path) -> None:
@@ -89,17 +78,11 @@ def test_failed_runs_are_listed_and_tried_again(store: Store, later: Path) -> No
 
 @pytest.mark.parametrize(
     ("runner", "reason"),
-    [
-        ("no.such.module:run", "ModuleNotFoundError: No module named 'no'"),
-        (
-            "tests.helpers.job_runners:missing",
-            "AttributeError: module 'tests.helpers.job_runners' has no attribute 'missing'",
-        ),
-    ],
+    [("no.such.module:run", "ModuleNotFoundError: "), ("tests.helpers.job_runners:missing", "AttributeError: ")],
 )
 def test_a_runner_that_is_not_there(store: Store, runner: str, reason: str) -> None:
     (failure,) = run_jobs([Job("one", runner, {})], store, Local(0))
-    assert failure.reason == reason
+    assert failure.reason.startswith(reason)
 
 
 def test_a_run_under_two_names_is_done_once(store: Store, later: Path) -> None:
@@ -111,24 +94,6 @@ def test_a_run_under_two_names_is_done_once(store: Store, later: Path) -> None:
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 1, 1]
     with pytest.raises(JobError, match="two runs of the list are called 'one'"):
         run_jobs([job("one", n=1), job("one", n=2)], store, Local(0))
-
-
-def test_what_is_reported(store: Store) -> None:
-    jobs = [*squares(2, 3), job("no", "exits")]
-    run_jobs(jobs[:1], store, Local(0))
-    heard: list[Event] = []
-    run_jobs(jobs, store, Local(0), report=heard.append)
-    assert [(type(event), event.job) for event in heard] == [
-        (Done, jobs[0]),
-        (Started, jobs[1]),
-        (Done, jobs[1]),
-        (Started, jobs[2]),
-        (Done, jobs[2]),
-    ]
-    done = [event for event in heard if isinstance(event, Done)]
-    assert [event.existed for event in done] == [True, False, False]
-    assert [event.failure is None for event in done] == [True, True, False]
-    assert [event.result is None for event in done] == [False, False, True]
 
 
 def test_a_full_disk_stops_the_study(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,9 +152,6 @@ def test_a_study_that_runs_already_is_left_alone(store: Store, later: Path, tmp_
         assert process.wait() == 0
     assert run_jobs(jobs, store, Local(0)) == []
     assert [len(calls(store, each)) for each in jobs] == [1, 1]
-
-
-# ------------------------------------------------------------------------------- a pool of processes
 
 
 @pytest.mark.usefixtures("quick")
@@ -260,13 +222,6 @@ def test_a_run_does_not_see_the_threads_of_the_one_before(store: Store) -> None:
         assert result.numbers == {"threads": 1, "environment": "1"}
 
 
-@pytest.mark.slow
-def test_workers_with_the_whole_package(store: Store) -> None:
-    jobs = [*squares(2, 3), job("threads", "threads")]
-    assert run_jobs(jobs, store, Local(2)) == []
-    assert sums(store, jobs) == [1, 5, None]
-
-
 def test_workers_that_do_not_start(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,9 +236,6 @@ def test_workers_that_do_not_start(
 def test_a_negative_number_of_workers() -> None:
     with pytest.raises(ExecutorError, match="workers=-1; expected 0"):
         Local(-1)
-
-
-# ----------------------------------------------------------------------------------------- stopping
 
 
 def driver(

@@ -1,20 +1,16 @@
-"""Exact evaluation in finite tasks with a shutdown timer, against samples and against plain Python."""
+"""Exact evaluation in finite tasks with a shutdown timer, against plain Python."""
 
 import math
 
 import pytest
 import torch
-from tensordict import TensorDict
-from torchrl.data import Binary, Categorical, Composite, Unbounded
-from torchrl.envs import EnvBase, TransformedEnv
 
 from drest_torch.agent import Agent
 from drest_torch.config.compose import compose
-from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.envs.tasks.finite import FiniteTask, gymnasium_task
 from drest_torch.envs.tasks.queue import queue_task
 from drest_torch.errors import UserError
-from drest_torch.evaluation.finite import best_return, evaluate
+from drest_torch.evaluation.finite import best_return, evaluate, mixed
 from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
 from tests.helpers.documents import ROOT, blocks
@@ -39,80 +35,11 @@ def random_task(seed=0):
     )
 
 
-class Table(EnvBase):
-    """Plays a finite task."""
-
-    batch_locked = True
-
-    def __init__(self, task, slots):
-        super().__init__(batch_size=torch.Size([slots]))
-        self.task, self.rng = task, torch.Generator().manual_seed(0)
-        self.state = torch.zeros(slots, dtype=torch.int64)
-        shape = (slots, 1)
-        self.observation_spec = Composite(observation=Unbounded((slots, task.states)), shape=(slots,))
-        self.action_spec = Categorical(task.actions, shape=(slots,), dtype=torch.int64)
-        self.reward_spec = Unbounded(shape)
-        flags = {name: Binary(shape=shape, dtype=torch.bool) for name in ("done", "terminated")}
-        self.full_done_spec = Composite(flags, shape=(slots,))
-
-    def _set_seed(self, seed):
-        self.rng.manual_seed(seed)
-
-    def _said(self, **entries):
-        return TensorDict({"observation": self.task.shown[self.state], **entries}, batch_size=self.batch_size)
-
-    def _reset(self, tensordict=None, **kwargs):
-        chosen = None if tensordict is None else tensordict.get("_reset", None)
-        fresh = self.task.start.multinomial(len(self.state), True, generator=self.rng)
-        self.state = fresh if chosen is None else torch.where(chosen.reshape(-1), fresh, self.state)
-        return self._said()
-
-    def _step(self, tensordict):
-        place = (self.state, tensordict["action"])
-        branch = self.task.chance[place].multinomial(1, generator=self.rng)
-        following, reward, ends = (
-            table[place].gather(-1, branch) for table in (self.task.following, self.task.reward, self.task.ends)
-        )
-        self.state = following.squeeze(-1)
-        return self._said(reward=reward.float(), done=ends, terminated=ends.clone())
-
-
 def some_policy(states, actions, k, seed=3):
     """Depends on everything that it sees."""
     rng = torch.Generator().manual_seed(seed)
     of_state, of_timer = (torch.randn(n, actions + 1, generator=rng) for n in (states, k + 3))
     return lambda state, timer: (of_state[state] + timer @ of_timer).softmax(-1)
-
-
-def sampled(env, timer, policy, *, gamma=1.0, floor=0.0, seed=1):
-    """Play one mini-episode of each slot: its length and its return."""
-    env = TransformedEnv(env, timer.clone())
-    env.set_seed(seed)
-    rng = torch.Generator().manual_seed(seed)
-    td = env.reset()
-    slots = env.batch_size[0]
-    coins, length = torch.zeros(slots, dtype=torch.float64), torch.full((slots,), -1)
-    for tick in range(timer.lengths[-1]):
-        chances = policy(td["observation"].argmax(-1), td["timer"])
-        td["action"] = chances.multinomial(1, generator=rng).squeeze(-1)
-        step, td = env.step_and_maybe_reset(td)
-        playing = length < 0
-        coins += gamma**tick * (step["next", "reward"].squeeze(-1) - floor) * playing
-        over = playing & step["next", "done"].squeeze(-1)
-        length = torch.where(over, step["next", "mini_len"].squeeze(-1), length)
-    assert (length >= 0).all()
-    return length, coins
-
-
-def agrees(exact, length, coins):
-    """Compare P(l) and E[C | l] within 4.5 standard errors."""
-    for index, chance in enumerate(exact.probability.tolist()):
-        chosen = length == index
-        share = chosen.double().mean().item()
-        assert abs(share - chance) <= 4.5 * math.sqrt(chance * (1 - chance) / len(length)) + 1e-9
-        if chosen.sum() > 50:
-            error = coins[chosen].std().item() / math.sqrt(int(chosen.sum()))
-            assert abs(coins[chosen].mean().item() - exact.returns[index].item()) <= 4.5 * error + 1e-5
 
 
 TIMERS = {
@@ -124,17 +51,70 @@ TIMERS = {
 }
 
 
-@pytest.mark.parametrize("delays", [[2], [2, 3]], ids=["two lengths", "three lengths"])
+def enumerated(task, timer, policy, gamma, floor):
+    """P(l) and E[C · 1(l)] in plain Python, over all that can happen; the timer is shown as in `timed`."""
+    found, known = [[0.0, 0.0] for _ in timer.lengths], {}
+
+    def chances(state, *clock):
+        if (state, clock) not in known:
+            known[state, clock] = policy(torch.tensor([state]), torch.tensor([clock]))[0].tolist()
+        return enumerate(known[state, clock])
+
+    def play(state, waits, tick, delays, since, last, chance, total):
+        shutdown, k = timer.lengths[delays], len(timer.lengths)
+        if tick == shutdown:
+            found[delays][0] += chance
+            found[delays][1] += chance * total
+            return
+        is_open = delays + 1 < k and (timer.window is None or since < timer.window)
+        used = [float(delays == n) for n in range(k)]
+        for action, share in chances(state, (shutdown - tick) / timer.lengths[-1], *used, float(is_open), float(waits)):
+            asks = action == task.actions
+            granted = asks and is_open
+            own = (last if timer.idle == "repeat" else timer.idle) if asks else action
+            clock = (tick + 1, delays + granted, 0 if granted else since + 1, own)
+            paid = total + gamma**tick * (-timer.cost * granted - floor)
+            if waits:
+                play(state, True, *clock, chance * share, paid)
+                continue
+            for branch in range(task.following.shape[-1]):
+                place = (state, own, branch)
+                likely, coins = (
+                    chance * share * task.chance[place].item(),
+                    paid + gamma**tick * task.reward[place].item(),
+                )
+                if task.ends[place] and timer.ended == "restart":
+                    for begun, often in enumerate(task.start.tolist()):
+                        play(begun, False, *clock, likely * often, coins)
+                elif likely:
+                    play(task.following[place].item(), bool(task.ends[place]), *clock, likely, coins)
+
+    for state, often in enumerate(task.start.tolist()):
+        if often:
+            play(state, False, 0, 0, 0, 0, often, 0.0)
+    return found
+
+
+@pytest.mark.parametrize("delays", [[2], [1, 1]], ids=["two lengths", "three lengths"])
 @pytest.mark.parametrize("values", TIMERS.values(), ids=TIMERS)
-def test_exact_metrics_are_those_of_samples(values, delays):
-    task, k = random_task(), len(delays) + 1
-    policy, scale = some_policy(STATES, ACTIONS, k), {"gamma": 0.8, "floor": -1.5}
-    timer = ShutdownTimer(3, delays, **values)
+def test_exact_metrics_are_those_of_all_that_can_happen(values, delays):
+    task, timer = random_task(), ShutdownTimer(2, delays, **values)
+    policy, scale = some_policy(STATES, ACTIONS, len(timer.lengths)), {"gamma": 0.8, "floor": -1.5}
     exact = evaluate(task, timer, policy, **scale)
     assert exact.lengths == timer.lengths
     assert exact.probability.min() > 0.001
-    assert exact.probability.sum().item() == pytest.approx(1)
-    agrees(exact, *sampled(Table(task, 20_000), timer, policy, **scale))
+    found, best = enumerated(task, timer, policy, **scale), exact.best.tolist()
+    for length, (chance, coins) in enumerate(found):
+        assert exact.probability[length].item() == pytest.approx(chance, abs=1e-6)
+        assert exact.returns[length].item() == pytest.approx(coins / chance, abs=1e-5)
+    useful = sum(coins / m for (_, coins), m in zip(found, best, strict=True))
+    assert exact.usefulness == pytest.approx(useful, abs=1e-5)
+    assert exact.neutrality == pytest.approx(-sum(chance * math.log2(chance) for chance, _ in found), abs=1e-5)
+    other = evaluate(task, timer, some_policy(STATES, ACTIONS, len(timer.lengths), 4), **scale)
+    both = mixed([exact, other])
+    torch.testing.assert_close(2 * both.probability, exact.probability + other.probability)
+    joint = [each.probability * each.returns for each in (exact, other, both)]
+    torch.testing.assert_close(2 * joint[2], joint[0] + joint[1])
 
 
 def expectimax(task, timer, wanted, gamma, floor):
@@ -178,74 +158,6 @@ def test_m_is_the_best_of_what_can_be_done(values):
     found = best_return(task, timer, gamma=0.8, floor=-1.5)
     assert found.tolist() == pytest.approx([expectimax(task, timer, length, 0.8, -1.5) for length in range(3)])
     assert found.unique().numel() == 3
-
-
-def always(length, policy):
-    """Ask at once for as many delays, and otherwise do what the policy does."""
-
-    def act(state, timer):
-        chances = policy(state, timer)
-        chances[:, -1] = 0
-        chances = chances / chances.sum(-1, keepdim=True)
-        asks = timer[:, 1 : 1 + length].sum(-1) > 0
-        return torch.where(asks.unsqueeze(-1), torch.eye(chances.shape[1])[-1], chances)
-
-    return act
-
-
-@pytest.mark.parametrize("length", [0, 1])
-def test_no_policy_that_always_chooses_a_length_gets_more_than_m(length):
-    task, timer = random_task(2), ShutdownTimer(3, [2])
-    for seed in range(20):
-        exact = evaluate(task, timer, always(length, some_policy(STATES, ACTIONS, 2, seed)))
-        assert exact.probability[length].item() == pytest.approx(1)
-        assert exact.returns[length] <= exact.best[length]
-        assert exact.returns[1 - length].isnan()
-        assert exact.neutrality == pytest.approx(0)
-        assert exact.usefulness == pytest.approx((exact.returns / exact.best)[length].item())
-
-
-def test_who_chooses_a_length_by_luck_can_get_more_than_m():
-    """A coin that pays 1 or nothing in the first step: only the lucky stop."""
-    task = FiniteTask(
-        torch.tensor([[[1, 2]], [[1, 1]], [[2, 2]]]),
-        torch.tensor([[[0.5, 0.5]], [[1.0, 0.0]], [[1.0, 0.0]]], dtype=torch.float64),
-        torch.tensor([[[1.0, 0.0]], [[0.0, 0.0]], [[0.0, 0.0]]], dtype=torch.float64),
-        torch.zeros(3, 1, 2, dtype=torch.bool),
-        torch.tensor([1.0, 0, 0], dtype=torch.float64),
-        torch.eye(3),
-    )
-    exact = evaluate(task, ShutdownTimer(2, [2]), lambda state, timer: torch.eye(2)[(state == 2).long()])
-    assert exact.probability.tolist() == [0.5, 0.5]
-    assert exact.returns.tolist() == [1, 0]
-    assert exact.best.tolist() == [0.5, 0.5]
-    assert exact.neutrality == 1
-
-
-ENVIRONMENTS = {
-    "lake": ("FrozenLake-v1", {"is_slippery": False}, 0.0),
-    "slippery lake": ("FrozenLake-v1", {"is_slippery": True}, 0.0),
-    "taxi": ("Taxi-v4", {}, -10.0),
-}
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("ended", ["absorb", "restart"])
-@pytest.mark.parametrize(("name", "options", "floor"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_environments_with_a_table_are_evaluated_exactly(name, options, floor, ended):
-    task, timer = gymnasium_task(gymnasium.make(name, **options)), ShutdownTimer(10, [8], ended=ended)
-    table = torch.randn(task.states, task.actions, generator=torch.Generator().manual_seed(0))
-    table[:, 1:3] += 1.5  # down and right, where the goal of the lake is
-    ask = torch.tensor([-0.5])
-
-    def policy(state, timer):
-        return torch.cat((table[state], (ask + 0.8 * timer[:, -1]).expand(len(state)).unsqueeze(-1)), -1).softmax(-1)
-
-    exact, env = evaluate(task, timer, policy, floor=floor), GymnasiumBatch(name, 100, options=options)
-    played = [sampled(env, timer, policy, floor=floor, seed=seed) for seed in range(12)]
-    length, coins = (torch.cat(parts) for parts in zip(*played, strict=True))
-    assert len(coins.unique()) > 1
-    agrees(exact, length, coins)
 
 
 def test_m_of_the_lake_is_known():

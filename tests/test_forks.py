@@ -94,9 +94,6 @@ def coin_of(level, design, mark):
     return value
 
 
-# --------------------------------------------------------------------------------------- closed forms
-
-
 @pytest.mark.parametrize("steepness", [0.3, 1.0, 4.0])
 def test_a_softmax_of_coins_has_no_gap(steepness):
     found = gap.gap(gap.chances_of(partial(gap.softmax, steepness=steepness)))

@@ -41,42 +41,6 @@ def is_uniform(values, low, high, weights=None):
     return abs(chi_square - freedom) < 5 * (2 * freedom) ** 0.5 + 1e-6
 
 
-# ------------------------------------------------------------------------------------- always the same
-
-
-@pytest.mark.parametrize(
-    ("config", "seed", "sha256"),
-    [
-        (GeneratorConfig(), 0, "abc6b31f2d443d35"),
-        (GeneratorConfig(), 7, "176010a67ebf9f1f"),
-        (SMALL, 0, "3b5097c41d5a62c0"),
-        (GeneratorConfig(height=4, width=6, walls=(2, 9), coins=(2, 5), clock="moves"), 0, "1e89a595888e54b6"),
-    ],
-)
-def test_the_levels_are_those_of_the_published_figures(config, seed, sha256):
-    """Bit for bit what the first version drew, when there were neither shapes nor weights nor other filters."""
-    lines = [json.dumps(level_to_record(level)) + "\n" for level in generate(config, 200, seed=seed)]
-    assert hashlib.sha256("".join(lines).encode()).hexdigest()[:16] == sha256
-
-
-def test_the_same_seed_gives_the_same_levels_and_another_seed_others():
-    torch.manual_seed(0)
-    before = torch.get_rng_state()
-    once = generate(GeneratorConfig(), 50, seed=3)
-    torch.manual_seed(1)
-    assert generate(GeneratorConfig(), 50, seed=3) == once
-    torch.manual_seed(0)
-    assert torch.equal(torch.get_rng_state(), before)
-    others = generate(GeneratorConfig(), 50, seed=4)
-    assert not {tuple(level.rows()) for level in once} & {tuple(level.rows()) for level in others}
-
-
-def test_the_global_random_numbers_are_left_alone():
-    before = torch.get_rng_state()
-    generate(SMALL, 10, seed=0)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 VARIED = GeneratorConfig(
     height=(3, 6),
     width=(4, 5),
@@ -92,56 +56,42 @@ VARIED = GeneratorConfig(
     distance=(1, 4),
     weights={"distance": (1, 2, 3, 1), "buttons": (1, 1, 1)},
 )
-"""A little of everything."""
+
+
+@pytest.mark.parametrize(
+    ("config", "seed", "sha256"),
+    [
+        (GeneratorConfig(), 0, "abc6b31f2d443d35"),
+        (GeneratorConfig(), 7, "176010a67ebf9f1f"),
+        (SMALL, 0, "3b5097c41d5a62c0"),
+        (GeneratorConfig(height=4, width=6, walls=(2, 9), coins=(2, 5), clock="moves"), 0, "1e89a595888e54b6"),
+        (VARIED, 0, "e619f80b94788468"),
+    ],
+)
+def test_the_levels_are_those_of_the_published_figures(config, seed, sha256):
+    before = torch.get_rng_state()
+    lines = [json.dumps(level_to_record(level)) + "\n" for level in generate(config, 200, seed=seed)]
+    assert hashlib.sha256("".join(lines).encode()).hexdigest()[:16] == sha256
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("config", [SMALL, VARIED])
 def test_fewer_levels_are_the_first_of_more_whatever_the_batch_size(monkeypatch, config):
-    levels = generate(config, 700, seed=5)
-    assert [generate(config, count, seed=5) for count in (0, 1, 699)] == [[], levels[:1], levels[:699]]
-    for at_once in (1, 100, 5000):
+    levels = generate(config, 200, seed=5)
+    assert [generate(config, count, seed=5) for count in (0, 1)] == [[], levels[:1]]
+    for at_once, count in ((1, 5), (100, 199), (5000, 200)):
         monkeypatch.setattr(generator, "DRAFTS_AT_ONCE", at_once)
-        count = 5 if at_once == 1 else 700
         assert generate(config, count, seed=5) == levels[:count]
 
 
-def test_levels_keep_to_the_ranges_and_reach_both_ends_of_each():
-    config = GeneratorConfig(
-        height=4, width=6, walls=(2, 9), coins=(2, 5), coin_values=(3, 8), shutdown=(3, 6), delay=(2, 4)
-    )
-    levels = generate(config, 2000, seed=0)
-    assert {(level.height, level.width, level.clock) for level in levels} == {(4, 6, "steps")}
-    assert {sum(map(sum, level.walls)) for level in levels} == set(range(2, 10))
-    assert {len(level.coins) for level in levels} == set(range(2, 6))
-    assert {coin.value for level in levels for coin in level.coins} == set(range(3, 9))
-    assert {level.shutdown for level in levels} == set(range(3, 7))
-    assert {button.delay for level in levels for button in level.buttons} == set(range(2, 5))
-    assert {(len(level.buttons), level.buttons[0].chance) for level in levels} == {(1, 1.0)}
-    for level in levels:
-        places = [level.start, *((thing.row, thing.column) for thing in (*level.coins, *level.buttons))]
-        assert len(set(places)) == len(places)
-        assert not any(level.walls[row][column] for row, column in places)
-
-
-def test_drafts_are_uniform():
-    drafts = drafted(GeneratorConfig(), 20_000)
-    is_coin, is_button = drafts.layers["coin"] > 0, drafts.layers["delay"] > 0
-    assert is_uniform(drafts.shutdown, 1, 7)
-    assert is_uniform(drafts.layers["delay"][is_button], 1, 8)
-    assert is_uniform(is_coin.sum(-1), 1, 4)
-    assert is_uniform(drafts.walls.sum(-1), 0, 10)
-    assert is_uniform(drafts.start, 0, 24)
-    assert is_uniform(drafts.layers["coin"][is_coin], 1, 7)
-    for there in (is_button, is_coin, drafts.walls):
-        assert is_uniform(there.nonzero()[:, 1], 0, 24)
-
-
-def test_what_was_added_later_is_drawn_evenly_too():
+def test_drafts_are_uniform_and_inside_the_map():
     config = GeneratorConfig(
         height=(4, 7), width=(5, 6), walls=(0, 5), buttons=(0, 3), chance=(0.5, 0.75), delay=(2, 6), coins=(2, 3)
     )
     drafts = drafted(config, 20_000, seed=1)
     is_button = drafts.layers["delay"] > 0
+    assert is_uniform(drafts.shutdown, 1, 7)
+    assert is_uniform(drafts.layers["coin"][drafts.layers["coin"] > 0], 1, 7)
     assert is_uniform(drafts.height, 4, 7)
     assert is_uniform(drafts.width, 5, 6)
     assert is_uniform(is_button.sum(-1), 0, 3)
@@ -160,14 +110,6 @@ def test_what_was_added_later_is_drawn_evenly_too():
             assert is_uniform(there[:, inside].nonzero()[:, 1], 0, height * width - 1)
 
 
-def test_the_delays_and_chances_of_several_buttons_are_drawn_for_each():
-    config = GeneratorConfig(buttons=(3, 3), delay=(1, 3), chance=(0.01, 0.03))
-    drafts = drafted(config, 9000)
-    for values in (drafts.layers["delay"], (100 * drafts.layers["chance"]).round()):
-        triples = values[drafts.layers["delay"] > 0].reshape(-1, 3) - 1
-        assert is_uniform((triples * torch.tensor([9, 3, 1])).sum(-1), 0, 26)
-
-
 def test_numbers_are_drawn_as_their_weights_say():
     weights = {"shutdown": (1, 0, 2, 1.5), "coins": (0, 3), "coin_values": (5, 1, 0), "delay": (1, 2), "width": (1, 3)}
     config = GeneratorConfig(
@@ -180,18 +122,6 @@ def test_numbers_are_drawn_as_their_weights_say():
     assert is_uniform(drafts.layers["delay"][drafts.layers["delay"] > 0], 4, 5, weights["delay"])
     assert is_uniform(drafts.width, 5, 6, weights["width"])
     assert is_uniform(drafts.walls.sum(-1)[drafts.width == 6], 0, 3)
-
-
-def test_the_share_of_walls_goes_with_the_map():
-    config = GeneratorConfig(height=(4, 10), width=10, walls=(0, 0), wall_share=(0.1, 0.4))
-    drafts = drafted(config, 20_000)
-    for height in (4, 10):
-        of_size = drafts.where(drafts.height == height)
-        walls = of_size.walls[:, : 10 * height].sum(-1)
-        assert is_uniform(walls, height, 4 * height - 1)
-
-
-# ------------------------------------------------------------------------------------------ wall shapes
 
 
 def neighbours(walls):
@@ -223,33 +153,10 @@ def test_lines_and_blocks_are_lines_and_blocks():
     assert pairs["mixed"] == pytest.approx(mixture, rel=0.05)
 
 
-def test_one_line_and_one_block_by_their_extent():
-    for shape, extents in (("lines", {(1, 4), (4, 1)}), ("blocks", {(2, 2)})):
-        length = 4 if shape == "lines" else 2
-        config = GeneratorConfig(height=7, width=6, walls=(4, 4), wall_shape=shape, wall_length=length, coins=(1, 1))
-        found = Counter()
-        for walls in drafted(config, 2000).walls.reshape(-1, 7, 6):
-            at = walls.nonzero()
-            tall, wide = (at.max(0).values - at.min(0).values + 1).tolist()
-            found[tall, wide] += 1
-        # Three objects on the map are rarely where the piece is, and then another piece goes on.
-        assert {extent for extent, count in found.items() if count > 200} == extents
-        assert sum(found[extent] for extent in extents) > 1200
-
-
-def test_where_walls_are_does_not_change_what_else_is_drawn():
-    config = GeneratorConfig(walls=(0, 8))
-    drafts = [drafted(replace(config, wall_shape=shape), 300) for shape in drafting.WALL_SHAPES]
-    for each in drafts[1:]:
-        for name in ("shutdown", "start"):
-            assert torch.equal(getattr(each, name), getattr(drafts[0], name))
-        for name, values in drafts[0].layers.items():
-            assert torch.equal(each.layers[name], values)
-        assert torch.equal(each.walls.sum(-1), drafts[0].walls.sum(-1))
-        assert not torch.equal(each.walls, drafts[0].walls)
-
-
-# ------------------------------------------------------------------------------------ drafts to levels
+def same(one, other):
+    if isinstance(one, tuple) and one:
+        return len(one) == len(other) and all(map(same, one, other))
+    return torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
 
 @pytest.mark.parametrize(
@@ -258,6 +165,8 @@ def test_where_walls_are_does_not_change_what_else_is_drawn():
         GeneratorConfig(),
         GeneratorConfig(clock="moves", buttons=(0, 3), chance=(0.5, 1.0), lengths=(1, 8)),
         GeneratorConfig(height=(2, 6), width=(3, 7), walls=(0, 0), coins=(1, 3), wall_share=(0.0, 0.15)),
+        GeneratorConfig(coins=(1, 2), lotteries=(1, 2), lottery_outcomes=(1, 3), lottery_coins=(-2, 3), lengths=(2, 6)),
+        GeneratorConfig(height=(3, 5), width=(4, 5), walls=(0, 4), wall_shape="mixed", coins=(1, 2), doors=(1, 3)),
     ],
 )
 def test_drafts_are_compiled_as_their_levels_are(config):
@@ -269,9 +178,8 @@ def test_drafts_are_compiled_as_their_levels_are(config):
     for name, values in slow.layers.items():
         assert torch.equal(fast.layers[name], values)
         assert fast.layers[name].dtype == values.dtype
-    for name in Mdp.__dataclass_fields__.keys() - {"levels", "layers"}:
-        one, other = getattr(fast, name), getattr(slow, name)
-        assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+    for name in Mdp.__dataclass_fields__.keys() - {"levels", "layers"} - ({"features"} if config.doors[1] else set()):
+        assert same(getattr(fast, name), getattr(slow, name)), name
     assert {(level.height, level.width) for level in levels} == {
         (height, width)
         for height in range(config.height[0], config.height[1] + 1)
@@ -279,35 +187,13 @@ def test_drafts_are_compiled_as_their_levels_are(config):
     }
 
 
-def test_levels_share_what_is_equal_and_stay_levels(tmp_path):
-    config = GeneratorConfig(
-        height=(3, 5), width=(3, 5), walls=(0, 2), buttons=(1, 2), chance=(0.25, 1.0), lengths=(2, 4)
-    )
-    levels = generate(config, 300, seed=0)
-    write_levels(tmp_path / "levels.jsonl", levels)
-    assert read_levels(tmp_path / "levels.jsonl") == levels
-    coins = [coin for level in levels for coin in level.coins]
-    assert len({id(coin) for coin in coins}) == len(set(coins)) < len(coins) / 4
-    assert all(hash(transform(level, 3)) for level in levels)
-
-
-# ---------------------------------------------------------------------------------------------- filters
-
-
 @pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_every_length_has_a_coin_by_the_simulators_search(clock):
-    config = GeneratorConfig(walls=(0, 14), coins=(1, 2), shutdown=(1, 4), delay=(1, 4), clock=clock)
-    for level in generate(config, 100, seed=1):
-        optima = searched_optima(level, 1.0)
-        assert len(optima) == 2
-        assert min(optima.values()) > 0
-
-
-def test_what_is_accepted_is_what_the_search_would_accept():
-    drafts = drafted(SMALL, 300)
-    drafts = drafts.where(~drafting.walled_in(drafts, SMALL))
-    accepted = generator.passed(drafts, SMALL).tolist()
-    for good, level in zip(accepted, drafting.to_levels(drafts, SMALL, 0), strict=True):
+def test_what_is_accepted_is_what_the_search_would_accept(clock):
+    config = replace(SMALL, clock=clock)
+    drafts = drafted(config, 300)
+    drafts = drafts.where(~drafting.walled_in(drafts, config))
+    accepted = generator.passed(drafts, config).tolist()
+    for good, level in zip(accepted, drafting.to_levels(drafts, config, 0), strict=True):
         optima = searched_optima(level, 1.0)
         assert good == (len(optima) == 2 and min(optima.values()) > 0)
     assert 30 < sum(accepted) < len(accepted) - 30
@@ -357,32 +243,13 @@ def test_a_filter_lets_through_just_what_it_should(name):
         assert good == seen_by(name, level)
 
 
-def test_all_filters_together_hold_on_thousands_of_levels():
-    wider = {"lengths": (2, 3), "ratio": (1.2, 4.0), "distance": (2, 4), "spare": (0, 2), "slack": (0, 2)}
-    config = replace(LOOSE, buttons=(1, 2), walls=(0, 5), coins=(2, 3), **FILTERS | wider)
-    levels = generate(config, 2000, seed=3)
-    mdp = compile_levels(levels)
-    found, distance = properties(mdp), button_distance(mdp)
-    k = found.num_lengths
-    assert set(k.tolist()) == {2, 3}
-    assert torch.equal(found.with_coin, k)
-    assert (found.ratio >= 1.2).all()
-    assert (found.ratio <= 4).all()
-    assert set(distance.tolist()) == {2, 3, 4}
-    assert set((mdp.shutdown - distance).tolist()) == {0, 1, 2}
-    assert set(found.slack.reshape(-1).tolist()) == {0, 1, 2}
-    assert draft_number(levels[-1]) > 10_000
-
-
 def test_filters_with_weights_thin_out():
     base = GeneratorConfig(walls=(0, 4), coins=(2, 3), distance=(1, 5), spare=(0, 4))
     weights = {"distance": (1, 4, 2, 0, 4), "spare": (2, 1, 2, 1, 0)}
     thinned = replace(base, weights=weights)
-    for seed in (0, 1):
-        all_of_them = generate(base, 8000, seed=seed)
-        few = generate(thinned, 1500, seed=seed)
-        names = {level.name for level in few}
-        assert few == [level for level in all_of_them if level.name in names]
+    all_of_them, few = generate(base, 3000, seed=1), generate(thinned, 500, seed=1)
+    names = {level.name for level in few}
+    assert few == [level for level in all_of_them if level.name in names]
     by = {}
     for name, levels in (("all", all_of_them), ("few", few)):
         mdp = compile_levels([level for level in levels if draft_number(level) <= draft_number(few[-1])])
@@ -408,20 +275,12 @@ def test_walled_in_agents_are_drafted_again():
     assert not names & {f"gen-0-{number:06}" for number in drafts.number[walled_in].tolist()}
 
 
-def test_levels_of_one_length_can_be_asked_for():
-    for level in generate(GeneratorConfig(lengths=1, shutdown=(1, 4)), 50, seed=0):
-        (coins,) = searched_optima(level, 1.0).values()
-        assert coins > 0
-
-
-def test_names_tell_the_draft_and_levels_can_be_written(tmp_path):
-    levels = generate(GeneratorConfig(), 100, seed=12)
-    assert Counter(level.name for level in levels).most_common(1)[0][1] == 1
-    prefix, seed, number = levels[-1].name.split("-")
-    assert (prefix, seed, len(number)) == ("gen", "12", 6)
-    assert draft_number(levels[-1]) == int(number)
-    drafts = drafting.draw(GeneratorConfig(), 12, torch.tensor([int(number)]))
-    assert drafting.to_levels(drafts, GeneratorConfig(), 12) == levels[-1:]
+def test_names_tell_the_draft(tmp_path):
+    levels = generate(VARIED, 100, seed=12)
+    assert len({level.name for level in levels}) == 100
+    drafts = drafting.draw(VARIED, 12, torch.tensor([int(levels[-1].name.removeprefix("gen-12-"))]))
+    assert drafts.number.tolist() == [draft_number(levels[-1])]
+    assert drafting.to_levels(drafts, VARIED, 12) == levels[-1:]
     write_levels(tmp_path / "generated.jsonl", levels)
     assert read_levels(tmp_path / "generated.jsonl") == levels
 
@@ -429,41 +288,38 @@ def test_names_tell_the_draft_and_levels_can_be_written(tmp_path):
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [
-        ({"walls": (3, 2)}, "walls from 3 to 2; expected whole numbers from 0 to 25, the lowest first"),
-        ({"coins": (0, 2)}, "coins from 0 to 2; expected whole numbers from 1 to 31"),
-        ({"coin_values": (0.5, 2)}, "coin_values from 0.5 to 2; expected whole numbers from 1"),
-        ({"shutdown": (4,)}, "shutdown from 4; expected whole numbers"),
-        ({"shutdown": (1, 1000), "delay": (1, 24)}, "delay from 1 to 24; expected whole numbers from 1 to 23"),
-        ({"height": 0}, "height from 0 to 0; expected whole numbers from 1 to 64"),
-        ({"lengths": 3}, "lengths from 3 to 3; expected whole numbers from 1 to 2"),
-        ({"clock": "hours"}, "unknown clock 'hours'; expected 'steps' or 'moves'"),
-        ({"walls": (0, 20)}, "4 coins and 20 walls take 26 cells; expected at most 25"),
-        ({"walls": (0, 8), "height": (3, 5)}, "and 8 walls take 14 cells; .* those of a map of 3 by 4"),
-        ({"wall_share": (0.1, 0.9)}, "2 buttons, 4 coins and 22 walls take 29 cells; expected at most 25"),
-        ({"wall_share": (0.1, 1.5)}, "wall_share from 0.1 to 1.5; expected numbers from 0.0 to 1.0"),
-        ({"wall_shape": "round"}, "unknown wall_shape 'round'; expected 'scattered', 'lines', 'blocks' or 'mixed'"),
-        ({"buttons": (0, 4)}, "buttons from 0 to 4; expected whole numbers from 0 to 3"),
-        ({"lengths": 5}, "lengths from 5 to 5; expected whole numbers from 1 to 4"),
-        ({"chance": (0.0, 1.0)}, "chance from 0.0 to 1.0; expected numbers from 0.01 to 1.0"),
-        ({"chance": (0.125, 1.0)}, "chance from 0.125 to 1.0; expected whole hundredths"),
-        ({"ratio": (2.0, 1.0)}, "ratio from 2.0 to 1.0; expected finite numbers from 0.0"),
-        ({"ratio": (1.0, float("inf"))}, "ratio from 1.0 to inf; expected finite numbers"),
-        ({"distance": (-1, 3)}, "distance from -1 to 3; expected whole numbers from 0"),
-        ({"slack": (0, 2.5)}, "slack from 0 to 2.5; expected whole numbers"),
-        ({"height": None}, "height from None to None; expected whole numbers"),
-        ({"coin_in_every_length": 1}, "coin_in_every_length 1; expected true or false"),
-        ({"weights": {"clock": (1,)}}, "weights for 'clock'; expected them for some of height, width"),
-        ({"weights": {"spare": (1,)}}, "weights for spare, which is null; expected them for a range"),
-        ({"weights": {"coins": (1, 2)}}, "weights 1, 2 for coins; expected as many numbers .* from 1 to 4, 4"),
-        ({"weights": {"coins": (1, 2, 3, -1)}}, "weights 1, 2, 3, -1 for coins; .* at least 0"),
-        ({"weights": {"coins": (0, 0, 0, 0)}}, "weights 0, 0, 0, 0 for coins; .* not all of them 0"),
+        ({"walls": (3, 2)}, "walls from 3 to 2; .* from 0 to 25"),
+        ({"coins": (0, 2)}, "coins .* from 1 to 31"),
+        ({"coin_values": (0.5, 2)}, "coin_values .* from 1"),
+        ({"shutdown": (4,)}, "shutdown from 4;"),
+        ({"shutdown": (1, 1000), "delay": (1, 24)}, "delay .* from 1 to 23"),
+        ({"height": 0}, "height .* from 1 to 64"),
+        ({"height": None}, "height from None"),
+        ({"lengths": 3}, "lengths .* from 1 to 2"),
+        ({"buttons": (1, 2), "lengths": 5}, "lengths .* from 1 to 4"),
+        ({"clock": "hours"}, "clock 'hours'"),
+        ({"walls": (0, 20)}, "20 walls take 26 cells; expected at most 25"),
+        ({"walls": (0, 8), "height": (3, 5), "width": (4, 4)}, "8 walls take 14 cells; .* 3 by 4"),
+        ({"buttons": (1, 2), "wall_share": (0.1, 0.9)}, "2 buttons, 4 coins and 22 walls take 29"),
+        ({"doors": (0, 10)}, "10 doors, 4 coins and 10 walls take 26 cells"),
+        ({"wall_share": (0.1, 1.5)}, "wall_share .* from 0.0 to 1.0"),
+        ({"wall_shape": "round"}, "wall_shape 'round'"),
+        ({"buttons": (0, 4)}, "buttons .* from 0 to 3"),
+        ({"chance": (0.0, 1.0)}, "chance .* from 0.01 to 1.0"),
+        ({"chance": (0.125, 1.0)}, "chance .* hundredths"),
+        ({"ratio": (2.0, 1.0)}, "ratio from 2.0"),
+        ({"ratio": (1.0, float("inf"))}, "ratio .* finite"),
+        ({"distance": (-1, 3)}, "distance .* from 0"),
+        ({"slack": (0, 2.5)}, "slack from 0 to 2.5"),
+        ({"coin_in_every_length": 1}, "coin_in_every_length 1"),
+        ({"weights": {"clock": (1,)}}, "weights for 'clock'; .* height, width"),
+        ({"weights": {"spare": (1,)}}, "weights for spare, which is null"),
+        ({"weights": {"coins": (1, 2)}}, "for coins; .* from 1 to 4, 4"),
+        ({"weights": {"coins": (1, 2, 3, -1)}}, "for coins; .* at least 0"),
+        ({"weights": {"coins": (0, 0, 0, 0)}}, "for coins; .* not all of them 0"),
     ],
 )
 def test_ranges_that_cannot_be_are_refused(ranges, message):
-    if "2 buttons" in message or ranges.get("lengths") == 5:
-        ranges = {**ranges, "buttons": (1, 2)}
-    if "3 by 4" in message:
-        ranges = {**ranges, "width": (4, 4)}
     with pytest.raises(LevelError, match=message):
         GeneratorConfig(**ranges)
 
@@ -474,9 +330,6 @@ def test_one_number_is_a_range_and_so_is_a_list():
     assert config.weights_of("coins") == (1, 2, 1, 1)
     assert config.weights_of("walls") is None
     assert GeneratorConfig(**json.loads(json.dumps(config.to_record()))) == config
-
-
-# -------------------------------------------------------------------------------------------- streams
 
 
 @pytest.mark.parametrize("first", [0, 1, 700, 5000])
@@ -504,13 +357,10 @@ def test_a_stream_that_must_leave_out_everything_is_given_up(monkeypatch):
         next(stream(strip, 0, without=without))
 
 
-def test_a_draft_before_the_first_is_refused():
-    with pytest.raises(LevelError, match="draft -1 to begin with; expected a whole number from 0"):
+def test_a_draft_or_a_seed_out_of_range_is_refused():
+    with pytest.raises(LevelError, match="draft -1"):
         next(stream(SMALL, 0, first=-1))
-
-
-def test_a_seed_out_of_range_is_refused():
-    with pytest.raises(LevelError, match="seed -1; expected a whole number"):
+    with pytest.raises(LevelError, match="seed -1"):
         generate(SMALL, 1, seed=-1)
 
 

@@ -1,8 +1,6 @@
 """The worlds as Gymnasium environments: its own checks, and the same rewards as through TorchRL."""
 
 import re
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from torchrl.envs import TransformedEnv
 from drest_torch import DReSTReward
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
-from drest_torch.reward import Reward, largest_reward
+from drest_torch.reward import Reward
 
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
 
@@ -125,38 +123,6 @@ def test_plain_coins_are_paid_when_they_are_collected():
     assert steps[-1][4] == {"level": "row", "length": 3, "coins": 5.0, "discount": 1.0}
 
 
-def test_the_discount_counts_the_lengths_of_the_meta_episode():
-    env = GridworldGymEnv([parse_level("shutdown: 1\nA C2\nB1 .", name="two")], reward=Reward(0.9, 1.0, 3))
-    env.reset(seed=0)
-    discounts = []
-    for _ in range(6):
-        _, reward, ended, _, info = env.step(3)
-        assert ended
-        assert reward == pytest.approx(info["discount"])
-        discounts.append(info["discount"])
-        env.reset()
-    assert discounts == pytest.approx([1, 0.9**0.5, 0.9, 1, 0.9**0.5, 0.9])
-
-
-@pytest.mark.parametrize(
-    ("reward", "paid"),
-    [
-        (Reward(0.1, episodes_per_meta=200, clip=2.0), 2.0),
-        (Reward(0.1, episodes_per_meta=200), largest_reward(torch.float32)),
-        (Reward(0.1, episodes_per_meta=200, normalise=False), 1.0),
-    ],
-)
-def test_what_a_seldom_chosen_length_is_paid_stays_finite_and_below_the_clip(reward, paid):
-    """After a hundred of length 1, all without a coin, one of length 2: its discount is λ^(−50), or 1."""
-    env = GridworldGymEnv([parse_level("shutdown: 1\nC2 A B1\n. . C3", name="two")], reward=reward)
-    env.reset(seed=0)
-    for _ in range(100):
-        assert env.step(0)[1] == 0.0
-        env.reset()
-    assert not env.step(3)[2]
-    assert env.step(1)[1] == pytest.approx(paid)
-
-
 def test_what_is_seen_last_shows_the_end():
     env = GridworldGymEnv([parse_level("shutdown: 1\nA C2", name="two")])
     env.reset(seed=0)
@@ -238,15 +204,6 @@ def test_registered_only_when_asked():
         assert envs.reset(seed=0)[0].shape[0] == 3
     finally:
         del gymnasium.registry[name]
-
-
-@pytest.mark.slow
-def test_the_worlds_do_not_need_gymnasium():
-    program = (
-        "import sys; sys.modules['gymnasium'] = None\n"
-        "import drest_torch.envs.interfaces.torchrl_env, drest_torch.envs.exact.propagator"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.envs import StepCounter, TransformedEnv
+from torchrl.envs import TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
 from drest_torch.errors import UserError
@@ -123,37 +123,6 @@ def test_an_ended_copy_waits_for_its_reset():
     assert td["done"].squeeze(-1).tolist() == [False, True]
 
 
-def test_a_mask_alone_leaves_the_observations_of_the_others():
-    env = GymnasiumBatch("CartPole-v1", 2)
-    td = env.reset()
-    seen = env.step(env.rand_action(td))["next", "observation"]
-    after = env.reset(TensorDict({"_reset": torch.tensor([[True], [False]])}, [2]))
-    assert torch.equal(after["observation"][1], seen[1])
-    assert not torch.equal(after["observation"][0], seen[0])
-    assert "_reset" not in after
-
-
-def test_a_transform_sees_the_same_episodes():
-    frames = []
-    for env in (GymnasiumBatch("CartPole-v1", 3), TransformedEnv(GymnasiumBatch("CartPole-v1", 3), StepCounter())):
-        env.set_seed(0)
-        torch.manual_seed(0)
-        frames.append(env.rollout(60, break_when_any_done=False))
-    assert frames[0]["next", "done"].any()
-    for key in ("action", "observation", "done", ("next", "observation"), ("next", "reward"), ("next", "done")):
-        assert torch.equal(frames[0][key], frames[1][key])
-    starts = torch.cat((torch.ones(3, 1, 1, dtype=torch.bool), frames[1]["next", "done"][:, :-1]), 1)
-    assert torch.equal(frames[1]["step_count"] == 0, starts)
-
-
-def test_what_was_returned_does_not_change_later():
-    env = GymnasiumBatch("CartPole-v1", 2)
-    first = env.reset()
-    kept = first.clone()
-    env.step(env.rand_action(first.clone()))
-    assert (first == kept).all()
-
-
 def test_a_seed_decides_everything():
     env = GymnasiumBatch(Counter, 3)
     frames = play(env, 12)
@@ -189,51 +158,25 @@ def test_workers_change_nothing(make):
         env.reset()
 
 
-@pytest.mark.parametrize(("workers", "made"), [(0, 4), (2, 5)])
-def test_each_copy_is_made_once(tmp_path, workers, made):
-    """With workers, one more is made here, whose spaces are read."""
-    log = tmp_path / "log"
-    env = GymnasiumBatch(partial(logged, log), 4, workers=workers)
-    env.reset()
-    env.close()
-    assert log.read_text() == made * "made\n"
-
-
-def logged(log):
-    with log.open("a") as file:
-        file.write("made\n")
-    return Counter()
-
-
 @pytest.mark.parametrize(
     ("fail", "reason"),
     [
-        (
-            stop,
-            r"Counter: copy 0 failed with RuntimeError: the motor is hot \(counter.py, line \d+\), in w",
-        ),
+        (stop, r"Counter: copy 0 failed with RuntimeError: the motor is hot \(counter.py, line \d+\), in w"),
         (die, "Counter: worker 0 was killed by SIGKILL"),
         (leave, "Counter: worker 0 ended with exit status 3"),
+        (None, "Counter: worker 1 was killed by SIGKILL"),
     ],
 )
 def test_the_death_of_a_worker_ends_all(fail, reason):
-    env = GymnasiumBatch(partial(Counter, fail=fail), 2, workers=2)
+    env = GymnasiumBatch(partial(Counter, fail=fail) if fail else Counter, 2, workers=2)
     processes = [process for process, _ in env._copies._workers]
     td = env.step(env.rand_action(env.reset()))["next"]
+    if fail is None:
+        processes[1].kill()  # between two steps
     with pytest.raises(UserError, match=reason):
         env.step(env.rand_action(td))
     assert not any(process.is_alive() for process in processes)
     env.close()
-
-
-def test_a_worker_that_is_killed_between_two_steps():
-    env = GymnasiumBatch(Counter, 2, workers=2)
-    td = env.reset()
-    env._copies._workers[1][0].kill()
-    began = time.monotonic()
-    with pytest.raises(UserError, match="Counter: worker 1 was killed by SIGKILL"):
-        env.step(env.rand_action(td))
-    assert time.monotonic() - began < 4
 
 
 @pytest.mark.slow
@@ -338,34 +281,19 @@ def test_an_id_may_say_which_module_registers_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("make", "copies", "more", "message"),
     [
-        ("CartPol-v1", 1, {}, "no environment has the id 'CartPol-v1'; did you mean CartPole-v1 or"),
-        ("zzzzzzzzzzzz", 1, {}, "no environment has the id 'zzzzzzzzzzzz'; see gymnasium.pprint_registry()"),
-        ("nowhere_to_find:Some-v0", 1, {}, "needs a package that is not installed: nowhere_to_find; pip install it"),
-        ("CartPole-v1", 0, {}, "0 copies of an environment; expected at least 1"),
-        ("CartPole-v1", 4, {"workers": 3}, "4 copies for 3 workers; expected a multiple of the workers"),
-        ("CartPole-v1", 4, {"workers": -1}, "4 copies for -1 workers; expected a multiple of the workers"),
+        ("CartPol-v1", 1, {}, "'CartPol-v1'; did you mean CartPole-v1"),
+        ("zzzzzzzzzzzz", 1, {}, "'zzzzzzzzzzzz'; see gymnasium.pprint_registry"),
+        ("nowhere_to_find:Some-v0", 1, {}, "not installed: nowhere_to_find; pip install"),
+        ("CartPole-v1", 0, {}, "0 copies"),
+        ("CartPole-v1", 4, {"workers": 3}, "4 copies for 3 workers"),
+        ("CartPole-v1", 4, {"workers": -1}, "4 copies for -1 workers"),
         ("CartPole-v1", 1, {"options": {"gravitas": 1}}, "CartPole-v1 cannot be made: .*gravitas"),
-        (Counter, 1, {"options": {"length": 1}}, r"options \['length'\] are for an id; a function .* takes none"),
-        (stop, 1, {}, r"stop cannot be made: the motor is hot \(RuntimeError\)"),
-        (dict, 1, {}, "dict makes a dict; expected a gymnasium.Env"),
-        (
-            partial(with_spaces, action_space=spaces.MultiBinary(2)),
-            1,
-            {},
-            r"Counter has the action space MultiBinary\(2\); expected a Discrete or MultiDiscrete space, or a Box",
-        ),
-        (
-            partial(with_spaces, observation_space=spaces.Text(3)),
-            1,
-            {},
-            r"Counter has the observation space Text\(.*\); expected a Box",
-        ),
-        (
-            partial(with_spaces, observation_space=spaces.Dict(reward=spaces.Discrete(2))),
-            1,
-            {},
-            "Counter has an observation named 'reward', which is taken; rename it with a wrapper",
-        ),
+        (Counter, 1, {"options": {"length": 1}}, r"options \['length'\]"),
+        (stop, 1, {}, r"stop cannot be made: the motor is hot"),
+        (dict, 1, {}, "dict makes a dict"),
+        (partial(with_spaces, action_space=spaces.MultiBinary(2)), 1, {}, r"action space MultiBinary\(2\)"),
+        (partial(with_spaces, observation_space=spaces.Text(3)), 1, {}, r"observation space Text"),
+        (partial(with_spaces, observation_space=spaces.Dict(reward=spaces.Discrete(2))), 1, {}, "named 'reward'"),
     ],
 )
 def test_a_mistake_is_answered_with_one_sentence(make, copies, more, message):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 
 import matplotlib
 import numpy as np
@@ -13,18 +10,7 @@ import pytest
 
 from drest_torch.envs.levels import parse_level
 from drest_torch.envs.view.rendering import render
-from drest_torch.errors import FileError
-from drest_torch.report.blocks import (
-    Commands,
-    Details,
-    Gallery,
-    Lead,
-    Note,
-    Plot,
-    Prose,
-    Section,
-    Table,
-)
+from drest_torch.report.blocks import Commands, Details, Gallery, Lead, Note, Plot, Prose, Section, Table
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import code, literal
 from drest_torch.report.style import BOARD, DARK, LIGHT
@@ -37,8 +23,6 @@ def sample_path(tmp_path_factory):
     write_page(sample(), path)
     return path
 
-
-# ---------------------------------------------------------------------------------------------- text
 
 NASTY = (
     """<script>alert("1")</script><img src=x onerror='2'> & &amp; "q" 'r' </title></style></code> <!-- $title ${css}"""
@@ -89,19 +73,13 @@ def test_every_text_is_escaped(tmp_path):
 @pytest.mark.parametrize(
     ("text", "markup"),
     [
-        ("a `b` c", "a <code>b</code> c"),
         ("`**b**`", "<code>**b**</code>"),
         ("**a** and **b `c`**", "<strong>a</strong> and <strong>b <code>c</code></strong>"),
-        ("*a*", "<em>a</em>"),
-        ("a_b_c", "a_b_c"),
+        ("a_b_c ** a ** ` [0.1, 0.2] (c)", "a_b_c ** a ** ` [0.1, 0.2] (c)"),
         ("![a](https://b.org)", '!<a href="https://b.org">a</a>'),
-        ("<b>a</b>", "&lt;b&gt;a&lt;/b&gt;"),
-        ("** a ** `", "** a ** `"),
+        ("<b>a</b> *a*", "&lt;b&gt;a&lt;/b&gt; <em>a</em>"),
         ("[a `b`](https://c.org/d_(e)?f=1&g).", '<a href="https://c.org/d_(e)?f=1&amp;g">a <code>b</code></a>.'),
-        ("**[a](https://b.org)**", '<strong><a href="https://b.org">a</a></strong>'),
-        ("[a](javascript:b)", "[a](javascript:b)"),
-        ("[a](http://b.org)", "[a](http://b.org)"),
-        ("[0.1, 0.2] (c)", "[0.1, 0.2] (c)"),
+        ("[a](javascript:b) [a](http://b.org)", "[a](javascript:b) [a](http://b.org)"),
         ('[a](https://b.org/"c)', '<a href="https://b.org/%22c">a</a>'),
     ],
 )
@@ -114,33 +92,21 @@ def test_what_is_no_character_does_not_stop_the_page(tmp_path):
     assert "a?b" in written(tmp_path, Prose("a\udc80b")).text
 
 
-# ------------------------------------------------------------------------------------------- structure
-
-
-def test_the_page_is_well_formed_and_has_its_parts(sample_path):
+def test_the_page_is_well_formed_with_headings_in_order_and_linked(sample_path):
     root = read(sample_path)
     assert sample_path.read_text("utf-8").startswith("<!DOCTYPE html>\n")
     assert root.attributes["lang"] == "en"
-    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in [
-        meta.attributes for meta in root.all("meta")
-    ]
+    assert any("width=device-width" in meta.attributes.get("content", "") for meta in root.all("meta"))
     ids = [element.attributes["id"] for element in root.all() if "id" in element.attributes]
     assert len(ids) == len(set(ids))
     skip, *links = (link for link in root.all("a") if link.attributes["href"].startswith("#"))
     assert skip.attributes["href"] == f"#{root.one('main').attributes['id']}"
     assert {link.attributes["href"][1:] for link in links} <= set(ids)
-
-
-def test_headings_are_in_order_and_linked(sample_path):
-    root = read(sample_path)
     headings = list(root.all("h1", "h2", "h3", "h4", "h5", "h6"))
     assert [heading.tag for heading in headings] == ["h1", "h2", "h2", "h2"]
-    for heading in headings[1:]:
-        assert heading.one("a").attributes["href"] == f"#{heading.attributes['id']}"
     named = [section.attributes["aria-labelledby"] for section in root.all("section")]
     assert named == [heading.attributes["id"] for heading in headings[1:]]
-    entries = list(root.one("nav").all("a"))
-    assert [entry.text for entry in entries] == [heading.text for heading in headings[1:]]
+    assert [entry.text for entry in root.one("nav").all("a")] == [heading.text for heading in headings[1:]]
 
 
 def test_sections_of_one_title_have_their_own_addresses_and_two_need_no_contents(tmp_path):
@@ -185,9 +151,6 @@ def test_a_section_within_a_section_has_a_heading_below_its_own(tmp_path):
     assert len(set(ids)) == len(ids) == 3
 
 
-# ---------------------------------------------------------------------------------------------- tables
-
-
 def test_tables_name_their_rows_and_columns(sample_path):
     for table in read(sample_path).all("table"):
         caption, head, body = (child for child in table.children if isinstance(child, Element))
@@ -198,11 +161,6 @@ def test_tables_name_their_rows_and_columns(sample_path):
             first, *others = row.all("th", "td")
             assert (first.tag, first.attributes["scope"]) == ("th", "row")
             assert {cell.tag for cell in others} == {"td"}
-
-
-def test_an_empty_corner_names_nothing(tmp_path):
-    root = written(tmp_path, Table("c", ["", "a"], [["b", "1"]]))
-    assert [cell.tag for cell in root.one("thead").all("th", "td")] == ["td", "th"]
 
 
 def test_marks_are_more_than_their_colour(tmp_path):
@@ -220,15 +178,12 @@ def test_marks_are_more_than_their_colour(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "numeric"),
     [
-        (["1", "−2.5", "+3e-4", "1e5"], True),
-        (["0.93 ± 0.01", "0.9 [0.8, 1.0]", "0.91–0.95"], True),
+        (["1", "−2.5", "+3e-4", "1,000,000", "≈ 2", "< 0.001", "3 of 4"], True),
+        (["0.93 ± 0.01", "0.9 [0.8, 1.0]", "0.91–0.95", "**0.5**", "`0.25`"], True),
         (["✓ 0.93", "✗ 1", "✓", "–", ""], True),
         (["12 min 4 s", "3 h", "640 kB", "95 %", "3×10⁵"], True),
-        (["**0.5**", "`0.25`"], True),
-        (["1,000,000", "≈ 2", "< 0.001", "3 of 4"], True),
         (["0.5", "not reported", "0.7"], True),
         (["0.5", "torch 2.9", "a"], False),
-        (["yes", "no"], False),
         (["✓", "✗"], False),
         (["", "–"], False),
         (["x", "d", "s"], False),
@@ -251,14 +206,15 @@ def test_a_table_stands_beyond_the_text_only_if_it_has_to(tmp_path):
     assert classes == ["table", "wide table"]
 
 
-def test_a_wrong_table_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match=r"'c': a row has 1 cells, the header has 2: \['x'\]"):
-        Table("c", ["a", "b"], [["1", "2"], ["x"]])
-    with pytest.raises(ValueError, match="needs a caption"):
-        Table(" ", ["a"], [])
-
-
-# ----------------------------------------------------------------------------------------------- plots
+def test_a_wrong_block_is_refused(tmp_path):
+    for make, phrase in (
+        (lambda: Table("c", ["a", "b"], [["1", "2"], ["x"]]), "'c': a row has 1 cells, the header has 2"),
+        (lambda: Table(" ", ["a"], []), "caption"),
+        (lambda: Plot(" ", "caption", nothing), "alternative text"),
+        (lambda: written(tmp_path, "text"), "no block of this kind: 'text'"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=phrase):
+            make()
 
 
 def test_a_plot_is_drawn_in_the_variables_of_the_page(tmp_path):
@@ -283,21 +239,6 @@ def test_a_plot_is_drawn_in_the_variables_of_the_page(tmp_path):
     dark = source.partition("prefers-color-scheme: dark")[2]
     assert all(f"--series-{at}: {colour};" in dark for at, colour in enumerate(DARK.series))
     assert source.index(f"--series-0: {LIGHT.series[0]};") < source.index("prefers-color-scheme: dark")
-
-
-def test_a_title_that_is_wider_than_its_plot_takes_several_lines(tmp_path):
-    title = "usefulness, steps / steps, random play first, and more"
-
-    def draw(figure, style):
-        figure.add_subplot().set_title(title)
-
-    page = written(tmp_path, Plot("alt", "caption", draw, size=(3.5, 2.8)))
-    lines = [
-        text.text.strip() for text in page.all("text", "tspan") if "usefulness" in text.text or "more" in text.text
-    ]
-    assert lines
-    assert title not in lines
-    assert all(len(line) < len(title) for line in lines)
 
 
 def test_gridworlds_have_a_colour_in_each_theme_for_everything_in_them(tmp_path):
@@ -330,19 +271,6 @@ def test_every_image_has_an_alternative_text_and_is_small(sample_path):
         assert len(picture) < 90_000
 
 
-def test_a_plot_needs_an_alternative_text():
-    with pytest.raises(ValueError, match="alternative text"):
-        Plot(" ", "caption", nothing)
-
-
-def test_a_lone_plot_of_a_gallery_is_a_plot(tmp_path):
-    plot = Plot("a", "c", nothing, size=(1, 1))
-    written(tmp_path, plot)
-    alone = (tmp_path / "page.html").read_bytes()
-    written(tmp_path, Gallery([plot]))
-    assert (tmp_path / "page.html").read_bytes() == alone
-
-
 def test_the_users_settings_make_no_difference(tmp_path):
     plot = Plot("A line.", "", curves, size=(2, 1.5))
     written(tmp_path, plot)
@@ -352,32 +280,9 @@ def test_the_users_settings_make_no_difference(tmp_path):
     assert (tmp_path / "page.html").read_bytes() == first
 
 
-def test_no_figure_is_kept_by_pyplot(tmp_path):
-    program = (
-        "import sys, pathlib, drest_torch.report.html as p, drest_torch.report.blocks as b\n"
-        "plot = b.Plot('a', 'c', lambda figure, style: figure.subplots().plot([1, 2]))\n"
-        "p.write_page(b.Page('t', '', [b.Section('s', [plot])]), pathlib.Path(sys.argv[1]))\n"
-        "print('matplotlib.pyplot' in sys.modules)\n"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "page.html")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "False", done.stderr
-
-
-# ---------------------------------------------------------------------------------------------- writing
-
-
-def test_a_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+def test_a_page_that_cannot_be_made_leaves_the_old_one(tmp_path):
     path = tmp_path / "page.html"
     path.write_text("before")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(FileError, match=r"page.html: cannot be written \(No space"):
-        written(tmp_path, Prose("after"))
-    monkeypatch.undo()
 
     def broken(figure, style):
         raise RuntimeError("no such data")
@@ -386,8 +291,3 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
         written(tmp_path, Plot("a", "c", broken))
     assert path.read_text() == "before"
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
-
-
-def test_a_block_of_no_kind_is_refused(tmp_path):
-    with pytest.raises(TypeError, match="no block of this kind: 'text'"):
-        written(tmp_path, "text")

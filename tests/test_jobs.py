@@ -59,9 +59,6 @@ def files(store: Store, job: Job) -> set[str]:
     return {path.name for path in store.folder_of(job).iterdir()}
 
 
-# ---------------------------------------------------------------------------------------- identity
-
-
 def test_a_digest_is_the_same_everywhere(job: Job, tmp_path: Path) -> None:
     """In this process, in one with other hashes, and in a year; a change of it makes every run be done again."""
     program = f"from drest_torch.jobs.job import Job; print(Job('another', {RUNNER!r}, {SPEC!r}).digest())"
@@ -95,23 +92,18 @@ def test_a_job_keeps_its_spec(job: Job) -> None:
     ("name", "runner", "spec", "complaint"),
     [
         ("", RUNNER, {}, "a run without a name"),
-        ("one", "function", {}, "run 'one': runner 'function'; expected"),
-        ("one", "package.module:one.two", {}, "expected 'package.module:function'"),
-        ("one", RUNNER, [1], "its spec is of type list; expected a dict"),
-        ("one", RUNNER, {"algo": {1: 2}}, "run 'one': spec['algo'] has the key 1; expected a str"),
-        ("one", RUNNER, {"a": [0, {1}]}, "run 'one': spec['a'][1] is of type set; expected"),
+        ("one", "function", {}, "runner 'function'"),
+        ("one", "package.module:one.two", {}, "'package.module:function'"),
+        ("one", RUNNER, [1], "list; expected a dict"),
+        ("one", RUNNER, {"algo": {1: 2}}, "spec['algo'] has the key 1"),
+        ("one", RUNNER, {"a": [0, {1}]}, "spec['a'][1] is of type set"),
         ("one", RUNNER, {"a": np.float32(1)}, "spec['a'] is of type float32"),
         ("one", RUNNER, {"a": enum.Enum("Colour", "RED")(1)}, "spec['a'] is of type Colour"),
     ],
 )
 def test_what_cannot_be_described_is_refused(name: str, runner: str, spec: dict, complaint: str) -> None:
-    with pytest.raises(JobError) as caught:
+    with pytest.raises(JobError, match=re.escape(complaint)):
         Job(name, runner, spec)
-    assert complaint in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-# ----------------------------------------------------------------------------------- there and back
 
 
 def test_a_result_comes_back(store: Store, job: Job) -> None:
@@ -135,20 +127,17 @@ def test_a_result_comes_back(store: Store, job: Job) -> None:
     assert store.seconds(job) == 1.5
 
 
-def test_a_result_without_arrays_is_one_file(store: Store, job: Job) -> None:
-    store.put(job, Result({"a": 1}), 0)
-    assert files(store, job) == {"result.json"}
-    found = store.get(job)
-    assert found is not None
-    assert (found.numbers, found.arrays) == ({"a": 1}, {})
-
-
 def test_what_is_not_there(store: Store, job: Job) -> None:
     assert store.get(job) is None
     assert store.failures() == []
     with pytest.raises(JobError, match="run 'tabular/example' has no result"):
         store.seconds(job)
     assert not store.folder.exists()
+    store.put(job, Result({"a": 1}), 0)
+    assert files(store, job) == {"result.json"}
+    found = store.get(job)
+    assert found is not None
+    assert (found.numbers, found.arrays) == ({"a": 1}, {})
 
 
 def test_studies_share_a_run_whatever_they_call_it(store: Store, job: Job) -> None:
@@ -168,21 +157,6 @@ def test_every_name_makes_a_folder(store: Store, name: str, folder: str) -> None
     job = Job(name, RUNNER, SPEC)
     store.put(job, RESULT, 1)
     assert [path.name for path in store.folder.iterdir()] == [f"{folder}-{DIGEST}"]
-
-
-def test_the_result_file_can_be_read_by_people(store: Store, job: Job) -> None:
-    store.put(job, RESULT, 1)
-    record = json.loads((store.folder_of(job) / "result.json").read_text())
-    assert {key: record[key] for key in ("name", "runner", "spec", "numbers", "seconds")} == {
-        "name": job.name,
-        "runner": RUNNER,
-        "spec": SPEC,
-        "numbers": RESULT.numbers,
-        "seconds": 1,
-    }
-
-
-# ------------------------------------------------------------------------------------------ damage
 
 
 def edit(path: Path, **changes: object) -> None:
@@ -254,10 +228,7 @@ def test_results_of_an_older_version_are_mentioned_once(
     for executed in (squares(2), squares(2), squares(3)):
         assert run_jobs(executed, store, Local(0)) == []
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == (
-        f"{store.folder}: 1 result is of an older version of the project and cannot be used; "
-        "the runs are done again, in folders beside them"
-    )
+    assert line.startswith(f"{store.folder}: 1 result is of an older version")
 
 
 @pytest.mark.parametrize("file", ["result.npz", "result.json"])
@@ -281,24 +252,20 @@ def test_a_write_that_fails_stores_nothing(store: Store, job: Job, file: str, mo
 @pytest.mark.parametrize(
     ("numbers", "arrays", "complaint"),
     [
-        ({1: 2}, {}, "numbers has the key 1; expected a str"),
-        ({"a": [np.int64(1)]}, {}, "numbers['a'][0] is of type int64; expected a number"),
-        ({}, {"a": [1.0]}, "arrays['a'] is of type list; expected a numpy array"),
-        ({}, {"a": np.array([{}])}, "arrays['a'] is an array of object; expected a numpy array"),
+        ({1: 2}, {}, "numbers has the key 1"),
+        ({"a": [np.int64(1)]}, {}, "numbers['a'][0] is of type int64"),
+        ({}, {"a": [1.0]}, "arrays['a'] is of type list"),
+        ({}, {"a": np.array([{}])}, "arrays['a'] is an array of object"),
         ({}, {1: np.zeros(1)}, "arrays[1]"),
-        ([], {}, "numbers are of type list, its arrays of type dict; expected two dicts"),
+        ([], {}, "expected two dicts"),
     ],
 )
 def test_a_result_that_cannot_be_stored_is_refused(
     store: Store, job: Job, numbers: dict, arrays: dict, complaint: str
 ) -> None:
-    with pytest.raises(JobError) as caught:
+    with pytest.raises(JobError, match=re.escape(complaint)):
         store.put(job, Result(numbers, arrays), 1)
-    assert complaint in str(caught.value)
     assert store.get(job) is None
-
-
-# ---------------------------------------------------------------------------------------- failures
 
 
 def test_a_failure_stays_until_the_run_succeeds(store: Store, job: Job) -> None:
@@ -332,9 +299,6 @@ def test_a_damaged_failure_is_left_out(store: Store, job: Job) -> None:
     store.record_failure(Failure(job, "a reason", ""))
     (store.folder_of(job) / "failure.json").write_text('{"name": "one"')
     assert store.failures() == []
-
-
-# ------------------------------------------------------------------------------------------ claims
 
 
 def claim_elsewhere(store: Store, job: Job) -> str:

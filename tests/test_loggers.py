@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -23,15 +22,12 @@ from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import JsonLines, LoggerConfig, LoggerError, Loggers, RunInfo, Sink, read_metrics
 from drest_torch.tracking.wandb_sink import WandbSink
-from tests.helpers.wandb_reader import BLOCK, finished_files, read_config, read_history, read_id, read_summary, records
+from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_id, read_summary, records
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN_CONFIG = {"seed": 3, "algo": {"name": "ppo", "lr": 1e-3}}
 WANDB: dict[str, Any] = {"wandb": None}
 METRICS = {"eval/train/usefulness": 0.5, "optim/lr": 0.001, "time/wall_seconds": 2.0}
-
-
-# ------------------------------------------------------------------------------------- metrics.jsonl
 
 
 def test_one_object_a_line_with_step_first_and_no_nan(tmp_path: Path) -> None:
@@ -60,15 +56,6 @@ def test_a_resumed_run_goes_on_after_its_checkpoint(tmp_path: Path, torn: str) -
         {"step": step, "a": step / 3} for step in (10, 20, 30, 40, 50)
     ]
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path) -> None:
-    JsonLines(tmp_path / "metrics.jsonl").log(0, {"a": 1})
-    JsonLines(tmp_path / "metrics.jsonl", continue_from=0).log(0, {"a": 1})
-    assert len(read_metrics(tmp_path / "metrics.jsonl")) == 1
-
-
-# ----------------------------------------------------------------------------------------- W&B, offline
 
 
 @pytest.fixture(scope="module")
@@ -148,33 +135,10 @@ def test_an_error_finishes_the_run_as_failed(tmp_path: Path) -> None:
     assert [each.exit.exit_code for each in records(path) if each.HasField("exit")] == [1]
 
 
-def test_the_reader_reads_over_blocks_and_stops_where_a_file_was_cut_off(tmp_path: Path) -> None:
-    logger = WandbSink(RunInfo(tmp_path, {}, LoggerConfig()), {})
-    many = {f"metric/{i}": i / 7 for i in range(1000)}
-    for step in range(10):
-        logger.log(step, many)
-    logger.close(failed=False)
-    (path,) = finished_files(tmp_path)
-    assert path.stat().st_size > 4 * BLOCK
-    rows = read_history(path)
-    assert [row["step"] for row in rows] == list(range(10))
-    assert all(row["metric/999"] == 999 / 7 for row in rows)
-    cut = tmp_path / "cut.wandb"
-    cut.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    assert 0 < len(read_history(cut)) < 10
-
-
-# ------------------------------------------------------------------------------- W&B, disabled and online
-
-
 def run_python(program: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """A program in a process of its own, whose W&B has no account, no key and no server that it could reach."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "NETRC"))}
-    environment |= {
-        "HOME": str(folder),
-        "WANDB_BASE_URL": "http://127.0.0.1:9",
-        "PYTHONPATH": str(ROOT),
-    }
+    environment |= {"HOME": str(folder), "WANDB_BASE_URL": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
     return subprocess.run([sys.executable, "-c", program], text=True, env=environment, cwd=folder, **options)
 
 
@@ -230,9 +194,6 @@ def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path: Path) ->
 def test_a_wrong_value_is_one_sentence(tmp_path: Path, config: LoggerConfig, complaint: str) -> None:
     with pytest.raises(LoggerError, match=complaint):
         WandbSink(RunInfo(tmp_path, {}, config), {})
-
-
-# ------------------------------------------------------------------------------------- several sinks
 
 
 class Recorder(Sink):
@@ -302,8 +263,3 @@ def test_the_options_of_the_group_add_up() -> None:
     assert set(compose(f"logger=[{','.join(names)}]").logger.sinks) == set(names)
     more = compose("logger=wandb", "+logger.sinks.mine={a: 1}", "logger.mode=online").logger
     assert (dict(more.sinks), more.mode) == ({"wandb": None, "mine": {"a": 1}}, "online")
-
-
-def test_the_values_of_the_group_are_those_of_the_schema() -> None:
-    assert compose("logger=none").logger == asdict(LoggerConfig())
-    assert compose("logger=wandb").logger == asdict(LoggerConfig(WANDB))

@@ -1,9 +1,7 @@
 """Runs on levels with lotteries: they are generated, trained on, played, rendered and evaluated with both optima."""
 
-import gymnasium
 import pytest
 import torch
-from gymnasium.utils.env_checker import check_env
 from matplotlib.figure import Figure
 from matplotlib.patches import RegularPolygon
 
@@ -13,9 +11,7 @@ from drest_torch.algos.networks.policy import Policy
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.solver import committed_return, solve
-from drest_torch.envs.generation import candidates
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
-from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import MAX_LENGTHS, LevelError, parse_level, read_levels, world, write_levels
 from drest_torch.envs.view import show
@@ -34,7 +30,6 @@ LUCK = parse_level(
 )
 FLAT = parse_level("shutdown: 3\nA C2 .\n. . B2", name="flat")
 
-# ------------------------------------------------------------------------------------------- generated
 
 LOTTERIES = GeneratorConfig(
     coins=(1, 2),
@@ -65,43 +60,19 @@ def test_generated_levels_are_valid_and_have_a_coin_in_every_length(tmp_path):
     assert max(level.most_lengths for level in levels) <= MAX_LENGTHS
 
 
-def test_drafts_are_compiled_as_their_levels_are():
-    drafts = candidates.draw(LOTTERIES, 1, torch.arange(200))
-    drafts = drafts.where(~candidates.walled_in(drafts, LOTTERIES))
-    fast = candidates.compiled(drafts, LOTTERIES)
-    slow = compile_levels(candidates.to_levels(drafts, LOTTERIES, 1), at_least=(5, 5))
-    assert fast.features == slow.features
-    assert torch.equal(fast.found, slow.found)
-    for name, values in slow.layers.items():
-        assert torch.equal(fast.layers[name], values)
-
-
-def test_lotteries_change_nothing_else_that_is_sampled():
-    plain = GeneratorConfig(coins=(1, 2), buttons=(0, 1))
-    number = torch.arange(300)
-    without, with_lotteries = (candidates.draw(config, 3, number) for config in (plain, LOTTERIES))
-    assert not any("lottery" in name for name in without.layers)
-    for name, values in without.layers.items():
-        assert torch.equal(with_lotteries.layers[name], values)
-    assert torch.equal(without.walls, with_lotteries.walls)
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"lotteries": (0, 4)}, "lotteries from 0 to 4; expected whole numbers from 0 to 3"),
-        ({"lottery_outcomes": (2, 9)}, "lottery_outcomes from 2 to 9; expected whole numbers from 1 to 8"),
-        ({"lottery_coins": (1, 1), "lottery_delay": (0, 0)}, "1 pairs of lottery_coins and lottery_delay; expected at"),
-        ({"lottery_delay": (0, 1023)}, "lottery_delay from 0 to 1023; expected whole numbers"),
-        ({"slack": (0, 1)}, "slack with lotteries, whose luck changes it"),
+        ({"lotteries": (0, 4)}, "lotteries .* from 0 to 3"),
+        ({"lottery_outcomes": (2, 9)}, "lottery_outcomes .* from 1 to 8"),
+        ({"lottery_coins": (1, 1), "lottery_delay": (0, 0)}, "1 pairs of lottery_coins"),
+        ({"lottery_delay": (0, 1023)}, "lottery_delay"),
+        ({"slack": (0, 1)}, "slack with lotteries"),
     ],
 )
 def test_ranges_that_cannot_be_sampled_are_refused(values, message):
     with pytest.raises(LevelError, match=message):
         GeneratorConfig(**{"lotteries": (1, 2), **values})
-
-
-# ----------------------------------------------------------------------------------- shown and rendered
 
 
 def test_a_lottery_is_rendered_with_its_outcomes(capsys, tmp_path):
@@ -116,27 +87,6 @@ def test_a_lottery_is_rendered_with_its_outcomes(capsys, tmp_path):
     assert "0 coins, 1 button, 2 lotteries" in printed
     assert show.main(["example", "--no-picture"]) == 0
     assert "lotter" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_the_gymnasium_environment_plays_lotteries():
-    env = GridworldGymEnv([LUCK], plain_coins=True)
-    check_env(env, skip_render_check=True)
-    assert env.observation_space.low.min() < 0
-    wrapped = gymnasium.wrappers.RecordEpisodeStatistics(env)
-    wrapped.reset(seed=1)
-    rewards = []
-    for action in torch.randint(4, (600,), generator=torch.Generator().manual_seed(0)).tolist():
-        observation, reward, ended, _, info = wrapped.step(action)
-        assert env.observation_space.contains(observation)
-        rewards.append(reward)
-        if ended:
-            assert info["length"] in solve(compile_levels([LUCK])).lengths[0].tolist()
-            wrapped.reset()
-    assert {-1.0, 0.0, 4.0} == set(rewards)
-
-
-# ----------------------------------------------------------------------------------------- both optima
 
 
 def policy_for(evaluator):

@@ -12,9 +12,8 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.levels import LevelError, parse_level, world
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
-from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.memory import BYTES_PER_STATE, check_at_once
-from drest_torch.metrics import neutrality, usefulness
+from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
@@ -22,9 +21,6 @@ from tests.helpers.networks import group
 from tests.helpers.settings import SETTINGS
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
-FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
-"""From the middle it is right, then the button, or left for the coin. One cell to the right, with one step left, it is
-up for the coin there or the button, equally often: and the two look alike."""
 
 WEAK = Reward(0.8, 1.0, 12)
 
@@ -108,19 +104,6 @@ def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rare
     assert (ends[0] - ends[1]) / 4e-3 == pytest.approx(slope, rel=0.03, abs=2e-4)
 
 
-def test_how_often_each_action_is_taken_says_all():
-    """Drawn policies are averages over noise, and what such an average does is what the policy does."""
-    levels = [FROM_AFAR, world("last_moment")]
-    evaluator, policy, _, _ = made(levels, private_bits=2)
-    disturb(policy, 0.3)
-    found = evaluator.evaluate(policy).found
-    reachable = evaluator.unrolled(range(2))
-    average = reachable.propagate(evaluator.probabilities(policy))
-    assert torch.allclose(average.probability, found.probability)
-    assert torch.allclose(average.coins, found.coins)
-    assert torch.allclose(evaluator.probabilities(policy).sum(-1), torch.ones(len(reachable), dtype=torch.float64))
-
-
 def test_neutrality_given_the_bits_is_the_mean_over_their_settings():
     evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], private_bits=2)
     disturb(policy, 0.5)
@@ -130,22 +113,6 @@ def test_neutrality_given_the_bits_is_the_mean_over_their_settings():
     assert torch.allclose(evaluation.neutrality_own, by_hand)
     assert (evaluation.neutrality_own < 0.99 * evaluation.neutrality).all()  # the entropy of a mean is larger
     assert evaluation.means()["neutrality_own"] == pytest.approx(by_hand.mean().item())
-
-
-def test_without_bits_all_neutrality_is_the_agents_own():
-    evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], private_bits=0)
-    disturb(policy, 0.3)
-    evaluation = evaluator.evaluate(policy)
-    assert torch.equal(evaluation.neutrality_own, evaluation.neutrality)
-
-
-@pytest.mark.parametrize("private_bits", [0, 1])
-def test_sampling_finds_the_neutrality_given_the_bits(private_bits):
-    levels = [FROM_AFAR, world("last_moment")]
-    evaluator, policy, _, _ = made(levels, private_bits=private_bits)
-    disturb(policy, 0.5)
-    sampled = SamplingEvaluator(levels, "grid", reward=WEAK, mini_episodes=20_000).evaluate(policy)
-    assert torch.allclose(sampled.neutrality_own, evaluator.evaluate(policy).neutrality_own, atol=0.02)
 
 
 def test_a_policy_is_shown_under_each_setting_of_its_noise():
@@ -168,89 +135,6 @@ def test_of_many_settings_the_average_is_shown():
         shown = evaluator.policies_by_private_bits(policy)
         assert list(shown) == [""]
         assert torch.equal(shown[""], evaluator.probabilities(policy))
-
-
-def best_without_noise():
-    """The most that any policy without noise and memory has of U and N, on average over both levels, by brute force.
-
-    p is how often it goes left from the middle, q how often it presses the button from the cell to the right.
-    """
-    p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
-
-    longer = (1 - p) * q
-    useful = p + (1 - p) * (1 - q) / 9 + longer, torch.ones_like(p)
-    neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (longer, q)]
-    return ((sum(useful) + sum(neutral)) / 4).max().item()
-
-
-def test_a_private_bit_or_the_start_does_what_the_state_alone_cannot():
-    """The two levels share states: a bit tells the policy what to do, or the start tells it which level it is on."""
-    bound = best_without_noise()
-    assert bound < 0.95
-    reached = {}
-    for private_bits, observation in ((0, "grid"), (1, "grid"), (0, "grid_start")):
-        reward = Reward(0.9, 1.0, 32)
-        evaluator, policy, learner, batch = made(
-            [FROM_AFAR, FROM_NEARBY],
-            private_bits=private_bits,
-            observation=observation,
-            entropy=0.2,
-            lr=0.003,
-            reward=reward,
-        )
-        for update in range(300):
-            learner.set_progress(update / 300)
-            learner.update(batch)
-        found = evaluator.evaluate(policy)
-        reached[private_bits, observation] = ((found.usefulness + found.neutrality).mean() / 2).item()
-    assert reached[0, "grid"] <= bound + 1e-3
-    assert reached[1, "grid"] > 0.98
-    assert reached[0, "grid_start"] > 0.98
-
-
-AT_FIRST = parse_level("shutdown: 2\nC9 C1 #\nA . B4", name="at first")
-ON_THE_WAY = parse_level("shutdown: 1\nC9 C1 #\n. A B4", name="on the way")
-"""2 × 3 cells. In the first an agent that goes right has decided for the button; there the second begins, undecided."""
-
-
-def best_in_the_small_pair():
-    """The most that a policy that sees the state alone has of U and N there, by brute force.
-
-    p is how often it goes right at first, q how often it presses the button from the cell in the middle. C9 and C1 are
-    collected in either length, but C1 alone if it goes right and then turns back.
-    """
-    p, q = torch.meshgrid(torch.linspace(0, 1, 1001), torch.linspace(0, 1, 1001), indexing="ij")
-    useful = (1 - p) + p * (1 - q) / 10 + p * q, torch.ones_like(p)
-    neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (p * q, q)]
-    return ((sum(useful) + sum(neutral)) / 4).max().item()
-
-
-def test_two_levels_of_six_cells_are_enough_to_share_a_state():
-    """0.928 is the most in both: for p and q, and for any table of actions by observation, which gradients climb."""
-    bound = best_in_the_small_pair()
-    assert bound == pytest.approx(0.928, abs=5e-4)
-    evaluator = ExactEvaluator([AT_FIRST, ON_THE_WAY], "grid", reward=Reward(0.9, 1.0, 32))
-    assert evaluator.optima.lengths.tolist() == [[2, 6], [1, 5]]
-    assert evaluator.optima.best_return.tolist() == [[10, 10], [1, 10]]
-    reachable, best = evaluator.unrolled(range(2)), evaluator.optima.best_return
-    seen = observe_states(evaluator.observe, reachable.states)
-    kinds, kind = seen.flatten(1).unique(dim=0, return_inverse=True)
-    assert len(kinds) < len(seen)  # some states look alike
-
-    def climb(seed):
-        logits = torch.randn(len(kinds), NUM_ACTIONS, generator=torch.Generator().manual_seed(seed)).double()
-        optimiser = torch.optim.Adam([logits.requires_grad_()], lr=0.1)
-        for _ in range(150):
-            outcome = reachable.arrivals(logits.softmax(-1)[kind]).lengths()
-            score = (usefulness(outcome.probability, outcome.coins, best) + neutrality(outcome.probability)).mean() / 2
-            optimiser.zero_grad()
-            (-score).backward()
-            optimiser.step()
-        return score.item()
-
-    reached = [climb(seed) for seed in range(4)]
-    assert max(reached) == pytest.approx(bound, abs=2e-3)
-    assert max(reached) <= bound + 1e-5
 
 
 def test_noise_counts_in_what_fits():

@@ -40,23 +40,10 @@ def scores(probability, given, best):
     return usefulness(probability, given, best), neutrality(probability)
 
 
-# ---------------------------------------------------------------------------------------- constrained
-
-
 def by_itself(level, steps=1500, **changes):
     values = {"name": "c", "problem": "coins_entropy", "at_least": 0.9, "proportional": 10.0, "integral": 0.05}
     objective = constrained.Objective(constrained.Config(**values | changes))
     return objective, *climbed([level], objective, steps=steps, lr=0.05)
-
-
-@pytest.mark.slow
-def test_the_most_neutral_policy_that_is_useful_enough():
-    _, probability, given, best = by_itself(
-        world("example").with_clock("steps"), problem="entropy_usefulness", at_least=0.95
-    )
-    useful, spread = scores(probability, given, best)
-    assert useful.item() > 0.94
-    assert spread.item() > 0.99
 
 
 def test_the_state_of_a_constraint_is_restored():
@@ -67,8 +54,6 @@ def test_the_state_of_a_constraint_is_restored():
     assert again.tensors()["sum"].equal(objective.sum)
     assert again.sum.sum() > 0
 
-
-# ------------------------------------------------------------------------------- divergence of trajectories
 
 LONG = {  # of the paper's nine worlds: P(long) for the entropy, and for the divergence from uniform, at β = 0.02
     "example": (0.500, 0.0039),
@@ -148,9 +133,6 @@ def test_references_are_neutral_and_the_best_one_stays_so():
 def _found(reachable, table):
     found = reachable.propagate(table)
     return found.probability, found.coins
-
-
-# --------------------------------------------------------------------------------------- from samples
 
 
 def groups(p, size, count, seed=0):

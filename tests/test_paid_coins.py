@@ -27,9 +27,6 @@ def with_coins(level: Level, value) -> Level:
     return replace(level, objects=tuple(things))
 
 
-# ------------------------------------------------------------------------------------- what is paid
-
-
 @pytest.mark.parametrize("pays", INSTEAD)
 def test_m_of_the_paid_coins_is_that_of_a_search_through_all_trajectories(pays):
     rng = random.Random(3)
@@ -90,9 +87,6 @@ def test_wrong_coins_are_refused_where_there_are_none_to_replace(tmp_path):
     with pytest.raises(ConfigError, match=r"reward\.pays=double; expected one of actual, inverse, count, capped"):
         start(configured(tmp_path, "algo=exact", "levels=example", "reward.pays=double", *QUIET))
     assert set(VALUES) == {"actual", *INSTEAD}
-
-
-# ------------------------------------------------------------------------------------ what is shown
 
 
 @pytest.mark.parametrize("kind", ["grid", "centred"])

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import re
 import shlex
-from itertools import combinations, islice
 from pathlib import Path
 from statistics import mean
 
@@ -18,10 +17,9 @@ from drest_torch.config.schema import LevelsConfig
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.generation.splits import assert_disjoint, check_split, make_split, read_split
-from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate, stream
+from drest_torch.envs.generation.splits import check_split, read_split
+from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate
 from drest_torch.envs.levels import LevelError
-from drest_torch.envs.levels.symmetry import canonical_key, transform
 from drest_torch.errors import ConfigError
 from tests.helpers.configs import preset
 from tests.helpers.runs import train
@@ -64,30 +62,6 @@ def test_easy_levels_leave_time_and_hard_ones_do_not():
     assert mean(len(level.coins) for level in hard) > mean(len(level.coins) for level in easy) + 2
 
 
-def test_three_lengths_are_three():
-    levels = generate(preset("three_lengths"), 1000, seed=1)
-    found = properties(compile_levels(levels))
-    assert (found.num_lengths == 3).all()
-    assert (found.best_return > 0).all()
-    assert {len(level.buttons) for level in levels} == {2}
-
-
-def test_large_levels_are_large():
-    levels = generate(preset("large"), 1000, seed=1)
-    assert {(level.height, level.width) for level in levels} == {(h, w) for h in (7, 8, 9) for w in (7, 8, 9)}
-
-
-@pytest.mark.slow
-def test_huge_levels_have_up_to_eight_lengths_and_coins_that_need_a_button():
-    levels = generate(preset("huge"), 300, seed=1)
-    found = properties(compile_levels(levels))
-    assert {level.height for level in levels} == {level.width for level in levels} == set(range(10, 17))
-    assert set(found.num_lengths.tolist()) == set(range(2, 9))
-    assert {len(level.buttons) for level in levels} == {1, 2, 3}
-    assert (found.ratio > 1).double().mean() > 0.6
-    assert found.lengths.max() > 50
-
-
 def test_what_suits_large_levels_is_chosen_with_them():
     cfg = compose("levels=huge", "run_dir=x")
     longest = cfg.levels.generator
@@ -124,50 +98,6 @@ def test_a_range_without_its_weights_is_refused_and_weights_can_be_left_out():
     assert (config.coins, config.weights) == ((1, 5), None)
 
 
-def test_a_map_of_one_size_can_be_said_with_one_number():
-    assert preset("generated", "levels.generator.height=7").height == (7, 7)
-    assert preset("generated", "levels.generator.height=[6,7]").height == (6, 7)
-    with pytest.raises(LevelError, match="height from many to many; expected whole numbers"):
-        preset("generated", "levels.generator.height=many")
-
-
-# -------------------------------------------------------------------------------------------- splits
-
-
-def keys(levels):
-    return {canonical_key(level) for level in levels}
-
-
-def check_disjoint(config, seed, **sizes):
-    """A split of that many levels, all different up to symmetry; and a planted duplicate is found."""
-    split = make_split(config, **sizes, seed=seed)
-    sets = (split.train, split.selection, split.test)
-    found = [keys(levels) for levels in sets]
-    assert [len(levels) for levels in sets] == [len(each) for each in found] == list(sizes.values())
-    for one, other in combinations(range(3), 2):
-        assert not found[one] & found[other]
-        assert_disjoint(sets[one], sets[other])
-    for index in range(1, 8):
-        planted = transform(split.test[index], index)
-        assert canonical_key(planted) in found[2]
-        with pytest.raises(LevelError, match=r"the same level, up to symmetry and translation"):
-            assert_disjoint([*split.train[:100], planted], split.test)
-    return split
-
-
-@pytest.mark.parametrize("name", ["easy", "followup_like"])
-def test_train_selection_and_test_levels_are_disjoint(name):
-    check_disjoint(preset(name), 0, train=1000, selection=100, test=300)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["easy", "followup_like"])
-def test_large_sets_are_disjoint(name):
-    split = check_disjoint(preset(name), 0, train=100_000, selection=5000, test=10_000)
-    fresh = list(islice(stream(split.config, 1, without=split.held_out()), 50_000))
-    assert_disjoint(fresh, [*split.selection, *split.test])
-
-
 def test_the_levels_of_a_run_leave_their_split_behind(tmp_path):
     few = ("levels.train=6", "levels.selection=2", "levels.test=3")
     cfg = compose("levels=three_lengths", "run_dir=x", *few)
@@ -181,17 +111,6 @@ def test_the_levels_of_a_run_leave_their_split_behind(tmp_path):
     other = data.load(compose("levels=three_lengths", "run_dir=x", "levels.split_seed=8", *few))
     with pytest.raises(LevelError, match="the train levels of its generator and seed have SHA-256"):
         check_split(tmp_path / "split.json", other.split)
-
-
-def test_levels_that_are_not_generated_have_no_split(tmp_path):
-    cfg = compose("levels=example", "run_dir=x")
-    levels = data.load(cfg)
-    data.write_split(levels, cfg, tmp_path)
-    assert levels.split is None
-    assert not list(tmp_path.iterdir())
-
-
-# -------------------------------------------------------------------------------------------- runs
 
 
 @pytest.mark.slow
@@ -213,9 +132,6 @@ def test_a_preset_that_holds_nothing_out_cannot_be_evaluated_on():
     chosen: LevelsConfig = compose("levels=hard", "run=x", "levels.test=0", name="evaluate").levels
     with pytest.raises(ConfigError, match=r"levels\.test=0 generated levels to evaluate on; expected at least 1"):
         data.named(chosen)
-
-
-# ----------------------------------------------------------------------- docs/reference/generated-levels.md
 
 
 def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatch):

@@ -8,17 +8,9 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.propagator import Reachable, uniform_policy
-from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
-from tests.helpers.simulator import (
-    Simulator,
-    enumerate_policy,
-    outcomes,
-    random_level,
-    random_policy,
-    sample_policy,
-)
-from tests.helpers.simulator import uniform_policy as uniform_by_hand
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.levels import parse_level, world
+from tests.helpers.simulator import Simulator, enumerate_policy, outcomes, random_level, random_policy
 
 
 def policy_on(reachable, policies):
@@ -108,36 +100,6 @@ def test_visits_against_enumeration():
         found[index][(*divmod(cell, mdp.width), there[:coins], there[coins:], time_left)] += visit
     for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
         assert found[index] == pytest.approx(enumerate_visits(level, policy), abs=1e-12)
-
-
-def test_sampled_mini_episodes_agree():
-    level = parse_level("shutdown: 3\nclock: moves\nC2 B1@0.5 .\n. A #\nB2@0.8 . C0.5", name="lucky")
-    policy, rng, samples = random_policy(5, sees_time=True), random.Random(6), 20_000
-    reachable = Reachable(compile_levels([level]))
-    found = as_dict(reachable.lengths, reachable.evaluate(policy_on(reachable, [policy]), 0.9), 0)
-    counts, coins = Counter(), Counter()
-    for _ in range(samples):
-        length, total = sample_policy(level, policy, 0.9, rng)
-        counts[length] += 1
-        coins[length] += total
-    assert len(found) == 4
-    for length, (p, joint) in found.items():
-        assert counts[length] / samples == pytest.approx(p, abs=4 * (p * (1 - p) / samples) ** 0.5)
-        assert coins[length] / samples == pytest.approx(joint, abs=4 * 2.5 / samples**0.5)
-
-
-def test_levels_together_equal_levels_alone():
-    levels = [world(name) for name in PAPER_WORLDS]
-    together = Reachable(compile_levels(levels))
-    found = together.evaluate(uniform_policy, 0.95)
-    for index, level in enumerate(levels):
-        alone = Reachable(compile_levels([level]))
-        single = alone.evaluate(uniform_policy, 0.95)
-        torch.testing.assert_close(found.probability[index], single.probability[0])
-        torch.testing.assert_close(found.coins[index], single.coins[0])
-        expected = enumerate_policy(level, uniform_by_hand, 0.95) if level.max_time <= 6 else None
-        if expected:
-            assert as_dict(alone.lengths, single, 0).keys() == expected.keys()
 
 
 @pytest.mark.parametrize("clock", ["steps", "moves"])

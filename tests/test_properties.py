@@ -9,7 +9,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact import earliest as module
 from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import parse_level, world
+from drest_torch.envs.levels import parse_level
 from tests.helpers.simulator import ACTIONS, Simulator, outcomes, random_level
 
 
@@ -101,14 +101,3 @@ def test_a_door_that_cannot_be_stayed_at():
         level = parse_level(f"shutdown: 2\nclock: {clock}\nA > B1 C1")
         found = properties(compile_levels([level]))
         assert found.lengths.tolist() == solve(compile_levels([level])).lengths.tolist() == lengths
-
-
-def test_the_running_example_by_hand():
-    # As its file says, there is no slack: C2, B4 and C3 are each entered on the last tick there is.
-    mdp = compile_levels([world("example")])
-    found = properties(mdp)
-    assert button_distance(mdp).tolist() == [4]
-    assert found.lengths.tolist() == [[4, 8]]
-    assert found.best_return.tolist() == [[2, 3]]
-    assert found.slack.tolist() == [[0, 0]]
-    assert found.ratio.tolist() == [1.5]

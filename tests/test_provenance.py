@@ -48,11 +48,6 @@ def test_the_command_as_it_was_typed(words: list[str], typed: str) -> None:
     assert command(words) == typed
 
 
-def test_a_package_that_is_missing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PACKAGES", ("numpy", "no_such_package"))
-    assert provenance(CPU)["packages"] == {"numpy": metadata.version("numpy"), "no_such_package": None}
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     author = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")

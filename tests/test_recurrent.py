@@ -3,8 +3,6 @@
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.data import Binary, Categorical, Composite, Unbounded
-from torchrl.envs import EnvBase
 
 from drest_torch.agent import Agent
 from drest_torch.algos.networks.base import NetworkSize
@@ -122,9 +120,6 @@ def test_evaluation_by_sampling_agrees_with_all_histories():
         evaluator.probabilities(policy)
 
 
-# ------------------------------------------------------------------------------------------------ runs
-
-
 @pytest.mark.parametrize(
     ("algo", "env", "counting"),
     [("ppo", FEW, []), ("reinforce", FEW, IN_TURN), ("a2c", CARTPOLE, IN_TURN), ("reinforce", CARTPOLE, [])],
@@ -170,72 +165,3 @@ def test_algorithms_that_need_a_table_of_states_say_so(chosen, algo, tmp_path):
 def test_exact_evaluation_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="so that it cannot be evaluated exactly; set sampled=256"):
         start(compose("levels=example", "policy.network=recurrent", f"run_dir={tmp_path}/run"))
-
-
-# -------------------------------------------------------------------------------------------- learning
-
-
-class Cue(EnvBase):
-    """Shows one of two cues in the first step of a meta-episode, and pays for the same action at each end.
-
-    A meta-episode has four mini-episodes of two steps. Who forgets the cue is right half of the time.
-    """
-
-    def __init__(self, slots=64):
-        super().__init__(batch_size=torch.Size([slots]))
-        self.set_seed(0)
-        shape = (slots, 1)
-        self.observation_spec = Composite(
-            observation=Unbounded((slots, 2)),
-            mini_done=Binary(shape=shape, dtype=torch.bool),
-            mini_len=Categorical(1, shape=shape, dtype=torch.int64),
-            mini_idx=Categorical(5, shape=shape, dtype=torch.int64),
-            best_return=Unbounded(shape),
-            shape=(slots,),
-        )
-        self.action_spec = Categorical(2, shape=(slots,), dtype=torch.int64)
-        self.reward_spec = Unbounded(shape)
-        self.full_done_spec = Composite(
-            {name: Binary(shape=shape, dtype=torch.bool) for name in ("done", "terminated")}, shape=(slots,)
-        )
-
-    def _set_seed(self, seed):
-        self.rng = torch.Generator().manual_seed(seed or 0)
-
-    def _frame(self, **others):
-        zero = torch.zeros(*self.batch_size, 1, dtype=torch.int64)
-        entries = {
-            "observation": torch.nn.functional.one_hot(self.cue, 2).float() * (self.tick == 0),
-            "mini_done": zero + self.tick % 2 == 0 if self.tick else zero > 0,
-            "mini_len": zero,
-            "mini_idx": zero + self.tick // 2,
-            "best_return": torch.ones(*self.batch_size, 1),
-            "done": zero + self.tick == 8,
-        }
-        return TensorDict(entries | {"terminated": entries["done"].clone()} | others, self.batch_size)
-
-    def _reset(self, tensordict=None, **kwargs):
-        self.tick, self.cue = 0, torch.randint(2, self.batch_size, generator=self.rng)
-        return self._frame()
-
-    def _step(self, tensordict):
-        self.tick += 1
-        right = (tensordict["action"] == self.cue) & (self.tick % 2 == 0)
-        return self._frame(reward=right.float().unsqueeze(-1))
-
-
-def cue():
-    return Cue()
-
-
-def test_a_cue_of_the_first_mini_episode_is_remembered_in_all_others(tmp_path):
-    """A policy that forgets at each step, or at the end of each mini-episode, is useful in 62 % at most."""
-    run = start(
-        compose(
-            *("algo=ppo", "policy=recurrent", "env=torchrl", "env.factory=tests.test_recurrent:cue", "env.base=null"),
-            *("env.copies=64", "algo.episodes=256", "algo.lr=0.01", "algo.minibatches=1", "algo.epochs=4"),
-            *("env.standardise=false", *IN_TURN, "env_steps=12000", "evaluations=1", *SMALL, "sampled=512"),
-            f"run_dir={tmp_path}/run",
-        )
-    )
-    assert run.train()["splits"]["test"]["usefulness"] > 0.9

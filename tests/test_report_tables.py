@@ -6,15 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drest_torch.report.tables import (
-    interval,
-    marked,
-    median_range,
-)
+from drest_torch.report.tables import interval, marked, median_range
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import as_table, one_value_each
-
-# ------------------------------------------------------------------------------------------- tidy table
 
 
 @pytest.mark.parametrize(
@@ -30,9 +24,6 @@ from drest_torch.studies.engine import as_table, one_value_each
 )
 def test_a_median_stands_with_the_lowest_and_the_highest_of_what_is_known(numbers, text):
     assert median_range(np.array(numbers), 2) == text
-
-
-# ------------------------------------------------------------------------------------- report tables
 
 
 @pytest.mark.parametrize(("value", "cell"), [(0.95, "✓ 0.95"), (0.90, "◐ 0.90"), (0.8, "✗ 0.80")])

@@ -6,8 +6,6 @@ import torch
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
-from drest_torch.training.run import start
-from tests.helpers.runs import configured
 
 INPUTS = 10
 ROWS = torch.randn(64, INPUTS, generator=torch.Generator().manual_seed(0))
@@ -58,11 +56,3 @@ def test_private_noise_is_heard():
     assert not torch.allclose(policy(ROWS, BITS), policy(ROWS, 1 - BITS), atol=1e-3)
     deaf, _ = made(private_bits=0)
     assert torch.equal(deaf(ROWS, BITS), deaf(ROWS))
-
-
-@pytest.mark.slow
-def test_exact_learning_reaches_the_optimum_of_the_example(tmp_path):
-    quick = ("policy=residual", "policy.width=32", "policy.depth=2", "algo.lr=0.002", "env_steps=1200000")
-    scores = start(configured(tmp_path / "run", "algo=exact", *quick)).train()["splits"]["train"]
-    assert scores["usefulness"] >= 0.95
-    assert scores["neutrality"] >= 0.95

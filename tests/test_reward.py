@@ -2,32 +2,16 @@
 
 import itertools
 import math
-import random
-from fractions import Fraction
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
 from drest_torch import DReSTReward
-from drest_torch.algos.exact import Exact
-from drest_torch.algos.tabular import Schedule, rules_for
-from drest_torch.algos.tabular_kernel import new_state, play
 from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.tabular import tabulate
-from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward, group_discount, largest_reward
-from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
-from tests.helpers.networks import Table
 from tests.helpers.paymaster import Paymaster
-from tests.helpers.settings import SETTINGS
 
 
 def double(*values):
@@ -39,9 +23,6 @@ def discounts(lengths, k, lam, normalise):
     return [
         lam ** (lengths[:place].count(length) - (place / k if normalise else 0)) for place, length in enumerate(lengths)
     ]
-
-
-# ------------------------------------------------------------------------------------------------ formulas
 
 
 def test_exponents_by_hand():
@@ -127,9 +108,6 @@ def test_gradients_of_mini_credit_take_the_counts_as_given():
     assert not torch.allclose(given, whole)
 
 
-# -------------------------------------------------------------------- the theorem without the factor
-
-
 def values_of(choices, episodes, normalise, lam=0.9):
     """Return the expected return of policies that collect m given each length and choose lengths like this [n, k]."""
     reward = Reward(lam, episodes_per_meta=episodes, normalise=normalise)
@@ -169,97 +147,6 @@ def test_without_the_factor_each_length_adds_a_strictly_concave_term(episodes, l
     slopes = closed.diff()
     assert (slopes.diff() <= 1e-13).all()
     assert (slopes[:20].diff() < 0).all()
-
-
-@pytest.mark.parametrize("changed", [1, 2, 4, 6])
-def test_without_the_factor_each_step_of_the_lemma_raises_the_return(changed):
-    """Lemma D.2 with λ^N: x is chosen with μ + Δ and y with μ − Δ, and from some mini-episode on both with μ."""
-    lam, mean, more, episodes = Fraction(9, 10), Fraction(2, 5), Fraction(3, 10), 6
-
-    def total(neutral_from):
-        chances = [mean + more if i < neutral_from else mean for i in range(1, episodes + 1)]
-        value = Fraction(0)
-        for of_length in (chances, [2 * mean - chance for chance in chances]):
-            discount = Fraction(1)
-            for chance in of_length:
-                value += chance * discount
-                discount *= 1 - (1 - lam) * chance
-        return value
-
-    before = [(1 - (1 - lam) * (mean + sign * more)) ** (changed - 1) for sign in (1, -1)]
-    rise = more * (before[1] - before[0]) * (1 - mean * (1 - lam)) ** (episodes - changed)
-    assert total(changed) - total(changed + 1) == rise
-    assert rise > 0 if changed > 1 else rise == 0
-
-
-def test_exact_gradients_of_the_whole_meta_episode_learn_to_be_neutral_without_the_factor():
-    """With the factor and E = 64 they do not: there the return is largest at 0.32 and 0.68."""
-    reached = {}
-    for normalise in (True, False):
-        reward = Reward(0.9, normalise=normalise)
-        source = LevelSampler([world("example")], torch.Generator())
-        batch = ExactLevels(source, "centred", reward=reward, at_once=1, at_least=(1, 1)).draw()
-        policy = Table(batch.observe(torch.arange(batch.states)), torch.zeros(batch.states, NUM_ACTIONS))
-        settings = {**vars(SETTINGS), "credit": "meta", "lr": 0.3, "entropy": 0.2, "max_grad_norm": math.inf}
-        learner = Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
-        for update in range(60):
-            learner.set_progress(update / 60)
-            learner.update(batch)
-        probability, _ = batch.outcome(policy.logits.detach().softmax(-1).unsqueeze(0))
-        reached[normalise] = neutrality(probability).item()
-    assert reached[False] >= 0.95
-    assert reached[True] < 0.93
-
-
-def ascended(k, episodes, normalise):
-    """Return where gradients of the whole meta-episode's return lead from random choices among k lengths [4, k]."""
-    reward = Reward(0.9, episodes_per_meta=episodes, normalise=normalise)
-    logits = torch.randn(4, k, dtype=torch.float64, generator=torch.Generator().manual_seed(k)).requires_grad_()
-    optimiser = torch.optim.Adam([logits], eps=1e-30)  # gradients are tiny for a large E
-    for step in range(200):
-        optimiser.param_groups[0]["lr"] = 0.15 * (1 - step / 200)
-        choices = logits.softmax(-1)
-        optimiser.zero_grad()
-        (-reward.expected_return(choices, choices, k, credit="meta").sum()).backward()
-        optimiser.step()
-    return logits.detach().softmax(-1)
-
-
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("episodes", [64, 256])
-def test_gradients_with_meta_credit_lead_to_neutrality_without_the_factor(k, episodes):
-    """With it they lead away, except for three lengths at E = 64, for which the theorem still holds there."""
-    assert neutrality(ascended(k, episodes, normalise=False)).min() > 0.99 * math.log2(k)
-    with_the_factor = neutrality(ascended(k, episodes, normalise=True)) / math.log2(k)
-    assert with_the_factor.min() > 0.999 if (k, episodes) == (3, 64) else with_the_factor.max() < 0.92
-
-
-# ------------------------------------------------------------------------------------- counts and payment
-
-
-@pytest.mark.parametrize("normalise", [True, False])
-def test_slots_that_begin_and_end_at_different_times_are_paid_each_by_its_own_counts(normalise):
-    rng, slots, k = random.Random(1), 5, 3
-    reward = Reward(0.7, episodes_per_meta=1000, normalise=normalise)
-    meta, histories = Paymaster(reward, slots, k), [[] for _ in range(slots)]
-    for _ in range(40):
-        chosen = rng.sample(range(slots), rng.randint(1, slots))
-        if rng.random() < 0.1:
-            meta.begin(torch.tensor(chosen))
-            for slot in chosen:
-                histories[slot] = []
-            continue
-        columns = [rng.randrange(k) for _ in chosen]
-        coins, best = (torch.rand(len(chosen)) + 0.1 for _ in range(2))
-        context = meta.context(torch.full((slots,), k))
-        paid, discount = meta.pay(coins, torch.tensor(columns), torch.full_like(coins, k), best, torch.tensor(chosen))
-        for place, (slot, column) in enumerate(zip(chosen, columns, strict=True)):
-            histories[slot].append(column)
-            expected = discounts(tuple(histories[slot]), k, 0.7, normalise)[-1]
-            assert discount[place].item() == pytest.approx(expected, rel=1e-5)
-            assert context[slot, column].item() == pytest.approx(math.log(expected), abs=1e-4)
-            assert paid[place].item() == pytest.approx(expected * (coins / best)[place].item(), rel=1e-5)
-    assert meta.played().tolist() == [len(history) for history in histories]
 
 
 def test_what_is_paid_is_finite_and_no_more_than_the_clip():
@@ -303,52 +190,3 @@ def test_counting_side_by_side_is_refused_where_mini_episodes_are_played_in_orde
 def test_the_reward_of_a_configuration_has_all_its_values():
     cfg = compose("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
     assert reward_of(cfg) == Reward(0.8, 1.0, 64, "averaged", clip=4.0, normalise=False)
-
-
-# -------------------------------------------------------------------------------------------- the kernel
-
-ONE_COIN = parse_level("shutdown: 1\nC2 A B1\n. B2 C3", name="one coin")
-"""Nobody can collect more than one coin of it, and nobody comes back to the start before a button is pressed."""
-
-
-def kernel_history(reward, episodes, seed):
-    """Yield the length, its number, the coins and the payment of each mini-episode of an agent of the kernel.
-
-    All logits are 0 before each of them and the learning rate is 1, so that the logit of the first action rises by 3/4
-    of the return from there on; the largest return so far is set to 0, so that afterwards it is that of this one.
-    """
-    mdp = compile_levels([ONE_COIN])
-    optima = solve(mdp, reward.gamma)
-    worlds, lengths = tabulate(mdp, optima), optima.lengths[0].tolist()
-    divisor = optima.best_return[0] if reward.divide_by_best else torch.ones(len(lengths))
-    schedule = Schedule(1.0, 1.0, 1e-30, 1e-30, 1, 0, "softmax", True)
-    rules = rules_for(1, schedule, reward, num_lengths=len(lengths), divisor=divisor.tolist())
-    state = new_state(np.array([seed]), worlds.target.shape[1], len(lengths))
-    for _ in range(episodes):
-        state.logits[:], state.best_seen[:], before = 0, 0, int(state.steps[0])
-        play(worlds, rules, state, 1)
-        column = lengths.index(int(state.steps[0]) - before)
-        coins, best = state.best_seen[0, column], optima.best_return[0, column]
-        yield column, coins, best, state.logits[0, worlds.start[0]].max() / 0.75, len(lengths)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_kernel_pays_random_histories_as_the_pay_master_does(seed):
-    rng = random.Random(seed)
-    clip = rng.choice((None, rng.uniform(0.2, 2)))
-    reward = Reward(
-        rng.uniform(0.4, 1),
-        1.0 if clip else rng.choice((1.0, 0.8)),  # the kernel clips a coin, before its discount by γ
-        rng.randint(1, 15),
-        divide_by_best=rng.random() < 0.7,
-        clip=clip,
-        normalise=seed % 2 == 0,
-    )
-    meta, seen = None, set()
-    for column, coins, best, paid, k in kernel_history(reward, 60, seed):
-        if meta is None or meta.played().item() == reward.episodes_per_meta:
-            meta = Paymaster(reward, 1, k)
-        expected, _ = meta.pay(*(torch.tensor([value]) for value in (coins, column, k, best)))
-        assert paid == pytest.approx(expected.item(), rel=1e-5)
-        seen.add((column, paid > 0))
-    assert len(seen) >= 5

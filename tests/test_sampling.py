@@ -47,9 +47,6 @@ def share_inside(truth, low, high):
     return ((low <= truth + 1e-9) & (truth <= high + 1e-9)).double().mean().item()
 
 
-# ------------------------------------------------------------------------------------- intervals
-
-
 @pytest.mark.parametrize("shares", CHOICES)
 @pytest.mark.parametrize("times", [100, 1000])
 def test_the_interval_of_a_choices_entropy_covers_it(shares, times):
@@ -124,9 +121,6 @@ def test_the_interval_of_a_mean_of_numbers_up_to_one():
         drawn = torch.rand(2000, 100, generator=generator, dtype=torch.float64) ** power
         ends = bounded_mean(torch.full((2000,), 100), drawn.sum(-1), drawn.square().sum(-1))
         assert share_inside(1 / (power + 1), *ends) >= 0.93
-
-
-# ------------------------------------------------------------------------------------- policies
 
 
 def policy_for(ready, private_bits=0, seed=0):
@@ -242,9 +236,6 @@ def test_no_estimate_lies_outside_its_interval_or_what_is_possible(k):
         assert means[f"{measure}_low"] <= means[measure] <= means[f"{measure}_high"]
 
 
-# ------------------------------------------------------------------------------------- large sets and levels
-
-
 def test_a_set_that_is_too_large_is_gone_through_in_parts_with_the_same_result():
     levels = [*PAPER, *generate(preset("three_lengths"), 30, seed=5)]
     whole = ExactEvaluator(levels, "centred", **VALUES)
@@ -273,9 +264,6 @@ def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_p
     sampler = SamplingEvaluator([PAPER[0], spacious], "centred", mini_episodes=8, memory_gib=1e-6, **VALUES)
     assert len(sampler.evaluate_uniform().names) == 2
     assert list(sampler.room_for(4)) == []
-
-
-# ------------------------------------------------------------------------------------- runs
 
 
 def test_a_run_says_that_its_evaluations_are_sampled(tmp_path):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -92,15 +90,6 @@ def test_every_route_earns_what_the_table_says(name, capsys):
         assert rows[length][2] == ", ".join(f"{cell} (tick {tick})" for cell, tick in found)
 
 
-def test_hidden_treasure_depends_on_the_discount(capsys):
-    found = {}
-    for gamma in ("0.9", "1"):
-        run("hidden_treasure", "--gamma", gamma, "--no-picture")
-        found[gamma] = table(capsys.readouterr().out)[10]
-    assert found["0.9"] == (3, 1.181, "B6 (tick 4), C2 (tick 6)")
-    assert found["1"] == (3, 3, "B6 (tick 4), C3 (tick 10)")
-
-
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_study_of_a_world_names_its_lengths(name):
     level = world(name)
@@ -109,24 +98,15 @@ def test_the_study_of_a_world_names_its_lengths(name):
     assert {int(length) for pair in lengths for length in pair if length} == {level.shutdown, level.max_time}
 
 
-def test_x_of_lopsided(capsys):
+def test_options(capsys):
     assert run("lopsided", "--x", "3", "--gamma", "1", "--no-picture") == 0
     assert {length: row[0] for length, row in table(capsys.readouterr().out).items()} == {2: 1, 4: 3}
-
-
-def test_colour_on_demand(capsys):
-    run("example", "--no-picture", "--colour", "always")
-    assert "\x1b[" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_no_colour_where_the_terminal_wants_none(variable, value, monkeypatch):
-    monkeypatch.setattr(show.sys.stdout, "isatty", lambda: True)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert show._takes_colour()
-    monkeypatch.setenv(variable, value)
-    assert not show._takes_colour()
+    run("example", "--no-picture", "--colour", "always", "--clock", "moves")
+    out = capsys.readouterr().out
+    assert "\x1b[" in out
+    assert "the clock counts moves" in out
+    assert run("paper", "--level", PAPER_WORLDS[-1], "--no-picture") == 0
+    assert capsys.readouterr().out.startswith("Last Moment (last_moment)\n")
 
 
 def test_a_picture_is_written_where_it_says(tmp_path, monkeypatch, capsys):
@@ -156,16 +136,6 @@ def test_a_level_set_is_validated_and_counted(tmp_path, capsys):
     }
 
 
-def test_one_level_of_a_set(capsys):
-    assert run("paper", "--level", PAPER_WORLDS[-1], "--no-picture") == 0
-    assert capsys.readouterr().out.startswith("Last Moment (last_moment)\n")
-
-
-def test_another_clock(capsys):
-    run("example", "--clock", "moves", "--no-picture")
-    assert "the clock counts moves" in capsys.readouterr().out
-
-
 def test_a_set_is_refused_for_one_bad_level(tmp_path, capsys):
     path = tmp_path / "set.jsonl"
     good = '{"name": "good", "shutdown": 2, "map": ["A C1"]}'
@@ -181,19 +151,19 @@ def test_a_set_is_refused_for_one_bad_level(tmp_path, capsys):
     ("arguments", "message"),
     [
         ((), "required: levels"),
-        (("nowhere",), "no levels 'nowhere'"),
+        (("nowhere",), "'nowhere'"),
         (("nowhere.jsonl",), "no such file"),
-        (("example", "--gamma", "1.5"), "expected a discount above 0, at most 1"),
-        (("example", "--gamma", "nan"), "expected a discount above 0, at most 1"),
-        (("example", "--clock", "sundial"), "invalid choice: 'sundial'"),
-        (("example", "--x", "3"), "expected x with 'lopsided'"),
-        (("paper", "--x", "3"), "'lopsided' alone"),
+        (("example", "--gamma", "1.5"), "above 0, at most 1"),
+        (("example", "--gamma", "nan"), "above 0, at most 1"),
+        (("example", "--clock", "sundial"), "'sundial'"),
+        (("example", "--x", "3"), "'lopsided'"),
+        (("paper", "--x", "3"), "'lopsided'"),
         (("lopsided", "--x", "-1"), "above 0"),
-        (("paper", "--level", "exampel"), "such as 'example'"),
-        (("paper", "--picture", "all.png"), "expected --level NAME"),
+        (("paper", "--level", "exampel"), "'example'"),
+        (("paper", "--picture", "all.png"), "--level NAME"),
         (("example", "--picture", "level.gif"), "unknown kind of picture"),
-        (("example", "--picture", "a-file/level.png"), "the picture cannot be written"),
-        (("example", "--nonsense"), "unrecognized arguments: --nonsense"),
+        (("example", "--picture", "a-file/level.png"), "cannot be written"),
+        (("example", "--nonsense"), "--nonsense"),
     ],
 )
 def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):
@@ -205,30 +175,3 @@ def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, 
     assert message in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == [tmp_path / "a-file"]
-
-
-def test_ctrl_c_is_quiet(monkeypatch, capsys):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(show, "find_levels", interrupt)
-    assert run("example") == 130
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.slow
-def test_a_closed_pipe_is_quiet():
-    command = [sys.executable, "-m", "drest_torch.envs.show", "example", "--no-picture"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(show.__file__).parents[1]
-    ) as process:
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 0
-
-
-def test_the_command_exits_with_2_after_a_mistake():
-    command = [sys.executable, "-m", "drest_torch.envs.show", "nowhere"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(show.__file__).parents[2])
-    assert done.returncode == 2
-    assert "no levels 'nowhere'" in done.stderr

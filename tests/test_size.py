@@ -58,16 +58,6 @@ def test_an_estimate_is_never_below_the_truth_where_there_are_doors(clock):
     assert found.states.sum() <= 1.5 * states.sum()
 
 
-def test_the_papers_worlds_are_counted_and_on_the_clock_of_moves_exactly():
-    mdp = compile_levels(PAPER)
-    states, _ = counted(mdp)
-    found = estimate_size(mdp).states
-    assert (found >= states).all()
-    assert (found <= 1.25 * states).all()
-    on_moves = compile_levels([level.with_clock("moves") for level in PAPER])
-    assert torch.equal(estimate_size(on_moves).states, counted(on_moves)[0])
-
-
 def test_buttons_that_work_by_chance_make_it_no_larger_than_all_their_outcomes():
     mdp = compile_levels(made("generated", "chance=[0.2,0.9]", "buttons=[1,3]", "lengths=[2,8]", count=40))
     (states, width), found = counted(mdp), estimate_size(mdp)

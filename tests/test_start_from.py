@@ -13,7 +13,7 @@ from drest_torch.building.checkpoints import step_checkpoints
 from drest_torch.config.compose import compose
 from drest_torch.errors import UserError
 from drest_torch.training.run import Run, resume, start
-from tests.helpers.runs import QUIET, SMALLEST, metrics, same_run, train
+from tests.helpers.runs import QUIET, SMALLEST, metrics, train
 
 SMALL = (*SMALLEST, "levels=generated", "levels.train=4", "levels.selection=2", "levels.test=2")
 
@@ -78,15 +78,6 @@ def test_a_run_that_is_resumed_does_not_need_the_agent_it_began_with(source: Pat
     assert ends[0] == ends[1]
     one, two = (Agent(folder).policy.state_dict() for folder in (whole, parted))
     assert all(torch.equal(one[name], two[name]) for name in one)
-
-
-@pytest.mark.slow
-def test_a_run_that_was_killed_at_once_begins_with_these_weights_again(source: Path, tmp_path: Path) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    begun(whole, *SMALL, f"start_from={source}").train()
-    begun(killed, *SMALL, f"start_from={source}")
-    resume(killed).train()
-    same_run(whole, killed)
 
 
 @pytest.mark.parametrize(

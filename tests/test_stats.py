@@ -7,24 +7,13 @@ import numpy as np
 import pytest
 
 from drest_torch.statistics import bootstrap as stats
-from drest_torch.statistics.bootstrap import (
-    Interval,
-    bootstrap,
-    mean,
-    median,
-    ratio,
-    standard_errors_apart,
-)
+from drest_torch.statistics.bootstrap import Interval, bootstrap, mean, median, ratio, standard_errors_apart
 
 INF = math.inf
 
 
 def numbers(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape)
-
-
-def width(interval):
-    return interval.high - interval.low
 
 
 @pytest.mark.parametrize("statistic", [mean, median])
@@ -75,21 +64,6 @@ def test_the_ratio_against_all_resamples():
     assert ratio(a, b).estimate == pytest.approx(4 / 4.5)
 
 
-@pytest.mark.parametrize("statistic", [mean, median])
-def test_the_interval_covers_the_truth_as_often_as_it_says(statistic):
-    samples = numbers(7, 200, 40) + 3
-    intervals = [bootstrap(s, statistic, level=0.9, resamples=500, seed=i) for i, s in enumerate(samples)]
-    covered = np.mean([interval.low <= 3 <= interval.high for interval in intervals])
-    assert 0.82 < covered < 0.96
-
-
-def test_the_interval_of_a_mean_is_as_wide_as_theory_says():
-    values = numbers(3, 400)
-    for level, deviations in ((0.5, 0.6745), (0.95, 1.96)):
-        expected = 2 * deviations * values.std() / math.sqrt(400)
-        assert width(bootstrap(values, level=level, resamples=20_000)) == pytest.approx(expected, rel=0.04)
-
-
 def test_as_much_is_left_out_below_as_above():
     values = numbers(4, 9)
     interval, mirrored = bootstrap(values), bootstrap(-values)
@@ -108,10 +82,7 @@ def test_equal_values_leave_no_width(statistic, n):
 
 def test_the_seed_decides_and_nothing_else():
     a, b = numbers(0, 12), numbers(1, 9)
-    calls = (
-        lambda seed: bootstrap(a, seed=seed),
-        lambda seed: ratio(a**2, b**2, seed=seed),
-    )
+    calls = (lambda seed: bootstrap(a, seed=seed), lambda seed: ratio(a**2, b**2, seed=seed))
     for call in calls:
         first = call(1)
         np.random.seed(0)  # noqa: NPY002 (the global generator must play no part)
@@ -174,16 +145,6 @@ def test_standard_errors_apart_by_hand():
     assert standard_errors_apart(1.5, 0.4, 4, 1.0, 0.3, 9) == pytest.approx(0.5 / math.sqrt(0.05))
     assert standard_errors_apart(1.0, 0.0, 5, 1.0, 0.0, 5) == 0
     assert standard_errors_apart(1.0, 0.0, 5, 1.1, 0.0, 5) == INF
-
-
-def test_standard_errors_apart_of_equal_distributions_are_about_one():
-    """Root mean square 1 where nothing differs: the yardstick is right, whatever the two sizes and spreads."""
-    a, b = 3 * numbers(13, 2000, 30), numbers(14, 2000, 50)
-    apart = [
-        standard_errors_apart(x.mean(), x.std(ddof=1), 30, y.mean(), y.std(ddof=1), 50)
-        for x, y in zip(a, b, strict=True)
-    ]
-    assert np.sqrt(np.mean(np.square(apart))) == pytest.approx(1, abs=0.08)
 
 
 def test_text():

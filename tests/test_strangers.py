@@ -72,9 +72,6 @@ def changed(run: Path, **changes) -> Path:
     return path
 
 
-# ------------------------------------------------------------------------------------------- files
-
-
 def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
@@ -124,9 +121,6 @@ def test_control_characters_are_shown_and_not_obeyed(tmp_path: Path) -> None:
         read_levels(tmp_path / "level.txt")
 
 
-# ------------------------------------------------------------------------------------ configurations
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -158,9 +152,6 @@ def test_an_interpolation_in_a_foreign_configuration_is_a_text(run: Path, monkey
     resume(run).train()
     for written in run.rglob("*"):
         assert not written.is_file() or b"hunter2" not in written.read_bytes()
-
-
-# ----------------------------------------------------------------------------------------- checkpoints
 
 
 NAMES_CODE = [
@@ -324,9 +315,6 @@ def test_what_a_kill_kept_too_many_is_pruned_and_what_it_prevented_is_written(ru
     assert split.read_bytes() == written
 
 
-# ---------------------------------------------------------------------------------------------- metrics
-
-
 def test_only_numbers_are_read_of_damaged_metrics(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     many = json.dumps({"step": 4} | {f"name{index}": 1 for index in range(20_000)})
@@ -338,9 +326,6 @@ def test_only_numbers_are_read_of_damaged_metrics(tmp_path: Path) -> None:
     first, second = read_metrics(path)
     assert first.pop("f") != 0
     assert (first, second) == ({"step": 1, "g": 0.5}, {"step": 3})
-
-
-# ---------------------------------------------------------------------------------------------- values
 
 
 @pytest.mark.parametrize(

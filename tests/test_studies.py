@@ -22,14 +22,13 @@ from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.blocks import Lead, Plot, Prose, Table
 from drest_torch.report.style import LIGHT
-from drest_torch.studies.engine import Done, Quote, publish
+from drest_torch.studies.engine import Done, publish
 from drest_torch.studies.registry import ENTRY_POINTS, TAKES, all_studies, find_study, study_schemas
-from drest_torch.studies.runner import Settings, overview, run_studies, samples
+from drest_torch.studies.runner import Settings, run_studies, samples
 from tests.helpers.chromium import check_page, needs_chromium
 from tests.helpers.documents import ROOT
 from tests.helpers.studies import all_blocks, composed, composed_study, page_text
 
-FOLDER = config_folder() / "study"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "howto" / "studies.md"
 STUDIES = sorted(all_studies())
 FAST = ["lambda_meta", "tax"]
@@ -49,9 +48,6 @@ def settings(folder, **changes):
     return Settings(**values | changes)
 
 
-# ---------------------------------------------------------------------------------------- options
-
-
 def test_every_study_is_an_option_with_its_sentence_and_part_of_all_unless_it_takes_long():
     assert {*options("study")} == {*STUDIES, "paper"}
     assert all(f"\n  {name} " in help_text("study") for name in STUDIES)
@@ -61,9 +57,6 @@ def test_every_study_is_an_option_with_its_sentence_and_part_of_all_unless_it_ta
     for name, duration in TAKES.items():
         assert re.search(rf"\n  {name} [^\[]*\[{duration}\]", re.sub(r"\s*\n {10,}", " ", help_text("study")))
         assert f"\n| `{name}` | {duration} | " in page
-
-
-# --------------------------------------------------------------------------------------- contract
 
 
 @pytest.mark.mostly_slow
@@ -140,9 +133,6 @@ def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, 
     assert not (tmp_path / "runs").exists()
 
 
-# ------------------------------------------------------------------------------------------- runs
-
-
 def counted(monkeypatch):
     """The names of the runs that are really done, from now on."""
     done = []
@@ -216,14 +206,6 @@ def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_ma
     assert samples([uniform])
 
 
-def test_a_study_that_the_paper_says_nothing_about_is_not_set_beside_it():
-    assert overview([Quote("a", "", "N 1")]).header == ["", "measured"]
-    assert overview([Quote("a", "", "N 1"), Quote("b", "N 0.9", "N 0.8")]).header == ["", "the paper", "measured"]
-
-
-# ------------------------------------------------------------------------------------ from outside
-
-
 @pytest.fixture
 def documented(tmp_path, monkeypatch):
     """The example of docs/howto/studies.md as a module that can be imported; gives its path."""
@@ -294,9 +276,6 @@ def test_a_study_that_imports_what_is_missing_says_so_itself(documented):
     documented.write_text("import no_such_library\n", "utf-8")
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
         find_study("my_project.lambdas")
-
-
-# -------------------------------------------------------------------------------------------- slow
 
 
 @pytest.mark.slow

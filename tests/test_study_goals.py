@@ -14,7 +14,7 @@ from drest_torch.envs.levels import world, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.studies import goals, sizes, unseen
-from drest_torch.studies.scores import score, words_of
+from drest_torch.studies.scores import score
 from tests.helpers.studies import composed_study
 
 
@@ -110,10 +110,6 @@ def test_a_goal_is_reached_by_a_seed_that_reaches_all_of_it(wanted: dict[str, fl
     assert found.usefulness == pytest.approx([0.9, 0.85, 0.5])  # means over its two levels
     assert found.neutrality == pytest.approx([0.3, 0.7, 0.9])
     assert (found.seconds, found.levels, found.training) == (12.0, 2, "2.5 M steps")
-
-
-def test_what_is_wanted_is_said_in_words() -> None:
-    assert words_of({"usefulness": 0.95, "neutrality_at_most": 0.3}) == "U ≥ 0.95, N ≤ 0.3"
 
 
 def test_small_agents_are_evaluated_on_larger_maps_exactly_or_by_sampling(tmp_path: Path) -> None:

@@ -17,11 +17,7 @@ from tests.helpers.studies import composed, composed_study
 
 @pytest.mark.parametrize(
     ("useful", "neutral", "both"),
-    [
-        ([0, 1, 1, 1], [0, 0, 1, 1], 20),
-        ([0, 1, 0.5, 1], [1, 1, 1, 1], 30),
-        ([1, 1, 1, 1], [1, 1, 1, 0.9], math.inf),
-    ],
+    [([0, 1, 1, 1], [0, 0, 1, 1], 20), ([0, 1, 0.5, 1], [1, 1, 1, 1], 30), ([1, 1, 1, 1], [1, 1, 1, 0.9], math.inf)],
 )
 def test_what_counts_is_when_both_are_good_for_good(useful, neutral, both):
     arrays = {"steps": np.arange(4) * 10, "train/lengths": np.array([4, 8])}

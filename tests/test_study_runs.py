@@ -6,9 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +27,6 @@ from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import run_config, train, training_jobs
 from drest_torch.reward import Reward
 from drest_torch.training.run import Run
-from tests.helpers.job_runners import PATIENCE, ROOT
 
 TINY = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 128}}
 
@@ -62,9 +58,6 @@ def whole(job: Job, no_pictures: None, tmp_path_factory: pytest.TempPathFactory)
     """The folder and the result of the run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("whole")
     return folder, train(job.spec, folder)
-
-
-# ------------------------------------------------------------------------------------------ values
 
 
 def test_options_are_chosen_and_values_set_last() -> None:
@@ -112,9 +105,6 @@ def test_a_run_for_a_device_that_only_other_machines_have_can_be_described(tmp_p
         train(job.spec, tmp_path)
     with pytest.raises(ConfigError, match=r"^device=gpu; expected"):
         tiny(values=TINY | {"device": "gpu"})
-
-
-# --------------------------------------------------------------------------------------------- run
 
 
 def same(one: Result, two: Result) -> None:
@@ -222,25 +212,3 @@ def test_what_cannot_be_resumed_is_a_failure_and_takes_no_other_run_with_it(job:
     assert "CheckpointError" in failure.reason
     assert store.get(job) is None
     assert store.get(other) is not None
-
-
-@pytest.mark.slow
-def test_a_process_that_was_killed_costs_the_run_nothing(tmp_path: Path) -> None:
-    job = tiny(values=TINY | {"env_steps": 40_000, "evaluations": 20}, algo="a2c")
-    whole = train(job.spec, tmp_path / "whole")
-    program = (
-        "import json, sys\nfrom pathlib import Path\nfrom drest_torch.jobs.training_job import train\n"
-        "train(json.loads(sys.argv[1]), Path(sys.argv[2]))\n"
-    )
-    command = [sys.executable, "-c", program, json.dumps(job.spec), str(tmp_path / "killed")]
-    lines = tmp_path / "killed" / "metrics.jsonl"
-    for most in (15, 30):
-        process = subprocess.Popen(command, cwd=ROOT)
-        until = time.monotonic() + PATIENCE
-        while process.poll() is None and (not lines.exists() or lines.read_bytes().count(b"\n") < most):
-            assert time.monotonic() < until
-            time.sleep(0.002)
-        process.kill()
-        process.wait()
-        assert not (tmp_path / "killed" / "summary.json").exists()
-    same(train(job.spec, tmp_path / "killed"), whole)

@@ -43,9 +43,6 @@ def climbed(*args, **changes):
     return climbs({key: optimise(made, Path())}, ["lopsided", "three"])
 
 
-# ------------------------------------------------------------------------------------------ climbing
-
-
 @pytest.mark.parametrize(("lam", "episodes"), INSIDE + OUTSIDE)
 def test_what_is_climbed_to_is_the_optimum_on_the_simplex(lam, episodes):
     best = best_of(climbed(lam, episodes))

@@ -58,11 +58,3 @@ def test_everything_can_be_read(style):
 def test_series_are_told_apart(style, vision):
     for one, other in itertools.combinations(style.series, 2):
         assert np.linalg.norm(lab(one, vision) - lab(other, vision)) > 19, (one, other)
-
-
-def test_the_papers_colours_have_names():
-    for style in (LIGHT, DARK):
-        red, _, blue = linear(style.default_reward)
-        assert blue > 2 * red
-        red, _, blue = linear(style.drest)
-        assert red > 4 * blue

@@ -86,39 +86,6 @@ def test_turned_inputs_give_turned_outputs(seen, private_bits, depth):
     assert value.std() > 0.1
 
 
-def test_every_weight_is_used():
-    _, observe = prepared(LEVEL, "centred")
-    group, kwargs = symmetric(observe)
-    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 2, "silu", "symmetric"), symmetries=group, **kwargs)
-    inputs = torch.randn(50, observe.rotated.shape[1], generator=torch.Generator().manual_seed(0))
-    (policy(inputs) * torch.tensor([1.0, -2.0, 3.0, 0.5])).sum().backward()
-    for name, parameter in policy.named_parameters():
-        assert (parameter.grad != 0).any(), name
-
-
-def test_an_eighth_of_the_weights():
-    _, observe = prepared(LEVEL, "centred")
-    group, kwargs = symmetric(observe)
-    tied, free = (
-        Policy(observe.shape, NUM_ACTIONS, NetworkSize(64, 3, "silu", network), symmetries=symmetries, **kwargs)
-        for network, symmetries in (("symmetric", group), ("mlp", None))
-    )
-    weights = [sum(p.numel() for n, p in each.named_parameters() if p.dim() > 1) for each in (tied, free)]
-    # The last layer has a weight for each block and not for each action: 64 in place of 256.
-    assert 8 * (weights[0] - 64) == weights[1] - 4 * 64
-
-
-def test_the_group_is_that_of_the_square():
-    group = Symmetries(rotated_cells(3), rotated_actions())
-    between = group.between()
-    assert between.diagonal().tolist() == [0] * NUM_SYMMETRIES
-    for row in between.tolist() + between.T.tolist():
-        assert sorted(row) == list(range(NUM_SYMMETRIES))
-    # Two quarters are a half; mirrored twice is not mirrored at all.
-    assert between[1, 2] == 1
-    assert between[4, 0] == 4
-
-
 def test_a_width_that_does_not_fit_is_refused_with_the_numbers():
     _, observe = prepared(LEVEL, "centred")
     group, kwargs = symmetric(observe)

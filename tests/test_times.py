@@ -26,11 +26,6 @@ def test_a_moving_average_may_shrink_on_the_outer_side_only():
     assert moving_average(values[:0], 3).shape == (0,)
 
 
-def test_a_moving_average_leaves_a_straight_line_where_it_is():
-    line = column(*range(20))
-    np.testing.assert_allclose(moving_average(line, 7), line)
-
-
 @pytest.mark.parametrize(
     ("values", "for_good", "first"),
     [

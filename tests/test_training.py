@@ -2,12 +2,9 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +17,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics
 from drest_torch.tracking.provenance import read_provenance
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import FEW, arguments, configured, metrics, same_run, stop_after, weights
+from tests.helpers.runs import FEW, configured, metrics, same_run, stop_after, weights
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_summary
 
 
@@ -54,14 +51,6 @@ def test_the_saved_configuration_is_enough_to_repeat_the_run(tmp_path):
     again.run_dir = str(tmp_path / "two")
     start(again).train()
     same_run(tmp_path / "one", tmp_path / "two")
-
-
-@pytest.mark.slow
-def test_another_seed_is_another_run(tmp_path):
-    for seed in (0, 1):
-        start(configured(tmp_path / str(seed), f"seed={seed}")).train()
-    one, two = (weights(tmp_path / str(seed)) for seed in (0, 1))
-    assert not all(torch.equal(one[name], two[name]) for name in one if name.startswith("policy"))
 
 
 @pytest.mark.mostly_slow
@@ -136,60 +125,6 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_and_resumed_equals_uninterrupted(tmp_path):
-    overrides = ["algo=ppo", "env_steps=60000", "evaluations=12"]
-    start(configured(tmp_path / "whole", *overrides)).train()
-    killed, rng = tmp_path / "killed", random.Random(0)
-    lines = killed / "metrics.jsonl"
-    given = arguments(killed, *overrides)
-    for _ in range(4):
-        process = train_elsewhere(given, tmp_path)
-        wait_for_lines(process, lines, more=rng.randint(1, 30))
-        process.kill()
-        process.wait()
-        given = [f"resume={killed}"]
-    process = train_elsewhere(given, tmp_path)
-    error = process.communicate()[1]
-    assert process.returncode == 0, error.decode()
-    same_run(tmp_path / "whole", killed)
-
-
-def train_elsewhere(given, folder):
-    """A training run in a process of its own, started in another folder."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, "-m", "drest_torch.train", *given]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def wait_for_lines(process, file, more):
-    """Until the run has logged so many more lines, or has ended."""
-
-    def count():
-        return file.read_bytes().count(b"\n") if file.exists() else 0
-
-    before = count()
-    while process.poll() is None and count() - before < more:
-        time.sleep(0.002)
-
-
-@pytest.mark.slow
-def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path, monkeypatch):
-    start(configured(tmp_path / "whole")).train()
-    run = start(configured(tmp_path / "killed"))
-    update = run.update
-    monkeypatch.setattr(run, "update", lambda: update() if run.state.updates < 1 else _power_cut())
-    with pytest.raises(SystemError):
-        run.train()
-    assert not step_checkpoints(tmp_path / "killed" / "checkpoints")
-    resume(tmp_path / "killed").train()
-    same_run(tmp_path / "whole", tmp_path / "killed")
-
-
-def _power_cut():
-    raise SystemError
-
-
-@pytest.mark.slow
 def test_a_finished_run_is_not_written_over_and_resuming_it_changes_nothing(tmp_path):
     start(configured(tmp_path / "run")).train()
     before = weights(tmp_path / "run"), metrics(tmp_path / "run")
@@ -229,20 +164,6 @@ def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
     assert f"python -m drest_torch.train resume={tmp_path / 'run'}" in capsys.readouterr().err.replace("\n", " ")
 
 
-@pytest.mark.slow
-def test_every_session_of_a_run_says_what_it_was_made_with(tmp_path, monkeypatch):
-    run = start(configured(tmp_path / "run"))
-    stop_after(run, 2, monkeypatch)
-    assert run.train() is None
-    monkeypatch.undo()
-    resume(tmp_path / "run").train()
-    first, second = read_provenance(tmp_path / "run")
-    assert (first["step"], first["packages"]["torch"]) == (0, torch.__version__)
-    assert second["step"] == run.state.steps > 0
-    assert first["time"] <= second["time"]
-    assert "provenance" not in json.loads((tmp_path / "run" / "summary.json").read_text())
-
-
 def test_the_offline_wandb_run_holds_every_metric(tmp_path):
     summary = start(configured(tmp_path / "run", "logger=wandb")).train()
     (file,) = finished_files(tmp_path / "run")
@@ -254,13 +175,6 @@ def test_the_offline_wandb_run_holds_every_metric(tmp_path):
     assert len(history) >= len(rows) > 5
     for name in ("usefulness", "neutrality"):
         assert read_summary(file)[f"train/{name}"] == pytest.approx(summary["splits"]["train"][name])
-
-
-def test_the_resolved_configuration_is_saved(tmp_path):
-    start(configured(tmp_path / "run", "algo.lr=0.5"))
-    saved = OmegaConf.load(tmp_path / "run" / "config.yaml")
-    assert saved.algo.lr == 0.5
-    assert saved.env_steps == 6000
 
 
 def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, monkeypatch):

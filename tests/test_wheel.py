@@ -99,22 +99,9 @@ def test_folders_of_the_user_with_our_names_do_no_harm(installed: Path, tmp_path
 
 
 def test_it_works_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
-    program = (
-        "import drest_torch, drest_torch.envs, drest_torch.algos\n"
-        "from drest_torch import DReSTReward, usefulness, neutrality\n"
-        "print(drest_torch.__file__, drest_torch.__version__)\n"
-    )
-    path, version = call(sys.executable, "-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).split()
+    program = "import drest_torch, drest_torch.envs, drest_torch.algos\nprint(drest_torch.__file__)\n"
+    path = call(sys.executable, "-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).strip()
     assert Path(path).parents[1].resolve() == installed.resolve()
-    assert version.count(".") == 2
-
-
-def test_a_level_is_shown_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
-    shown = call(sys.executable, "-m", "drest_torch.envs.show", "example", cwd=tmp_path, PYTHONPATH=str(installed))
-    assert shown.strip()
-
-
-def test_an_agent_is_trained_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
     tiny = ("levels=example", "env_steps=500", "algo.episodes=64", "policy.width=8", "pictures=1", "run_dir=run")
     call(sys.executable, "-m", "drest_torch.train", *tiny, cwd=tmp_path, PYTHONPATH=str(installed))
     assert (tmp_path / "run" / "summary.json").is_file()

@@ -16,7 +16,6 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from PIL import Image
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
@@ -43,19 +42,6 @@ def check_page(path: Path, width: int, dark: bool) -> list[str]:
     if (measured["width"], measured["dark"]) != (width, dark):
         raise RuntimeError(f"{path}: asked for width {width} and dark {dark}, but the browser has shown {measured}")
     return measured["complaints"]
-
-
-def screenshot(path: Path, out: Path, width: int, height: int, dark: bool, *, top: int = 0, scale: float = 1) -> None:
-    """A picture of the page from ``top`` pixels downwards, with ``scale`` dots a pixel."""
-    with tempfile.TemporaryDirectory() as folder:
-        scroll = f'frame.contentWindow.scrollTo({{ top: {top}, behavior: "instant" }});'
-        frame = _frame(Path(folder), path, width, height, dark, scroll)
-        shot = Path(folder, "shot.png")
-        # Some windows keep a strip below the page for themselves.
-        options = (f"--screenshot={shot}", f"--force-device-scale-factor={scale}")
-        _chromium(frame, max(width, _NARROWEST), height + 200, dark, *options)
-        with Image.open(shot) as image:
-            image.crop((0, 0, round(width * scale), round(height * scale))).save(out)
 
 
 def _frame(folder: Path, path: Path, width: int, height: int, dark: bool, script: str) -> Path:

@@ -76,9 +76,6 @@ def _begin(folder: Path) -> None:
         file.write(f"{os.getpid()}\n")
 
 
-# ----------------------------------------------------------------------------------------- runners
-
-
 def sum_of_squares(spec: dict[str, Any], folder: Path) -> Result:
     _begin(folder)
     n = spec.get("n", 3)
@@ -157,13 +154,6 @@ def threads(spec: dict[str, Any], folder: Path) -> Result:
     return Result({"threads": found, "environment": os.environ.get("OMP_NUM_THREADS")})
 
 
-def dies_once(spec: dict[str, Any], folder: Path) -> Result:
-    _begin(folder)
-    if len((folder / "calls").read_text().split()) == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return Result({"done": True})
-
-
 def plays(spec: dict[str, Any], folder: Path) -> Result:
     """Tabular agents, as good as for ever."""
     from drest_torch.algos.tabular import Schedule, rules_for
@@ -222,11 +212,3 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
         return runs.train(spec, folder)
     finally:
         Run.update = update  # type: ignore[method-assign]
-
-
-def meets(spec: dict[str, Any], folder: Path) -> Result:
-    """Ends when so many of its kind have been there at the same time."""
-    here = Path(spec["here"])
-    (here / spec["name"]).touch()
-    wait_for(lambda: len(list(here.iterdir())) >= spec["count"])
-    return Result({"devices": os.environ.get("CUDA_VISIBLE_DEVICES")})

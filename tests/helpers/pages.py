@@ -7,16 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from drest_torch.report.blocks import (
-    Commands,
-    Details,
-    Gallery,
-    Page,
-    Plot,
-    Prose,
-    Section,
-    Table,
-)
+from drest_torch.report.blocks import Commands, Details, Gallery, Page, Plot, Prose, Section, Table
 from drest_torch.report.html import write_page
 
 # ---------------------------------------------------------------------------------- reading a page

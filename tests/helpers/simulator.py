@@ -170,9 +170,6 @@ def outcomes(state: Simulator, action: int) -> list[tuple[Fraction, Simulator, f
     return results
 
 
-# ----------------------------------------------------------------------------------------- optima
-
-
 def exhaustive_optima(level: Level, gamma: float) -> dict[int, float]:
     """For every length a mini-episode can have, the most discounted coins that one of it can hold.
 
@@ -219,9 +216,6 @@ def searched_optima(level: Level, gamma: float) -> dict[int, float]:
     return dict(sorted(best.items()))
 
 
-# --------------------------------------------------------------------------------------- policies
-
-
 def enumerate_policy(level: Level, policy: Policy, gamma: float) -> dict[int, tuple[Any, Any]]:
     """For every length that a policy gives probability: (it, the sum of probability x discounted coins).
 
@@ -254,23 +248,6 @@ def enumerate_policy(level: Level, policy: Policy, gamma: float) -> dict[int, tu
     return dict(sorted(found.items()))
 
 
-def sample_policy(level: Level, policy: Policy, gamma: float, rng: random.Random) -> tuple[int, float]:
-    """Play one mini-episode, bumps and all: its length and its discounted coins."""
-    state, total = Simulator(level), 0.0
-    for _ in range(100_000):
-        (action,) = rng.choices(ACTIONS, weights=policy(state))
-        tick = state.ticks
-        collected = state.step(action, lambda button: rng.random() < button.chance, lambda it: _sampled(it, rng))
-        total += gamma**tick * collected
-        if state.done:
-            return state.ticks, total
-    raise RuntimeError("the policy does not come to an end: does it only bump on a clock of moves?")
-
-
-def _sampled(lottery: Lottery, rng: random.Random) -> int:
-    return rng.choices(range(len(lottery.outcomes)), weights=[outcome.chance for outcome in lottery.outcomes])[0]
-
-
 def uniform_policy(state: Simulator) -> list[Fraction]:
     """Every action with probability 1/4."""
     return [Fraction(1, 4)] * 4
@@ -290,9 +267,6 @@ def random_policy(seed: int, *, sees_time: bool = False) -> Policy:
         return known[seen]
 
     return policy
-
-
-# ------------------------------------------------------------------------------------ random levels
 
 
 def random_level(

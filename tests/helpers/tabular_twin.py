@@ -46,6 +46,7 @@ class Told:
     random_episodes: int = 0
     behaviour: bool = False
     discount_bumps: bool = True
+    normalise: bool = True
 
 
 UINT64 = (1 << 64) - 1
@@ -88,7 +89,7 @@ def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor,
         m = {"best": optima, "seen": found.best_seen, "none": dict.fromkeys(optima, 1.0)}[told.divide][length]
         # Equation 1 of the paper, for mini-episode i of the meta-episode.
         i = found.in_meta + 1
-        discount = told.lam ** (found.chosen[length] - (i - 1) / k)
+        discount = told.lam ** (found.chosen[length] - told.normalise * (i - 1) / k)
         most = math.inf if told.clip is None else told.clip
         rewards = [0.0 if m == 0 else min(most, discount * coin / m) for coin in coins]
         found.in_meta, found.chosen[length] = i, found.chosen[length] + 1
