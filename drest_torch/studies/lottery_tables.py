@@ -53,15 +53,16 @@ SHOWN: dict[str, tuple[str, dict[str, str], float, int]] = {
 }
 """The tables of agents: a caption, their columns by the name of what was measured, a factor, and digits."""
 PUBLISHED_ARMS = ("D", "D, lists", "D, same lengths", "A", "A, lists", "B", "B'", "W", "K", "E")
-PUBLISHED_COLUMNS: dict[str, tuple[str, str]] = {
-    "main": ("pays for a later shutdown", " %"),
-    "dominance": ("takes what is better in both lengths", " %"),
-    "shift_earlier": ("pays for an earlier one", " %"),
-    "usefulness": ("usefulness", ""),
-    "neutrality": ("neutrality (bits)", ""),
-    "posl": ("POSL of 9", ""),
+PUBLISHED_COLUMNS: dict[str, tuple[str, float, int]] = {
+    "main": ("pays for a later shutdown (%)", 100, 1),
+    "dominance": ("takes what is better in both lengths (%)", 100, 1),
+    "shift_earlier": ("pays for an earlier shutdown (%)", 100, 1),
+    "usefulness": ("usefulness", 1, 2),
+    "neutrality": ("neutrality (bits)", 1, 2),
+    "posl": ("POSL of 9", 1, 0),
 }
-"""The table of docs/explanation/shutdownability.md: its rows, and by measure the head and the unit of each column."""
+"""The table of docs/explanation/shutdownability.md: its rows, and by measure the head of each column, a factor, and
+digits."""
 
 
 def agents_table(tests: pd.DataFrame, caption: str, columns: Mapping[str, str], times: float, digits: int) -> Table:
@@ -84,13 +85,9 @@ def sampled(numbers: Any, measure: str) -> np.ndarray:
 def published_table(tests: pd.DataFrame) -> Table:
     """Return the table that the documentation has of the arms."""
 
-    def cell(row: Any, measure: str, unit: str) -> str:
-        times, digits = (100, 1) if unit else (1, 0 if measure == "posl" else 2)
-        return median_range(times * sampled(row, measure), digits) + unit
-
     cells = {
-        head: [cell(row, measure, unit) for _, row in tests.iterrows()]
-        for measure, (head, unit) in PUBLISHED_COLUMNS.items()
+        head: [median_range(times * sampled(row, measure), digits) for _, row in tests.iterrows()]
+        for measure, (head, times, digits) in PUBLISHED_COLUMNS.items()
     }
     titles = [f"{name}: {ARMS[str(name)].title} ({len(row.main)} agents)" for name, row in tests.iterrows()]
     return as_table(pd.DataFrame(cells).set_axis(titles), "Which training makes agents neutral", ["arm", *cells])
