@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from drest_torch.config.compose import options, register
-from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError, StudyError
 from drest_torch.help import help_text
 from drest_torch.jobs.executor import run_jobs
