@@ -122,6 +122,7 @@ def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path, key, value
             ("example", each)
             for each in ("agents=0", "window=0", "training.lam=0", "training.lr_end=0", "worlds=[atlantis]")
         ),
+        *(("shutdownability", f"{key}=[nobody]") for key in ("parts", "archetypes", "sees")),
         *(("lambda_meta", each) for each in ("training.gamma=1.1", "training.decay_episodes=0", "world=atlantis")),
     ],
 )

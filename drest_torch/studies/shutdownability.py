@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -100,8 +100,10 @@ class Key(NamedTuple):
 
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return the runs of the chosen parts, seed by seed, so that a study that is stopped has some of every kind."""
-    if unknown := {*cfg.parts} - {*PLANNED}:
-        raise ConfigError(f"study.parts with '{min(unknown)}'; expected some of {', '.join(PLANNED)}")
+    known: dict[str, Collection[str]] = {"parts": PLANNED, "archetypes": ARCHETYPES, "sees": OBSERVATIONS}
+    for key, names in known.items():
+        if unknown := {*getattr(cfg, key)} - {*names}:
+            raise ConfigError(f"study.{key} with '{min(unknown)}'; expected some of {'; '.join(names)}")
     found = {
         Key(part, title, seed): replace(job, name=f"{part}, {title}-{seed}")
         for part in cfg.parts
