@@ -351,7 +351,7 @@ FREE = {"env.floor", "env.delays"}
 def test_every_number_has_limits() -> None:
     """But for two: only the algorithm's values tell what the group may be, and any coin may have any value."""
     numbers = {key for key, (kind, limits) in EVERY_LIMIT.items() if {int, float} & {kind, *get_args(kind)}}
-    assert {key for key in numbers if EVERY_LIMIT[key][1] is None} == {"reward.group", "levels.x", *FREE}
+    assert {key for key in numbers if EVERY_LIMIT[key][1] is None} == {"levels.x", *FREE}
     assert all(get_origin(kind) is not list for kind, limits in EVERY_LIMIT.values() if limits)
 
 
