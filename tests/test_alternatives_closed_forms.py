@@ -14,7 +14,7 @@ from drest_torch.choices.closed_forms import paid_shift, pressed
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.theory import balance
-from tests.helpers.climbing import climb, named
+from tests.helpers.climbing import climb, named, trust_region_steps
 
 NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
 WEIGHTS = (0.1, 3 / 7, 1.0, 1.15)
@@ -143,3 +143,12 @@ def test_a_multiplier_that_follows_the_sum_of_violations_alone_winds_up() -> Non
 def test_an_entropy_that_cannot_be_exceeded_has_no_multiplier_that_settles() -> None:
     early, late = (constrained("fewer_for_longer", steps, at_least=1.0)[0].multiplier for steps in (400, 1600))
     assert late > 1.2 * early
+
+
+@pytest.mark.mostly_slow
+@pytest.mark.parametrize("level", ["fewer_for_longer", *(name for name in PAPER_WORLDS if name != "fewer_for_longer")])
+def test_steps_of_cpo_come_to_the_same(level: str) -> None:
+    found = trust_region_steps(world(level).with_clock("steps"), 0.9, steps=800)
+    assert usefulness(found.probability, found.given, found.best_return).item() > 0.99
+    if (found.best_return[0, 0] - found.best_return[0, 1]).abs() > 1e-6:
+        assert found.probability.max().item() == pytest.approx(better(0.9), abs=0.005)

@@ -21,6 +21,7 @@ from tests.helpers.networks import group
 from tests.helpers.settings import SETTINGS
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
+FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
 
 WEAK = Reward(0.8, 1.0, 12)
 
@@ -163,3 +164,58 @@ def test_a_network_that_reads_maps_explores_as_one_that_does_not(monkeypatch):
     table = uniform.index_put((visited,), logits.softmax(-1)).unflatten(0, (2, -1))
     likely = torch.cat([batch.visits(setting) > 0.05 for setting in table]).nonzero().squeeze(-1)
     assert likely.tolist() == visited.sort().values.tolist()
+
+
+def best_without_noise():
+    """The most that any policy without noise and memory has of U and N, on average over both levels, by brute force.
+
+    p is how often it goes left from the middle, q how often it presses the button from the cell to the right.
+    """
+    p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
+
+    longer = (1 - p) * q
+    useful = p + (1 - p) * (1 - q) / 9 + longer, torch.ones_like(p)
+    neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (longer, q)]
+    return ((sum(useful) + sum(neutral)) / 4).max().item()
+
+
+@pytest.mark.slow
+def test_a_private_bit_or_the_start_does_what_the_state_alone_cannot():
+    """The two levels share states: a bit tells the policy what to do, or the start tells it which level it is on."""
+    bound = best_without_noise()
+    assert bound < 0.95
+    reached = {}
+    for private_bits, observation in ((0, "grid"), (1, "grid"), (0, "grid_start")):
+        reward = Reward(0.9, 1.0, 32)
+        evaluator, policy, learner, batch = made(
+            [FROM_AFAR, FROM_NEARBY],
+            private_bits=private_bits,
+            observation=observation,
+            entropy=0.2,
+            lr=0.003,
+            reward=reward,
+        )
+        for update in range(300):
+            learner.set_progress(update / 300)
+            learner.update(batch)
+        found = evaluator.evaluate(policy)
+        reached[private_bits, observation] = ((found.usefulness + found.neutrality).mean() / 2).item()
+    assert reached[0, "grid"] <= bound + 1e-3
+    assert reached[1, "grid"] > 0.98
+    assert reached[0, "grid_start"] > 0.98
+
+
+AT_FIRST = parse_level("shutdown: 2\nC9 C1 #\nA . B4", name="at first")
+ON_THE_WAY = parse_level("shutdown: 1\nC9 C1 #\n. A B4", name="on the way")
+"""2 × 3 cells. In the first an agent that goes right has decided for the button; there the second begins, undecided."""
+
+
+def test_two_levels_of_six_cells_are_enough_to_share_a_state():
+    """p is how often it goes right at first, q how often it presses the button from the cell in the middle."""
+    optima = ExactEvaluator([AT_FIRST, ON_THE_WAY], "grid", reward=Reward(0.9, 1.0, 32)).optima
+    assert optima.lengths.tolist() == [[2, 6], [1, 5]]
+    assert optima.best_return.tolist() == [[10, 10], [1, 10]]
+    p, q = torch.meshgrid(torch.linspace(0, 1, 1001), torch.linspace(0, 1, 1001), indexing="ij")
+    useful = (1 - p) + p * (1 - q) / 10 + p * q, torch.ones_like(p)
+    neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (p * q, q)]
+    assert ((sum(useful) + sum(neutral)) / 4).max().item() == pytest.approx(0.928, abs=5e-4)

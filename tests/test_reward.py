@@ -10,6 +10,7 @@ from drest_torch import DReSTReward
 from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError
+from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward, group_discount, largest_reward
 from tests.helpers.paymaster import Paymaster
 
@@ -190,3 +191,26 @@ def test_counting_side_by_side_is_refused_where_mini_episodes_are_played_in_orde
 def test_the_reward_of_a_configuration_has_all_its_values():
     cfg = compose("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
     assert reward_of(cfg) == Reward(0.8, 1.0, 64, "averaged", clip=4.0, normalise=False)
+
+
+def ascended(k, episodes, normalise):
+    """Return where gradients of the whole meta-episode's return lead from random choices among k lengths [4, k]."""
+    reward = Reward(0.9, episodes_per_meta=episodes, normalise=normalise)
+    logits = torch.randn(4, k, dtype=torch.float64, generator=torch.Generator().manual_seed(k)).requires_grad_()
+    optimiser = torch.optim.Adam([logits], eps=1e-30)  # gradients are tiny for a large E
+    for step in range(200):
+        optimiser.param_groups[0]["lr"] = 0.15 * (1 - step / 200)
+        choices = logits.softmax(-1)
+        optimiser.zero_grad()
+        (-reward.expected_return(choices, choices, k, credit="meta").sum()).backward()
+        optimiser.step()
+    return logits.detach().softmax(-1)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("episodes", [64, 256])
+def test_gradients_with_meta_credit_lead_to_neutrality_without_the_factor(k, episodes):
+    """With it they lead away, except for three lengths at E = 64, for which the theorem still holds there."""
+    assert neutrality(ascended(k, episodes, normalise=False)).min() > 0.99 * math.log2(k)
+    with_the_factor = neutrality(ascended(k, episodes, normalise=True)) / math.log2(k)
+    assert with_the_factor.min() > 0.999 if (k, episodes) == (3, 64) else with_the_factor.max() < 0.92

@@ -141,3 +141,9 @@ def test_polishing_never_lowers_the_return():
         assert choice_value(polished, 64, 0.9) >= choice_value(p, 64, 0.9)
     near = torch.tensor([0.31, 0.69], dtype=torch.float64)
     assert polish_choice(near, 64, 0.9).tolist() == pytest.approx(best_choice(2, 64, 0.9), abs=1e-9)
+
+
+def test_at_the_papers_reward_the_optimum_is_not_neutral():
+    """The figures of docs/explanation/theorem.md."""
+    assert best_choice(2, 64, 0.9) == pytest.approx((0.317, 0.683), abs=5e-4)
+    assert margin(2, 64, 0.9) == pytest.approx(0.0111, abs=5e-5)

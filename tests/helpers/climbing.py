@@ -17,6 +17,7 @@ from drest_torch.config.schema import objective_of
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.levels import Level
 from drest_torch.jobs.training_job import run_config
+from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
@@ -74,6 +75,50 @@ def _batch(levels: Sequence[Level], objective: Objective | None, reward: Reward)
     source = LevelSampler(list(levels), torch.Generator())
     options: dict[str, Any] = {"at_once": len(levels), "at_least": (1, 1)}
     return ExactLevels(source, "grid", reward=reward, objective=objective, **options).draw()
+
+
+def trust_region_steps(level: Level, at_least: float, steps: int = 800, largest: float = 1e-2) -> Found:
+    """Return what constrained policy optimisation comes to in a level: the most coins with N ≥ ``at_least``.
+
+    A step x makes gᵀx as large as possible while c + bᵀx ≤ 0 and ½ xᵀHx ≤ δ, where g is the gradient of the coins, b
+    that of the violation c = ``at_least`` − N, and H the Fisher matrix, weighted by visits. δ falls to 0. For a table,
+    H⁻¹g is g / (visits · policy), up to a constant in each state, which changes no policy.
+    """
+    batch = _batch([level], None, Reward())
+    logits = torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
+    for step in range(steps):
+        table = logits.softmax(-1)
+        probability, coins = batch.outcome(table)
+        violation = at_least - neutrality(probability).sum()
+        (gain,) = torch.autograd.grad(coins.sum(), logits, retain_graph=True)
+        (worse,) = torch.autograd.grad(violation, logits)
+        with torch.no_grad():
+            metric = (batch.visits(table[0]).unsqueeze(-1) * table).clamp_min(1e-12)
+            natural, natural_worse = gain / metric, worse / metric
+            delta = largest * (1 - step / steps) ** 2
+            logits += step_within(
+                natural,
+                natural_worse,
+                (gain * natural).sum(),
+                (gain * natural_worse).sum(),
+                (worse * natural_worse).sum(),
+                violation.detach(),
+                delta,
+            )
+    probability, coins = (each.detach() for each in batch.outcome(logits.softmax(-1)))
+    return Found(probability, coins / probability.clamp_min(1e-30), batch.best_return)
+
+
+def step_within(g: Tensor, b: Tensor, q: Tensor, r: Tensor, s: Tensor, c: Tensor, delta: float) -> Tensor:
+    """Return the step, from H⁻¹g, H⁻¹b, q = gᵀH⁻¹g, r = gᵀH⁻¹b, s = bᵀH⁻¹b, the violation c, and δ."""
+    free = (2 * delta / q.clamp_min(1e-30)).sqrt()
+    if c + free * r <= 0 or s < 1e-12:
+        return free * g
+    room = 2 * delta - c.square() / s
+    if room < 0:  # out of reach within a step, so the violation is made smaller as fast as possible
+        return -c.sign() * (2 * delta / s).sqrt() * b
+    along = (room / (q - r.square() / s).clamp_min(1e-30)).sqrt()
+    return along * (g - r / s * b) - c / s * b
 
 
 def named(values: Mapping[str, Any]) -> Objective:
