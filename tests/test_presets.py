@@ -24,7 +24,8 @@ from drest_torch.errors import ConfigError
 from tests.helpers.configs import preset
 from tests.helpers.runs import train
 
-PRESETS = [name for name, path in options("levels").items() if "kind: worlds" not in path.read_text("utf-8")]
+FILES = {name: path.read_text("utf-8") for name, path in options("levels").items() if path.is_file()}
+PRESETS = [name for name, text in FILES.items() if "kind: worlds" not in text]
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "reference" / "generated-levels.md").read_text("utf-8")
 
