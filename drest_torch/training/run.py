@@ -327,6 +327,7 @@ def _own(folder: Path) -> None:
 def start(cfg: Config) -> Run:
     """Create a run in a new folder; the folder of an earlier run is refused."""
     check_limits(cfg)
+    check_run(cfg)
     check_unread(cfg, compose("env=gridworld" if in_gridworld(cfg) else "env=gymnasium"))
     if not cfg.run_dir.strip() or "\0" in cfg.run_dir:  # the runs of studies get theirs later
         raise ConfigError(f"run_dir={shown(cfg.run_dir)}; expected a path, or leave it out")
