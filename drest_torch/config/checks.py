@@ -110,7 +110,7 @@ def check_unread(cfg: Config, default: Config) -> None:
     group = "env" if in_gridworld(cfg) else "levels"
     given, usual = (OmegaConf.to_container(cast(Any, each)[group], resolve=True) for each in (cfg, default))
     for key, value in cast(dict[str, Any], given).items():
-        if value != cast(dict[str, Any], usual)[key] and key != "title":
+        if value != cast(dict[str, Any], usual)[key] and key not in ("title", "id", "factory"):
             name = group if key == "name" else f"{group}.{key}"
             text = shown(str(value)) if not isinstance(value, dict) else "…"
             raise ConfigError(
