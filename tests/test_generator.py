@@ -385,3 +385,12 @@ def test_a_gpu_makes_and_solves_the_same_levels():
     here, there = (solve(compile_levels(levels, device), 0.9) for device in ("cpu", "cuda"))
     assert torch.equal(here.lengths, there.lengths.cpu())
     assert torch.allclose(here.best_return, there.best_return.cpu())
+
+
+def test_the_share_of_walls_goes_with_the_map():
+    config = GeneratorConfig(height=(4, 10), width=10, walls=(0, 0), wall_share=(0.1, 0.4))
+    drafts = drafted(config, 20_000)
+    for height in (4, 10):
+        of_size = drafts.where(drafts.height == height)
+        walls = of_size.walls[:, : 10 * height].sum(-1)
+        assert is_uniform(walls, height, 4 * height - 1)
