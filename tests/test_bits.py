@@ -114,3 +114,10 @@ def test_a_bit_is_hidden_as_often_at_the_first_tick_as_later(hidden):
     assert [sum(chance for chance, seen in zip(row, shown, strict=True) if seen) for row in chances] == pytest.approx(
         [1 - hidden] * len(chances)
     )
+
+
+def test_a_bit_that_is_drawn_again_at_once_is_no_memory(reachable):
+    showing = bits.drawn_again(1.0)
+    tables = tables_for(showing, reachable)
+    found, mean = showing.comes_to(reachable, tables), reachable.arrivals(tables.mean(0))
+    assert torch.allclose(found.probability, mean.probability)
