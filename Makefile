@@ -7,12 +7,7 @@ INSTALLED := .venv/.installed
 INSTALLED_DOCS := .venv/.installed-docs
 INSTALLED_EXTRAS := .venv/.installed-extras
 # Tests that compare floats: they run once more on an older processor.
-NUMERICAL := $(addprefix tests/test_,$(addsuffix .py,algos collection convolutional noise objectives recurrent residual \
-	reward reward_rule sampling symmetric transform torchrl_agreement))
-# A worker for each core, and one thread for each: the tensors are small. One after the other: PYTEST_ARGS=
-PYTEST_ARGS ?= -n auto --dist worksteal
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
-
+NUMERICAL := tests/algos tests/transforms tests/envs/exact tests/test_reward.py tests/test_reward_rule.py
 .DEFAULT_GOAL := help
 .PHONY: help install train test test-slow test-turn test-all lint check format docs bench chaos golden mutants clean
 
@@ -60,7 +55,7 @@ test-slow: $(INSTALLED)
 	$(PYTEST) -m "slow and not gpu and not benchmark"
 
 test-turn: $(INSTALLED)
-	$(PYTEST) --turn tests/test_golden.py tests/test_studies.py
+	$(PYTEST) --turn tests/golden/test_golden.py tests/studies/test_studies.py
 	ATEN_CPU_CAPABILITY=default $(PYTEST) -m "not slow and not gpu and not benchmark" $(NUMERICAL)
 
 test-all: $(INSTALLED_EXTRAS)

@@ -2,7 +2,7 @@
 
 It copies the rules of `drest_torch.envs.dynamics` and the reward of `drest_torch.reward` on purpose: a comparison with
 it measures what a project without ours would write, and must not charge it with our tensors. `check_plain`, which
-tests/test_benchmarks.py calls, holds the copy to ours.
+tests/house/test_benchmarks.py calls, holds the copy to ours.
 """
 
 from __future__ import annotations

@@ -18,9 +18,8 @@ from drest_torch import DReSTReward, neutrality, theory, usefulness
 from drest_torch.config.compose import compose, register
 from drest_torch.reward import expected_discount, expected_return
 from drest_torch.studies.registry import study_schemas
-from tests.helpers.documents import PAGES, Block, blocks, commands, load
+from tests.helpers.documents import PAGES, ROOT, Block, blocks, commands, load
 
-ROOT = Path(__file__).parents[1]
 THEOREM = (ROOT / "docs" / "explanation" / "theorem.md").read_text(encoding="utf-8")
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,7 @@ from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.levels import world
-
-ROOT = Path(__file__).parents[1]
+from tests.helpers.documents import ROOT
 
 
 class Clock:

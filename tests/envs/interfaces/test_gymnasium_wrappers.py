@@ -3,7 +3,6 @@
 import random
 import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import torch
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from tests.helpers.counting import timed
+from tests.helpers.documents import ROOT
 from tests.helpers.paymaster import Paymaster
 
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
@@ -443,7 +443,7 @@ def test_each_copy_of_a_vector_keeps_its_own_counts(kind):
 @pytest.mark.slow
 def test_stable_baselines3_learns_cartpole_to_both_lengths_as_the_page_says():
     pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra `gym`)")
-    page = (Path(__file__).parents[1] / "docs" / "howto" / "gymnasium.md").read_text("utf-8")
+    page = (ROOT / "docs" / "howto" / "gymnasium.md").read_text("utf-8")
     (block,) = re.findall(r"^```python\n([^`]*CartPole[^`]*)^```$", page, re.DOTALL | re.MULTILINE)
     threads, names = torch.get_num_threads(), {}
     torch.set_num_threads(1)  # with more, small networks are slower on a busy machine

@@ -30,8 +30,8 @@ from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.help import COLUMNS, COMMANDS, first_sentence, help_text, keys_of
 from drest_torch.limits import limited, limits_of
 from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys, names, ours, schema_of
+from tests.helpers.documents import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [path for package in ("drest_torch", "algos") for path in (ROOT / package).rglob("*.py")]
 KNOWN_AS = {
     "algo": {"algo", "config"},

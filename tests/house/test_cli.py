@@ -26,9 +26,9 @@ from drest_torch.envs.levels import format_level, world, write_levels
 from drest_torch.files import read_metrics
 from drest_torch.help import help_text
 from drest_torch.tracking.stages import announce
+from tests.helpers.documents import ROOT
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 
-ROOT = Path(__file__).resolve().parents[1]
 TINY = (
     *("policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "pictures=0"),
     *("logger=none", "progress=false", "levels=example", "test.paper=false"),

@@ -18,9 +18,10 @@ from drest_torch.building.parts import reward_of
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.training.run import Run, resume, start
+from tests.helpers.documents import ROOT
 from tests.helpers.runs import configured, metrics
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "howto" / "extend.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "howto" / "extend.md").read_text("utf-8")
 SMALL = (
     "policy.width=16",
     "policy.depth=2",
@@ -107,7 +108,7 @@ B3 . # .
 @pytest.mark.slow
 def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path: Path) -> None:
     """In a copy of the project: the coin of 5 behind the wall is one step beyond the other teleporter."""
-    root = Path(__file__).resolve().parents[1]
+    root = ROOT
     for folder in ("drest_torch", "envs", "algos", "configs"):
         shutil.copytree(root / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     section = PAGE[PAGE.index("\n## A world object\n") :].split("\n## ")[1]

@@ -24,8 +24,8 @@ from drest_torch.envs.levels import (
 )
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
 from drest_torch.envs.objects.lottery import Outcome
+from tests.envs.exact.test_propagator import as_dict, policy_on
 from tests.helpers.simulator import ACTIONS, Simulator, enumerate_policy, outcomes, random_level, random_policy
-from tests.test_propagator import as_dict, policy_on
 
 FORK = """
 lottery a: 2/3 C2 +0 | 1/3 C5 +1

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.documents import ROOT
+
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed (the extra `dev`)")
 
-NOTEBOOK = Path(__file__).parents[1] / "docs" / "tutorials" / "agent.ipynb"
+NOTEBOOK = ROOT / "docs" / "tutorials" / "agent.ipynb"
 NUMBER = re.compile(r"\d+\.\d+")
 
 

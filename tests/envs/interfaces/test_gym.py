@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from drest_torch import DReSTReward
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.reward import Reward
+from tests.helpers.documents import ROOT
 
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
 
@@ -209,7 +209,7 @@ def test_registered_only_when_asked():
 @pytest.mark.slow
 def test_stable_baselines3_learns_to_vary_the_length_as_the_page_says():
     pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra `gym`)")
-    page = (Path(__file__).parents[1] / "docs" / "howto" / "gymnasium.md").read_text("utf-8")
+    page = (ROOT / "docs" / "howto" / "gymnasium.md").read_text("utf-8")
     (block,) = re.findall(
         r"^```python\n([^`]*stable_baselines3[^`]*GridworldGymEnv[^`]*)^```$", page, re.DOTALL | re.MULTILINE
     )

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.helpers.documents import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.helpers.documents import ROOT
+
 PACKAGES = {"drest_torch": "drest_torch", "drest_torch.envs": "envs", "drest_torch.algos": "algos"}
 """The folder of each package: `drest_torch/envs` and `drest_torch/algos` are links to the folders at the top."""
 MATHEMATICS = {

@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.golden import GOLDEN, this_machine
+from tests.golden.__main__ import GOLDEN, this_machine
+from tests.helpers.documents import ROOT
 
 
 @pytest.mark.slow
@@ -19,7 +19,7 @@ def test_golden_runs_are_as_recorded():
         pytest.skip(f"golden runs are of another machine: {recorded['processor']}, torch {recorded['torch']}")
     result = subprocess.run(
         [sys.executable, "-m", "tests.golden"],
-        cwd=Path(__file__).parents[1],
+        cwd=ROOT,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import re
 import shlex
-from pathlib import Path
 from statistics import mean
 
 import pytest
@@ -22,11 +21,12 @@ from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, ge
 from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
 from tests.helpers.configs import preset
+from tests.helpers.documents import ROOT
 from tests.helpers.runs import train
 
 FILES = {name: path.read_text("utf-8") for name, path in options("levels").items() if path.is_file()}
 PRESETS = [name for name, text in FILES.items() if "kind: worlds" not in text]
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = ROOT / "docs"
 PAGE = (DOCS / "reference" / "generated-levels.md").read_text("utf-8")
 
 

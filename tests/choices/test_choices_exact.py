@@ -19,8 +19,8 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level
 from drest_torch.errors import LevelError
+from tests.envs.exact.test_propagator import policy_on
 from tests.helpers.simulator import Simulator, outcomes, random_level, random_policy
-from tests.test_propagator import policy_on
 
 RIGHT = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
 

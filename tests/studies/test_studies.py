@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -28,7 +27,7 @@ from tests.helpers.chromium import check_page, needs_chromium
 from tests.helpers.documents import ROOT
 from tests.helpers.studies import all_blocks, composed, composed_study, page_text
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "howto" / "studies.md"
+DOCUMENT = ROOT / "docs" / "howto" / "studies.md"
 STUDIES = sorted(all_studies())
 FAST = ["lambda_meta", "tax"]
 """Studies whose quick version is done in the fast tests; those of the others are slow."""

@@ -14,8 +14,7 @@ from tests.chaos import __main__ as campaign
 from tests.chaos import forked
 from tests.chaos.folders import differences
 from tests.chaos.mutations import mutated, read_all
-
-ROOT = Path(__file__).resolve().parents[1]
+from tests.helpers.documents import ROOT
 
 
 def test_outcomes_are_told_apart(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import JsonLines, LoggerConfig, LoggerError, Loggers, RunInfo, Sink, read_metrics
 from drest_torch.tracking.wandb_sink import WandbSink
+from tests.helpers.documents import ROOT
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_id, read_summary, records
 
-ROOT = Path(__file__).resolve().parents[1]
 RUN_CONFIG = {"seed": 3, "algo": {"name": "ppo", "lr": 1e-3}}
 WANDB: dict[str, Any] = {"wandb": None}
 METRICS = {"eval/train/usefulness": 0.5, "optim/lr": 0.001, "time/wall_seconds": 2.0}

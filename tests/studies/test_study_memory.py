@@ -8,8 +8,8 @@ import torch
 from drest_torch.jobs.job import Result
 from drest_torch.studies import memory
 from drest_torch.studies.engine import Done, publish
+from tests.choices.test_choices_memory import LAM, returns
 from tests.helpers.studies import composed_study
-from tests.test_choices_memory import LAM, returns
 
 SPEC = {"episodes": 24, "lam": LAM, "window": 3, "group": 8, "lr": 6.0, "updates": 700}
 
