@@ -82,11 +82,6 @@ def trust(*modules: str) -> None:
     _NAMED.update(modules)
 
 
-def arguments() -> list[str]:
-    """Return what a command needs on its line to use the same modules again."""
-    return [f"imports={','.join(sorted(_NAMED))}"] if _NAMED else []
-
-
 def is_trusted(module: str) -> bool:
     """Return whether the user has named a module, or has imported one that is neither Python's nor installed."""
     if module in _NAMED:

@@ -9,8 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drest_torch import own_code
-from drest_torch.errors import ConfigError
+from yaml import YAMLError
+
+from drest_torch.config.reading import read_config
+from drest_torch.config.stored import own_modules
+from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import LOCK
 
 if TYPE_CHECKING:
@@ -51,34 +54,45 @@ def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:
 
 def resume_command(folder: Path) -> str:
     """Return the command that resumes the run of this folder."""
-    return command_line("train", f"resume={folder}")
+    return command_line("train", f"resume={folder}", *_imports(folder))
 
 
 def next_commands(folder: Path, *, in_gridworld: bool = True) -> str:
     """Return what a user may want to do with a finished run, a line for each."""
     if not in_gridworld:
         rendered = ["animation=lengths.gif"] if (folder / "pictures" / "lengths.gif").exists() else []
-        evaluate = command_line("evaluate", f"run={folder}", "sampled=5000", *rendered)
+        evaluate = command_line("evaluate", f"run={folder}", "sampled=5000", *rendered, *_imports(folder))
         compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
         return f"Evaluate it with more mini-episodes:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
     evaluate = command_line(
-        "evaluate", f"run={folder}", "levels=paper", f"pictures={folder / 'evaluated'}", *own_code.arguments()
+        "evaluate", f"run={folder}", "levels=paper", f"pictures={folder / 'evaluated'}", *_imports(folder)
     )
     compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
     return f"Evaluate it on other levels, with pictures:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
+
+
+def _imports(folder: Path) -> list[str]:
+    """Return what a command needs on its line to use the modules of a user's own that a run names."""
+    try:
+        named = sorted({module for _, module in own_modules(read_config(folder / "config.yaml"))})
+    except (UserError, OSError, YAMLError, AttributeError, TypeError):
+        return []  # the command will say what is wrong with it
+    return [f"imports={','.join(named)}"] if named else []
 
 
 def command_line(name: str, *arguments: str) -> str:
     """Return a command of this project as a user types it: beginning as the one that is running did."""
     as_script = sys.argv[0].startswith("drest ")  # `drest_torch.__main__` leaves its name there
     if name != "compare":  # the others give their arguments to Hydra, which has a grammar for values
-        arguments = (*map(_value_quoted, arguments), *own_code.arguments())
+        arguments = tuple(map(_value_quoted, arguments))
     return " ".join([f"drest {name}" if as_script else f"python -m drest_torch.{name}", *map(shlex.quote, arguments)])
 
 
 def _value_quoted(argument: str) -> str:
     """Return KEY=VALUE with quotes around a value that Hydra would not take for a text."""
     key, _, value = argument.partition("=")
+    if key == "imports":  # which Hydra is not given
+        return argument
     is_plain = re.fullmatch(r"[1-9][0-9]*|[A-Za-z_./][\w./%@+-]*", value, re.ASCII)
     if is_plain and value.lower() not in ("null", "true", "false", "nan", "inf"):
         return argument

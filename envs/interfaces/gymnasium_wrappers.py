@@ -31,7 +31,7 @@ Environment = gymnasium.Env[Any, Any]
 Asks = Callable[[Any, dict[str, Any]], bool]
 """Returns whether a delay is asked for, from the observation and the ``info`` after a step."""
 
-ABANDONED = 3
+ABANDONED = 20
 """Mini-episodes in a row, from the first, that are not played to their end, until it is warned of."""
 CONTROLS = ("action", "dimension")
 ENDS = ("absorb", "restart")

@@ -273,7 +273,7 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
         (["policy=convolutional", "policy.width=20"], ["policy.width=20", "multiple of 8"]),
         (["policy=symmetric", "policy.depth=0"], ["policy.depth=0", "at least 1"]),
         (["policy=symmetric", "policy.observation=vector"], ["shows no map that could be rotated"]),
-        (["reward.group=0"], ["reward.group=0", "algo.episodes=64"]),
+        (["reward.group=0"], ["reward.group=0", "from 1 to 1024"]),
         (["reward.counting=sequential", "reward.episodes_per_meta=7"], ["algo.episodes=64", "episodes_per_meta=7"]),
         (["reward.counting=sequential", "reward.episodes_per_meta=0"], ["reward.episodes_per_meta=0"]),
         (["reward.counting=foo"], ["reward.counting=foo", "sequential, averaged"]),

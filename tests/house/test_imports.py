@@ -25,7 +25,7 @@ MATHEMATICS = {
     *(
         f"drest_torch.{name}"
         for name in (
-            *("_version", "errors", "files", "limits", "metrics", "registry", "reward", "theory", "timer"),
+            *("_version", "errors", "files", "limits", "metrics", "own_code", "registry", "reward", "theory", "timer"),
             "transforms",
         )
     ),

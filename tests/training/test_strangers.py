@@ -32,7 +32,7 @@ from drest_torch.errors import CheckpointError, ConfigError, FileError, shown
 from drest_torch.files import MOST_BYTES, read_whole, refuse_to_replace, remove_partial, write_text
 from drest_torch.memory import COPIES, Bounded
 from drest_torch.tracking.sinks import LoggerError, read_metrics
-from drest_torch.training.folder import command_line
+from drest_torch.training.folder import command_line, resume_command
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import QUIET, SMALLEST
 
@@ -196,7 +196,7 @@ def test_code_that_the_user_has_imported_or_trained_with_is_used(
     monkeypatch.setattr(own_code, "_NAMED", set())
     start(small(tmp_path / "mine", "policy.network=of_the_user", "env_steps=300", "evaluations=1")).train()
     assert Agent.load(tmp_path / "mine").cfg.policy.network == "of_the_user"
-    assert command_line("train", "resume=mine").endswith("resume=mine imports=of_the_user")
+    assert resume_command(tmp_path / "mine").endswith("mine imports=of_the_user")
 
 
 def test_plugins_in_the_working_directory_are_not_found_while_a_run_is_loaded(
