@@ -146,6 +146,7 @@ RENAMED: dict[str, str] = {"test": "heldout"}
 """What metrics, entries of summaries and texts in them are called now, and what they were when the digests were
 recorded: one part of a path or several, wherever they stand in it, such as ``eval/test`` and ``eval/heldout``."""
 NEW = {
+    "p_longest",
     "neutrality_own",
     "usefulness_at",
     "usefulness_committed",
