@@ -434,7 +434,7 @@ def test_links_between_pages_lead_somewhere():
 
 
 GENERATED = re.compile(r"<!-- [^>]*written by .*?<!-- end -->", re.DOTALL)
-NUMBER, SOURCE = re.compile(r" *[−+-]?\d"), re.compile(r"(`|^)(drest|python|make) \S|`tests/\w+\.py`", re.MULTILINE)
+NUMBER, SOURCE = re.compile(r" *[−+-]?\d"), re.compile(r"(`|^)(drest|python|make) \S|`tests/[\w/]+\.py`", re.MULTILINE)
 LAB_NOTES = ROOT / "docs" / "lab-notes"
 """Their index says that they are of single runs, not repeated since."""
 
