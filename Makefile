@@ -8,6 +8,10 @@ INSTALLED_DOCS := .venv/.installed-docs
 INSTALLED_EXTRAS := .venv/.installed-extras
 # Tests that compare floats: they run once more on an older processor.
 NUMERICAL := tests/algos tests/transforms tests/envs/exact tests/test_reward.py tests/test_reward_rule.py
+# A worker for each core, and one thread for each: the tensors are small. One after the other: PYTEST_ARGS=
+PYTEST_ARGS ?= -n auto --dist worksteal
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
+
 .DEFAULT_GOAL := help
 .PHONY: help install train test test-slow test-turn test-all lint check format docs bench chaos golden mutants clean
 

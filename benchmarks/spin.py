@@ -35,9 +35,9 @@ def measured(spin: str, steps: int, several: int) -> float:
         speeds = []
         for folder in folders:
             rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
-            speeds.append(
-                next(row["time/steps_per_second"] for row in reversed(rows) if "time/steps_per_second" in row)
-            )
+            times = [(row["step"], row["time/wall_seconds"]) for row in rows if "time/wall_seconds" in row]
+            (first, begun), (last, ended) = times[0], times[-1]
+            speeds.append((last - first) / (ended - begun))
         return sum(speeds)
 
 
