@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -107,6 +108,7 @@ def ruled(rule: str, chosen_before: Tensor, index: Tensor | int, num_lengths: Te
     return paid
 
 
+@lru_cache(maxsize=64)  # exact gradients ask for it in each update
 def averaged_rule(rule: str, num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
     """Return the discount [E] of a rule, averaged over all orders as `averaged_discount` is.
 

@@ -19,7 +19,7 @@ from drest_torch.config.reading import read_config
 from drest_torch.config.schema import Config, algorithm
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.files import write_whole
-from drest_torch.own_code import is_trusted, not_here
+from drest_torch.own_code import is_trusted, not_here, trust
 
 
 def write_config(cfg: Config, folder: Path) -> None:
@@ -78,6 +78,11 @@ def _missing(schema: Any, loaded: Any, prefix: str = "") -> list[str]:
         elif isinstance(value, DictConfig) and isinstance(inner := loaded[key], DictConfig):
             found += _missing(value, inner, f"{prefix}{key}.")
     return found
+
+
+def trust_modules_of(values: Any) -> None:
+    """Let stored configurations name the modules that this one, which a user has written, names."""
+    trust(*(module for _, module in own_modules(values)))
 
 
 def own_modules(values: Any) -> Iterator[tuple[str, str]]:

@@ -15,13 +15,12 @@ from drest_torch.algos.networks.policy import memory_of
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
-from drest_torch.config.stored import own_modules
+from drest_torch.config.stored import trust_modules_of
 from drest_torch.effort import NUMBERS, is_exact
 from drest_torch.evaluation.exact import LevelSetEvaluator
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
-from drest_torch.own_code import trust
 from drest_torch.training.run import Run, resume
 
 IN_A_STUDY: dict[str, Any] = {
@@ -82,7 +81,7 @@ def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = 
     """
     values = OmegaConf.create(spec["config"] | {"run_dir": str(folder)})
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(values).encode())
-    trust(*(module for _, module in own_modules(values)))
+    trust_modules_of(values)
     run = resume(folder)  # one that has saved nothing yet begins
     before(run)
     summary = run.train()

@@ -33,11 +33,10 @@ from drest_torch.building.parts import reward_of
 from drest_torch.config.checks import check_limits, check_run, check_unread, device_of
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
-from drest_torch.config.stored import load_config, own_modules, write_config
+from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError, shown
 from drest_torch.files import disown, own, remove_partial, write_json
 from drest_torch.interruption import interruptible
-from drest_torch.own_code import trust
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
@@ -339,7 +338,7 @@ def start(cfg: Config) -> Run:
             setattr(group, key, str(Path(getattr(group, key)).resolve()))
     if cfg.start_from is not None and (source := start_of(cfg)).parent != PRETRAINED:
         cfg.start_from = str(source.resolve())
-    trust(*(module for _, module in own_modules(OmegaConf.to_container(OmegaConf.structured(cfg)))))
+    trust_modules_of(OmegaConf.to_container(OmegaConf.structured(cfg)))
     run = Run(cfg, folder)
     run.begin()
     _own(folder)
