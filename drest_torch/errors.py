@@ -10,7 +10,7 @@ from pathlib import Path
 from unicodedata import category
 
 OWN = __name__.partition(".")[0]
-LIBRARIES = frozenset({"torch", "torchrl", "tensordict", "numpy", "gymnasium", *sys.stdlib_module_names})
+LIBRARIES = frozenset({"torch", "torchrl", "tensordict", "numpy", "gymnasium", "wandb", *sys.stdlib_module_names})
 
 
 def shown(text: str) -> str:
