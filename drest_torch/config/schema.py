@@ -276,7 +276,7 @@ class Config:
     keep_last: int = limited(at_least=1, default=2)
     """Checkpoints that are kept, besides the best on the selection levels."""
     pictures: int = limited(at_least=0, default=4)
-    """Levels of each split whose policy is rendered at the end."""
+    """Levels of each split whose policy is rendered at the end; 0: no picture, and no learning curves either."""
     progress: bool = True
     """Whether progress is shown; in a file or a pipe it is quiet anyway."""
     run_dir: str = "runs/${now:%Y-%m-%d_%H-%M-%S-%f}_${algo.name}_${reward.name}_${env.title}_seed${seed}"

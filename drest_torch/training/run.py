@@ -209,11 +209,12 @@ class Run:
         cfg = self.cfg
         verdict = self.judge.judge(self.learner.policy, self.folder)
         summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": verdict.splits}
-        for name, path in verdict.pictures.items():
+        pictures = dict(verdict.pictures)
+        if cfg.pictures:
+            pictures["learning"] = self.folder / "pictures" / "learning.png"
+            learning_curves(self.folder / "metrics.jsonl", pictures["learning"], summary)
+        for name, path in pictures.items():
             loggers.picture(name, path)
-        curves = self.folder / "pictures" / "learning.png"
-        learning_curves(self.folder / "metrics.jsonl", curves, summary)
-        loggers.picture("learning", curves)
         write_json(self.folder / "summary.json", summary)  # the last file: with it, a run is complete
         loggers.summary(
             {

@@ -188,7 +188,7 @@ def crowd(agents: int, seed: int) -> tuple[list[Level], list[Told], Worlds, Rule
 
 
 def test_agents_on_different_levels_with_different_rules_are_each_the_slow_algorithm():
-    agents, episodes = 28, 80
+    agents, episodes = 28, 40
     levels, told, worlds, rules, shape = crowd(agents, seed=5)
     logits = random_logits(6, agents, worlds.target.shape[1])
     state, learned = begun(worlds, range(agents), logits), []

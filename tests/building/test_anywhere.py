@@ -156,6 +156,7 @@ def test_an_agent_is_rendered_on_a_level(world, tmp_path):
         assert picture.format == "PNG"
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("env", ["tests.helpers.clocks:clock", "Clock-v0"])
 def test_an_agent_is_rendered_in_an_environment_of_ones_own(tmp_path, env):
     agent = quick(tmp_path / "run", "env.base=[3,5]", env=env)
@@ -173,6 +174,7 @@ def test_the_factory_of_a_wrapper_of_torchrls_is_given_the_mode_in_which_it_rend
         assert animation.n_frames == 6
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("env", "base", "refusal"),
     [

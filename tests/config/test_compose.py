@@ -174,11 +174,27 @@ def test_a_key_below_null_is_refused() -> None:
         compose("levels=example", "levels.generator.walls=[1,2]")
 
 
+def test_values_are_set_as_hydra_does_it() -> None:
+    """Options are composed once, and values set in copies: the same configuration, and the same words of a mistake."""
+    options = ("run_dir=x", "algo=a2c", "levels=hard", "policy=convolutional")
+    values = ("seed=3", "algo.lr=0.25", "reward.lam=1e-3", "run_dir=x y", "env.delays=[1, 2]", "levels.path=null")
+    mixed = (*options[:2], *values[:3], *options[2:], *values[3:])
+    with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
+        whole = [hydra.compose("config", list(given)) for given in (options, mixed, values)]
+    assert [plain(compose(*given)) for given in (options, mixed, values)] == [plain(cfg) for cfg in whole]
+    assert [OmegaConf.is_struct(compose(*given)) for given in (options, mixed)] == [True, True]
+    assert compose("+hydra.job.name=x", "seed=3").seed == 3
+    for wrong in (["seed=3", "seeed=3"], ["seed=1,2"], ["seed=x"], ["levels.generator.walls=[1]"]):
+        with pytest.raises(ConfigError):
+            compose(*wrong)
+
+
 def test_what_was_composed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To compose takes a tenth of a second, and a study does it for each of its runs."""
+    """Hydra takes a tenth of a second to compose, and a study does it for each of its runs."""
     calls: list[tuple[str, ...]] = []
     real = hydra.compose
     monkeypatch.setattr(composing.hydra, "compose", lambda name, given: calls.append(tuple(given)) or real(name, given))
-    for _ in range(3):
-        compose("seed=77", "keep_last=5")
-    assert calls == [("seed=77", "keep_last=5")]
+    composing._with_options.cache_clear()
+    for seed in range(3):
+        compose("algo=a2c", f"seed={seed}", "levels=example")
+    assert calls == [("algo=a2c", "levels=example")]

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +44,8 @@ def job() -> Job:
     return tiny()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_pictures() -> Iterator[None]:
-    """They take longer than all the rest."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("drest_torch.training.run.learning_curves", lambda *given: None)
-        yield
-
-
 @pytest.fixture(scope="module")
-def whole(job: Job, no_pictures: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+def whole(job: Job, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     """The folder and the result of the run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("whole")
     return folder, train(job.spec, folder)

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -41,16 +40,8 @@ def small(folder: Path, *overrides: str):
     return compose("levels=example", *SMALLEST, *QUIET, f"run_dir={folder}", *overrides)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_curves() -> Iterator[None]:
-    """To plot takes longer than all the rest."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drest_torch.training.run.learning_curves", lambda *_: None)
-        yield
-
-
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, no_curves: None) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
     start(small(folder, "env_steps=500", "evaluations=1", "keep_last=1")).train()
     return folder
@@ -215,6 +206,7 @@ def test_plugins_in_the_working_directory_are_not_found_while_a_run_is_loaded(
         Agent.load(run)
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("command", [["drest"], [sys.executable, "-m", "drest_torch"]], ids=["drest", "python -m"])
 def test_a_command_uses_the_code_that_its_line_names(command: list[str], run: Path, tmp_path: Path) -> None:
     """Hydra would run what lies in a folder `hydra_plugins` of the working directory."""

@@ -44,6 +44,11 @@ def test_a_run_writes_what_it_promises(tmp_path):
     assert {"eval/train/p_length/4", "eval/train/p_length/8"} <= rows[0].keys()
 
 
+def test_a_run_without_pictures_has_no_learning_curves_either(tmp_path):
+    start(configured(tmp_path / "run", "pictures=0", "env_steps=500", "evaluations=1")).train()
+    assert not (tmp_path / "run" / "pictures").exists()
+
+
 @pytest.mark.slow
 def test_the_saved_configuration_is_enough_to_repeat_the_run(tmp_path):
     start(configured(tmp_path / "one", "algo=reinforce")).train()

@@ -120,6 +120,7 @@ def test_evaluation_by_sampling_agrees_with_all_histories():
         evaluator.probabilities(policy)
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("algo", "env", "counting"),
     [("ppo", FEW, []), ("reinforce", FEW, IN_TURN), ("a2c", CARTPOLE, IN_TURN), ("reinforce", CARTPOLE, [])],
