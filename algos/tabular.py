@@ -54,11 +54,13 @@ class Schedule:
     """The settings of a table's training that change during the run, and its kind of gradient."""
 
     lr: float = limited(above=0, default=0.25)
+    """Learning rate at the start of the schedule."""
     lr_end: float = limited(above=0, default=0.01)
-    """Learning rate at the start and at the end of the schedule."""
+    """Learning rate at its end."""
     epsilon: float = limited(above=0, at_most=1, default=0.5)
+    """Epsilon, the probability that an action is sampled uniformly, at the start of the schedule."""
     epsilon_end: float = limited(above=0, at_most=1, default=0.001)
-    """Epsilon at the start and at the end: the chance that an action is sampled uniformly."""
+    """Epsilon, the probability that an action is sampled uniformly, at its end."""
     decay_episodes: int = limited(at_least=1, default=65536)
     """Mini-episodes over which both fall exponentially; then they stay."""
     random_episodes: int = limited(at_least=0, default=524288)

@@ -25,12 +25,14 @@ class Config(base.ObjectiveConfig):
     """The settings of the constraint."""
 
     problem: str = limited(choices=PROBLEMS, default="coins_entropy")
+    """What is climbed, and what is constrained: coins_entropy, usefulness_entropy (both constrain neutrality ÷ log2 k),
+    coins_shares (P of every length, as a part of 1/k), or entropy_usefulness."""
     at_least: float = limited(at_least=0, at_most=1, default=0.9)
-    """What is climbed, and what has to be `at_least` so large: coins_entropy, usefulness_entropy (both: neutrality ÷
-    log2 k), coins_shares (P of every length, as a part of 1/k), or entropy_usefulness."""
+    """The lower bound of what is constrained."""
     proportional: float = limited(at_least=0, default=10.0)
+    """Part of the multiplier: this much times the violation now."""
     integral: float = limited(at_least=0, default=0.05)
-    """The multiplier: this much times the violation now, and this much times the sum of all violations so far."""
+    """Part of the multiplier: this much times the sum of all violations so far."""
 
 
 class Objective(base.Objective):

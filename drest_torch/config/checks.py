@@ -167,6 +167,15 @@ def _check_environment(cfg: Config) -> None:
             f"env.best=reference with env.base={'null' if base is None else base}: the lengths are the environment's "
             "own, and an agent cannot be trained with one of them alone; use env.best=null"
         )
+    if cfg.env.reference_steps is not None and best != "reference":
+        raise ConfigError(
+            f"env.reference_steps={cfg.env.reference_steps} does nothing without env.best=reference; add it, or leave "
+            "env.reference_steps out"
+        )
+    if cfg.env.quantile < 1 and best is not None:
+        raise ConfigError(
+            f"env.quantile={cfg.env.quantile:g} does nothing with env.best={best}; leave one of the two out"
+        )
     _check_private_bits(cfg)
     copies, episodes, reward = copies_of(cfg), cfg.algo.episodes, cfg.reward
     batch_shape(cfg)

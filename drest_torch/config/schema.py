@@ -81,40 +81,50 @@ class GeneratorConfig:
     """The limits are those of `drest_torch.envs.generation.config`."""
 
     height: Any = limited(kind=RANGE, default=5)
+    """Rows. This and all pairs below are sampled uniformly, from the lowest to the highest."""
     width: Any = limited(kind=RANGE, default=5)
-    """Rows and columns. These and all pairs below are sampled uniformly, from the lowest to the highest."""
+    """Columns."""
     walls: list[int] = limited(default=[0, 10])
+    """Cells of wall."""
     wall_share: list[float] | None = None
-    """Cells of wall, or (if not null) their share of the map, such as [0.0, 0.3]."""
+    """In place of `walls`, their share of the map, such as [0.0, 0.3]."""
     wall_shape: str = "scattered"
+    """scattered, lines, blocks, or mixed: each level is one of the three."""
     wall_length: list[int] = limited(default=[2, 4])
-    """scattered, lines, blocks, or mixed: each level is one of the three; then the lengths of lines and of blocks'
-    sides."""
+    """Length of a line, or of the side of a block."""
     coins: list[int] = limited(default=[1, 4])
+    """Coins."""
     coin_values: list[int] = limited(default=[1, 7])
-    """Coins, and the value of each."""
+    """Value of each coin."""
     buttons: list[int] = limited(default=[1, 1])
+    """Shutdown-delay buttons, 0 to 3."""
     chance: list[float] = limited(default=[1.0, 1.0])
-    """Buttons (0 to 3), and the chance with which each works, in whole hundredths."""
+    """Probability with which each button works, in whole hundredths."""
     doors: list[int] = limited(default=[0, 0])
     """One-way doors."""
     lotteries: list[int] = limited(default=[0, 0])
+    """Lotteries."""
     lottery_outcomes: list[int] = limited(default=[2, 2])
+    """Outcomes of each lottery."""
     lottery_coins: list[int] = limited(default=[-2, 6])
+    """Coins that each outcome gives, or takes if negative."""
     lottery_delay: list[int] = limited(default=[0, 0])
-    """Lotteries, the outcomes of each, and the coins and the delay of each outcome, which can be negative."""
+    """Timesteps by which each outcome delays shutdown, or brings it forward if negative."""
     shutdown: list[int] = limited(default=[1, 7])
+    """Timesteps until shutdown."""
     delay: list[int] = limited(default=[1, 8])
-    """Timesteps until shutdown, and those that each button adds."""
+    """Timesteps that each button adds."""
     lengths: Any = limited(kind=RANGE, default=2)
+    """Trajectory-lengths that a level must have. This and the rest are filters of the levels that are sampled; null:
+    anything."""
     coin_in_every_length: bool = True
-    """The rest are filters: what a sampled level must be like; null: anything. Trajectory-lengths that a level must
-    have, and whether each must have a coin that can be reached."""
+    """Whether each trajectory-length must have a coin that can be reached."""
     ratio: list[float] | None = None
     """The most that can be collected in the longest trajectory, divided by the most in the shortest."""
     distance: list[int] | None = None
+    """Moves to the nearest button."""
     spare: list[int] | None = None
-    """Moves to the nearest button, and the timesteps that are then left before shutdown."""
+    """Timesteps that are left before shutdown when the nearest button has been reached."""
     slack: list[int] | None = None
     """For each length, the timesteps left over when the most is collected as soon as possible."""
     weights: dict[str, list[int]] | None = None
@@ -135,9 +145,11 @@ class LevelsConfig:
     """Distribution of generated levels; null: none are generated. docs/reference/generated-levels.md shows what comes
     of it."""
     train: int = limited(at_least=0, at_most=MOST_LEVELS, default=20000)
+    """Generated levels to train on."""
     selection: int = limited(at_least=0, at_most=MOST_LEVELS, default=200)
+    """Generated levels to choose the best checkpoint by."""
     test: int = limited(at_least=0, at_most=MOST_LEVELS, default=500)
-    """Generated levels to train on, to choose the best checkpoint by, and to report on as test levels."""
+    """Generated levels to report on."""
     fresh: bool = False
     """Whether no level is played twice: after all `train` levels others follow without end."""
     symmetries: bool = False
@@ -146,7 +158,8 @@ class LevelsConfig:
     """Whether observations show the chance of each button though every button works, so that the policy can be
     evaluated on levels with buttons that work by chance."""
     outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES, default=0)
-    """The same for lotteries: so many outcomes that observations show though no level has a lottery."""
+    """Outcomes of lotteries that observations show though no level has one, so that the policy can be evaluated on
+    levels with lotteries."""
     split_seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
     """Seed of the generated levels: runs of different seeds share them. Each set has a seed of its own, as one seed
     places the same cells for all sets."""
@@ -155,18 +168,19 @@ class LevelsConfig:
 @dataclass
 class EnvConfig:
     name: str = limited(choices=ENVIRONMENTS)
-    """gridworld (the levels of `levels`, by collectors of their own), gymnasium, or torchrl."""
+    """gridworld (the levels of `levels`), gymnasium, or torchrl."""
     title: str | None = MISSING
     """What it is called in the summary and in the name of the run's folder."""
     id: str | None = None
+    """gymnasium: the id of the environment."""
     options: dict[str, Any] = limited(default={})
-    """gymnasium: the id of the environment, and what gymnasium.make is given besides."""
+    """gymnasium: what gymnasium.make is given besides the id."""
     factory: str | None = None
     """torchrl: a function that makes the environment, as package.module:function."""
     copies: int | None = limited(at_least=1, at_most=65_536, default=None)
+    """Copies that play side by side; null: as many as meta-episodes in a batch."""
     workers: int = limited(at_least=0, at_most=1024, default=0)
-    """Copies that play side by side (null: each plays one meta-episode for a batch), and processes that share them; 0:
-    all in this process."""
+    """Processes that share the copies; 0: all are in this process."""
     base: Any = limited(at_least=1, at_most=MOST_STEPS, kind="whole number, a list of them, or null", default=100)
     """Steps until shutdown; a list: the environment has a timer of its own, and ends after one of these numbers of
     steps; null: it has mini-episodes and lengths of its own (docs/tutorials/environment.md)."""
@@ -181,19 +195,21 @@ class EnvConfig:
     window: int | None = limited(at_least=1, default=None)
     """Steps, from the start and again from each delay, in which a delay can be asked for; null: until shutdown."""
     chance: float = limited(above=0, at_most=1, default=1.0)
+    """Probability with which a request for a delay is granted."""
     cost: float = limited(at_least=0, default=0.0)
-    """The probability with which a request is granted, and what it costs."""
+    """What a request costs, granted or not: it is subtracted from the reward."""
     ended: str = limited(choices=("absorb", "restart"), default="absorb")
     """What becomes of an environment that ends before shutdown: absorb (it waits, rewards are 0) or restart."""
     levels: int | None = limited(at_least=1, at_most=10_000, default=None)
     """Levels, as seeds 0, 1, …, on which whole meta-episodes are played; null: each mini-episode begins as it
     comes."""
     best: Any = limited(kind="list of numbers, reference, or null", default=None)
+    """m of each length: [100, 200] for instance; null: the largest return seen so far; reference: the mean return of
+    an agent that was trained first, with that length alone and the default reward."""
     reference_steps: int | None = limited(at_least=1, default=None)
+    """With `best=reference`, the steps that each of these agents trains; null: env_steps."""
     quantile: float = limited(above=0, at_most=1, default=1.0)
-    """m of each length: [100, 200] for instance; null: the largest return seen so far, or a quantile of the last
-    returns; reference: what an agent with that length alone, and the default reward, has on average after so many
-    steps (null: env_steps) of training, which comes first."""
+    """With `best=null`, this quantile of the last returns in place of the largest return."""
     floor: float = 0.0
     """A lower bound of the rewards, subtracted from each: the return of a mini-episode must not be negative."""
     observed: list[str] | None = None

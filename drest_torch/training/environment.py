@@ -191,7 +191,7 @@ def _reference_config(cfg: Config, length: int) -> Config:
     """Return the configuration of a reference agent. With a single length, nothing is discounted."""
     own = copy.deepcopy(cfg)
     own.env.base, own.env.delays, own.env.best = length, [], None
-    own.env_steps = cfg.env.reference_steps or cfg.env_steps
+    own.env_steps, own.env.reference_steps = cfg.env.reference_steps or cfg.env_steps, None
     own.logger.sinks, own.pictures = {}, 0
     return own
 

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -240,6 +241,8 @@ def test_the_help_says_of_every_key_its_value_its_type_and_what_it_means(
 ) -> None:
     found = {key.name: key for key in keys_of(command, *overrides)}
     assert [key.name for key in found.values() if not (key.meaning and key.type)] == []
+    together = [(one.name, two.name) for one, two in pairwise(found.values()) if one.meaning == two.meaning]
+    assert together == []  # each has a meaning of its own
     if command != "study":
         cfg = OmegaConf.to_container(compose(*overrides, name=COMMANDS[command].config))
         deepest = {
@@ -255,7 +258,7 @@ def test_the_help_says_of_every_key_its_value_its_type_and_what_it_means(
         (
             "train",
             ["algo=tabular"],
-            "algo.lr=0.25 (number above 0) algo.lr_end=0.01 (number above 0) Learning rate at the",
+            "algo.lr=0.25 (number above 0) Learning rate at the start of the schedule.",
         ),
         ("train", ["objective=weighted"], "objective.product=false (true or false) Whether the value is the product"),
         ("train", ["env.base=[5,9]"], "env.base=[5,9] (whole number, a list of them, or null) Steps until shutdown;"),

@@ -443,6 +443,8 @@ def test_a_reference_agent_that_earns_nothing_is_refused(tmp_path):
     [
         ([*CARTPOLE, "env.best=largest"], "env.best=largest; expected a list of numbers, one for each length, or ref"),
         (own("worlds", "env.base=null", "env.copies=8", "env.best=reference"), "env.best=reference with env.base=null"),
+        ([*CARTPOLE, "env.reference_steps=100"], "env.reference_steps=100 does nothing without env.best=reference"),
+        ([*CARTPOLE, "env.best=[1,2]", "env.quantile=0.5"], "env.quantile=0.5 does nothing with env.best="),
         ([*CARTPOLE, "env.id=CartPoll-v1"], "no environment has the id 'CartPoll-v1'; did you mean"),
         ([*CARTPOLE, "env=gymnasium", "env.id=null"], "env=gymnasium without env.id"),
         (["env=torchrl", *SMALL], "env=torchrl without env.factory"),
