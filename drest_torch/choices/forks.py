@@ -16,9 +16,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.passing import entered
-from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Coin, Level, parse_level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries
 from drest_torch.evaluation.exact import LevelSetEvaluator
@@ -65,18 +63,6 @@ def designs() -> tuple[Design, ...]:
     cross = [Design(FAMILIES[0], level) for level in symmetries(parse_level(CROSS, name="cross"))]
     sampled = [Design(level.name.rpartition(" ")[0], level) for level in read_levels(SAMPLED)]
     return (*cross, *sampled)
-
-
-def is_fork(several: Sequence[Design]) -> list[bool]:
-    """Return whether each design has two lengths, and lets an agent collect what a fork does and nothing more."""
-    tried: dict[Values, list[float]] = {(1, 2, 4): [1, 4], (1, 4, 2): [1, 4], (8, 2, 4): [8, 4]}
-    result = [True] * len(several)
-    for values, most in tried.items():
-        optima = solve(compile_levels([design.with_coins(values) for design in several]))
-        for index in range(len(several)):
-            count = int(optima.num_lengths[index])
-            result[index] &= optima.best_return[index, :count].tolist() == most
-    return result
 
 
 def fork_levels(several: Sequence[Design], settings: Sequence[Values]) -> list[Level]:

@@ -12,20 +12,17 @@ A menu is written in text, one line for each option, and in JSON Lines, one reco
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from drest_torch.errors import FileError, LevelError
-from drest_torch.files import write_text
+from drest_torch.errors import LevelError
 
 SAME, PART_SHARED, DIFFERENT = "same-length", "part-shared-length", "different-length"
 _OUTCOME = re.compile(r"(\S+)\s+L(\d+)\s+C(\S+)")
@@ -130,34 +127,6 @@ class Menu:
     def reversed(self) -> Menu:
         """Return the menu with its options in the opposite order."""
         return Menu(self.options[::-1], self.name)
-
-
-def read_menus(path: Path) -> list[Menu]:
-    """Return the menus of a file of JSON Lines."""
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: the menus cannot be read ({error}); expected a file of JSON Lines") from None
-    menus = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            options = tuple(Option.parse(text) for text in record["options"])
-            menus.append(Menu(options, str(record.get("name", f"menu {number}"))))
-        except LevelError as error:
-            raise LevelError(f"{path}:{number}: {error}") from None
-        except (ValueError, TypeError, KeyError, AttributeError):
-            form = '{"name": "mine", "options": ["1 L1 C3", "1 L2 C4"]}'
-            raise LevelError(f"{path}:{number}: not a menu; expected a record such as {form}") from None
-    return menus
-
-
-def write_menus(path: Path, menus: Iterable[Menu]) -> None:
-    """Write menus as JSON Lines, which `read_menus` reads."""
-    records = ({"name": menu.name, "options": [str(option) for option in menu.options]} for menu in menus)
-    write_text(path, "".join(f"{json.dumps(record)}\n" for record in records))
 
 
 class Menus:

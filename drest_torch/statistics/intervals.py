@@ -1,12 +1,8 @@
-"""Intervals for means over seeds and levels, after Student's t.
+"""Intervals for means over seeds, after Student's t.
 
-Results are a matrix (seeds × levels). A percentile bootstrap over 3 (5) seeds covers about 75 % (83 %) where it says
+A percentile bootstrap over 3 (5) seeds covers about 75 % (83 %) where it says
 95 %, because it neither widens for the estimated variance nor corrects its bias; the quantiles of t do. Where several
-parts of the variance are estimated, each from a few seeds or levels, the degrees of freedom are those of Satterthwaite
-(1946).
-
-Levels that are rotations or reflections of one design are no independent samples of the kind of levels: what is sampled
-are designs.
+parts of the variance are estimated, each from a few seeds, the degrees of freedom are those of Satterthwaite (1946).
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from drest_torch.statistics.bootstrap import Array, Interval
 
@@ -51,9 +47,6 @@ class Part:
     freedom: float
 
 
-NOTHING = Part(0.0, 1.0)
-
-
 def t_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return the mean of values [n] with its interval over other seeds.
 
@@ -69,54 +62,23 @@ def runs_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
     Each entry is a separate run. How levels differ is no noise, because they stay the same.
     """
     sample = _finite(values, axes=2)
-    return _interval(float(sample.mean()), _scaled([_over_rows(column) for column in sample.T], sample.shape[1]), level)
+    columns = [_over_rows(column) for column in sample.T]
+    parts = [Part(part.variance / len(columns) ** 2, part.freedom) for part in columns]
+    return _interval(float(sample.mean()), parts, level)
 
 
-def levels_interval(values: ArrayLike, *, designs: Sequence[int] | None = None, level: float = 0.95) -> Interval:
-    """Return the mean of values [seeds, levels] with its interval over other seeds and other levels of the kind.
-
-    Each seed is one policy that is evaluated on every level. ``designs`` [levels] numbers the designs that levels are
-    symmetries of: designs are the sample, not levels. With a single seed the interval is over levels only.
-    """
-    sample = _finite(values, axes=2)
-    seeds, places, both = _seeds_and_designs(sample, designs)
-    return _interval(float(sample.mean()), [seeds, places], level, common=[both])
+def difference(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Interval:
+    """Return mean(a) − mean(b) of the values [n] of different seeds, with its interval (Welch 1947)."""
+    first, second = _finite(a, axes=1), _finite(b, axes=1)
+    return _interval(float(first.mean() - second.mean()), [_over_rows(first), _over_rows(second)], level)
 
 
-def contrast(
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    same_seeds: bool = False,
-    same_levels: bool = False,
-    designs: tuple[Sequence[int] | None, Sequence[int] | None] = (None, None),
-    level: float = 0.95,
-) -> Interval:
-    """Return mean(a) − mean(b) of [seeds, levels], with its interval over seeds and levels.
-
-    The luck of seeds or levels that both have in common cancels as in the difference. ``designs`` are those of a and b.
-    """
-    first, second = _finite(a, axes=2), _finite(b, axes=2)
-    mean = float(first.mean() - second.mean())
-    parts = [_seeds_and_designs(values, of) for values, of in zip((first, second), designs, strict=True)]
-    seeds, places = ([part[which] for part in parts] for which in (0, 1))
-    if same_seeds and same_levels:
-        *own, both = _seeds_and_designs(first - second, designs[0])
-        return _interval(mean, own, level, common=[both])
-    if same_seeds:
-        seeds = [_over_rows(first.mean(1) - second.mean(1))]
-    if same_levels:
-        places = [_over_designs(first.mean(0) - second.mean(0), designs[0])]
-    return _interval(mean, [*seeds, *places], level, common=[part[2] for part in parts])
-
-
-def _interval(mean: float, parts: Sequence[Part], level: float, common: Sequence[Part] = ()) -> Interval:
-    """Return an interval whose variance is the sum of the parts, less what ``common`` says is in two of them."""
-    most = max(part.variance for part in parts)
-    variance = max(sum(part.variance for part in parts) - sum(part.variance for part in common), most)
+def _interval(mean: float, parts: Sequence[Part], level: float) -> Interval:
+    """Return an interval whose variance is the sum of the parts."""
+    variance = sum(part.variance for part in parts)
     if variance <= 0:
         return Interval(mean, mean, mean)
-    freedom = variance**2 / sum(part.variance**2 / part.freedom for part in (*parts, *common))
+    freedom = variance**2 / sum(part.variance**2 / part.freedom for part in parts)
     half = t_quantile(level, round(max(freedom, 1.0), 3)) * math.sqrt(variance)
     return Interval(mean, mean - half, mean + half)
 
@@ -124,45 +86,7 @@ def _interval(mean: float, parts: Sequence[Part], level: float, common: Sequence
 def _over_rows(values: Array) -> Part:
     """Return the variance of the mean of independent values [n]."""
     n = len(values)
-    return Part(float(values.var(ddof=1)) / n, n - 1) if n > 1 else NOTHING
-
-
-def _scaled(parts: Sequence[Part], count: int) -> list[Part]:
-    return [Part(part.variance / count**2, part.freedom) for part in parts]
-
-
-def _over_designs(values: Array, designs: Sequence[int] | None) -> Part:
-    """Return the variance of the mean of levels [n] of which only designs are independent."""
-    weights, means = _by_design(values[None], designs)
-    count = len(weights)
-    if count < 2:
-        return NOTHING
-    spread = (weights**2 * (means[0] - values.mean()) ** 2).sum() * count / (count - 1)
-    return Part(float(spread), count - 1)
-
-
-def _seeds_and_designs(values: Array, designs: Sequence[int] | None) -> tuple[Part, Part, Part]:
-    """Return the variance of the mean of [seeds, levels] over seeds, over designs, and what is in both of them."""
-    of_seeds, of_designs = _over_rows(values.mean(1)), _over_designs(values.mean(0), designs)
-    weights, means = _by_design(values, designs)
-    seeds, count = means.shape
-    if seeds < 2 or count < 2:
-        return of_seeds, of_designs, NOTHING
-    rest = means - values.mean(1, keepdims=True) - means.mean(0) + values.mean()
-    common = (weights**2 * rest**2).sum() * count / ((count - 1) * seeds * (seeds - 1))
-    return of_seeds, of_designs, Part(float(common), (seeds - 1) * (count - 1))
-
-
-def _by_design(values: Array, designs: Sequence[int] | None) -> tuple[Array, Array]:
-    """Return the share of the levels that each design has [D], and the means over its levels [seeds, D]."""
-    if designs is None:
-        return np.full(values.shape[1], 1 / values.shape[1]), values
-    if len(designs) != values.shape[1]:
-        raise ValueError(f"Expected a design for each of {values.shape[1]} levels, got {len(designs)}.")
-    kinds, which = np.unique(np.asarray(designs), return_inverse=True)
-    member: NDArray[np.float64] = (which == np.arange(len(kinds))[:, None]).astype(float)
-    sizes = member.sum(1)
-    return sizes / sizes.sum(), values @ (member / sizes[:, None]).T
+    return Part(float(values.var(ddof=1)) / n, n - 1) if n > 1 else Part(0.0, 1.0)
 
 
 def _finite(values: ArrayLike, *, axes: int) -> Array:

@@ -24,7 +24,7 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import band
 from drest_torch.report.style import Style
 from drest_torch.report.tables import MISSING, median_range
-from drest_torch.statistics.intervals import contrast
+from drest_torch.statistics.intervals import difference
 from drest_torch.studies.choosers import Kinds, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.studies.lottery_runs import measure as measured
@@ -300,7 +300,7 @@ def sentences(climbed: pd.DataFrame, tests: pd.DataFrame, grid: Sequence[str]) -
         "plus": tests.loc["Neutrality+", ["pair/BF", "pair/CE"]].map(lambda rates: rates[0]).tolist(),
         "reached": reaches(d),
         "posl": {name: count(reaches(tests.loc[name], FOR_POSL)) for name in ("D", *grid)},
-        "apart": contrast(d.main[:, None], b.main[:, None]),
+        "apart": difference(d.main, b.main),
         "extreme": max(d.extreme_later.max(), d.extreme_earlier.max()),
         "titles": {name: ARMS[name].title for name in tests.index if name in ARMS},
         "lists": {name: main[[name, f"{name}, lists"]].tolist() for name in tests.index if f"{name}, lists" in main},

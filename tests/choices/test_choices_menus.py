@@ -20,8 +20,6 @@ from drest_torch.choices.menus import (
     Option,
     kind,
     mix,
-    read_menus,
-    write_menus,
 )
 from drest_torch.errors import UserError
 from drest_torch.reward import expected_discount
@@ -31,13 +29,6 @@ LOTTERIES = [
     Menu((Option.parse("1 L1 C3"), Option.parse("1/4 L1 C8 | 3/4 L1 C0"))),
 ]
 POLICY = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.4, 0.0]], dtype=torch.float64)
-
-
-def test_menus_can_be_written_and_read(tmp_path):
-    path = tmp_path / "mine.jsonl"
-    write_menus(path, [Menu(LOTTERIES[0].options, "three"), LOTTERIES[1]])
-    first, second = read_menus(path)
-    assert (first.name, first.options, second.options) == ("three", LOTTERIES[0].options, LOTTERIES[1].options)
 
 
 def test_equal_outcomes_are_one():
@@ -61,21 +52,9 @@ def test_pairs_are_told_apart_by_their_supports():
         ("1 L0 C2", "length 0"),
     ],
 )
-def test_a_mistake_in_an_option_is_one_sentence(text, said, tmp_path):
+def test_a_mistake_in_an_option_is_one_sentence(text, said):
     with pytest.raises(UserError, match=said):
         Option.parse(text)
-    path = tmp_path / "wrong.jsonl"
-    path.write_text(f'{{"options": ["1 L1 C1", "{text}"]}}\n')
-    with pytest.raises(UserError, match=r"wrong\.jsonl:1: "):
-        read_menus(path)
-
-
-@pytest.mark.parametrize("line", ["[]", "{", '{"options": 3}', '{"options": ["1 L1 C1"]}'])
-def test_a_line_that_is_no_menu_is_named(line, tmp_path):
-    path = tmp_path / "wrong.jsonl"
-    path.write_text("\n" + line)
-    with pytest.raises(UserError, match=r"wrong\.jsonl:2: "):
-        read_menus(path)
 
 
 def brute_force(menu, policy):
