@@ -87,7 +87,7 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     stop_on_mistakes(lambda _: _import_named())(None)
     if name == "train":
         sys.argv[1:] = implied(sys.argv[1:])
-    register()
+    register(of_training=name == "train")
     is_composed = False
 
     def begin(cfg: Any) -> None:

@@ -20,7 +20,7 @@ def _add_schemas() -> None:
     if not any(word.startswith(("study=", "-", "hydra")) for word in sys.argv[1:]):
         names = ", ".join(name for name in options("study") if name != "paper")
         raise StudyError(f"which study? study=paper, or study=NAME with one of {names}; --help says what they are")
-    register(study_schemas(sys.argv[1:]))
+    register(study_schemas(sys.argv[1:]), of_training=False)
 
 
 @command("study", prepare=_add_schemas)

@@ -63,11 +63,16 @@ def implied(overrides: Iterable[str]) -> list[str]:
     return given
 
 
-def register(further: Mapping[tuple[str | None, str], type] = MappingProxyType({})) -> None:
-    """Tell Hydra the schemas and recipes by (group, name), and ``further`` schemas that only one command has."""
+def register(
+    further: Mapping[tuple[str | None, str], type] = MappingProxyType({}), *, of_training: bool = True
+) -> None:
+    """Tell Hydra the schemas and recipes by (group, name), and ``further`` schemas that only one command has.
+
+    Those ``of_training`` take seconds, as all algorithms are imported for them.
+    """
     store = ConfigStore.instance()
     store.repo = _Shared(store.repo)
-    for (group, name), schema in {**_known(), **further}.items():
+    for (group, name), schema in {**_known(of_training), **further}.items():
         if _registered.get((group, name)) is not schema:  # to tell Hydra takes a fifth of the time to compose
             is_recipe = group is not None and group.startswith("recipe/")
             store.store(group=group, name=name, node=schema, package="_global_" if is_recipe else None)
@@ -84,11 +89,14 @@ class _Shared(dict[str, Any]):
 _registered: dict[tuple[str | None, str], Any] = {}
 
 
-@lru_cache(maxsize=1)
-def _known() -> dict[tuple[str | None, str], Any]:
+@lru_cache(maxsize=2)
+def _known(of_training: bool = True) -> dict[tuple[str | None, str], Any]:
     found = OmegaConf.to_container(OmegaConf.load(config_folder() / "recipes.yaml"))
     paths = {name.rpartition("/")[::2]: values for name, values in cast("dict[str, Any]", found).items()}
-    return {**schemas(), **{(f"recipe/{group}", name): values for (group, name), values in paths.items()}}
+    return {
+        **schemas(of_training=of_training),
+        **{(f"recipe/{group}", name): values for (group, name), values in paths.items()},
+    }
 
 
 def options(group: str) -> dict[str, Path]:
@@ -109,7 +117,7 @@ def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
     Hydra takes a fifth of a second to compose, and a study has many runs that differ by values alone. What it would not
     simply set is left to it, and to its words.
     """
-    register()
+    register(of_training=name == "config")
     with suppress(HydraException, OmegaConfBaseException, AssertionError):
         given = OverridesParser.create().parse_overrides(list(overrides))
         if all(each.type is OverrideType.CHANGE and not each.is_sweep_override() for each in given):

@@ -380,17 +380,23 @@ def shown_features(cfg: Config) -> frozenset[str]:
     return lottery_features(cfg.levels.outcomes) | ({"chance"} if cfg.levels.by_chance else set())
 
 
-def schemas() -> dict[tuple[str | None, str], Any]:
+def schemas(*, of_training: bool) -> dict[tuple[str | None, str], Any]:
     """Return what Hydra is told by (group, name): the dataclass with which the options of a group begin, and options
-    that need no file: the paper's worlds and the objectives."""
+    that need no file: the paper's worlds and the objectives.
+
+    Without those ``of_training`` no algorithm is imported, which takes seconds.
+    """
     world = {"defaults": [{"override kind": "worlds"}]}
+    found: dict[tuple[str | None, str], Any] = {(None, "base_evaluate"): EvaluateConfig}
+    found |= {("levels", name): {**world, "name": name} for name in WORLDS}
+    if not of_training:
+        return found
     return {
+        **found,
         (None, "base_config"): Config,
-        (None, "base_evaluate"): EvaluateConfig,
         **{("algo", f"base_{name}"): ALGORITHMS[name].Config for name in ALGORITHMS},
         **{("objective", f"base_{name}"): OBJECTIVES[name].Config for name in OBJECTIVES},
         **{("objective", name): {"defaults": [f"base_{name}"], "name": name} for name in OBJECTIVES},
-        **{("levels", name): {**world, "name": name} for name in WORLDS},
     }
 
 

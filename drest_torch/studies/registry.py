@@ -115,7 +115,7 @@ def values_of(name: str, study: ModuleType) -> Any:
 
 def compose_study(name: str, *overrides: str) -> Any:
     """Return the configuration of ``python -m drest_torch.study study=NAME`` with these further arguments."""
-    register(study_schemas())
+    register(study_schemas(), of_training=False)
     return compose(f"study={name}", *overrides, name="study")
 
 

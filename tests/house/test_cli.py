@@ -173,6 +173,15 @@ def test_nothing_slow_is_imported_before_the_first_line(command: str) -> None:
     assert not {"torch", "hydra"} & set(done.stdout.split())
 
 
+def test_an_evaluation_in_a_gridworld_imports_neither_torchrl_nor_numba() -> None:
+    """They take seconds, and nothing that is exact needs them."""
+    program = "import sys; from drest_torch import evaluate; evaluate.main(); print(*sys.modules)"
+    command = [sys.executable, "-c", program, "levels=example"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "example" in done.stdout
+    assert not {"torchrl", "tensordict", "numba", "matplotlib"} & set(done.stdout.split())
+
+
 def test_the_help_is_ours(call: Call) -> None:
     done = call(train.main, "--help", "algo=a2c")
     assert (done.code, done.out) == (0, help_text("train", "algo=a2c") + "\n")
