@@ -62,15 +62,19 @@ CURVES = {"p_longer": "P(longer)", "neutrality": "neutrality", "usefulness": "us
 @dataclass
 class Config(StudyConfig):
     world: str = "example"
+    """The world that is shown in detail."""
     worlds: list[str] = value([name for name in PAPER_WORLDS if name != "example"])
+    """The others."""
     agents: int = limited(at_least=1, default=100)
-    """Of each kind."""
+    """Agents of each kind."""
     agents_in_paper: int = limited(at_least=1, default=10)
     """The first ones are set beside the paper's."""
     window: int = limited(at_least=1, default=20)
     """Evaluations in the moving average of the curves."""
     training: Training = value(EXAMPLE)
+    """In the running example."""
     in_worlds: dict[str, Any] = value(WORLDS)
+    """What differs from that in the other worlds."""
     cures: dict[str, dict[str, Any]] = MISSING
     """What may mend the clock that counts every step; the last one is the cure that we recommend."""
     cure_agents: int = limited(at_least=1, default=20)

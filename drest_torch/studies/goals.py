@@ -51,12 +51,13 @@ class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
     """Agents for each goal that does not say otherwise; their seeds are 0, 1, 2, …"""
     parts: list[str] = value(list(PARTS))
+    """What is done: any of these."""
     chosen: list[str] | None = None
     """Titles of the goals, and of the agents of small maps, that are trained; null: all of these parts."""
     overrides: list[str] = value([])
     """Arguments of all runs besides their own, over these: ["env_steps=1000000"], for instance."""
     in_gridworlds: list[str] = value([])
-    """The same, of the runs in gridworlds alone."""
+    """Further arguments of the runs in gridworlds alone."""
     path: str | None = None
     """A level file (.jsonl or .txt) on which agents for unseen levels are evaluated as well, such as val.jsonl."""
     train_path: str | None = None
@@ -70,14 +71,19 @@ class Config(StudyConfig):
     sides: list[int] = value([5, 6, 7, 8, 9, 12, 16])
     """Rows and columns of the maps that these are evaluated on, and whose cost is measured."""
     levels: int = limited(at_least=1, default=200)
-    """Of each size so many are generated, with this seed."""
+    """Generated levels of each size."""
     levels_seed: int = 11
+    """Their seed."""
     exact_to: int = 9
-    """Maps of at most this side are evaluated exactly, larger ones with ``sampled`` mini-episodes on each level."""
+    """Maps of at most this side are evaluated exactly, larger ones by sampling."""
     sampled: int = limited(at_least=1, default=256)
+    """Mini-episodes on each level that is evaluated by sampling."""
     cost_levels: int = limited(at_least=2, default=64)
+    """Levels by which the cost of a size is measured."""
     cost_updates: int = limited(at_least=1, default=3)
+    """Updates by which the cost of a step is measured."""
     cost_networks: list[str] = value(["mlp", "convolutional"])
+    """Networks whose step is measured."""
 
 
 QUICK = {

@@ -53,10 +53,13 @@ LINES = ("pink", "green", "drest", "violet", "default")
 @dataclass
 class Config(StudyConfig):
     world: str = "example"
+    """Where agents are trained."""
     agents: int = limited(at_least=1, default=8)
     """For each pair of λ and E."""
     lams: list[float] = value([0.5, 0.75, 0.9, 0.95, 0.99])
+    """Values of λ."""
     sizes: list[int] = value([8, 16, 32, 64, 128, 256, 512, 1024])
+    """Values of E."""
     mini_episodes: int = 131072
     """Of each agent; a multiple of every E."""
     unclipped: list[Any] = value(

@@ -61,15 +61,17 @@ class Config(StudyConfig):
     agents: int = limited(at_least=1, default=10)
     """Of each kind, for each x."""
     x_first: float = 0.01
+    """The smallest x."""
     x_last: float = 100.0
+    """The largest."""
     x_count: int = 25
-    """Values of x, at equal ratios."""
+    """Values of x from the smallest to the largest, at equal ratios."""
     clocks: list[str] = value(["moves", "steps"])
     """Of training; the first as in the paper."""
     lams: list[float] = value([0.9, 0.8, 0.5, 0.3])
     """The paper's, and lower ones, which it suggests where returns are lopsided."""
     every: int = 3
-    """Lower ones without a clip are tried with every so manieth x: agents that collapse are slow to train."""
+    """Lower ones without a clip are tried at one of so many values of x: agents that collapse are slow to train."""
     clip: float = 5.0
     """The largest reward of a coin where rewards are clipped, as in the paper's appendix E."""
     training: Training = value(
@@ -83,6 +85,7 @@ class Config(StudyConfig):
             evaluate_every=512,
         )
     )
+    """How every agent is trained."""
 
 
 QUICK = {

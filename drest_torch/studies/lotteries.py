@@ -66,6 +66,7 @@ PLOTTED, OBJECTIVES = ("A", "B", "D", "D, lists", "E"), ("B'", "W", "K")
 @dataclass
 class Config(StudyConfig):
     parts: list[str] = value([*PARTS])
+    """What is done: any of these."""
     lam: float = limited(above=0, at_most=1, default=0.9)
     """λ of all rewards."""
     episodes: list[int] = value([16, 64])
@@ -73,19 +74,23 @@ class Config(StudyConfig):
     tenths: list[int] = value([1, 3, 5, 7, 8])
     """What the way to the likelier button costs in a corridor, in tenths of the coins."""
     chances: list[float] = value([0.5, 0.2])
-    """With which a button works."""
+    """Chances with which a button works."""
     steps: int = limited(at_least=1, default=400)
-    """Of Adam in the corridors and with the buttons."""
+    """Steps of Adam in the corridors and with the buttons."""
     arms: list[str] = value(list(ARMS))
     """What is trained in menus, by the names in `drest_torch.choices.arms`."""
     agents: int = limited(at_least=1, default=5)
+    """Agents of each arm."""
     agents_of: dict[str, int] = value(dict.fromkeys(["A", "A, lists", "A'", "A', lists"], 20))
     """Agents of arms that have another number."""
     updates: int = limited(at_least=1, default=1000)
+    """Updates of each agent in menus."""
     batch: int = limited(at_least=3, default=128)
     """Menus of each agent in an update."""
     width: int = limited(at_least=1, default=32)
+    """Units of a hidden layer of these agents."""
     lr: float = limited(above=0, default=0.005)
+    """Their learning rate."""
     menu_episodes: int = limited(at_least=2, default=32)
     """E of the reward in menus."""
     suite_items: int = limited(at_least=3, default=1000)

@@ -53,8 +53,11 @@ EVALUATED = 4096
 @dataclass
 class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
+    """Agents of each kind."""
     lam: float = limited(above=0, at_most=1, default=0.9)
+    """λ."""
     episodes: int = limited(at_least=2, default=64)
+    """E."""
     sizes: list[int] = value([2, 4, 8, 16, 32, 64])
     """The numbers of mini-episodes for which the best meta-episode is computed."""
     common: dict[str, Any] = value(
@@ -70,6 +73,7 @@ class Config(StudyConfig):
             "resets": False,  # whether a network forgets when a mini-episode ends
         }
     )
+    """What all kinds of agents have, unless they say otherwise."""
     agents: dict[str, dict[str, Any]] = value(
         {
             "no memory": {"sees": "nothing"},
@@ -83,6 +87,7 @@ class Config(StudyConfig):
             "recurrent, averaged counting": {"sees": "history", "lr": 0.003, "updates": 400, "paid_by": PAID_BY[2]},
         }
     )
+    """The kinds of agents."""
 
 
 QUICK = {"seeds": 1, "episodes": 8, "sizes": [2, 4, 8], "common": {"updates": 50}}

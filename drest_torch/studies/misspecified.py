@@ -58,6 +58,7 @@ HEADS = ("U", "U by nearness", "N (bits)", "P(longer)")
 @dataclass
 class Config(StudyConfig):
     worlds: list[str] = value([*PAPER_WORLDS])
+    """Where the exact objective is climbed."""
     pays: list[str] = value(["inverse", "count", "capped"])
     """What is paid (`reward.pays`), with each of DIVISORS."""
     climb: dict[str, Any] = value(
@@ -73,6 +74,7 @@ class Config(StudyConfig):
     )
     """Arguments of `drest train` that are given the same wrong values, in one world each."""
     seeds: int = limited(at_least=1, default=10)
+    """Agents of each kind below."""
     arguments: str = (
         "algo=generalist policy=convolutional policy.width=24 policy.depth=5 algo.levels_at_once=16 env_steps=2600000 "
         "evaluations=1"

@@ -53,11 +53,13 @@ class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=3)
     """Networks of each algorithm in each world with DReST."""
     default_seeds: int = limited(at_least=1, default=1)
+    """Networks of each with the default reward."""
     run: dict[str, Any] = value({"levels": {"clock": CLOCK}, "policy": {"width": 128}, "evaluations": 24})
     """What the runs of networks have in place of the values in configs/."""
     algorithms: dict[str, dict[str, Any]] = value(
         {"reinforce": {"env_steps": 6000000}, "a2c": {"env_steps": 6000000}, "ppo": {"env_steps": 3000000}}
     )
+    """The algorithms, each with what else its runs have."""
     variants: dict[str, dict[str, Any]] = value(
         {
             "half the steps": {"env_steps": 3000000},
@@ -65,12 +67,15 @@ class Config(StudyConfig):
             "advantages scaled to unit variance": {"algo": {"normalise_advantage": True}},
         }
     )
-    """What else is tried with DReST in the first world, and below with which of the algorithms."""
+    """What else is tried with DReST in the first world."""
     variants_of: list[str] = value(["reinforce", "a2c"])
+    """The algorithms that it is tried with."""
     agents: int = limited(at_least=1, default=100)
     """Tabular agents of each kind in each world; their runs are those of the study `example`."""
     training: Training = value(replace(EXAMPLE, random_episodes=524288))
+    """Training of the tables in the running example."""
     in_worlds: dict[str, Any] = value(WORLDS)
+    """What differs from that in the other worlds."""
     mark: float = 0.95
     """Usefulness and neutrality that are good enough."""
 

@@ -54,19 +54,26 @@ WHICH = {"later": "later", "earlier": "earlier", "none": "no shift"}
 @dataclass
 class Config(StudyConfig):
     parts: list[str] = value(["gap", "private_bit", "pressure", "pairs"])
+    """What is done: any of these."""
     asked: dict[str, list[str]] = value({name: [name] for name in NAMES})
     """Agents that exist and were trained with DReST on coins divided by m, for gap, private_bit and pressure: for each
     title names of agents that come with the project, or folders of runs."""
     gap: asking.Trained = value(asking.Trained(seeds=5))
+    """Agents that are trained for forks."""
     private_bit: Kinds = value(Kinds(seeds=1, overrides=[]))
+    """Agents that are trained for the part on private bits."""
     pressure: asking.Trained = value(asking.Trained())
+    """Agents that are trained for the part on pressure."""
     archetypes: list[str] = value([*ARCHETYPES])
+    """Agents that follow a simple rule and are asked as well."""
     questions: asking.Questions = value(asking.Questions())
+    """What agents are asked."""
     sees: list[str] = value([*OBSERVATIONS])
     """What agents see on pairs."""
     seeds: int = limited(at_least=1, default=3)
     """Agents for each of these."""
     pairs: Pairs = value(Pairs())
+    """Pairs of levels that share states."""
 
 
 SMALL = ["env_steps=40000", "policy.width=8", "policy.depth=2"]

@@ -38,11 +38,15 @@ DEFINITIONS = {"own": "as above", "first": "for the first time", "common": "of t
 @dataclass
 class Config(StudyConfig):
     world: str = "example"
+    """The world that is shown in detail."""
     worlds: list[str] = value([name for name in PAPER_WORLDS if name != "example"])
+    """The others."""
     agents: int = limited(at_least=1, default=100)
+    """Agents of each kind, in each world."""
     shares: list[float] = value([0.5, 0.8, 0.9, 0.95])
-    """Of its final usefulness, which an agent is to reach; the report's first words are about ``headline``."""
+    """Shares of its final usefulness that an agent is to reach."""
     headline: float = 0.9
+    """The share that the report begins with."""
     final_evaluations: int = 20
     """Final usefulness is the mean of so many last evaluations."""
     window: int = limited(at_least=1, default=5)
@@ -50,9 +54,13 @@ class Config(StudyConfig):
     small: float = 1.5
     """A tax of up to so many times the default's mini-episodes is called small."""
     level: float = 0.95
+    """Level of the intervals."""
     resamples: int = 2000
+    """Resamples of the bootstrap."""
     training: Training = value(EXAMPLE)
+    """In the running example."""
     in_worlds: dict[str, Any] = value(WORLDS)
+    """What differs from that in the other worlds."""
     early: dict[str, int] = value({"meta_episodes": 128, "evaluate_every": 2})
     """The first mini-episodes of the runs on the moves clock are done a second time, and evaluated more often."""
     cure: dict[str, int] = value({"random_episodes": 524288})

@@ -54,7 +54,9 @@ class Config(StudyConfig):
     worlds: list[str] = value(["example", "lopsided", *(name for name in PAPER_WORLDS if name != "example")])
     """Played on the clock that counts every step."""
     gamma: float = 0.9
+    """γ in worlds that ``gammas`` does not name."""
     gammas: dict[str, float] = value({"example": 0.95, "lopsided": 1.0})
+    """γ in these worlds."""
     levels: dict[str, str] = value({})
     """Further levels by name: in `theorem.yaml` those with three and four lengths."""
     settings: list[Any] = value([[0.5, 8], [0.9, 32], [0.5, 16], [0.9, 64], [0.9, 128]])
@@ -66,14 +68,17 @@ class Config(StudyConfig):
     slip: float = 0.02
     """Near: for each time that a best route takes an action in a state, the other actions there have so much of it."""
     steps: int = limited(at_least=1, default=450)
-    """Of Adam."""
+    """Steps of Adam."""
     lr: list[float] = value([0.1, 1.0, 0.0001])
-    """In the first third of the steps, in the second, and at the end of the third, to which it falls."""
+    """Learning rate in the first third of the steps, in the second, and at the end of the third, to which it falls."""
     curve_lam: float = 0.9
+    """λ in the plot of the return against p."""
     curve_episodes: list[int] = value([16, 32, 58, 64, 72, 80])
-    """The lines of the plot of the return against p."""
+    """E of the lines of that plot."""
     lams: list[float] = value([0.5, 0.75, 0.9, 0.95, 0.99])
+    """Values of λ for which the largest E with a neutral optimum is computed."""
     lengths: list[int] = value([2, 3, 4])
+    """Numbers of lengths for which it is computed."""
     most_episodes: int = 1024
     """The largest E that is plotted."""
 

@@ -51,15 +51,17 @@ FAIRLY = 0.9
 @dataclass
 class Config(StudyConfig):
     worlds: list[str] = value([*PAPER_WORLDS])
+    """Where agents are trained."""
     agents: int = limited(at_least=1, default=20)
     """Of each kind, in each world."""
     factors: list[float] = value([0.1, 0.2, 0.5, 2.0, 5.0, 10.0])
-    """By how much m is wrong: that of the longer length alone, and both."""
+    """By how much m is wrong: that of the longer length alone, and that of both."""
     patience: int = 4
     """The largest factor, for the longer length, is also tried with training and schedules so many times as long."""
     training: Training = value(replace(EXAMPLE, evaluate_every=2048))
     """In the running example."""
     in_worlds: dict[str, Any] = value(WORLDS)
+    """What differs from that in the other worlds."""
 
 
 QUICK = {
