@@ -121,7 +121,7 @@ def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
     with suppress(HydraException, OmegaConfBaseException, AssertionError):
         given = OverridesParser.create().parse_overrides(list(overrides))
         if all(each.type is OverrideType.CHANGE and not each.is_sweep_override() for each in given):
-            options = [each for each in given if each.key_or_group.partition("/")[0] in _groups(loader)]
+            options = [each for each in given if each.key_or_group.partition("/")[0] in _groups(loader, name)]
             cfg = copy.deepcopy(_with_options(loader, name, tuple(str(each.input_line) for each in options)))
             for each in given:
                 if each not in options:
@@ -131,7 +131,8 @@ def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
 
 
 @lru_cache(maxsize=16)
-def _groups(loader: Any) -> list[str]:
+def _groups(loader: Any, name: str) -> list[str]:
+    """Return the groups of options, by the command, as `register` does not tell all of them of each."""
     return GlobalHydra.instance().config_loader().list_groups("")
 
 
