@@ -7,11 +7,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 import drest_torch
+from drest_torch import completion
 from drest_torch.__main__ import COMMANDS, main
 
 CORE_ONLY = """
@@ -58,8 +61,10 @@ def test_a_command_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, capsys: p
 @pytest.fixture(scope="module")
 def script() -> str:
     """The completion script of bash."""
-    command = [sys.executable, "-m", "drest_torch", "completion", "bash"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.setattr(sys, "argv", ["completion", "bash"])
+        assert completion.main() == 0
+    return printed.getvalue()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
