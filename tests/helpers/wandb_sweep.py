@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 
 SWEEPS = Path(__file__).resolve().parents[2] / "configs" / "sweeps"
 
 
 def sweep_command(path: Path, parameters: Mapping[str, Any]) -> list[str]:
     """The command line of one run of a sweep; the interpreter is ours instead of the ``python`` of the PATH."""
+    from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args  # takes two seconds
+
     sweep = yaml.safe_load(path.read_text(encoding="utf-8"))
     macros = create_sweep_command_args({"args": {name: {"value": value} for name, value in parameters.items()}})
     macros |= {"env": ["/usr/bin/env"], "interpreter": [sys.executable], "program": [sweep["program"]]}
