@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TextIO
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from drest_torch.jobs.executor import Again, Event, Started
-from drest_torch.tracking.progress import LiveLines
+from drest_torch.tracking.progress import SECONDS_BETWEEN_LINES, LiveLines
 
 
 class JobProgress(LiveLines):
-    """The progress of a study: live lines in a terminal, elsewhere a plain line for each tenth and each failure.
+    """The progress of a study: live lines in a terminal; elsewhere a plain line for each failure and each tenth of the
+    runs, and once a minute if runs end.
 
     It is the ``report`` of `run_jobs`. The lines are written when a run starts or ends.
     """
@@ -22,13 +24,14 @@ class JobProgress(LiveLines):
         self.existed = self.failed = 0
         self.running: dict[str, None] = {}  # a set that keeps its order
         self._tenths: int | None = None
+        self._written = monotonic()
 
     def __call__(self, event: Event) -> None:
         """Record the start or the end of a run."""
         if isinstance(event, Started):
             if self._tenths is None:  # the first
                 self.begin()
-                self._note_tenth()
+                self._note_state()
             self.running[event.job.name] = None
         elif isinstance(event, Again):
             self.running.pop(event.job.name, None)
@@ -43,13 +46,15 @@ class JobProgress(LiveLines):
             if event.failure:
                 self.failed += 1
                 self.note(f"{self.title}: {event.job.name} failed: {event.failure.reason}")
-            self._note_tenth()
+            self._note_state()
         self.refresh()
 
-    def _note_tenth(self) -> None:
-        """Write a plain line at each tenth, if there are no live lines."""
+    def _note_state(self) -> None:
+        """Write a plain line at each tenth, or after a minute, if there are no live lines."""
         tenths = 10 * self.done // max(self.total, 1)
-        if tenths != self._tenths and not self.is_live:
+        is_due = tenths != self._tenths or monotonic() - self._written >= SECONDS_BETWEEN_LINES
+        if is_due and not self.is_live:
+            self._written = monotonic()
             self.note(f"{self.title}: {self._state()}")
         self._tenths = tenths
 

@@ -26,7 +26,7 @@ from drest_torch.tracking.stages import stamped
 
 _SECONDS_BETWEEN = 0.2
 """The least time between two refreshes of the live lines of a run."""
-_SECONDS_BETWEEN_LINES = 60.0
+SECONDS_BETWEEN_LINES = 60.0
 """The least time between two plain lines, where there is no terminal."""
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?P<measure>usefulness|neutrality)")
 _TRAINING = {"train/return": "return", "policy/entropy": "entropy"}
@@ -138,7 +138,7 @@ class Progress(LiveLines):
         """Show that so many steps are done, and the latest value of every metric."""
         self.done = steps
         self._metrics.update(metrics)
-        if monotonic() - self._written >= (_SECONDS_BETWEEN if self.is_live else _SECONDS_BETWEEN_LINES):
+        if monotonic() - self._written >= (_SECONDS_BETWEEN if self.is_live else SECONDS_BETWEEN_LINES):
             self._written = monotonic()
             if self.is_live:
                 self.refresh()

@@ -47,6 +47,7 @@ class Clock:
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr("drest_torch.tracking.progress.monotonic", clock)
+    monkeypatch.setattr("drest_torch.jobs.progress.monotonic", clock)
     return clock
 
 
@@ -170,15 +171,16 @@ def test_the_live_lines_of_a_study(clock):
     assert stream.getvalue().count("a running study: run/12 failed: a [reason]") == 1
 
 
-def test_elsewhere_a_study_writes_a_line_for_each_tenth_and_each_failure(clock):
+def test_elsewhere_a_study_writes_a_line_for_each_tenth_each_failure_and_each_minute(clock):
     stream = io.StringIO()
     study(stream, clock, runs=40, existing=10, failing=(12,))
-    first, second, failed, *others = stream.getvalue().splitlines()
-    assert first == "a running study: 10 / 40 runs   10 from before"
-    assert second == "a running study: 12 / 40 runs   10 from before   2 runs/min   0:14:00 left"
-    assert failed == "a running study: run/12 failed: a [reason]"
-    assert [line.split()[3] for line in others] == ["16", "20", "24", "28", "32", "36"]
-    assert all("1 failed" in line for line in others)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "a running study: 10 / 40 runs   10 from before"
+    assert lines[2] == "a running study: 12 / 40 runs   10 from before   2 runs/min   0:14:00 left"
+    assert lines[3] == "a running study: run/12 failed: a [reason]"
+    done = [int(line.split()[3]) for line in lines if " / " in line]
+    assert done == sorted({10, *range(11, 39, 2), *range(12, 39, 4)})  # two runs end each minute, four are a tenth
+    assert all("1 failed" in line for line in lines[4:])
 
 
 def test_a_run_that_begins_again_is_mentioned(clock):
