@@ -294,7 +294,7 @@ class Config:
     pictures: int = limited(at_least=0, default=4)
     """Levels of each split whose policy is rendered at the end; 0: no picture, and no learning curves either."""
     progress: bool = True
-    """Whether progress is shown; in a file or a pipe it is quiet anyway."""
+    """Whether progress is shown: live lines in a terminal, elsewhere a line each minute."""
     run_dir: str = "runs/${now:%Y-%m-%d_%H-%M-%S-%f}_${algo.name}_${reward.name}_${env.title}_seed${seed}"
     """Folder of the run. The time is told to the microsecond: runs of a sweep may begin in the same second."""
     start_from: str | None = None
