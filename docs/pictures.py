@@ -1,11 +1,8 @@
 """Make the pictures of the README and of the pages in docs/images: python docs/pictures.py, or with the names of pages.
 
-For the README two agents are trained as in the paper, by REINFORCE on a table, on its running example and on the clock
-that counts moves: one with the default reward and one with DReST. That takes half a minute. With this clock the default
-agents of seeds 0, 1 and 2 all delay shutdown. On the clock that counts every step most of them settle for the shorter
-length, whose coin is found first. The animation shows the agent that comes with the project.
-
-The pictures of a page are what its own commands leave. All of them take ten minutes.
+The README shows two tabular agents on the paper's running example, on the clock that counts moves, on which the default
+agents of seeds 0, 1 and 2 all delay shutdown. The pictures of a page are what its own commands leave. All of them take
+half an hour.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
@@ -25,13 +23,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from drest_torch import Agent
 from drest_torch.agent import Results
-from drest_torch.envs.levels import parse_level
+from drest_torch.envs.levels import WORLDS, parse_level, world
 from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
 from drest_torch.plots.style import write_figure
+from drest_torch.theory import best_choice, choice_value
 from tests.helpers.documents import ROOT, blocks
 
 IMAGES = Path(__file__).resolve().parent / "images"
-LEVEL = "example"
 ANIMATED = parse_level("shutdown: 3\nC1 .  C3 .  #\n.  A  .  .  .\n#  .  B3 .  C5", name="mine")
 """The level that the README begins with."""
 REWARDS = {"default": "Default reward", "drest": "DReST reward"}
@@ -40,7 +38,6 @@ BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
 """The colours of GitHub's pages."""
 COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
 """Of the short length and of the long one."""
-
 PAGES = {
     "quickstart": (["drest evaluate"], {"pictures/example.png": "evaluated.png"}),
     "tutorials/train": (
@@ -53,6 +50,11 @@ PAGES = {
         {"orchard.gif": "orchard.gif", "curves.png": "curves.png"},
     ),
     "howto/environments": (['agent = Agent.train("algo', "agent.render"], {"pole.gif": "pole.gif"}),
+    "environments/minigrid": (
+        ["drest train env=minigrid run_dir"],
+        {"runs/rooms/pictures/lengths.gif": "minigrid.gif"},
+    ),
+    "environments/queue": (["drest train env=queue"], {"runs/queue/pictures/curves.png": "queue.png"}),
 }
 """By page: how the commands and the blocks of Python that are run begin, and the pictures that they leave."""
 WIDTH = 900
@@ -60,11 +62,10 @@ WIDTH = 900
 
 
 def train(reward: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Begin to train an agent on the level by the public command."""
-    values = ("algo=tabular", f"levels={LEVEL}", "levels.clock=moves", f"reward={reward}", "seed=0", "threads=1")
+    """Begin to train an agent of the README by the public command."""
+    values = ("algo=tabular", "levels=example", "levels.clock=moves", f"reward={reward}", "seed=0", "threads=1")
     quiet = ("pictures=0", "progress=false", "logger=none", f"run_dir={folder / reward}")
-    command = [sys.executable, "-m", "drest_torch.train", *values, *quiet]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    return subprocess.Popen([sys.executable, "-m", "drest_torch.train", *values, *quiet], stdout=subprocess.DEVNULL)
 
 
 def caption(long: float) -> str:
@@ -73,9 +74,8 @@ def caption(long: float) -> str:
         return "always delays its shutdown"
     if long < 0.01:
         return "never delays its shutdown"
-    if 0.45 < long < 0.55:
-        return "leaves its shutdown to chance"
-    return f"delays its shutdown {long:.0%} of the time"
+    chance = 0.45 < long < 0.55
+    return "leaves its shutdown to chance" if chance else f"delays its shutdown {long:.0%} of the time"
 
 
 def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
@@ -85,15 +85,14 @@ def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
     figure = Figure(figsize=(width, height), facecolor=BACKGROUND[style])
     for index, (reward, result) in enumerate(results.items()):
         left = index * (board + gap)
-        level = result.evaluator.levels[0]
-        probabilities = result.evaluation.length_probabilities(0)
+        level, probabilities = result.evaluator.levels[0], result.evaluation.length_probabilities(0)
         colours = dict(zip(probabilities, COLOURS[style], strict=True))
-        ax = figure.add_axes((left / width, foot / height, board / width, board / height))
         ways = [
             Way([moment.cell for moment in episode.moments], colours[episode.length], episode.probability, 5.0)
             for episode in result.episodes()
         ]
-        render(level, ax, ways=ways, style=style)
+        axes = figure.add_axes((left / width, foot / height, board / width, board / height))
+        render(level, axes, ways=ways, style=style)
         centre = (left + board / 2) / width
         text = {"color": style.text, "ha": "center", "va": "center"}
         figure.text(centre, (foot + board + 0.68) / height, REWARDS[reward], fontsize=18, fontweight="bold", **text)
@@ -103,15 +102,14 @@ def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
         bars.set(xlim=(0, board), ylim=(0.9, 0))
         bars.set_axis_off()
         for line, (length, p) in enumerate(probabilities.items()):
-            y = 0.22 + 0.46 * line
-            words = f"shutdown after {length} moves"
-            bars.text(0, y, words, fontsize=11.5, color=style.text, va="center_baseline")
+            y, plain = 0.22 + 0.46 * line, {"color": style.text, "va": "center_baseline"}
+            bars.text(0, y, f"shutdown after {length} moves", fontsize=11.5, **plain)
             bars.add_patch(Rectangle((2.12, y - 0.13), 1.15, 0.26, facecolor=style.grid, alpha=0.45, linewidth=0))
             bars.add_patch(Rectangle((2.12, y - 0.13), 1.15 * p, 0.26, facecolor=colours[length], linewidth=0))
-            bars.text(board, y, f"{p:.0%}", fontsize=13, color=style.text, ha="right", va="center_baseline")
+            bars.text(board, y, f"{p:.0%}", fontsize=13, ha="right", **plain)
     button = level.buttons[0]
     key = f"A  agent      C  coin and its value      {button.text}  button: shutdown comes {button.delay} moves later"
-    figure.text(0.5, 0.18 / height, key, fontsize=11, color=style.text, alpha=0.8, ha="center", va="center")
+    figure.text(0.5, 0.18 / height, key, fontsize=11, alpha=0.8, **text)
     write_figure(figure, path)
 
 
@@ -119,14 +117,42 @@ def readme() -> None:
     """Make the pictures of the README."""
     with tempfile.TemporaryDirectory() as folder:
         trainings = [train(reward, Path(folder)) for reward in REWARDS]
-        for training in trainings:
-            if training.wait():
-                sys.exit("an agent was not trained")
+        if any([training.wait() for training in trainings]):
+            sys.exit("an agent was not trained")
         agents = {reward: Agent.load(Path(folder) / reward) for reward in REWARDS}
         results = {reward: agent.evaluate(agent.levels.train) for reward, agent in agents.items()}
     hero(results, IMAGES / "hero.png", LIGHT)
     hero(results, IMAGES / "hero-dark.png", DARK)
     Agent.load("generalist").evaluate(ANIMATED).animate(IMAGES / "episodes.gif")
+
+
+def worlds() -> None:
+    """Plot the ten worlds of the paper."""
+    figure = Figure(figsize=(12.5, 5.6), layout="constrained")
+    for axes, name in zip(figure.subplots(2, 5).flat, WORLDS, strict=True):
+        level = world(name)
+        render(level, axes, style=LIGHT)
+        axes.set_title(f"{name}\nshutdown: {level.shutdown}", fontsize=12)
+    write_figure(figure, path := IMAGES / "worlds.png")
+    keep(path, path)
+
+
+def theorem(lam: float = 0.9) -> None:
+    """Plot the expected return of whole meta-episodes against P(longer) for several E, with its maxima."""
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    p = torch.linspace(0, 1, 1001, dtype=torch.float64)
+    for episodes in (16, 32, 58, 64, 72, 80):
+        values = choice_value(torch.stack((1 - p, p), dim=-1), episodes, lam)
+        (line,) = axes.plot(p, values / values[500], label=f"E = {episodes}")
+        axes.plot(best_choice(2, episodes, lam), [values.max() / values[500]] * 2, "o", color=line.get_color())
+    axes.set(
+        xlabel="P(the longer length) = p", ylabel="expected return ÷ that at p = 1/2", xlim=(0, 1), ylim=(0.5, 1.25)
+    )
+    axes.set_title(f"Whole meta-episodes, λ = {lam}, k = 2, optimal given each length")
+    axes.legend(ncols=2)
+    write_figure(figure, path := IMAGES / "theorem.png")
+    keep(path, path)
 
 
 def follow(page: str) -> None:
@@ -144,8 +170,7 @@ def follow(page: str) -> None:
                     subprocess.run(["bash", "-c", line], cwd=folder, env=environment, check=True)
             elif block.language == "python" and any(begin in block.text for begin in begins):
                 code += block.text
-        if code:
-            subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=True)
+        subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=True)
         for path, image in pictures.items():
             keep(folder / path, IMAGES / image)
 
@@ -162,10 +187,9 @@ def keep(path: Path, image: Path) -> None:
 
 
 def main() -> None:
-    for name in sys.argv[1:] or ["README", *PAGES]:
-        readme() if name == "README" else follow(name)
-    for path in sorted(IMAGES.iterdir()):
-        print(f"{path.stat().st_size / 1000:6.0f} kB  {path}")
+    own = {"README": readme, "worlds": worlds, "theorem": theorem}
+    for name in sys.argv[1:] or [*own, *PAGES]:
+        own[name]() if name in own else follow(name)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import types
 from fractions import Fraction
 from pathlib import Path
 
@@ -23,7 +24,17 @@ from tests.helpers.documents import PAGES, ROOT, Block, blocks, commands, load
 THEOREM = (ROOT / "docs" / "explanation" / "theorem.md").read_text(encoding="utf-8")
 
 
-own = load("own_environment")
+
+
+def script(page, name):
+    """A file that a page shows, as a module."""
+    module = types.ModuleType(name.removesuffix(".py"))
+    (text,) = [block.text for block in blocks(ROOT / "docs" / f"{page}.md") if block.file == name]
+    exec(compile(text, name, "exec"), vars(module))
+    return module
+
+
+own = script("tutorials/environment", "worker.py")
 
 # ---------------------------------------------------------------------------------------- docs/pictures.py
 
@@ -59,24 +70,16 @@ def test_the_pictures_of_a_page_are_what_its_commands_leave(page):
         assert 5_000 < (ROOT / "docs" / "images" / image).stat().st_size < 150_000
 
 
-# ----------------------------------------------------------------------------------------- docs/cartpole.py
+# ------------------------------------------------------------------------------------- scripts of the pages
 
 
 @pytest.mark.slow
-def test_cartpole_is_short_and_runs(capsys):
+def test_the_loop_of_ones_own_runs(capsys):
     pytest.importorskip("gymnasium")
-    assert len((ROOT / "docs" / "cartpole.py").read_text("utf-8").splitlines()) <= 80
-    load("cartpole").main(10)
+    script("howto/own-loop", "cartpole.py").main(10)
     lengths, share = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"lengths 20 and 40: 0\.\d\d and 0\.\d\d; neutrality [01]\.\d\d", lengths)
     assert re.fullmatch(r"share of m: 0\.\d\d", share)
-
-
-# --------------------------------------------------------------------------------- docs/own_environment.py
-
-
-def test_own_environment_does_not_know_ours():
-    assert not re.search(r"(import|from) (envs|algos)", (ROOT / "docs" / "own_environment.py").read_text("utf-8"))
 
 
 def test_own_environment_keeps_the_contract():
@@ -110,7 +113,7 @@ def test_own_environment_learns_what_the_page_says(lam, least, most):
 
 def rows(heading):
     """The numbers of the table under the row that begins with this heading, row by row."""
-    lines = THEOREM[THEOREM.index(f"| {heading} |") :].split("\n\n")[0].splitlines()[2:]
+    lines = THEOREM[THEOREM.index(f"| {heading} |") :].split("\n<!-- end -->")[0].splitlines()[2:]
     return [[float(cell) for cell in line.strip("|").split("|")] for line in lines]
 
 
@@ -154,9 +157,7 @@ def test_the_counterexample_by_full_enumeration(p, expected):
 
 
 def test_table_of_the_largest_meta_episodes():
-    table = rows("λ")
-    assert [row[0] for row in table] == list(load("theorem").LAMBDAS)
-    for lam, *cells in table:
+    for lam, *cells in rows("λ"):
         for k, (largest, thumb) in zip((2, 3), (cells[:2], cells[2:]), strict=True):
             assert theory.largest_neutral(k, lam) == largest
             assert is_neutral_best(k, int(largest), lam)
@@ -231,7 +232,7 @@ def test_credit_of_the_own_mini_episode_pulls_to_the_middle_for_every_length_of_
 
 DREST = Path(sys.executable).with_name("drest")
 """The command as it is installed."""
-NOT_RUN = ("cd ", "python -m venv ", "pip install ", "python docs/own_environment.py")
+NOT_RUN = ("cd ", "python -m venv ", "pip install ")
 """The beginnings of the other lines in blocks of bash; the example is tested above."""
 SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
 FEW_LEVELS = ("levels.train=20", "levels.selection=5", "levels.test=10")
@@ -317,16 +318,16 @@ def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("page", "heading", "further"),
     [
-        ("extend", "An algorithm", SMALL),
-        ("environments", "Your own environment", (*SMALL, "sampled=16", "evaluations=1")),
-        ("environments", "A timer of its own", (*SMALL, "sampled=16", "evaluations=1")),
-        ("studies", "An example", ("quick=true", "progress=false")),
+        ("howto/extend", "An algorithm", SMALL),
+        ("environments/torchrl", "TorchRL, by a factory", (*SMALL, "sampled=16", "evaluations=1")),
+        ("environments/gymnasium", "A timer of its own", (*SMALL, "sampled=16", "evaluations=1")),
+        ("howto/studies", "An example", ("quick=true", "progress=false")),
     ],
 )
 def test_code_of_ones_own_is_found_by_the_command_as_it_is_printed(page, heading, further, tmp_path):
     """The modules of a page lie in the folder in which its command is typed, and nowhere else."""
-    text = (ROOT / "docs" / "howto" / f"{page}.md").read_text("utf-8")
-    section = re.split(rf"^##+ {heading}$", text, flags=re.MULTILINE)[1].partition("\n## ")[0]
+    text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    section = re.split(rf"^#+ {heading}$", text, flags=re.MULTILINE)[1].partition("\n## ")[0]
     files = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE))
     files |= dict(re.findall(r"`(my_project/\S+)`:\n\n```\w+\n(.*?)```\n", section, re.DOTALL))
     for name, source in files.items():
@@ -461,7 +462,7 @@ def test_every_table_of_numbers_is_generated_or_names_its_command(page):
 def test_generated_tables_are_what_their_script_writes():
     tables = load("tables")
     found = {page: page.read_text("utf-8") for page in PAGES}
-    assert {name for text in found.values() for _, name, _ in tables.TABLE.findall(text)} == {*tables.TABLES}
+    assert {name for text in found.values() for _, name, *_ in tables.TABLE.findall(text)} == {*tables.TABLES}
     assert [page.name for page, text in found.items() if tables.written(text) != text] == []
 
 
