@@ -32,6 +32,7 @@ add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+suppress_warnings = ["ref.python"]  # `Config` is the name of many classes
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 88
 

@@ -16,7 +16,9 @@ import torch
 from torchrl.envs import TransformedEnv, check_env_specs
 
 from drest_torch import DReSTReward, neutrality, theory, usefulness
+from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose, register
+from drest_torch.errors import ConfigError
 from drest_torch.reward import expected_discount, expected_return
 from drest_torch.studies.registry import study_schemas
 from tests.helpers.documents import PAGES, ROOT, Block, blocks, commands, load
@@ -354,6 +356,16 @@ def test_every_command_of_the_pages_composes(page, words):
         register(study_schemas(overrides))
     values = [each.partition(",")[0] if each.count(",") and "[" not in each else each for each in overrides]
     compose(*[each for each in values if each != "-m"], name="config" if name == "train" else name)
+
+
+TROUBLES = (ROOT / "docs" / "howto" / "troubleshooting.md").read_text("utf-8").partition("\n## Commands")[0]
+REFUSED = re.findall(r"^\| `([^`…]+)` \| ([^|]+) \| .* \|$", TROUBLES, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), REFUSED, ids=[arguments for arguments, _ in REFUSED])
+def test_the_mistakes_of_the_page_are_answered_as_it_says(arguments, sentence):
+    with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}"):
+        check_run(compose(*arguments.split()))
 
 
 # ------------------------------------------------------------------------------- the scripts for Slurm
