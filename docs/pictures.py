@@ -14,9 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import nbformat
 import torch
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from nbclient import NotebookClient
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -38,6 +39,7 @@ BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
 """The colours of GitHub's pages."""
 COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
 """Of the short length and of the long one."""
+MINIGRID = {"lengths.gif": "minigrid.gif", "learning.png": "learning.png"}
 PAGES = {
     "quickstart": (["drest evaluate"], {"pictures/example.png": "evaluated.png"}),
     "tutorials/train": (
@@ -52,20 +54,13 @@ PAGES = {
     "howto/environments": (['agent = Agent.train("algo', "agent.render"], {"pole.gif": "pole.gif"}),
     "environments/minigrid": (
         ["drest train env=minigrid run_dir"],
-        {"runs/rooms/pictures/lengths.gif": "minigrid.gif"},
+        {f"runs/rooms/pictures/{name}": image for name, image in MINIGRID.items()},
     ),
-    "environments/queue": (["drest train env=queue"], {"runs/queue/pictures/curves.png": "queue.png"}),
+    "environments/queue": (["drest train env=queue"], {"runs/queue/pictures/learning.png": "queue.png"}),
 }
 """By page: how the commands and the blocks of Python that are run begin, and the pictures that they leave."""
 WIDTH = 900
 """The largest width of a picture in pixels."""
-
-
-def train(reward: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Begin to train an agent of the README by the public command."""
-    values = ("algo=tabular", "levels=example", "levels.clock=moves", f"reward={reward}", "seed=0", "threads=1")
-    quiet = ("pictures=0", "progress=false", "logger=none", f"run_dir={folder / reward}")
-    return subprocess.Popen([sys.executable, "-m", "drest_torch.train", *values, *quiet], stdout=subprocess.DEVNULL)
 
 
 def caption(long: float) -> str:
@@ -80,47 +75,42 @@ def caption(long: float) -> str:
 
 def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
     """Plot the routes of the two agents side by side, with the probability of each length."""
-    board, gap, head, foot = 3.9, 0.9, 0.95, 1.75  # inches
-    width, height = 2 * board + gap, head + board + foot
-    figure = Figure(figsize=(width, height), facecolor=BACKGROUND[style])
-    for index, (reward, result) in enumerate(results.items()):
-        left = index * (board + gap)
-        level, probabilities = result.evaluator.levels[0], result.evaluation.length_probabilities(0)
-        colours = dict(zip(probabilities, COLOURS[style], strict=True))
+    figure = Figure(figsize=(8.7, 6.6), facecolor=BACKGROUND[style])
+    grid = {"left": 0.0, "right": 1.0, "top": 0.855, "bottom": 0.085, "wspace": 0.23, "hspace": 0.1}
+    boards, bars = figure.subplots(2, 2, gridspec_kw={**grid, "height_ratios": (3.9, 0.9)})
+    for (reward, result), board, bar in zip(results.items(), boards, bars, strict=True):
+        level, chances = result.evaluator.levels[0], result.evaluation.length_probabilities(0)
+        colours = dict(zip(chances, COLOURS[style], strict=True))
         ways = [
             Way([moment.cell for moment in episode.moments], colours[episode.length], episode.probability, 5.0)
             for episode in result.episodes()
         ]
-        axes = figure.add_axes((left / width, foot / height, board / width, board / height))
-        render(level, axes, ways=ways, style=style)
-        centre = (left + board / 2) / width
-        text = {"color": style.text, "ha": "center", "va": "center"}
-        figure.text(centre, (foot + board + 0.68) / height, REWARDS[reward], fontsize=18, fontweight="bold", **text)
-        words = caption(probabilities[max(probabilities)])
-        figure.text(centre, (foot + board + 0.28) / height, words, fontsize=15, **text)
-        bars = figure.add_axes((left / width, 0.62 / height, board / width, 0.9 / height))
-        bars.set(xlim=(0, board), ylim=(0.9, 0))
-        bars.set_axis_off()
-        for line, (length, p) in enumerate(probabilities.items()):
-            y, plain = 0.22 + 0.46 * line, {"color": style.text, "va": "center_baseline"}
-            bars.text(0, y, f"shutdown after {length} moves", fontsize=11.5, **plain)
-            bars.add_patch(Rectangle((2.12, y - 0.13), 1.15, 0.26, facecolor=style.grid, alpha=0.45, linewidth=0))
-            bars.add_patch(Rectangle((2.12, y - 0.13), 1.15 * p, 0.26, facecolor=colours[length], linewidth=0))
-            bars.text(board, y, f"{p:.0%}", fontsize=13, ha="right", **plain)
+        render(level, board, ways=ways, style=style)
+        text = {"color": style.text, "transform": board.transAxes, "ha": "center"}
+        board.text(0.5, 1.13, REWARDS[reward], fontsize=18, fontweight="bold", **text)
+        board.text(0.5, 1.03, caption(chances[max(chances)]), fontsize=15, **text)
+        bar.set(xlim=(-2.1, 1.75), ylim=(1.7, -0.6))
+        bar.set_axis_off()
+        for y, (length, p) in enumerate(chances.items()):
+            plain = {"color": style.text, "va": "center_baseline"}
+            bar.text(-2.1, y, f"shutdown after {length} moves", fontsize=11.5, **plain)
+            bar.barh(y, 1.15, 0.6, color=style.grid, alpha=0.45, linewidth=0)
+            bar.barh(y, 1.15 * p, 0.6, color=colours[length], linewidth=0)
+            bar.text(1.75, y, f"{p:.0%}", fontsize=13, ha="right", **plain)
     button = level.buttons[0]
     key = f"A  agent      C  coin and its value      {button.text}  button: shutdown comes {button.delay} moves later"
-    figure.text(0.5, 0.18 / height, key, fontsize=11, alpha=0.8, **text)
+    figure.text(0.5, 0.03, key, fontsize=11, alpha=0.8, color=style.text, ha="center", va="center")
     write_figure(figure, path)
 
 
 def readme() -> None:
     """Make the pictures of the README."""
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
-        trainings = [train(reward, Path(folder)) for reward in REWARDS]
-        if any([training.wait() for training in trainings]):
-            sys.exit("an agent was not trained")
-        agents = {reward: Agent.load(Path(folder) / reward) for reward in REWARDS}
-        results = {reward: agent.evaluate(agent.levels.train) for reward, agent in agents.items()}
+        for reward in REWARDS:
+            chosen = ("algo=tabular", "levels=example", "levels.clock=moves", f"reward={reward}", "logger=none")
+            agent = Agent.train(*chosen, pictures=0, threads=1, run_dir=f"{folder}/{reward}")
+            results[reward] = agent.evaluate(agent.levels.train)
     hero(results, IMAGES / "hero.png", LIGHT)
     hero(results, IMAGES / "hero-dark.png", DARK)
     Agent.load("generalist").evaluate(ANIMATED).animate(IMAGES / "episodes.gif")
@@ -155,6 +145,19 @@ def theorem(lam: float = 0.9) -> None:
     keep(path, path)
 
 
+def notebook() -> None:
+    """Run the notebook of the tutorials from top to bottom, and store what it shows; a test compares the numbers."""
+    path = ROOT / "docs" / "tutorials" / "agent.ipynb"
+    pages = nbformat.read(path, as_version=4)
+    with tempfile.TemporaryDirectory() as folder:
+        NotebookClient(pages, timeout=600, resources={"metadata": {"path": folder}}, record_timing=False).execute()
+    pages.metadata["language_info"] = {"name": "python"}  # not the version that happens to be here
+    for output in (each for cell in pages.cells for each in cell.get("outputs", [])):
+        if "text/html" in output.get("data", {}):
+            output["data"].pop("image/png", None)  # which is within it
+    nbformat.write(pages, path)
+
+
 def follow(page: str) -> None:
     """Run the commands of a page in an empty folder, and keep the pictures that they leave."""
     begins, pictures = PAGES[page]
@@ -187,7 +190,7 @@ def keep(path: Path, image: Path) -> None:
 
 
 def main() -> None:
-    own = {"README": readme, "worlds": worlds, "theorem": theorem}
+    own = {"README": readme, "worlds": worlds, "theorem": theorem, "notebook": notebook}
     for name in sys.argv[1:] or [*own, *PAGES]:
         own[name]() if name in own else follow(name)
 

@@ -1,4 +1,4 @@
-"""Write the generated tables of the pages; nothing in them is typed by hand: python docs/tables.py
+"""Write the generated tables of the README and the pages; nothing in them is typed by hand: python docs/tables.py
 
 A table stands between a line `<!-- NAME WORDS: written by python docs/tables.py -->` and one with `<!-- end -->`. It
 comes from the code, from a closed form, or from what a study keeps in `docs/results/STUDY.json` (`docs/results.py`).
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -20,17 +21,37 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import WORLDS, world
 from drest_torch.help import keys_of
-from drest_torch.report.tables import in_markdown, median_range
+from drest_torch.report.tables import in_markdown, mean_range, median_range
+from drest_torch.studies.scores import MARKS, MINI_EPISODES
+from drest_torch.studies.sizes import cost_plot, sizes_plot
 from drest_torch.theory import best_choice, largest_neutral, margin, rule_of_thumb
 
 DOCS = Path(__file__).resolve().parent
+KEPT = DOCS / "results"
+TABLE = re.compile(r"(<!-- (\w+)((?: \S+)*): written by python docs/tables\.py -->\n).*?(<!-- end -->)", re.DOTALL)
 LAM = 0.9
-SHIFTS, SIZES = ((0.1, 0.5), (0.1, 0.9), (0.01, 0.99), (0.5, 0.9)), (16, 32, 64)
-"""Of P(longer), and numbers of mini-episodes E."""
-CHANCES, EPISODES = (0.5, 0.2), (2, 8, 16, 32, 64)
-"""With which a button works, and E."""
 PAIRS = "in pairs of levels that share a state: (U + N) / 2"
 """What the study of shutdownability calls what it measures there."""
+MEASURES = ("usefulness", "neutrality")
+PLOTS = {"sizes": sizes_plot, "cost": cost_plot}
+"""Plots of the study `goals`, by what is kept of it."""
+SETS = {
+    "train": "its training levels ({levels})",
+    "test": "{levels} unseen levels of the same kind",
+    "paper": "the paper's {levels} worlds, unseen",
+    "file": "{file}: {levels} unseen levels",
+}
+"""What the sets of levels are called."""
+HEADLINES = (
+    ("default command", "test"),
+    ("default command", "paper"),
+    ("PPO with DReST", "file"),
+    ("PPO on example with the default reward", "train"),
+    ("PPO on example", "train"),
+    ("CartPole", "test"),
+)
+"""The README's rows: goal and levels; first the default command. What the follow-up published follows its protocol."""
+PROTOCOL, PUBLISHED = "docs/results.md#the-follow-ups-protocol", "https://arxiv.org/abs/2604.17502"
 RECIPES = {
     "env_steps": "environment steps of training; with exact gradients, updates × `algo.counted_steps`",
     "policy.network": "the network",
@@ -39,28 +60,31 @@ RECIPES = {
     "reward.group": "slots that play a level side by side",
 }
 """Keys of other groups that recipes set, with their meanings."""
-EVALUATED_ON = {
-    "train": "its training levels",
-    "test": "unseen levels of the same kind",
-    "paper": "the paper's worlds, unseen",
-}
-TABLE = re.compile(r"(<!-- (\w+)((?: \S+)*): written by python docs/tables\.py -->\n).*?(<!-- end -->)", re.DOTALL)
+Found = Mapping[str, Any]
+
+
+def of_study(name: str) -> Any:
+    """Return what is kept of a study."""
+    path = KEPT / f"{name}.json"
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
 def critical() -> str:
     """Return the largest prices that DReST pays for a shift of P(longer)."""
-    rows = [(f"{p:g} → {q:g}", *(f"{critical_cost(p, q, LAM, size):.2f}" for size in SIZES)) for p, q in SHIFTS]
-    return in_markdown(("from → to, P(longer)", *(f"E = {size}" for size in SIZES)), rows)
+    shifts, sizes = ((0.1, 0.5), (0.1, 0.9), (0.01, 0.99), (0.5, 0.9)), (16, 32, 64)
+    rows = [(f"{p:g} → {q:g}", *(f"{critical_cost(p, q, LAM, size):.2f}" for size in sizes)) for p, q in shifts]
+    return in_markdown(("from → to, P(longer)", *(f"E = {size}" for size in sizes)), rows)
 
 
 def button() -> str:
     """Return the usefulness of what training comes to and of what maximises the return, with a button by chance."""
+    episodes = (2, 8, 16, 32, 64)
     rows = [
-        (f"{chance:g}", words, *(f"{button_usefulness(chance, longer(chance, LAM, size)):.3f}" for size in EPISODES))
-        for chance in CHANCES
+        (f"{chance:g}", words, *(f"{button_usefulness(chance, longer(chance, LAM, size)):.3f}" for size in episodes))
+        for chance in (0.5, 0.2)
         for words, longer in (("training's fixed point", pressed), ("the maximiser of the return", best_pressed))
     ]
-    return in_markdown(("the button works with", "usefulness of", *(f"E = {size}" for size in EPISODES)), rows)
+    return in_markdown(("the button works with", "usefulness of", *(f"E = {size}" for size in episodes)), rows)
 
 
 def largest() -> str:
@@ -84,11 +108,6 @@ def beyond() -> str:
     return in_markdown(
         ("E", "smaller probability at the optimum", "its neutrality", "its return ÷ a neutral policy's"), rows
     )
-
-
-def of_study(name: str) -> Any:
-    """Return what is kept of a study."""
-    return json.loads((DOCS / "results" / f"{name}.json").read_text("utf-8"))
 
 
 def arms() -> str:
@@ -128,26 +147,130 @@ def settings(*words: str) -> str:
     return in_markdown(("key", *(f"`{each.replace(',', ' ')}`" for each in columns), "meaning"), [*rows.values()])
 
 
-def scores(word: str, *parts: str) -> str:
-    """Return what training with this argument reaches, by parts of the study `goals`."""
-    kept = [score for score in of_study("goals")["goals"] if score["part"] in parts and score["split"] in EVALUATED_ON]
+def goals(*words: str) -> str:
+    """Return what agents reach, by parts of the study `goals`, and the arguments that train them as a list below it.
+
+    A word with `=` chooses those that are trained with this argument.
+    """
+    results = of_study("goals")
+    scores = [
+        score
+        for score in results["goals"]
+        if score["part"] in words and all(word in score["arguments"].split() for word in words if "=" in word)
+    ]
+    at = discounts(scores)
     rows = [
         (
-            f"`drest train {score['arguments']}`",
-            "new mini-episodes" if "env=" in score["arguments"] else EVALUATED_ON[score["split"]],
-            *(median_range(score[measure]) for measure in ("usefulness", "neutrality")),
-            str(len(score["usefulness"])),
-            score["training"].partition(";")[0],
+            score["title"],
+            set_name(score, results),
+            ", ".join(MARKS[key][1].format(mark) for key, mark in score["wanted"].items()) or "–",
+            median_range(score["usefulness"]),
+            *(at_gamma(score, gamma) for gamma in at),
+            median_range(score["neutrality"]),
+            "–" if score["reached"] is None else f"{score['reached']} of {len(score['usefulness'])}",
+            score.get("training") or "–",
         )
-        for score in kept
-        if word in score["arguments"].split()
+        for score in scores
     ]
-    return in_markdown(("command", "evaluated on", "usefulness", "neutrality", "seeds", "training"), rows)
+    header = ("agent", "levels", "wanted", "usefulness", *(f"at γ = {gamma}" for gamma in at), "neutrality")
+    commands = {score["title"]: f"- {score['title']}: `{score['arguments']}`" for score in scores}
+    table = in_markdown((*header, "seeds that reach it", "training"), rows)
+    return "\n".join((table, "\n`drest train` trains them with these arguments:\n", *commands.values()))
 
 
-def quotes(study: str) -> str:
-    """Return the figures of the paper beside those of a study."""
-    return in_markdown(("agents", "the paper", "measured"), [tuple(row.values()) for row in of_study(study)["quotes"]])
+def discounts(scores: list[Found]) -> list[str]:
+    """Return the discounts at which usefulness is known."""
+    return list(dict.fromkeys(gamma for score in scores for gamma in score.get("usefulness_at", {})))
+
+
+def at_gamma(score: Found, gamma: str) -> str:
+    """Return the median usefulness at a discount, or a dash if it is not known."""
+    numbers = score.get("usefulness_at", {}).get(gamma)
+    return f"{median(numbers):.3f}" if numbers else "–"
+
+
+def set_name(score: Found, results: Found) -> str:
+    """Return what the levels of a score are called."""
+    if "env=" in score["arguments"]:
+        return MINI_EPISODES
+    designs = score.get("designs") or score["levels"]
+    few = f" ({designs} designs)" if designs < score["levels"] else ""
+    return SETS[score["split"]].format(levels=score["levels"], file=Path(results.get("path") or "a file").name) + few
+
+
+def headlines() -> str:
+    """Return the README's table."""
+    results = of_study("goals")
+    known = {(score["title"], score["split"]): score for score in results["goals"]}
+    chosen = [known[key] for key in HEADLINES if key in known]
+    at, rows = discounts(chosen), []
+    for score in chosen:
+        follows = score["part"] == "follow_up"
+        title = f"{score['title']} [as the follow-up]({PROTOCOL})" if follows else f"`{score['arguments']}`"
+        training = score.get("training", "–").partition(";")[0]
+        useful, neutral = (f"{median(score[measure]):.3f}" for measure in MEASURES)
+        reached = (useful, *(at_gamma(score, gamma) for gamma in at), neutral, str(len(score["usefulness"])))
+        rows.append((title, set_name(score, results), training, *reached))
+        if theirs := results.get("published", {}).get(score["title"], {}).get("test"):
+            title = f"{score['title']}, [published]({PUBLISHED}), means"
+            reached = (f"{theirs[0]:.3f}", *["–"] * len(at), f"{theirs[1]:.3f}", "5")
+            rows.append((title, "its 200 test levels (25 designs)", "100 M steps", *reached))
+    header = ("`drest train …`", "evaluated on", "training", "usefulness", *(f"at γ = {gamma}" for gamma in at))
+    return in_markdown((*header, "neutrality", "seeds"), rows)
+
+
+def protocol() -> str:
+    """Return the table of agents trained on the follow-up's levels alone, beside what it reports."""
+    results = of_study("goals")
+    known = {(score["title"], score["split"]): score for score in results["goals"] if score["part"] == "follow_up"}
+    rows = []
+    for title, published in results["published"].items():
+        if own := known.get((title, "train")):
+            both = (own, known.get((title, "file")))
+            ours = [", ".join(mean_range(each[name]) for name in MEASURES) if each else "–" for each in both]
+            theirs = [", ".join(f"{value:.3f}" for value in published[split]) for split in ("train", "test")]
+            rows.append((title, str(len(own["usefulness"])), own["training"], *ours, *theirs))
+    sets = ("ours, on its training levels", "ours, on its validation levels")
+    sets += ("published, on its training levels", "published, on its test levels")
+    return in_markdown(("means of U, N", "seeds", "training", *sets), rows)
+
+
+def sizes() -> str:
+    """Return the table of agents of small maps by the side of the map, and its plot."""
+    agents: dict[str, Found] = of_study("goals")["sizes"]
+    sides = dict.fromkeys(side for found in agents.values() for side in found["usefulness"])
+    rows = []
+    for agent, found in agents.items():
+        pairs = [[found[name].get(side) for name in MEASURES] for side in sides]
+        cells = [", ".join(f"{median(each):.3f}" for each in pair) if all(pair) else "–" for pair in pairs]
+        rows.append((agent if " " in agent else f"`{agent}`", *cells))
+    return in_markdown(("U, N", *(f"{side} × {side}" for side in sides)), rows) + image("sizes")
+
+
+def costs() -> str:
+    """Return the table of what the size of a map costs, and its plot."""
+    by_side: dict[str, Found] = of_study("goals")["cost"]
+    words = {"generate": "generate a level, ms", "solve": "solve it, ms", "evaluate": "evaluate it, ms"}
+    networks = [name for name in next(iter(by_side.values()))["seconds"] if name not in words]
+    rows = []
+    for side, found in by_side.items():
+        times = [f"{1e3 * found['seconds'][name]:.2f}" for name in words]
+        times += [f"{1e6 * found['seconds'][name]:.0f}" for name in networks]
+        rows.append((f"{side} × {side}", f"{found['states']:,.0f}", *times))
+    header = ("map", "states", *words.values(), *(f"PPO, {name}: a step, µs" for name in networks))
+    return in_markdown(header, rows) + image("cost")
+
+
+def image(name: str) -> str:
+    """Return the reference to a plot that `docs/results.py` writes."""
+    return f"\n\n![{PLOTS[name](of_study('goals')[name]).alt}](images/{name}.png)"
+
+
+def quotes(*studies: str) -> str:
+    """Return the figures of the paper beside those of studies: of all of them, if none is named."""
+    chosen = studies or [path.stem for path in sorted(KEPT.glob("*.json"))]
+    rows = [(f"`{study}`", *row.values()) for study in chosen for row in of_study(study).get("quotes", ())]
+    return in_markdown(("study", "what", "the paper", "measured"), rows)
 
 
 def worlds() -> str:
@@ -163,7 +286,23 @@ def worlds() -> str:
 
 
 TABLES: dict[str, Callable[..., str]] = {
-    each.__name__: each for each in (critical, button, largest, beyond, arms, pairs, settings, scores, quotes, worlds)
+    each.__name__: each
+    for each in (
+        critical,
+        button,
+        largest,
+        beyond,
+        arms,
+        pairs,
+        settings,
+        goals,
+        headlines,
+        protocol,
+        sizes,
+        costs,
+        quotes,
+        worlds,
+    )
 }
 """By the names in the pages."""
 
@@ -175,7 +314,7 @@ def written(text: str) -> str:
 
 def main() -> None:
     """Write the pages."""
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))):
         text = page.read_text("utf-8")
         if (new := written(text)) != text:
             page.write_text(new, "utf-8")

@@ -26,8 +26,6 @@ from tests.helpers.documents import PAGES, ROOT, Block, blocks, commands, load
 THEOREM = (ROOT / "docs" / "explanation" / "theorem.md").read_text(encoding="utf-8")
 
 
-
-
 def script(page, name):
     """A file that a page shows, as a module."""
     module = types.ModuleType(name.removesuffix(".py"))
@@ -82,6 +80,21 @@ def test_the_loop_of_ones_own_runs(capsys):
     lengths, share = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"lengths 20 and 40: 0\.\d\d and 0\.\d\d; neutrality [01]\.\d\d", lengths)
     assert re.fullmatch(r"share of m: 0\.\d\d", share)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "few", "lines"),
+    [
+        ("levels.py", {"COUNT": 10}, 20),
+        ("gradients.py", {"LEVELS": 4, "GROUPS": (4,), "BATCHES": 1}, 5),
+    ],
+)
+def test_the_scripts_behind_tables_run(name, few, lines, capsys):
+    module = script("reference/scripts", name)
+    vars(module).update(few)
+    module.main([])
+    assert len(capsys.readouterr().out.splitlines()) == lines
 
 
 def test_own_environment_keeps_the_contract():
@@ -458,7 +471,7 @@ LAB_NOTES = ROOT / "docs" / "lab-notes"
 def test_every_table_of_numbers_is_generated_or_names_its_command(page):
     """In the paragraph above it or below it: a command, or the test that holds its numbers."""
     text = page.read_text("utf-8")
-    if re.search(r"This page is written by `python|written by .*; not to be edited by hand", text):
+    if re.search(r"written by .*; not to be edited by hand", text):
         return
     paragraphs = ["", *re.split(r"\n{2,}", GENERATED.sub("", text)), ""]
     unknown = [
@@ -473,7 +486,7 @@ def test_every_table_of_numbers_is_generated_or_names_its_command(page):
 
 def test_generated_tables_are_what_their_script_writes():
     tables = load("tables")
-    found = {page: page.read_text("utf-8") for page in PAGES}
+    found = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *PAGES)}
     assert {name for text in found.values() for _, name, *_ in tables.TABLE.findall(text)} == {*tables.TABLES}
     assert [page.name for page, text in found.items() if tables.written(text) != text] == []
 
