@@ -14,10 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import nbformat
 import torch
+import yaml
 from matplotlib.figure import Figure
-from nbclient import NotebookClient
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -39,26 +38,7 @@ BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
 """The colours of GitHub's pages."""
 COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
 """Of the short length and of the long one."""
-MINIGRID = {"lengths.gif": "minigrid.gif", "learning.png": "learning.png"}
-PAGES = {
-    "quickstart": (["drest evaluate"], {"pictures/example.png": "evaluated.png"}),
-    "tutorials/train": (
-        ["drest train algo=ppo"],
-        {f"runs/{name}/pictures/train/example.png": f"trained-{name}.png" for name in ("drest", "default")},
-    ),
-    "tutorials/levels": (["drest evaluate levels.path"], {"pictures/mine.png": "mine.png"}),
-    "tutorials/first-hour": (
-        ["drest train env", "drest train -m", "drest compare", "agent.render"],
-        {"orchard.gif": "orchard.gif", "curves.png": "curves.png"},
-    ),
-    "howto/environments": (['agent = Agent.train("algo', "agent.render"], {"pole.gif": "pole.gif"}),
-    "environments/minigrid": (
-        ["drest train env=minigrid run_dir"],
-        {f"runs/rooms/pictures/{name}": image for name, image in MINIGRID.items()},
-    ),
-    "environments/queue": (["drest train env=queue"], {"runs/queue/pictures/learning.png": "queue.png"}),
-}
-"""By page: how the commands and the blocks of Python that are run begin, and the pictures that they leave."""
+PAGES = yaml.safe_load((IMAGES / "pages.yaml").read_text("utf-8"))
 WIDTH = 900
 """The largest width of a picture in pixels."""
 
@@ -147,6 +127,9 @@ def theorem(lam: float = 0.9) -> None:
 
 def notebook() -> None:
     """Run the notebook of the tutorials from top to bottom, and store what it shows; a test compares the numbers."""
+    import nbformat
+    from nbclient import NotebookClient  # of the extra `docs`
+
     path = ROOT / "docs" / "tutorials" / "agent.ipynb"
     pages = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
@@ -160,7 +143,7 @@ def notebook() -> None:
 
 def follow(page: str) -> None:
     """Run the commands of a page in an empty folder, and keep the pictures that they leave."""
-    begins, pictures = PAGES[page]
+    begins, pictures = PAGES[page].values()
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as name:
         folder, code = Path(name), ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -285,31 +285,9 @@ def worlds() -> str:
     return in_markdown(("`levels=`", "map", "coins and button", "shorter length: m(l)", "longer length: m(l)"), rows)
 
 
-TABLES: dict[str, Callable[..., str]] = {
-    each.__name__: each
-    for each in (
-        critical,
-        button,
-        largest,
-        beyond,
-        arms,
-        pairs,
-        settings,
-        goals,
-        headlines,
-        protocol,
-        sizes,
-        costs,
-        quotes,
-        worlds,
-    )
-}
-"""By the names in the pages."""
-
-
 def written(text: str) -> str:
-    """Return a page with its tables made anew."""
-    return TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]](*found[3].split())}\n{found[4]}", text)
+    """Return a page with its tables made anew, each by the function of its name."""
+    return TABLE.sub(lambda found: f"{found[1]}{globals()[found[2]](*found[3].split())}\n{found[4]}", text)
 
 
 def main() -> None:
