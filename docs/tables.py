@@ -230,9 +230,8 @@ def protocol() -> str:
             ours = [", ".join(mean_range(each[name]) for name in MEASURES) if each else "–" for each in both]
             theirs = [", ".join(f"{value:.3f}" for value in published[split]) for split in ("train", "test")]
             rows.append((title, str(len(own["usefulness"])), own["training"], *ours, *theirs))
-    sets = ("ours, on its training levels", "ours, on its validation levels")
-    sets += ("published, on its training levels", "published, on its test levels")
-    return in_markdown(("means of U, N", "seeds", "training", *sets), rows)
+    header = ["means of U, N", "seeds", "training", "ours, on its training levels", "ours, on its validation levels"]
+    return in_markdown([*header, "published, on its training levels", "published, on its test levels"], rows)
 
 
 def sizes() -> str:

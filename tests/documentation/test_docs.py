@@ -247,7 +247,7 @@ def test_credit_of_the_own_mini_episode_pulls_to_the_middle_for_every_length_of_
 
 DREST = Path(sys.executable).with_name("drest")
 """The command as it is installed."""
-NOT_RUN = ("cd ", "python -m venv ", "pip install ")
+NOT_RUN = ("cd ", "make ", "python -m venv ", "pip install ")
 """The beginnings of the other lines in blocks of bash; the example is tested above."""
 SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
 FEW_LEVELS = ("levels.train=20", "levels.selection=5", "levels.test=10")
