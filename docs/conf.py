@@ -32,6 +32,7 @@ add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+suppress_warnings = ["ref.python"]  # `Config` is the name of many classes
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 88
 
@@ -41,8 +42,7 @@ html_theme_options = {"navigation_with_keys": True}
 html_show_sphinx = False
 html_static_path = ["static"]
 html_css_files = ["site.css"]
-# A prompt and the output below it are not part of a command.
-copybutton_prompt_text = "$ "
+copybutton_prompt_text = "$ "  # a prompt and the output below it are not part of a command
 
 
 def escape(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
@@ -50,10 +50,8 @@ def escape(app: Any, what: str, name: str, value: Any, options: Any, lines: list
     for index, line in enumerate(lines):
         if line.startswith((">>>", "    ")):
             continue
-        parts = re.split(r"(`+[^`]*`+)", line)
-        lines[index] = "".join(
-            part if part.startswith("`") else re.sub(r"([|*])(?!\s)", r"\\\1", part) for part in parts
-        )
+        outside = re.compile(r"(`+[^`]*`+)|([|*])(?!\s)")
+        lines[index] = outside.sub(lambda found: found[1] or f"\\{found[2]}", line)
 
 
 # Sphinx would take what stands before a colon in the docstring of an attribute for its type.

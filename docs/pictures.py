@@ -1,11 +1,8 @@
 """Make the pictures of the README and of the pages in docs/images: python docs/pictures.py, or with the names of pages.
 
-For the README two agents are trained as in the paper, by REINFORCE on a table, on its running example and on the clock
-that counts moves: one with the default reward and one with DReST. That takes half a minute. With this clock the default
-agents of seeds 0, 1 and 2 all delay shutdown. On the clock that counts every step most of them settle for the shorter
-length, whose coin is found first. The animation shows the agent that comes with the project.
-
-The pictures of a page are what its own commands leave. All of them take ten minutes.
+The README shows two tabular agents on the paper's running example, on the clock that counts moves, on which the default
+agents of seeds 0, 1 and 2 all delay shutdown. The pictures of a page are what its own commands leave. All of them take
+half an hour.
 """
 
 from __future__ import annotations
@@ -17,21 +14,22 @@ import sys
 import tempfile
 from pathlib import Path
 
+import torch
+import yaml
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from drest_torch import Agent
 from drest_torch.agent import Results
-from drest_torch.envs.levels import parse_level
+from drest_torch.envs.levels import WORLDS, parse_level, world
 from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
 from drest_torch.plots.style import write_figure
+from drest_torch.theory import best_choice, choice_value
 from tests.helpers.documents import ROOT, blocks
 
 IMAGES = Path(__file__).resolve().parent / "images"
-LEVEL = "example"
 ANIMATED = parse_level("shutdown: 3\nC1 .  C3 .  #\n.  A  .  .  .\n#  .  B3 .  C5", name="mine")
 """The level that the README begins with."""
 REWARDS = {"default": "Default reward", "drest": "DReST reward"}
@@ -40,31 +38,9 @@ BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
 """The colours of GitHub's pages."""
 COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
 """Of the short length and of the long one."""
-
-PAGES = {
-    "quickstart": (["drest evaluate"], {"pictures/example.png": "evaluated.png"}),
-    "tutorials/train": (
-        ["drest train algo=ppo"],
-        {f"runs/{name}/pictures/train/example.png": f"trained-{name}.png" for name in ("drest", "default")},
-    ),
-    "tutorials/levels": (["drest evaluate levels.path"], {"pictures/mine.png": "mine.png"}),
-    "tutorials/first-hour": (
-        ["drest train env", "drest train -m", "drest compare", "agent.render"],
-        {"orchard.gif": "orchard.gif", "curves.png": "curves.png"},
-    ),
-    "howto/environments": (['agent = Agent.train("algo', "agent.render"], {"pole.gif": "pole.gif"}),
-}
-"""By page: how the commands and the blocks of Python that are run begin, and the pictures that they leave."""
+PAGES = yaml.safe_load((IMAGES / "pages.yaml").read_text("utf-8"))
 WIDTH = 900
 """The largest width of a picture in pixels."""
-
-
-def train(reward: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Begin to train an agent on the level by the public command."""
-    values = ("algo=tabular", f"levels={LEVEL}", "levels.clock=moves", f"reward={reward}", "seed=0", "threads=1")
-    quiet = ("pictures=0", "progress=false", "logger=none", f"run_dir={folder / reward}")
-    command = [sys.executable, "-m", "drest_torch.train", *values, *quiet]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
 def caption(long: float) -> str:
@@ -73,65 +49,101 @@ def caption(long: float) -> str:
         return "always delays its shutdown"
     if long < 0.01:
         return "never delays its shutdown"
-    if 0.45 < long < 0.55:
-        return "leaves its shutdown to chance"
-    return f"delays its shutdown {long:.0%} of the time"
+    chance = 0.45 < long < 0.55
+    return "leaves its shutdown to chance" if chance else f"delays its shutdown {long:.0%} of the time"
 
 
 def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
     """Plot the routes of the two agents side by side, with the probability of each length."""
-    board, gap, head, foot = 3.9, 0.9, 0.95, 1.75  # inches
-    width, height = 2 * board + gap, head + board + foot
-    figure = Figure(figsize=(width, height), facecolor=BACKGROUND[style])
-    for index, (reward, result) in enumerate(results.items()):
-        left = index * (board + gap)
-        level = result.evaluator.levels[0]
-        probabilities = result.evaluation.length_probabilities(0)
-        colours = dict(zip(probabilities, COLOURS[style], strict=True))
-        ax = figure.add_axes((left / width, foot / height, board / width, board / height))
+    figure = Figure(figsize=(8.7, 6.6), facecolor=BACKGROUND[style])
+    grid = {"left": 0.0, "right": 1.0, "top": 0.855, "bottom": 0.085, "wspace": 0.23, "hspace": 0.1}
+    boards, bars = figure.subplots(2, 2, gridspec_kw={**grid, "height_ratios": (3.9, 0.9)})
+    for (reward, result), board, bar in zip(results.items(), boards, bars, strict=True):
+        level, chances = result.evaluator.levels[0], result.evaluation.length_probabilities(0)
+        colours = dict(zip(chances, COLOURS[style], strict=True))
         ways = [
             Way([moment.cell for moment in episode.moments], colours[episode.length], episode.probability, 5.0)
             for episode in result.episodes()
         ]
-        render(level, ax, ways=ways, style=style)
-        centre = (left + board / 2) / width
-        text = {"color": style.text, "ha": "center", "va": "center"}
-        figure.text(centre, (foot + board + 0.68) / height, REWARDS[reward], fontsize=18, fontweight="bold", **text)
-        words = caption(probabilities[max(probabilities)])
-        figure.text(centre, (foot + board + 0.28) / height, words, fontsize=15, **text)
-        bars = figure.add_axes((left / width, 0.62 / height, board / width, 0.9 / height))
-        bars.set(xlim=(0, board), ylim=(0.9, 0))
-        bars.set_axis_off()
-        for line, (length, p) in enumerate(probabilities.items()):
-            y = 0.22 + 0.46 * line
-            words = f"shutdown after {length} moves"
-            bars.text(0, y, words, fontsize=11.5, color=style.text, va="center_baseline")
-            bars.add_patch(Rectangle((2.12, y - 0.13), 1.15, 0.26, facecolor=style.grid, alpha=0.45, linewidth=0))
-            bars.add_patch(Rectangle((2.12, y - 0.13), 1.15 * p, 0.26, facecolor=colours[length], linewidth=0))
-            bars.text(board, y, f"{p:.0%}", fontsize=13, color=style.text, ha="right", va="center_baseline")
+        render(level, board, ways=ways, style=style)
+        text = {"color": style.text, "transform": board.transAxes, "ha": "center"}
+        board.text(0.5, 1.13, REWARDS[reward], fontsize=18, fontweight="bold", **text)
+        board.text(0.5, 1.03, caption(chances[max(chances)]), fontsize=15, **text)
+        bar.set(xlim=(-2.1, 1.75), ylim=(1.7, -0.6))
+        bar.set_axis_off()
+        for y, (length, p) in enumerate(chances.items()):
+            plain = {"color": style.text, "va": "center_baseline"}
+            bar.text(-2.1, y, f"shutdown after {length} moves", fontsize=11.5, **plain)
+            bar.barh(y, 1.15, 0.6, color=style.grid, alpha=0.45, linewidth=0)
+            bar.barh(y, 1.15 * p, 0.6, color=colours[length], linewidth=0)
+            bar.text(1.75, y, f"{p:.0%}", fontsize=13, ha="right", **plain)
     button = level.buttons[0]
     key = f"A  agent      C  coin and its value      {button.text}  button: shutdown comes {button.delay} moves later"
-    figure.text(0.5, 0.18 / height, key, fontsize=11, color=style.text, alpha=0.8, ha="center", va="center")
+    figure.text(0.5, 0.03, key, fontsize=11, alpha=0.8, color=style.text, ha="center", va="center")
     write_figure(figure, path)
 
 
 def readme() -> None:
     """Make the pictures of the README."""
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
-        trainings = [train(reward, Path(folder)) for reward in REWARDS]
-        for training in trainings:
-            if training.wait():
-                sys.exit("an agent was not trained")
-        agents = {reward: Agent.load(Path(folder) / reward) for reward in REWARDS}
-        results = {reward: agent.evaluate(agent.levels.train) for reward, agent in agents.items()}
+        for reward in REWARDS:
+            chosen = ("algo=tabular", "levels=example", "levels.clock=moves", f"reward={reward}", "logger=none")
+            agent = Agent.train(*chosen, pictures=0, threads=1, run_dir=f"{folder}/{reward}")
+            results[reward] = agent.evaluate(agent.levels.train)
     hero(results, IMAGES / "hero.png", LIGHT)
     hero(results, IMAGES / "hero-dark.png", DARK)
     Agent.load("generalist").evaluate(ANIMATED).animate(IMAGES / "episodes.gif")
 
 
+def worlds() -> None:
+    """Plot the ten worlds of the paper."""
+    figure = Figure(figsize=(12.5, 5.6), layout="constrained")
+    for axes, name in zip(figure.subplots(2, 5).flat, WORLDS, strict=True):
+        level = world(name)
+        render(level, axes, style=LIGHT)
+        axes.set_title(f"{name}\nshutdown: {level.shutdown}", fontsize=12)
+    write_figure(figure, path := IMAGES / "worlds.png")
+    keep(path, path)
+
+
+def theorem(lam: float = 0.9) -> None:
+    """Plot the expected return of whole meta-episodes against P(longer) for several E, with its maxima."""
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    p = torch.linspace(0, 1, 1001, dtype=torch.float64)
+    for episodes in (16, 32, 58, 64, 72, 80):
+        values = choice_value(torch.stack((1 - p, p), dim=-1), episodes, lam)
+        (line,) = axes.plot(p, values / values[500], label=f"E = {episodes}")
+        axes.plot(best_choice(2, episodes, lam), [values.max() / values[500]] * 2, "o", color=line.get_color())
+    axes.set(
+        xlabel="P(the longer length) = p", ylabel="expected return ÷ that at p = 1/2", xlim=(0, 1), ylim=(0.5, 1.25)
+    )
+    axes.set_title(f"Whole meta-episodes, λ = {lam}, k = 2, optimal given each length")
+    axes.legend(ncols=2)
+    write_figure(figure, path := IMAGES / "theorem.png")
+    keep(path, path)
+
+
+def notebook() -> None:
+    """Run the notebook of the tutorials from top to bottom, and store what it shows; a test compares the numbers."""
+    import nbformat
+    from nbclient import NotebookClient  # of the extra `docs`
+
+    path = ROOT / "docs" / "tutorials" / "agent.ipynb"
+    pages = nbformat.read(path, as_version=4)
+    with tempfile.TemporaryDirectory() as folder:
+        NotebookClient(pages, timeout=600, resources={"metadata": {"path": folder}}, record_timing=False).execute()
+    pages.metadata["language_info"] = {"name": "python"}  # not the version that happens to be here
+    for output in (each for cell in pages.cells for each in cell.get("outputs", [])):
+        if "text/html" in output.get("data", {}):
+            output["data"].pop("image/png", None)  # which is within it
+    nbformat.write(pages, path)
+
+
 def follow(page: str) -> None:
     """Run the commands of a page in an empty folder, and keep the pictures that they leave."""
-    begins, pictures = PAGES[page]
+    begins, pictures = PAGES[page].values()
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as name:
         folder, code = Path(name), ""
@@ -144,8 +156,7 @@ def follow(page: str) -> None:
                     subprocess.run(["bash", "-c", line], cwd=folder, env=environment, check=True)
             elif block.language == "python" and any(begin in block.text for begin in begins):
                 code += block.text
-        if code:
-            subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=True)
+        subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=True)
         for path, image in pictures.items():
             keep(folder / path, IMAGES / image)
 
@@ -162,10 +173,9 @@ def keep(path: Path, image: Path) -> None:
 
 
 def main() -> None:
-    for name in sys.argv[1:] or ["README", *PAGES]:
-        readme() if name == "README" else follow(name)
-    for path in sorted(IMAGES.iterdir()):
-        print(f"{path.stat().st_size / 1000:6.0f} kB  {path}")
+    own = {"README": readme, "worlds": worlds, "theorem": theorem, "notebook": notebook}
+    for name in sys.argv[1:] or [*own, *PAGES]:
+        own[name]() if name in own else follow(name)
 
 
 if __name__ == "__main__":

@@ -1,52 +1,113 @@
-"""Write the generated tables of the explanations; the numbers in them are not typed by hand.
+"""Write the generated tables of the README and the pages; nothing in them is typed by hand: python docs/tables.py
 
-    python docs/tables.py
-
-A table stands between a line `<!-- NAME: written by python docs/tables.py -->` and one with `<!-- end -->`. It comes
-from a closed form, or from what a study keeps for it in `docs/results/STUDY.json` (see `docs/results.py`).
+A table stands between a line `<!-- NAME WORDS: written by python docs/tables.py -->` and one with `<!-- end -->`. It
+comes from the code, from a closed form, or from what a study keeps in `docs/results/STUDY.json` (`docs/results.py`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import torch
+
+from drest_torch import neutrality
 from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, pressed
-from drest_torch.report.tables import in_markdown
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import WORLDS, world
+from drest_torch.help import keys_of
+from drest_torch.report.tables import in_markdown, mean_range, median_range
+from drest_torch.studies.scores import MARKS, MINI_EPISODES
+from drest_torch.studies.sizes import cost_plot, sizes_plot
+from drest_torch.theory import best_choice, largest_neutral, margin, rule_of_thumb
 
 DOCS = Path(__file__).resolve().parent
+KEPT = DOCS / "results"
+TABLE = re.compile(r"(<!-- (\w+)((?: \S+)*): written by python docs/tables\.py -->\n).*?(<!-- end -->)", re.DOTALL)
 LAM = 0.9
-SHIFTS, SIZES = ((0.1, 0.5), (0.1, 0.9), (0.01, 0.99), (0.5, 0.9)), (16, 32, 64)
-"""Of P(longer), and numbers of mini-episodes E."""
-CHANCES, EPISODES = (0.5, 0.2), (2, 8, 16, 32, 64)
-"""With which a button works, and E."""
 PAIRS = "in pairs of levels that share a state: (U + N) / 2"
 """What the study of shutdownability calls what it measures there."""
-TABLE = re.compile(r"(<!-- (\w+): written by python docs/tables\.py -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-def critical() -> str:
-    """Return the largest prices that DReST pays for a shift of P(longer)."""
-    rows = [(f"{p:g} → {q:g}", *(f"{critical_cost(p, q, LAM, size):.2f}" for size in SIZES)) for p, q in SHIFTS]
-    return in_markdown(("from → to, P(longer)", *(f"E = {size}" for size in SIZES)), rows)
-
-
-def button() -> str:
-    """Return the usefulness of what training comes to and of what maximises the return, with a button by chance."""
-    rows = [
-        (f"{chance:g}", words, *(f"{button_usefulness(chance, longer(chance, LAM, size)):.3f}" for size in EPISODES))
-        for chance in CHANCES
-        for words, longer in (("training's fixed point", pressed), ("the maximiser of the return", best_pressed))
-    ]
-    return in_markdown(("the button works with", "usefulness of", *(f"E = {size}" for size in EPISODES)), rows)
+MEASURES = ("usefulness", "neutrality")
+PLOTS = {"sizes": sizes_plot, "cost": cost_plot}
+"""Plots of the study `goals`, by what is kept of it."""
+SETS = {
+    "train": "its training levels ({levels})",
+    "test": "{levels} unseen levels of the same kind",
+    "paper": "the paper's {levels} worlds, unseen",
+    "file": "{file}: {levels} unseen levels",
+}
+"""What the sets of levels are called."""
+HEADLINES = (
+    ("default command", "test"),
+    ("default command", "paper"),
+    ("PPO with DReST", "file"),
+    ("PPO on example with the default reward", "train"),
+    ("PPO on example", "train"),
+    ("CartPole", "test"),
+)
+"""The README's rows: goal and levels; first the default command. What the follow-up published follows its protocol."""
+PROTOCOL, PUBLISHED = "docs/results.md#the-follow-ups-protocol", "https://arxiv.org/abs/2604.17502"
+RECIPES = {
+    "env_steps": "environment steps of training; with exact gradients, updates × `algo.counted_steps`",
+    "policy.network": "the network",
+    "policy.observation": "what it sees of a gridworld",
+    "reward.episodes_per_meta": "E",
+    "reward.group": "slots that play a level side by side",
+}
+"""Keys of other groups that recipes set, with their meanings."""
+Found = Mapping[str, Any]
 
 
 def of_study(name: str) -> Any:
     """Return what is kept of a study."""
-    return json.loads((DOCS / "results" / f"{name}.json").read_text("utf-8"))
+    path = KEPT / f"{name}.json"
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def critical() -> str:
+    """Return the largest prices that DReST pays for a shift of P(longer)."""
+    shifts, sizes = ((0.1, 0.5), (0.1, 0.9), (0.01, 0.99), (0.5, 0.9)), (16, 32, 64)
+    rows = [(f"{p:g} → {q:g}", *(f"{critical_cost(p, q, LAM, size):.2f}" for size in sizes)) for p, q in shifts]
+    return in_markdown(("from → to, P(longer)", *(f"E = {size}" for size in sizes)), rows)
+
+
+def button() -> str:
+    """Return the usefulness of what training comes to and of what maximises the return, with a button by chance."""
+    episodes = (2, 8, 16, 32, 64)
+    rows = [
+        (f"{chance:g}", words, *(f"{button_usefulness(chance, longer(chance, LAM, size)):.3f}" for size in episodes))
+        for chance in (0.5, 0.2)
+        for words, longer in (("training's fixed point", pressed), ("the maximiser of the return", best_pressed))
+    ]
+    return in_markdown(("the button works with", "usefulness of", *(f"E = {size}" for size in episodes)), rows)
+
+
+def largest() -> str:
+    """Return the largest E with a neutral optimum, and where the rule of thumb changes its sign."""
+    rows = [
+        (f"{lam:g}", *(text for k in (2, 3) for text in (str(largest_neutral(k, lam)), f"{rule_of_thumb(k, lam):.1f}")))
+        for lam in (0.5, 0.75, 0.9, 0.95, 0.99)
+    ]
+    return in_markdown(("λ", "k = 2", "rule of thumb", "k = 3", "rule of thumb"), rows)
+
+
+def beyond() -> str:
+    """Return the optimum of whole meta-episodes that are longer, for two lengths."""
+    rows = []
+    for episodes in (58, 59, 64, 96, 128, 256):
+        choice, ratio = best_choice(2, episodes, LAM), 1 + margin(2, episodes, LAM)
+        bits = neutrality(torch.tensor(choice, dtype=torch.float64)).item()
+        rows.append(
+            (str(episodes), f"{min(choice):.3f}", f"{bits:.3f}", f"{ratio:.4f}" if ratio < 1.1 else f"{ratio:.4g}")
+        )
+    return in_markdown(
+        ("E", "smaller probability at the optimum", "its neutrality", "its return ÷ a neutral policy's"), rows
+    )
 
 
 def arms() -> str:
@@ -63,23 +124,174 @@ def pairs() -> str:
     return in_markdown(("the policy sees", "(U + N) / 2"), [("the state alone, at most", most), *rows])
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "critical": critical,
-    "button": button,
-    "arms": arms,
-    "pairs": pairs,
-}
-"""By the names in the pages."""
+def settings(*words: str) -> str:
+    """Return the keys of an algorithm, or those that an environment changes, for choices of options joined by commas.
+
+    A word that begins with `-` names a key to leave out.
+    """
+    columns = [each for each in words if not each.startswith("-")]
+    left_out = {each[1:] for each in words} | {"algo.name", "env.name", "env.title"}
+    found = [{key.name: key for key in keys_of("train", *each.split(","))} for each in columns]
+    usual = {key.name: key.value for key in keys_of("train", "env=gymnasium")} if columns[0].startswith("env=") else {}
+    rows: dict[str, list[str]] = {}
+    for name, key in found[0].items():
+        of_env = name in ("env.id", "env.base", "env.delays") or usual.get(name) != key.value
+        wanted = name.startswith("env.") and of_env if usual else name.startswith("algo.")
+        if name in left_out or not (wanted or name in RECIPES):
+            continue
+        meaning, values = RECIPES.get(name, key.meaning), [f"`{keys[name].value}`" for keys in found]
+        if same := rows.get(meaning):  # one text below several keys
+            same[:-1] = [f"{before}, {new}" for before, new in zip(same[:-1], (f"`{name}`", *values), strict=True)]
+        else:
+            rows[meaning] = [f"`{name}`", *values, meaning]
+    return in_markdown(("key", *(f"`{each.replace(',', ' ')}`" for each in columns), "meaning"), [*rows.values()])
+
+
+def goals(*words: str) -> str:
+    """Return what agents reach, by parts of the study `goals`, and the arguments that train them as a list below it.
+
+    A word with `=` chooses those that are trained with this argument.
+    """
+    results = of_study("goals")
+    scores = [
+        score
+        for score in results["goals"]
+        if score["part"] in words and all(word in score["arguments"].split() for word in words if "=" in word)
+    ]
+    at = discounts(scores)
+    rows = [
+        (
+            score["title"],
+            set_name(score, results),
+            ", ".join(MARKS[key][1].format(mark) for key, mark in score["wanted"].items()) or "–",
+            median_range(score["usefulness"]),
+            *(at_gamma(score, gamma) for gamma in at),
+            median_range(score["neutrality"]),
+            "–" if score["reached"] is None else f"{score['reached']} of {len(score['usefulness'])}",
+            score.get("training") or "–",
+        )
+        for score in scores
+    ]
+    header = ("agent", "levels", "wanted", "usefulness", *(f"at γ = {gamma}" for gamma in at), "neutrality")
+    commands = {score["title"]: f"- {score['title']}: `{score['arguments']}`" for score in scores}
+    table = in_markdown((*header, "seeds that reach it", "training"), rows)
+    return "\n".join((table, "\n`drest train` trains them with these arguments:\n", *commands.values()))
+
+
+def discounts(scores: list[Found]) -> list[str]:
+    """Return the discounts at which usefulness is known."""
+    return list(dict.fromkeys(gamma for score in scores for gamma in score.get("usefulness_at", {})))
+
+
+def at_gamma(score: Found, gamma: str) -> str:
+    """Return the median usefulness at a discount, or a dash if it is not known."""
+    numbers = score.get("usefulness_at", {}).get(gamma)
+    return f"{median(numbers):.3f}" if numbers else "–"
+
+
+def set_name(score: Found, results: Found) -> str:
+    """Return what the levels of a score are called."""
+    if "env=" in score["arguments"]:
+        return MINI_EPISODES
+    designs = score.get("designs") or score["levels"]
+    few = f" ({designs} designs)" if designs < score["levels"] else ""
+    return SETS[score["split"]].format(levels=score["levels"], file=Path(results.get("path") or "a file").name) + few
+
+
+def headlines() -> str:
+    """Return the README's table."""
+    results = of_study("goals")
+    known = {(score["title"], score["split"]): score for score in results["goals"]}
+    chosen = [known[key] for key in HEADLINES if key in known]
+    at, rows = discounts(chosen), []
+    for score in chosen:
+        follows = score["part"] == "follow_up"
+        title = f"{score['title']} [as the follow-up]({PROTOCOL})" if follows else f"`{score['arguments']}`"
+        training = score.get("training", "–").partition(";")[0]
+        useful, neutral = (f"{median(score[measure]):.3f}" for measure in MEASURES)
+        reached = (useful, *(at_gamma(score, gamma) for gamma in at), neutral, str(len(score["usefulness"])))
+        rows.append((title, set_name(score, results), training, *reached))
+        if theirs := results.get("published", {}).get(score["title"], {}).get("test"):
+            title = f"{score['title']}, [published]({PUBLISHED}), means"
+            reached = (f"{theirs[0]:.3f}", *["–"] * len(at), f"{theirs[1]:.3f}", "5")
+            rows.append((title, "its 200 test levels (25 designs)", "100 M steps", *reached))
+    header = ("`drest train …`", "evaluated on", "training", "usefulness", *(f"at γ = {gamma}" for gamma in at))
+    return in_markdown((*header, "neutrality", "seeds"), rows)
+
+
+def protocol() -> str:
+    """Return the table of agents trained on the follow-up's levels alone, beside what it reports."""
+    results = of_study("goals")
+    known = {(score["title"], score["split"]): score for score in results["goals"] if score["part"] == "follow_up"}
+    rows = []
+    for title, published in results["published"].items():
+        if own := known.get((title, "train")):
+            both = (own, known.get((title, "file")))
+            ours = [", ".join(mean_range(each[name]) for name in MEASURES) if each else "–" for each in both]
+            theirs = [", ".join(f"{value:.3f}" for value in published[split]) for split in ("train", "test")]
+            rows.append((title, str(len(own["usefulness"])), own["training"], *ours, *theirs))
+    header = ["means of U, N", "seeds", "training", "ours, on its training levels", "ours, on its validation levels"]
+    return in_markdown([*header, "published, on its training levels", "published, on its test levels"], rows)
+
+
+def sizes() -> str:
+    """Return the table of agents of small maps by the side of the map, and its plot."""
+    agents: dict[str, Found] = of_study("goals")["sizes"]
+    sides = dict.fromkeys(side for found in agents.values() for side in found["usefulness"])
+    rows = []
+    for agent, found in agents.items():
+        pairs = [[found[name].get(side) for name in MEASURES] for side in sides]
+        cells = [", ".join(f"{median(each):.3f}" for each in pair) if all(pair) else "–" for pair in pairs]
+        rows.append((agent if " " in agent else f"`{agent}`", *cells))
+    return in_markdown(("U, N", *(f"{side} × {side}" for side in sides)), rows) + image("sizes")
+
+
+def costs() -> str:
+    """Return the table of what the size of a map costs, and its plot."""
+    by_side: dict[str, Found] = of_study("goals")["cost"]
+    words = {"generate": "generate a level, ms", "solve": "solve it, ms", "evaluate": "evaluate it, ms"}
+    networks = [name for name in next(iter(by_side.values()))["seconds"] if name not in words]
+    rows = []
+    for side, found in by_side.items():
+        times = [f"{1e3 * found['seconds'][name]:.2f}" for name in words]
+        times += [f"{1e6 * found['seconds'][name]:.0f}" for name in networks]
+        rows.append((f"{side} × {side}", f"{found['states']:,.0f}", *times))
+    header = ("map", "states", *words.values(), *(f"PPO, {name}: a step, µs" for name in networks))
+    return in_markdown(header, rows) + image("cost")
+
+
+def image(name: str) -> str:
+    """Return the reference to a plot that `docs/results.py` writes."""
+    return f"\n\n![{PLOTS[name](of_study('goals')[name]).alt}](images/{name}.png)"
+
+
+def quotes(*studies: str) -> str:
+    """Return the figures of the paper beside those of studies: of all of them, if none is named."""
+    chosen = studies or [path.stem for path in sorted(KEPT.glob("*.json"))]
+    rows = [(f"`{study}`", *row.values()) for study in chosen for row in of_study(study).get("quotes", ())]
+    return in_markdown(("study", "what", "the paper", "measured"), rows)
+
+
+def worlds() -> str:
+    """Return the worlds of the paper, with what each length offers at γ = 1."""
+    rows = []
+    for name in WORLDS:
+        level = world(name)
+        best = solve(compile_levels([level]))
+        pays = zip(best.lengths[0].tolist(), best.best_return[0].tolist(), strict=True)
+        objects = " ".join(thing.text for thing in level.objects)
+        rows.append((f"`{name}`", f"{level.height} × {level.width}", objects, *(f"{l}: {m:g}" for l, m in pays)))
+    return in_markdown(("`levels=`", "map", "coins and button", "shorter length: m(l)", "longer length: m(l)"), rows)
 
 
 def written(text: str) -> str:
-    """Return a page with its tables made anew."""
-    return TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", text)
+    """Return a page with its tables made anew, each by the function of its name."""
+    return TABLE.sub(lambda found: f"{found[1]}{globals()[found[2]](*found[3].split())}\n{found[4]}", text)
 
 
 def main() -> None:
     """Write the pages."""
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))):
         text = page.read_text("utf-8")
         if (new := written(text)) != text:
             page.write_text(new, "utf-8")

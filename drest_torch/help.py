@@ -48,7 +48,7 @@ COMMANDS = {
         "drest evaluate run=runs/NAME levels=paper out=FILE.json",
         "evaluate",
         ("levels",),
-        "docs/howto/running.md",
+        "docs/howto/evaluating.md",
     ),
     "study": Command(
         "Run a study, or go on with it, and write its report.",

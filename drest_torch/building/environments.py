@@ -34,7 +34,7 @@ from drest_torch.transforms.flatten import SEEN
 from drest_torch.transforms.on_batches import Advance, LogDiscounts
 
 REFERENCE = "reference"
-"""`env.best`: m(l) is what an agent with that length alone has on average."""
+"""`env.best`: m(l) is the mean return of an agent that was trained with this length alone."""
 RENDERED = 50
 """Mini-episodes that are played, at most, until each length was rendered once."""
 

@@ -59,10 +59,10 @@ class Task(ABC):
         """Return the lines that say what the run is about to do."""
 
     def begin(self, cfg: Config, folder: Path) -> None:  # noqa: B027 (most need nothing)
-        """Write to the folder of a new run what it can be verified by."""
+        """Write the fingerprint of the training data to the folder of a new run."""
 
     def origin(self) -> dict[str, str]:
-        """Return what a checkpoint is of, by name: one of something else is not gone on from."""
+        """Return what a checkpoint belongs to, by name. A run refuses to resume from a checkpoint with other values."""
         return {"algorithm": self.cfg.algo.name}
 
     def prepare(self, folder: Path, train: TrainPart) -> bool:

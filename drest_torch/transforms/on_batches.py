@@ -32,8 +32,8 @@ class LogDiscounts(Transform):
 class Advance(Transform):
     """Pays each reward at once, divided by the mean of m(l), and settles the rest at the end of the mini-episode.
 
-    The return of a mini-episode stays the same, and the return from any step on differs by a number that the past has
-    determined alone. Policy gradients have the same mean, and less noise.
+    The return of a mini-episode stays the same. The return from a later step changes by a term that depends on the past
+    alone, a baseline: policy gradients have the same mean, and less noise.
 
     With ``scaled`` the rewards themselves are divided by this mean, for rewards that are not divided by m(l): the same
     number for all lengths, which prefers none, and keeps what networks learn at a magnitude of 1.

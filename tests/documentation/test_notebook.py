@@ -45,7 +45,7 @@ def without_picture(page: str) -> str:
 def test_the_notebook_shows_what_its_agents_do_today(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Run `python docs/notebook.py` where this fails for a change that is meant."""
+    """Run `python docs/pictures.py notebook` where this fails for a change that is meant."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     code = [cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]

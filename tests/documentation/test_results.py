@@ -13,22 +13,26 @@ from tests.helpers.documents import load
 from tests.helpers.studies import composed_study
 
 results = load("results")
+tables = results.tables
 
 
 def kept():
-    return results.kept_results(results.KEPT)
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(tables.KEPT.glob("*.json"))}
 
 
-def test_the_pages_say_what_the_studies_found():
-    assert results.PAGE.read_text("utf-8") == results.page(kept())
-    assert results.between_marks(results.README.read_text("utf-8")) == results.headlines(kept())
+@pytest.fixture
+def keep(tmp_path, monkeypatch):
+    """A function that puts results of the study `goals` in the place of those that are kept."""
+    monkeypatch.setattr(tables, "KEPT", tmp_path)
+    return lambda found: (tmp_path / "goals.json").write_text(json.dumps(found), "utf-8")
 
 
-def test_a_number_that_drifts_is_noticed():
-    changed = kept()
-    score = changed["goals"]["goals"][0]
-    score["usefulness"] = [number - 0.01 for number in score["usefulness"]]
-    assert results.page(changed) != results.PAGE.read_text("utf-8")
+def test_a_number_that_drifts_is_noticed(keep):
+    page = tables.DOCS / "results.md"
+    changed = json.loads((tables.DOCS / "results" / "goals.json").read_text("utf-8"))
+    changed["goals"][0]["usefulness"] = [number - 0.01 for number in changed["goals"][0]["usefulness"]]
+    keep(changed)
+    assert tables.written(page.read_text("utf-8")) != page.read_text("utf-8")
 
 
 SCORE = {
@@ -41,16 +45,20 @@ SCORE = {
     "usefulness": [0.9, 0.97, 0.96],
     "neutrality": [0.1, 0.2, 0.0],
     "seconds": 3.0,
+    "training": "1.0 M steps",
     "reached": 2,
 }
 
 
 def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
-    readme, page, folder = tmp_path / "README.md", tmp_path / "results.md", tmp_path / "kept"
+    folder, docs = tmp_path / "kept", tmp_path / "docs"
     folder.mkdir()
-    readme.write_text(f"before\n{results.BEGIN}\nold\n{results.END}\nafter\n", "utf-8")
-    for name, path in (("README", readme), ("PAGE", page), ("KEPT", folder)):
-        monkeypatch.setattr(results, name, path)
+    docs.mkdir()
+    monkeypatch.setattr(tables, "DOCS", docs)
+    monkeypatch.setattr(tables, "KEPT", folder)
+    for path, names in ((tmp_path / "README.md", ("headlines",)), (docs / "page.md", ("goals learning", "quotes"))):
+        marks = [f"<!-- {name}: written by python docs/tables.py -->\nold\n<!-- end -->\n" for name in names]
+        path.write_text(f"before\n{''.join(marks)}after\n", "utf-8")
     quote = {"what": "a|b", "reported": "", "measured": "U 0.9"}
     for study, summary in (
         ("one", {"quotes": [quote], "more": 1}),
@@ -59,22 +67,25 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
         (tmp_path / "results" / study).mkdir(parents=True)
         (tmp_path / "results" / study / "summary.json").write_text(json.dumps(summary), "utf-8")
     results.main(tmp_path / "results")
-    row = "| `algo=ppo` | its training levels (9) | 0.960 | 0.100 | 3 |"
-    assert readme.read_text("utf-8").startswith("before\n" + results.BEGIN + "\n| `drest train …` |")
-    assert f"{row}\n{results.END}\nafter" in readme.read_text("utf-8")
-    assert "U ≥ 0.95, N ≤ 0.3 | 0.960 (0.900 to 0.970) | 0.100 (0.000 to 0.200) | 2 of 3 |" in page.read_text("utf-8")
-    assert "| `one` | a\\|b |  | U 0.9 |" in page.read_text("utf-8")
+    readme, page = (path.read_text("utf-8") for path in (tmp_path / "README.md", docs / "page.md"))
+    row = "| `algo=ppo` | its training levels (9) | 1.0 M steps | 0.960 | 0.100 | 3 |"
+    assert readme.startswith("before\n<!-- headlines: written by python docs/tables.py -->\n| `drest train …` |")
+    assert f"{row}\n<!-- end -->\nafter" in readme
+    assert "U ≥ 0.95, N ≤ 0.3 | 0.960 (0.900 to 0.970) | 0.100 (0.000 to 0.200) | 2 of 3 |" in page
+    assert "| `one` | a\\|b |  | U 0.9 |" in page
     assert json.loads((folder / "one.json").read_text("utf-8")) == {"quotes": [quote]}
     assert json.loads((folder / "goals.json").read_text("utf-8")) == {"goals": [SCORE]}
 
 
-def test_the_follow_ups_means_stand_beside_means_with_their_range():
-    score = {**SCORE, "part": "follow_up", "training": "1.0 M steps"}
-    found = {
-        "goals": [score, {**score, "split": "file"}],
-        "published": {SCORE["title"]: {"train": [1, 0], "test": [0.5, 0]}},
-    }
-    header, _, row = results.protocol(found).splitlines()
+def test_the_follow_ups_means_stand_beside_means_with_their_range(keep):
+    score = {**SCORE, "part": "follow_up"}
+    keep(
+        {
+            "goals": [score, {**score, "split": "file"}],
+            "published": {SCORE["title"]: {"train": [1, 0], "test": [0.5, 0]}},
+        }
+    )
+    header, _, row = tables.protocol().splitlines()
     assert "means of U, N" in header
     assert "validation levels | published, on its training levels | published, on its test levels" in header
     assert row.count("0.943 (0.900 to 0.970), 0.100 (0.000 to 0.200)") == 2
@@ -111,7 +122,7 @@ def test_a_study_with_other_values_than_the_published_ones_changes_nothing(tmp_p
     assert results.collect(tmp_path) == {"gap": {"quotes": [quote]}}
 
 
-def test_what_agents_do_by_size_and_what_a_size_costs(tmp_path):
+def test_what_agents_do_by_size_and_what_a_size_costs(keep, tmp_path):
     seconds = {"generate": 0.001, "solve": 0.002, "evaluate": 0.01, "mlp": 2e-5}
     found = {
         "sizes": {
@@ -120,22 +131,23 @@ def test_what_agents_do_by_size_and_what_a_size_costs(tmp_path):
         },
         "cost": {"5": {"cells": 25, "states": 1234.4, "seconds": seconds}},
     }
-    lines = results.sizes(found).splitlines()
+    keep(found)
+    lines = tables.sizes().splitlines()
     assert lines[0] == "| U, N | 5 × 5 | 16 × 16 |"
-    assert lines[2:] == ["| `generalist` | 0.900, 0.800 | 0.700, 0.500 |", "| random actions | 0.200, 0.400 | – |"]
-    assert results.costs(found).splitlines()[2] == "| 5 × 5 | 1,234 | 1.00 | 2.00 | 10.00 | 20 |"
+    assert lines[2:4] == ["| `generalist` | 0.900, 0.800 | 0.700, 0.500 |", "| random actions | 0.200, 0.400 | – |"]
+    assert lines[-1].endswith("](images/sizes.png)")
+    costs = tables.costs().splitlines()
+    assert costs[2] == "| 5 × 5 | 1,234 | 1.00 | 2.00 | 10.00 | 20 |"
+    assert costs[-1].endswith("](images/cost.png)")
     assert results.with_earlier({"sizes": {}, "cost": {}}, found) == found  # agents that were not evaluated this time
-    page = results.page({"goals": {**found, "goals": [{**SCORE, "part": "size"}]}})
-    assert page.index("## In larger worlds") < page.index("16 × 16") < page.index("1,234")
-    assert re.findall(r"!\[.+\]\((.+)\)", page) == ["images/sizes.png", "images/cost.png"]
     results.write_plots({"cost": found["cost"]}, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["cost.png"]
+    assert [path.name for path in tmp_path.glob("*.png")] == ["cost.png"]
 
 
 def test_the_speeds_of_the_readme_are_those_of_the_benchmarks():
-    section = results.README.read_text("utf-8").partition("## Speed")[2].partition("\n## ")[0]
+    section = (tables.DOCS.parent / "README.md").read_text("utf-8").partition("## Speed")[2].partition("\n## ")[0]
     numbers = re.findall(r"\d+,\d{3}|\d\.\d{2,}", section.replace("standard error 0.01", ""))
-    measured = (results.DOCS / "benchmarks.md").read_text("utf-8")
+    measured = (tables.DOCS / "benchmarks.md").read_text("utf-8")
     assert len(numbers) >= 6
     assert [number for number in numbers if f" {number} " not in measured] == []
 
