@@ -26,8 +26,7 @@ from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
 from drest_torch import agent as saved
-from drest_torch.building import levels as data
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
+from drest_torch.building.checkpoints import load_checkpoint
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -119,8 +118,6 @@ def test_generated_training_levels_are_not_made_again(on_generated: Path) -> Non
     agent = saved.Agent(on_generated)
     assert len(agent.levels.train) == 1
     assert agent.map_size == resume(on_generated).gridworlds.map_size
-
-
 
 
 def composed_levels(name: str, *overrides: str) -> Any:
@@ -373,14 +370,10 @@ def test_results_are_written_whole(on_example: Path, tmp_path: Path, monkeypatch
     assert len(list(tmp_path.iterdir())) == 1
 
 
-
-
 def test_an_evaluation_changes_nothing_in_the_run(on_generated: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")}
     saved.Agent(on_generated).evaluate([world("example")])
     assert {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")} == before
-
-
 
 
 # ------------------------------------------------------------------------------------- the agent that is shipped

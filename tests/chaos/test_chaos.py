@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.chaos import __main__ as campaign
 from tests.chaos import forked
-from tests.chaos.folders import differences
-from tests.chaos.mutations import mutated, read_all
+from tests.chaos.mutations import read_all
 from tests.helpers.documents import ROOT
-
-
-
-
 
 
 def test_mutated_levels_are_read_or_refused(tmp_path: Path) -> None:
@@ -26,10 +20,6 @@ def test_mutated_levels_are_read_or_refused(tmp_path: Path) -> None:
     assert found["refused"] > 10
     assert found["accepted"] > 5
     assert sum(found[kind] for kind in campaign.GOOD) == 60
-
-
-
-
 
 
 def test_the_page_has_the_table_of_the_last_campaign() -> None:

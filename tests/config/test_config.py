@@ -275,8 +275,6 @@ def test_the_help_names_the_page_that_tells_more() -> None:
         assert (ROOT / this.page).is_file()
 
 
-
-
 # ---------------------------------------------------------------------------------- read
 
 
@@ -307,8 +305,6 @@ def dead(sources: list[str]) -> set[str]:
 
 def test_every_key_is_read_by_something() -> None:
     assert dead([path.read_text("utf-8") for path in SOURCES]) == set()
-
-
 
 
 # ---------------------------------------------------------------------------------- values

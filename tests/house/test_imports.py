@@ -225,8 +225,6 @@ def test_no_module_imports_itself_by_way_of_others(when: tuple[str, ...]) -> Non
     assert circles(arrows) == set()
 
 
-
-
 def room_of(module: str) -> str:
     """Return the package or module of a package that a module is in; of `algos` only the networks are apart."""
     parts = module.split(".")
@@ -248,12 +246,6 @@ def test_no_package_imports_itself_by_way_of_others() -> None:
 
 def test_every_module_that_is_named_here_exists() -> None:
     assert modules(ROOT).keys() >= MATHEMATICS | WITH_HYDRA | TRAINERS | JUDGES
-
-
-
-
-
-
 
 
 def comes_with(statements: str) -> set[str]:

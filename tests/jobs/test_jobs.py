@@ -81,8 +81,6 @@ def test_a_digest_depends_on_what_the_result_depends_on(job: Job, monkeypatch: p
     assert len({each.digest() for each in [job, *others]} | {DIGEST}) == len(others) + 2
 
 
-
-
 @pytest.mark.parametrize(
     ("name", "runner", "spec", "complaint"),
     [

@@ -235,24 +235,6 @@ def test_averaged_counting_pays_as_the_paymaster(divide_by_best, episodes_per_me
         torch.testing.assert_close(reward_now, expected)
 
 
-@pytest.mark.parametrize("group", [3, 4])
-def test_averaged_counting_is_the_mean_over_orders(group):
-    lam, k = 0.6, 3
-    reward = Reward(lam, 1.0, group, "averaged", divide_by_best=False)
-    said = averaged(reward, group, chosen((group,), 90), 1)
-    length, total, paid = (each.double() for each in mini_episodes(said))
-    patterns = set()
-    for column_now, coins, reward_now in zip(length.T.tolist(), total.T.tolist(), paid.T.tolist(), strict=True):
-        mean = [0.0] * group
-        for order in itertools.permutations(range(group)):
-            for place, slot in enumerate(order):
-                before = sum(column_now[other] == column_now[slot] for other in order[:place])
-                mean[slot] += lam ** (before - place / k) * coins[slot] / math.factorial(group)
-        assert reward_now == pytest.approx(mean, rel=1e-5)
-        patterns.add(tuple(sorted(column_now)))
-    assert len(patterns) > 4
-
-
 def test_what_pays_a_batch_is_refused_in_an_environment():
     steps = (ShutdownTimer(2, [1]), MetaEpisodes(3), BestReturn(2))
     pays = DReSTReward.of(Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)

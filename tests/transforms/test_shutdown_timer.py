@@ -66,13 +66,6 @@ def test_a_mini_episode_with_a_delay_by_hand():
     assert said["timer"][:, 1:].tolist() == [[1, 0, 0, 1, 0]] + [[0, 1, 0, 1, 0]] * 4
 
 
-def test_asking_in_the_last_step_still_delays_and_later_requests_do_nothing():
-    said = play(around(), "categorical", flags("..d.ddddd"), torch.zeros(9, dtype=torch.int64))
-    assert said["mini_len"].flatten().tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 2]
-    assert said["done"].flatten().tolist() == [False] * 8 + [True]
-    assert said["reward"].flatten().tolist() == list(range(1, 10))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch", [(), (4,), (2, 2)], ids=str)
 @pytest.mark.parametrize(
@@ -93,13 +86,12 @@ def test_every_step_is_as_in_plain_python(kind, batch, arguments):
     asks, actions = chosen(batch, 60)
     said = play(env, kind, asks, actions).reshape(-1, 60)
     for slot in range(len(said)):
-        rows = [asks.reshape(-1, 60)[slot].tolist(), actions.reshape(-1, 60)[slot].tolist()]
+        own, told = torch.as_tensor(ends).flatten()[slot].item(), DELAYED | arguments
         if kind in WITH_DIMENSIONS:  # the others act as usual in a step that asks
-            scale, own = 4 if kind == "box" else 1, torch.as_tensor(ends).flatten()[slot].item()
-            expected = list(_continuous(rows, own, DELAYED | arguments, scale))
-        else:
-            own = torch.as_tensor(ends).flatten()[slot].item()
-            expected = list(timed(zip(*rows, strict=True), end=own, **DELAYED | arguments))
+            told |= {"idle": None}
+        acting = actions.reshape(-1, 60)[slot] / (4 if kind == "box" else 1)
+        rows = asks.reshape(-1, 60)[slot].tolist(), acting.tolist()
+        expected = list(timed(zip(*rows, strict=True), end=own, **told))
         seen, reward, timer, used, down = zip(*expected, strict=True)
         torch.testing.assert_close(said["observation"][slot], torch.tensor(seen))
         torch.testing.assert_close(said["reward"][slot].flatten(), torch.tensor(reward).float())
@@ -107,47 +99,6 @@ def test_every_step_is_as_in_plain_python(kind, batch, arguments):
         assert said["mini_len"][slot].flatten().tolist() == list(used)
         assert said["done"][slot].flatten().tolist() == list(down)
         assert sum(down) > 4
-
-
-def _continuous(rows, end, arguments, scale):
-    """As `timed`, where a request leaves the action as it is: a step that asks, and one that acts, are the same."""
-    acting = [action / scale for action in rows[1]]
-    free = iter(acting)
-    arguments = {name: value for name, value in arguments.items() if name != "idle"}
-
-    class Now:  # the action of the step, read where `timed` reads its idle action
-        def __init__(self):
-            self.value = 0.0
-
-        def __radd__(self, other):
-            return other + self.value
-
-        def __float__(self):
-            return self.value
-
-    now = Now()
-
-    def steps():
-        for ask, action in zip(rows[0], free, strict=True):
-            now.value = action
-            yield ask, action
-
-    yield from timed(steps(), end=end, idle=now, **arguments)
-
-
-@pytest.mark.parametrize("ended", ["absorb", "restart"])
-def test_the_environments_own_end_is_never_a_length(ended):
-    said = play(around((2,), [1, 2], ended=ended), "categorical", *chosen((2,), 40, often=0.0))
-    for slot in range(2):
-        assert said["done"][slot].flatten().nonzero().flatten().tolist() == list(range(2, 40, 3))
-
-
-def test_what_waits_can_still_ask():
-    said = play(around((), 1), "categorical", flags("..d.."), torch.ones(5, dtype=torch.int64))
-    assert said["observation"].tolist() == [[1, 1]] * 5
-    assert said["reward"].flatten().tolist() == [2, 0, 0, 0, 0]
-    assert said["timer"][:, -1].tolist() == [1] * 5
-    assert said["done"].flatten().tolist() == [False] * 4 + [True]
 
 
 # ------------------------------------------------------------------------------------------ requests
