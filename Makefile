@@ -24,7 +24,7 @@ help:
 	@echo "make check     formatting, lint, types and the fast tests"
 	@echo "make format    format the code and repair what ruff can repair"
 	@echo "make docs      build the documentation into build/docs"
-	@echo "make bench     measure speed and write docs/benchmarks.md (a quarter of an hour)"
+	@echo "make bench     measure speed and write docs/benchmarks.md; a missed target fails (ten minutes)"
 	@echo "make chaos     kill runs, damage files, fill disks; write what came of it (half an hour)"
 	@echo "make clean     remove what builds, tests and tools left behind (not .venv, not runs/)"
 

@@ -16,16 +16,12 @@ from drest_torch.gridworlds import Gridworlds
 from drest_torch.reward import Reward
 
 TITLE = "Exact evaluation"
+OURS, ALONE, SAMPLED = "exact evaluation", "the network's passes alone", "sampling"
 WANTED, WANTED_UNIFORM = 2.0, 0.05
 AT_ONCE = 8_192
 """Inputs of a pass: so many fit into a processor's caches."""
 PRECISION, GROUP = 0.01, 16
 REWARD = Reward(lam=0.9, gamma=0.95, episodes_per_meta=64, counting="averaged")
-
-
-def evaluator_of(bench: Bench) -> ExactEvaluator:
-    levels = generate(GeneratorConfig(coins=(2, 4)), bench.size(200, 8), seed=0)
-    return ExactEvaluator(levels, "centred", reward=REWARD, device=bench.device)
 
 
 def sampling(evaluator: ExactEvaluator, policy: Policy, device: torch.device) -> tuple[Work, int]:
@@ -44,44 +40,28 @@ def sampling(evaluator: ExactEvaluator, policy: Policy, device: torch.device) ->
 
 
 def run(bench: Bench) -> None:
-    evaluator = evaluator_of(bench)
-    reachable = evaluator.unrolled(range(len(evaluator.levels)))
+    levels = generate(GeneratorConfig(coins=(2, 4)), bench.size(200, 8), seed=0)
+    evaluator = ExactEvaluator(levels, "centred", reward=REWARD, device=bench.device)
+    reachable, see = evaluator.unrolled(range(len(levels))), evaluator.observe
     bench.table(
-        f"{len(evaluator.levels)} random levels, {len(reachable):,} reachable states, uniform policy",
+        f"{len(levels)} random levels, {len(reachable):,} reachable states, uniform policy",
         "Beside it the states are unrolled from the levels anew, which an evaluator does once.",
     )
-    times = bench.measure(
-        {
-            "states known": once(lambda: reachable.evaluate(uniform_policy, 0.95)),
-            "states unrolled anew": once(lambda: Reachable(evaluator.mdp).evaluate(uniform_policy, 0.95)),
-        }
-    )
-    bench.compare(times, SECONDS, wanted=dict.fromkeys(times, WANTED_UNIFORM))
-    for width in (256, 512):
-        _network(bench, evaluator, NetworkSize(bench.size(width, 16), activation="silu"))
-
-
-def _network(bench: Bench, evaluator: ExactEvaluator, size: NetworkSize) -> None:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        see = evaluator.observe
-        policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale.cpu()).to(bench.device)
-    states, _ = evaluator.unrolled(range(len(evaluator.levels))).distinct(see_time=see.see_time)
-    inputs = observe_states(see, states).split(AT_ONCE)
+    works = {
+        "states known": once(lambda: reachable.evaluate(uniform_policy, 0.95)),
+        "states unrolled anew": once(lambda: Reachable(evaluator.mdp).evaluate(uniform_policy, 0.95)),
+    }
+    bench.compare(bench.measure(works), SECONDS, wanted=dict.fromkeys(works, WANTED_UNIFORM))
+    size = NetworkSize(bench.size(256, 16), activation="silu")
+    policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale.cpu()).to(bench.device)
+    inputs = observe_states(see, reachable.distinct(see_time=see.see_time)[0]).split(AT_ONCE)
     sample, needed = sampling(evaluator, policy, bench.device)
     bench.table(
         f"The same, a {size.depth} × {size.width} MLP",
-        f"The passes alone are on observations that are there already, {AT_ONCE:,} at a time. Sampling is "
-        f"reckoned from one batch: {needed:,} mini-episodes a level tell a probability of 1/2 with a standard error of "
-        f"{PRECISION}.",
+        f"The passes are on observations that are there already, {AT_ONCE:,} at a time. Sampling is reckoned from one "
+        f"batch: {needed:,} mini-episodes a level tell a probability of 1/2 with a standard error of {PRECISION}.",
     )
-    alone, sampled = "the network's passes alone", "sampling"
-    times = bench.measure(
-        {
-            "exact evaluation": once(lambda: evaluator.evaluate(policy)),
-            alone: once(lambda: passes(policy, inputs)),
-            sampled: sample,
-        }
-    )
-    bench.compare(times, SECONDS, baselines=[alone, sampled])
-    bench.figure("evaluation ÷ passes alone", TIMES, times["exact evaluation"].over(times[alone]), wanted=WANTED)
+    works = {OURS: once(lambda: evaluator.evaluate(policy)), ALONE: once(lambda: passes(policy, inputs))}
+    times = bench.measure(works | {SAMPLED: sample})
+    bench.compare(times, SECONDS, baselines=[ALONE, SAMPLED])
+    bench.figure("evaluation ÷ passes alone", TIMES, times[OURS].over(times[ALONE]), wanted=WANTED)

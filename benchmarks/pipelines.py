@@ -89,16 +89,9 @@ class Ours:
         scale, context = observe.scale.cpu(), self.worlds.num_lengths if counts else 0
         policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=scale).to(device)
         critic = Critic(observe.shape, setting.size, scale=scale, context=context).to(device)
-        self.learner: Any = algorithm(setting.algo).Algorithm(
-            policy,
-            critic,
-            setting.config,
-            self.rng,
-            actor=self.worlds.actor(policy),
-            value=self.worlds.value(critic),
-            view=self.worlds.view,
-            group=self.worlds.group,
-        )
+        parts = {"actor": self.worlds.actor(policy), "value": self.worlds.value(critic), "view": self.worlds.view}
+        kind: Any = algorithm(setting.algo).Algorithm
+        self.learner = kind(policy, critic, setting.config, self.rng, **parts, group=self.worlds.group)
         self.collector = self.worlds.collector(self.learner.actor, learns=True)
 
     def collect(self) -> TensorDictBase:
@@ -122,16 +115,6 @@ class Ours:
         return len(steps)
 
 
-def actor_of(policy: Policy) -> ProbabilisticActor:
-    """The same network as TorchRL's actor. The scale of the centred observation is 1, so its body is the network."""
-    return ProbabilisticActor(
-        TensorDictModule(policy.net.body, ["observation"], ["logits"]),
-        in_keys=["logits"],
-        distribution_class=torch.distributions.Categorical,
-        return_log_prob=True,
-    )
-
-
 class TorchRL:
     """The library's own parts on our environment: Collector, DReSTReward, GAE, loss module, Adam."""
 
@@ -140,31 +123,28 @@ class TorchRL:
         device = mdp.device
         observe = make_observation("centred", mdp)
         policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=observe.scale.cpu()).to(device)
-        actor = actor_of(policy)
+        actor = ProbabilisticActor(  # the scale of the centred observation is 1, so that the body is the network
+            TensorDictModule(policy.net.body, ["observation"], ["logits"]),
+            in_keys=["logits"],
+            distribution_class=torch.distributions.Categorical,
+            return_log_prob=True,
+        )
         critic = ValueOperator(Critic(observe.shape, setting.size, scale=observe.scale.cpu()).to(device).net.body)
         env = GridworldEnv(
             mdp, setting.envs, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma, observation="centred"
         )
         paying = DReSTReward(reward.lam, gamma=reward.gamma, num_lengths=env.optima.lengths.shape[1])
         self.frames = setting.envs * setting.steps
-        collector = Collector(
-            TransformedEnv(env, paying),
-            actor,
-            frames_per_batch=self.frames,
-            total_frames=-1,
-            track_traj_ids=False,
-            auto_register_policy_transforms=False,
-        )
-        self.batches = iter(collector)
+        options = {"track_traj_ids": False, "auto_register_policy_transforms": False}
+        frames = {"frames_per_batch": self.frames, "total_frames": -1}
+        self.batches = iter(Collector(TransformedEnv(env, paying), actor, **frames, **options))
         self.gae = GAE(gamma=1.0, lmbda=cfg.gae_lambda, value_network=critic, deactivate_vmap=True)
         self.gae.set_keys(done="mini_done", terminated="mini_done")
-        common = {"critic_coeff": cfg.critic_coeff / 2, "loss_critic_type": "l2", "functional": False}
+        common: dict[str, Any] = {"critic_coeff": cfg.critic_coeff / 2, "loss_critic_type": "l2", "functional": False}
         if setting.algo == "ppo":
-            self.loss: nn.Module = ClipPPOLoss(
-                actor, critic, clip_epsilon=cfg.clip, entropy_coeff=cfg.entropy, **common
-            )
-        else:
-            self.loss = A2CLoss(actor, critic, entropy_coeff=cfg.entropy, **common)
+            common |= {"clip_epsilon": cfg.clip}
+        kind = ClipPPOLoss if setting.algo == "ppo" else A2CLoss
+        self.loss: nn.Module = kind(actor, critic, entropy_coeff=cfg.entropy, **common)
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=cfg.lr, eps=cfg.adam_eps)
 
     def iterate(self, progress: float) -> int:
@@ -180,11 +160,9 @@ class TorchRL:
         batch = batch.select("observation", "action", "action_log_prob", "advantage", "value_target")
         for _ in range(self.setting.epochs):
             for index in torch.randperm(self.frames, device=batch.device).split(self.setting.batch):
-                self._descend(self.loss(batch[index]))
+                self.optimizer.zero_grad()
+                losses = self.loss(batch[index])
+                sum(value for key, value in losses.items() if key.startswith("loss_")).backward()
+                nn.utils.clip_grad_norm_(self.loss.parameters(), cfg.max_grad_norm)
+                self.optimizer.step()
         return self.frames
-
-    def _descend(self, losses: Any) -> None:
-        self.optimizer.zero_grad()
-        sum(value for key, value in losses.items() if key.startswith("loss_")).backward()
-        nn.utils.clip_grad_norm_(self.loss.parameters(), self.setting.config.max_grad_norm)
-        self.optimizer.step()

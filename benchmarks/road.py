@@ -19,21 +19,22 @@ HERE = Path(__file__).resolve().parents[1]
 RUNS = ("algo=ppo", "algo=ppo policy=convolutional", "algo=a2c", "env=cartpole")
 
 
-def speed(checkout: Path, values: str, steps: int) -> float:
-    """Return the steps per second of a run in this checkout, start and evaluations included."""
-    from time import perf_counter
-
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "drest_torch.train", *values.split(), "logger=none", "progress=false"]
-        command += [f"env_steps={steps}", f"run_dir={folder}/run"]
-        environment = os.environ | {"PYTHONPATH": str(checkout)}
-        begun = perf_counter()
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
-        taken = perf_counter() - begun
-        if done.returncode:
-            raise SystemExit(f"{checkout}, {values}: {done.stderr.strip()}")
-        rows = Path(folder, "run", "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        return float(json.loads(rows[-1])["step"]) / taken
+def speed(words: Sequence[str], several: int = 1, checkout: Path = HERE, **variables: str) -> float:
+    """Return the steps per second of so many trainings at once, without start and first evaluation."""
+    with tempfile.TemporaryDirectory() as name:
+        folders = [Path(name) / str(index) for index in range(several)]
+        command = [sys.executable, "-m", "drest_torch.train", *words, "logger=none", "progress=false"]
+        environment = {**os.environ, "PYTHONPATH": str(checkout), **variables}
+        how = {"cwd": checkout, "env": environment, "stdout": subprocess.DEVNULL}
+        for process in [subprocess.Popen([*command, f"run_dir={folder}"], **how) for folder in folders]:
+            if process.wait():
+                raise SystemExit(f"{checkout}, {' '.join(words)}: exit status {process.returncode}")
+        total = 0.0
+        for folder in folders:
+            rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+            times = [(row["step"], row["time/wall_seconds"]) for row in rows if "time/wall_seconds" in row]
+            total += (times[-1][0] - times[0][0]) / (times[-1][1] - times[0][1])
+        return total
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,16 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--runs", nargs="+", default=RUNS, help="values of the configuration, a word for each run")
     given = parser.parse_args(arguments)
-    checkouts = [HERE] if given.against is None else [HERE, given.against.resolve()]
+    checkouts = [HERE, *([given.against.resolve()] if given.against else [])]
     for values in given.runs:
-        found: dict[Path, list[float]] = {checkout: [] for checkout in checkouts}
-        for _ in range(given.repetitions):
-            for checkout in checkouts:
-                found[checkout].append(speed(checkout, values, given.steps))
-        medians = [statistics.median(found[checkout]) for checkout in checkouts]
-        said = " and ".join(f"{median:,.0f}" for median in medians)
+        words = [*values.split(), f"env_steps={given.steps}"]
+        found = [[speed(words, checkout=each) for each in checkouts] for _ in range(given.repetitions)]
+        medians = [statistics.median(column) for column in zip(*found, strict=True)]
         ratio = f"; ratio {medians[0] / medians[1]:.2f}" if len(medians) > 1 else ""
-        print(f"{values}: {said} steps/s{ratio}", flush=True)
+        print(f"{values}: {' and '.join(f'{median:,.0f}' for median in medians)} steps/s{ratio}", flush=True)
 
 
 if __name__ == "__main__":

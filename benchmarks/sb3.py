@@ -1,22 +1,21 @@
-"""Stable-Baselines3 with the same networks and values as ours, on plain environments and on our vector of them."""
+"""Stable-Baselines3 with the same networks and values as ours, on our vector environment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from stable_baselines3 import A2C, PPO
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
-from torch import Tensor
+from stable_baselines3.common.vec_env import VecEnv
 
 from benchmarks.pipelines import Setting
-from benchmarks.plain import PlainEnv, PlainLevels
 from drest_torch.algos.base import linear
 from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.envs.interfaces.gymnasium_env import GridworldVectorEnv
-from drest_torch.reward import Reward
+from drest_torch.envs.levels import Level
 
 
 class TensorVecEnv(VecEnv):
@@ -52,38 +51,24 @@ class TensorVecEnv(VecEnv):
         self.env.close()
 
 
-def plain_vec_env(levels: PlainLevels, reward: Reward, envs: int, kind: type[VecEnv] = DummyVecEnv) -> VecEnv:
-    return kind([lambda seed=seed: PlainEnv(levels, reward, seed) for seed in range(envs)])
-
-
 class StableBaselines:
     """Its PPO or A2C with Adam, a policy and a critic of the same size as ours, and our schedules."""
 
-    def __init__(self, env: VecEnv, setting: Setting) -> None:
+    def __init__(self, levels: Sequence[Level], setting: Setting) -> None:
         self.setting, cfg = setting, setting.config
+        reward = replace(setting.reward, counting="sequential", episodes_at_start=None)
+        env = TensorVecEnv(GridworldVectorEnv(levels, setting.envs, observation="centred", reward=reward))
         arch = [setting.size.width] * setting.size.depth
-        common: dict[str, Any] = {
-            "n_steps": setting.steps,
-            "gamma": 1.0,
-            "gae_lambda": cfg.gae_lambda,
-            "vf_coef": cfg.critic_coeff / 2,  # its squared error has no 1/2
-            "max_grad_norm": cfg.max_grad_norm,
-            "normalize_advantage": cfg.normalise_advantage,
-            "policy_kwargs": {
-                "net_arch": {"pi": arch, "vf": arch},
-                "activation_fn": ACTIVATIONS[setting.size.activation],
-                "optimizer_class": torch.optim.Adam,
-                "optimizer_kwargs": {"eps": cfg.adam_eps},
-            },
-            "device": "cpu",
-            "seed": 0,
-        }
+        policy = {"net_arch": {"pi": arch, "vf": arch}, "activation_fn": ACTIVATIONS[setting.size.activation]}
+        policy |= {"optimizer_class": torch.optim.Adam, "optimizer_kwargs": {"eps": cfg.adam_eps}}
+        common: dict[str, Any] = {"gamma": 1.0, "gae_lambda": cfg.gae_lambda, "max_grad_norm": cfg.max_grad_norm}
+        common |= {"vf_coef": cfg.critic_coeff / 2}  # its squared error has no 1/2
+        common |= {"n_steps": setting.steps, "normalize_advantage": cfg.normalise_advantage, "device": "cpu", "seed": 0}
         if setting.algo == "ppo":
-            self.model = PPO(
-                "MlpPolicy", env, batch_size=setting.batch, n_epochs=setting.epochs, clip_range=cfg.clip, **common
-            )
+            common |= {"batch_size": setting.batch, "n_epochs": setting.epochs, "clip_range": cfg.clip}
         else:
-            self.model = A2C("MlpPolicy", env, use_rms_prop=False, **common)
+            common |= {"use_rms_prop": False}
+        self.model = (PPO if setting.algo == "ppo" else A2C)("MlpPolicy", env, policy_kwargs=policy, **common)
 
     def iterate(self, progress: float) -> int:
         cfg = self.setting.config
@@ -93,27 +78,3 @@ class StableBaselines:
         steps = self.setting.envs * self.setting.steps
         self.model.learn(steps, reset_num_timesteps=False, log_interval=None)
         return steps
-
-    def collector(self, steps: int) -> Callable[[], float]:
-        """Its collection alone, so many steps of every environment at a time."""
-        model = self.model
-        _, callback = model._setup_learn(10**12)
-        callback.on_training_start({}, {})
-        buffer = type(model.rollout_buffer)(
-            steps,
-            model.observation_space,
-            model.action_space,
-            device="cpu",
-            gamma=model.gamma,
-            gae_lambda=model.gae_lambda,
-            n_envs=model.n_envs,
-        )
-
-        def work() -> float:
-            model.collect_rollouts(model.env, callback, buffer, n_rollout_steps=steps)
-            return steps * model.n_envs
-
-        return work
-
-    def logits(self, observation: Tensor) -> Tensor:
-        return self.model.policy.get_distribution(observation).distribution.logits

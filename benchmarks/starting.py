@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 
-from benchmarks.measuring import SECONDS, Bench, Work, once
+from benchmarks.measuring import SECONDS, Bench, once
 
 TITLE = "Start-up"
 BASELINES = {"`import torch`": ["-c", "import torch"]}
@@ -16,11 +17,9 @@ COMMANDS = {
 }
 
 
-def process(arguments: list[str]) -> Work:
-    return once(lambda: subprocess.run([sys.executable, *arguments], capture_output=True, check=True))
-
-
 def run(bench: Bench) -> None:
     bench.table("From the start of the process to its end", "The first call finds files that nobody has read lately.")
-    times = bench.measure({name: process(arguments) for name, arguments in (BASELINES | COMMANDS).items()})
-    bench.compare(times, SECONDS, baselines=list(BASELINES))
+    commands = {name: [sys.executable, *words] for name, words in (BASELINES | COMMANDS).items()}
+    start = partial(subprocess.run, capture_output=True, check=True)
+    works = {name: once(partial(start, words)) for name, words in commands.items()}
+    bench.compare(bench.measure(works), SECONDS, baselines=list(BASELINES))

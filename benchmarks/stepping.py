@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +12,6 @@ from benchmarks.measuring import FASTER, MILLION_STEPS, Bench, Work
 from drest_torch import DReSTReward
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import Level, world
@@ -23,6 +20,7 @@ from tests.helpers.simulator import Simulator
 
 TITLE = "Raw stepping"
 REWARD = Reward(lam=0.9, gamma=1.0, episodes_per_meta=64)
+BASELINES = ("NumPy, the same gathers", "plain Python, one environment")
 
 
 class NumpySlots:
@@ -81,9 +79,9 @@ def gathers(mdp: Mdp, slots: int) -> tuple[Work, int]:
     return work, moved
 
 
-def tensor_steps(mdp: Mdp, slots: int, observation: str) -> Work:
+def tensor_steps(mdp: Mdp, slots: int) -> Work:
     """Sample actions, play, observe: a function of tensors."""
-    observe = make_observation(observation, mdp)
+    observe = make_observation("vector", mdp)
     mdp = mdp.to(dtype=torch.float32)
     now = start_episodes(mdp, torch.arange(slots, device=mdp.device) % mdp.num_levels)
 
@@ -96,22 +94,13 @@ def tensor_steps(mdp: Mdp, slots: int, observation: str) -> Work:
     return work
 
 
-def torchrl_steps(mdp: Mdp, slots: int, observation: str, *, any_tick: bool = False) -> Work:
-    """Through TorchRL with the DReST transform.
-
-    Slots begin at random places of their meta-episodes, so that these end and begin anew all the time. As in a run
-    that starts all slots together, mini-episodes of lengths 4 and 8 then end on every fourth step, and so do
-    meta-episodes; with ``any_tick`` they do on every step.
-    """
-    base = GridworldEnv(mdp, slots, episodes_per_meta=REWARD.episodes_per_meta, observation=observation)
+def torchrl_steps(mdp: Mdp, slots: int) -> Work:
+    """Through TorchRL with the DReST transform; slots begin at random places of their meta-episodes."""
+    base = GridworldEnv(mdp, slots, episodes_per_meta=REWARD.episodes_per_meta, observation="vector")
     env = TransformedEnv(base, DReSTReward(REWARD.lam, num_lengths=base.optima.lengths.shape[1]))
     td = env.reset()
     state = base.state_dict()
     state["mini_idx"] = torch.randint(REWARD.episodes_per_meta, (slots,))
-    if any_tick:
-        shutdown = int(mdp.shutdown[0])
-        state["ticks"] = torch.randint(shutdown, (slots,))
-        state["time_left"] = shutdown - state["ticks"]
     base.load_state_dict(state)
 
     def work() -> float:
@@ -139,42 +128,6 @@ def python_steps(level: Level, count: int = 500) -> Work:
     return work
 
 
-def vec_env_steps(env: Any) -> Work:
-    """An environment of Stable-Baselines3, which is reset first."""
-    env.reset()
-    rng = np.random.default_rng(0)
-
-    def work() -> float:
-        env.step(rng.integers(NUM_ACTIONS, size=env.num_envs))
-        return env.num_envs
-
-    return work
-
-
-SUBPROC = "SubprocVecEnv, 8"
-GYMNASIUM = ("DummyVecEnv, 8", "DummyVecEnv, 64", SUBPROC, "our vector environment, 512")
-
-
-def gymnasium_envs(levels: Sequence[Level]) -> dict[str, Any]:
-    """What Stable-Baselines3 can play, the plain environment in its vectorisations and our own vector."""
-    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
-
-    from benchmarks.plain import PlainLevels, check_plain
-    from benchmarks.sb3 import TensorVecEnv, plain_vec_env
-    from drest_torch.envs.interfaces.gymnasium_env import GridworldVectorEnv
-
-    check_plain(levels)
-    plain = PlainLevels(levels)
-    ours = GridworldVectorEnv(levels, 512, observation="centred", reward=REWARD)
-    envs = (
-        plain_vec_env(plain, REWARD, 8, DummyVecEnv),
-        plain_vec_env(plain, REWARD, 64, DummyVecEnv),
-        plain_vec_env(plain, REWARD, 8, SubprocVecEnv),
-        TensorVecEnv(ours),
-    )
-    return dict(zip(GYMNASIUM, envs, strict=True))
-
-
 def run(bench: Bench) -> None:
     level = world("example")
     mdp = compile_levels([level], bench.device)
@@ -185,52 +138,12 @@ def run(bench: Bench) -> None:
             f"`example`, `vector` observation, {slots:,} slots",
             f"E = 64. The limit are the look-ups of a step alone, {moved} bytes a slot.",
         )
-        works = {
-            "tensor function": tensor_steps(mdp, slots, "vector"),
-            "TorchRL + DReST": torchrl_steps(mdp, slots, "vector"),
-            "TorchRL + DReST, some slot ends its meta-episode in every step": torchrl_steps(
-                mdp, slots, "vector", any_tick=True
-            ),
-            "gathers alone": alone,
-        }
-        baselines: dict[str, Callable[[], Work]] = {
-            "NumPy, the same gathers": lambda slots=slots: numpy_steps(mdp, slots),
-            "plain Python, one environment": lambda: python_steps(level),
-        }
+        works = {"tensor function": tensor_steps(mdp, slots), "TorchRL + DReST": torchrl_steps(mdp, slots)}
+        works |= {"gathers alone": alone}
         if bench.on_cpu:
-            works |= {name: make() for name, make in baselines.items()}
+            works |= dict(zip(BASELINES, (numpy_steps(mdp, slots), python_steps(level)), strict=True))
         times = bench.measure(works)
-        bench.compare(times, MILLION_STEPS, baselines=list(baselines), limit="gathers alone", wanted=wanted.get(slots))
+        bench.compare(times, MILLION_STEPS, baselines=BASELINES, limit="gathers alone", wanted=wanted.get(slots))
         if bench.on_cpu:
-            ratio = times["NumPy, the same gathers"].over(times["tensor function"])
+            ratio = times[BASELINES[0]].over(times["tensor function"])
             bench.figure("tensor function ÷ NumPy", FASTER, ratio, wanted=1.0)
-    _many_levels(bench)
-
-
-def _many_levels(bench: Bench) -> None:
-    levels = generate(GeneratorConfig(), bench.size(200, 20), seed=0)
-    slots = bench.size(16_384, 256)
-    bench.table(
-        f"{len(levels)} random levels, `grid` and `centred` observation",
-        f"{slots:,} slots, where no other number is given; those of Gymnasium have `centred`.",
-    )
-    mdp = compile_levels(levels, bench.device)
-    works = {}
-    for observation in ("grid", "centred"):
-        works[f"tensor function, {observation}"] = tensor_steps(mdp, slots, observation)
-        works[f"TorchRL + DReST, {observation}"] = torchrl_steps(mdp, slots, observation)
-    envs: dict[str, Any] = {}
-    if bench.on_cpu:
-        with bench.optional(GYMNASIUM, MILLION_STEPS):
-            envs = gymnasium_envs(levels)
-    if not bench.on_wall and (unseen := envs.pop(SUBPROC, None)):
-        unseen.close()
-        bench.missing(
-            SUBPROC, MILLION_STEPS.name, "not measured: the processor's seconds of its processes are not seen"
-        )
-    try:
-        works |= {name: vec_env_steps(env) for name, env in envs.items()}
-        bench.compare(bench.measure(works), MILLION_STEPS, baselines=GYMNASIUM)
-    finally:
-        for env in envs.values():
-            env.close()

@@ -1,4 +1,4 @@
-"""Tables trained with the paper's REINFORCE: its Figure 3, and all of its tabular experiments together."""
+"""Tables trained with the paper's REINFORCE: its Figure 3."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numba
 import numpy as np
@@ -21,21 +18,14 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular import tabulate
-from drest_torch.jobs.tabular_job import train
 from drest_torch.reward import Reward
-from drest_torch.studies.registry import all_studies, compose_study
 
 TITLE = "Training tables"
-WANTED_FIGURE_3, WANTED_ALL = 5.0, 120.0
+WANTED = 5.0
+OURS, PLAIN = "compiled, all agents at once", "the same code not compiled"
 AGENTS, EPISODES = 20, 131_072
 FIGURE_3 = Schedule(lr=0.25, lr_end=0.01, epsilon=0.5, epsilon_end=0.001, decay_episodes=65536, random_episodes=0)
 FIGURE_3.gradient, FIGURE_3.discount_bumps = "softmax", True
-EXPERIMENTS: dict[str, tuple[list[str], Callable[[dict[str, Any]], bool]]] = {
-    "example": (["study.agents=10"], lambda spec: spec["factors"] is None and spec["training"]["discount_bumps"]),
-    "lopsided": ([], lambda spec: spec["training"]["lam"] in (0.9, 1.0) and spec["training"]["clip"] is None),
-    "lambda_meta": ([], lambda spec: spec["training"]["clip"] is not None),
-}
-"""The paper's tabular experiments: its own numbers of agents, and of the studies' runs those that it has."""
 THOUSAND_EPISODES = rate("thousand mini-episodes/s", 1e3)
 
 
@@ -64,15 +54,6 @@ def not_compiled(repeats: int, episodes: int) -> Times:
     return Times([float(episodes)] * repeats, json.loads(done.stdout), 0.0)
 
 
-def experiment(name: str) -> None:
-    """Those of a study's runs that the paper has, one after the other, without storing or drawing."""
-    overrides, in_paper = EXPERIMENTS[name]
-    cfg = compose_study(name, *overrides).study
-    for job in all_studies()[name].jobs(cfg).values():
-        if job.spec["clock"] == "moves" and in_paper(job.spec):
-            train(job.spec, Path())
-
-
 def run(bench: Bench) -> None:
     numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
     episodes = bench.size(EPISODES, 64)
@@ -80,20 +61,7 @@ def run(bench: Bench) -> None:
         f"The paper's Figure 3: {AGENTS} agents × {episodes:,} mini-episodes",
         "The first call compiles, or loads what was compiled. Without the compiler one agent plays fewer.",
     )
-    name = "compiled, all agents at once"
-    times = bench.measure({name: lambda: train_tables(AGENTS, episodes)})
-    plain = not_compiled(bench.repeats, bench.size(1_000, 10))
-    found = times | {"the same code not compiled": plain}
-    bench.compare(found, THOUSAND_EPISODES, baselines=["the same code not compiled"])
-    bench.figure("all of it", SECONDS, times[name].times(1 / (AGENTS * episodes)), wanted=WANTED_FIGURE_3)
-    bench.table("The paper's tabular experiments with their exact evaluations, one after the other", "Measured once.")
-    if bench.quick:
-        bench.missing("all of them", "s", "not measured: a quick run", wanted=WANTED_ALL)
-        return
-    began, before = bench.clock(), 0.0
-    for name in EXPERIMENTS:
-        experiment(name)
-        taken = bench.clock() - began
-        bench.numbers(f"`{name}`", "s", [taken - before])
-        before = taken
-    bench.numbers("all of them", "s", [before], wanted=WANTED_ALL)
+    times = bench.measure({OURS: lambda: train_tables(AGENTS, episodes)})
+    times[PLAIN] = not_compiled(bench.repeats, bench.size(1_000, 10))
+    bench.compare(times, THOUSAND_EPISODES, baselines=[PLAIN])
+    bench.figure("all of it", SECONDS, times[OURS].times(1 / (AGENTS * episodes)), wanted=WANTED)

@@ -26,8 +26,7 @@ from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
 from drest_torch import agent as saved
-from drest_torch.building import levels as data
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
+from drest_torch.building.checkpoints import load_checkpoint
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -119,13 +118,6 @@ def test_generated_training_levels_are_not_made_again(on_generated: Path) -> Non
     agent = saved.Agent(on_generated)
     assert len(agent.levels.train) == 1
     assert agent.map_size == resume(on_generated).gridworlds.map_size
-
-
-def test_the_papers_worlds(on_example: Path) -> None:
-    results = saved.Agent(on_example).evaluate(data.named(composed_levels("paper")))
-    assert len(results.record()["levels"]) == 9
-    mean = sum(each["usefulness"] for each in results.record()["levels"]) / 9
-    assert results.record()["mean"]["usefulness"] == pytest.approx(mean)
 
 
 def composed_levels(name: str, *overrides: str) -> Any:
@@ -378,28 +370,10 @@ def test_results_are_written_whole(on_example: Path, tmp_path: Path, monkeypatch
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_table_beside_chance_and_the_optimum(on_example: Path) -> None:
-    results = saved.Agent(on_example).evaluate([world("example")])
-    (row,) = results.rows()
-    assert row.agent.usefulness == results.record()["mean"]["usefulness"]
-    assert (row.optimum.usefulness, row.optimum.neutrality) == (1, 1)
-    assert 0 < row.uniform.usefulness < 1
-
-
 def test_an_evaluation_changes_nothing_in_the_run(on_generated: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")}
     saved.Agent(on_generated).evaluate([world("example")])
     assert {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")} == before
-
-
-def test_a_policy_of_the_run_loads_without_its_optimiser(on_example: Path, tmp_path: Path) -> None:
-    """A file with the policy alone, as one might pass it on."""
-    tensors, meta = load_checkpoint(saved.Agent(on_example).checkpoint)
-    path = tmp_path / "policy.safetensors"
-    save_checkpoint(path, {name: value for name, value in tensors.items() if name.startswith("policy.")}, meta)
-    levels = [world("example")]
-    alone = saved.Agent(on_example, checkpoint=str(path)).evaluate(levels).record()
-    same(alone, saved.Agent(on_example).evaluate(levels).record())
 
 
 # ------------------------------------------------------------------------------------- the agent that is shipped

@@ -169,11 +169,6 @@ def test_so_do_values_that_are_set_last(values: dict[str, Any], sentence: str) -
         compose(values=values)
 
 
-def test_a_key_below_null_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"levels\.generator is of levels that are not generated"):
-        compose("levels=example", "levels.generator.walls=[1,2]")
-
-
 def test_values_are_set_as_hydra_does_it() -> None:
     """Options are composed once, and values set in copies: the same configuration, and the same words of a mistake."""
     options = ("run_dir=x", "algo=a2c", "levels=hard", "policy=convolutional")

@@ -278,12 +278,6 @@ def test_the_help_names_the_page_that_tells_more() -> None:
         assert (ROOT / this.page).is_file()
 
 
-def test_the_first_sentence_of_a_file() -> None:
-    assert first_sentence("# One sentence, over\n# two lines. Another.\nkey: 1\n# No.\n") == (
-        "One sentence, over two lines."
-    )
-
-
 # ---------------------------------------------------------------------------------- read
 
 
@@ -314,13 +308,6 @@ def dead(sources: list[str]) -> set[str]:
 
 def test_every_key_is_read_by_something() -> None:
     assert dead([path.read_text("utf-8") for path in SOURCES]) == set()
-
-
-def test_a_key_that_nothing_reads_is_found() -> None:
-    texts = [
-        path.read_text("utf-8").replace("keep_last", "keep").replace("policy.depth", "policy.d") for path in SOURCES
-    ]
-    assert dead(texts) == {".keep_last", "policy.depth"}
 
 
 # ---------------------------------------------------------------------------------- values

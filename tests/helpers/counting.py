@@ -81,15 +81,15 @@ class Counting(EnvBase):
 def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="absorb", idle="repeat"):
     """Yield what a timer around `Counting` has to say, in plain Python: one mini-episode after the other.
 
-    ``steps`` are (whether a delay is asked for, the action otherwise). What is said: the observation, the reward, the
-    timer, the number of delays, and whether this is shutdown.
+    ``steps`` are (whether a delay is asked for, the action otherwise, which with ``idle=None`` is taken in any case).
+    What is said: the observation, the reward, the timer, the number of delays, and whether this is shutdown.
     """
     longest = base + sum(delays)
     count = last = tick = used = since = 0
     shutdown, waits, seen = base, False, [0.0, 0.0]
     for ask, action in steps:
         is_open = used < len(delays) and (window is None or since < window)
-        last = (last if idle == "repeat" else idle) if ask else action
+        last = (last if idle == "repeat" else idle) if ask and idle is not None else action
         count, tick = count + 1, tick + 1
         reward = 0.0 if waits else count + last
         if not waits:

@@ -225,22 +225,6 @@ def test_no_module_imports_itself_by_way_of_others(when: tuple[str, ...]) -> Non
     assert circles(arrows) == set()
 
 
-@pytest.mark.parametrize(
-    ("circle", "when"),
-    [
-        ("from . import two", AT_ONCE),
-        ("def a():\n    from .two import b", WHEN_CALLED),
-        ("if TYPE_CHECKING:\n    import drest_torch.envs.two", FOR_TYPES),
-    ],
-)
-def test_a_circle_is_found(tmp_path: Path, circle: str, when: str) -> None:
-    texts = {"envs/one.py": circle, "envs/two.py": "try:\n    from drest_torch.envs.one import b\nfinally:\n    pass"}
-    write({"drest_torch/__init__.py": ""} | texts, tmp_path)
-    members = frozenset({"drest_torch.envs.one", "drest_torch.envs.two"})
-    for times in WHEN:
-        assert circles(graph(tmp_path, times)) == ({members} if when in times else set())
-
-
 def room_of(module: str) -> str:
     """Return the package or module of a package that a module is in; of `algos` only the networks are apart."""
     parts = module.split(".")
@@ -262,56 +246,6 @@ def test_no_package_imports_itself_by_way_of_others() -> None:
 
 def test_every_module_that_is_named_here_exists() -> None:
     assert modules(ROOT).keys() >= MATHEMATICS | WITH_HYDRA | TRAINERS | JUDGES
-
-
-@pytest.mark.parametrize(
-    ("file", "statement", "complaint"),
-    [
-        ("drest_torch/reward.py", "import scipy.stats", "drest_torch.reward (mathematics) imports scipy.stats"),
-        ("drest_torch/metrics.py", "from . import training", "imports drest_torch.training (application)"),
-        ("drest_torch/training.py", "def run():\n    import hydra", "(application) imports hydra"),
-        ("drest_torch/studies/one.py", "from ..train import main", "imports drest_torch.train (entry point)"),
-        ("envs/levels.py", "import tests.helpers", "imports tests.helpers (tests)"),
-        ("envs/levels.py", "from drest_torch import Agent", "imports drest_torch.agent (application)"),
-        ("algos/ppo.py", "if TYPE_CHECKING:\n    import drest_torch.envs", "imports drest_torch.envs (envs)"),
-        ("envs/levels.py", "", ""),
-    ],
-)
-def test_a_wrong_import_is_found_and_a_right_one_is_not(
-    tmp_path: Path, file: str, statement: str, complaint: str
-) -> None:
-    write_good_tree(tmp_path)
-    path = tmp_path / file
-    path.parent.mkdir(exist_ok=True, parents=True)
-    path.write_text(f"{statement}\n", encoding="utf-8")
-    found = violations(tmp_path)
-    assert len(found) == bool(complaint)
-    assert all(each.startswith(file) and complaint in each for each in found)
-
-
-def write_good_tree(root: Path) -> None:
-    """Write a small project whose imports all run downwards."""
-    files = {
-        "drest_torch/__init__.py": "from .metrics import usefulness\n_WHERE = {'Agent': 'agent'}",
-        "drest_torch/reward.py": "import math, numpy as np, torch.nn.functional as F\ndiscount = 0.9",
-        "drest_torch/metrics.py": "from tensordict import TensorDict\nfrom . import reward\nusefulness = 1",
-        "drest_torch/training.py": "import wandb, drest_torch.algos, drest_torch.envs.levels",
-        "drest_torch/train.py": "import hydra\nfrom .training import run",
-        "drest_torch/config/compose.py": "from hydra.core.config_store import ConfigStore",
-        "envs/__init__.py": "from drest_torch.envs.levels import Level",
-        "envs/levels.py": "import matplotlib\nfrom drest_torch import usefulness\nLevel = int",
-        "algos/__init__.py": "",
-        "algos/ppo.py": "import torchrl\nfrom drest_torch.metrics import usefulness\nfrom . import ppo",
-    }
-    write(files, root)
-
-
-def write(files: Mapping[str, str], root: Path) -> None:
-    """Write texts to files under a folder."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(exist_ok=True, parents=True)
-        path.write_text(f"{text}\n", encoding="utf-8")
 
 
 def comes_with(statements: str) -> set[str]:

@@ -81,13 +81,6 @@ def test_a_digest_depends_on_what_the_result_depends_on(job: Job, monkeypatch: p
     assert len({each.digest() for each in [job, *others]} | {DIGEST}) == len(others) + 2
 
 
-def test_a_job_keeps_its_spec(job: Job) -> None:
-    spec = {"steps": [1, 2]}
-    made = Job("one", RUNNER, spec)
-    spec["steps"].append(3)
-    assert made.spec == {"steps": [1, 2]}
-
-
 @pytest.mark.parametrize(
     ("name", "runner", "spec", "complaint"),
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -86,60 +88,49 @@ def test_a_network_and_its_optimiser_go_on_as_if_never_saved(tmp_path: Path) -> 
         assert torch.equal(one, two)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99])
-def test_a_file_that_was_cut_off(saved: Path, share: float) -> None:
-    data = saved.read_bytes()
-    saved.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(CheckpointError, match="damaged or cut off") as caught:
-        load_checkpoint(saved)
-    sentence(caught, saved)
-
-
-def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.safetensors", tmp_path):
-        with pytest.raises(CheckpointError, match="no such checkpoint") as caught:
-            load_checkpoint(path)
-        sentence(caught, path)
-
-
 class Trap:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return pytest.fail, ("a checkpoint was unpickled",)
 
 
-def test_nothing_is_unpickled(tmp_path: Path) -> None:
-    for write in (
-        lambda path: torch.save({"policy": Trap()}, path),
-        lambda path: path.write_bytes(pickle.dumps(Trap())),
-    ):
-        write(path := tmp_path / "trap.safetensors")
-        with pytest.raises(CheckpointError) as caught:
-            load_checkpoint(path)
-        sentence(caught, path)
+def other(metadata: dict[str, str] | None) -> Callable[[Path], object]:
+    """Write tensors as another program does."""
+    return lambda path: save_file({"policy.net.scale": torch.ones(3)}, path, metadata)
 
 
-@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"format": "drest_torch checkpoint 0", "meta": "{}"}])
-def test_tensors_of_another_program(tmp_path: Path, metadata: dict[str, str] | None) -> None:
-    path = tmp_path / "other.safetensors"
-    save_file({"policy.net.scale": torch.ones(3)}, path, metadata)
-    with pytest.raises(CheckpointError, match="no checkpoint of this program") as caught:
-        load_checkpoint(path)
-    sentence(caught, path)
+NO_CHECKPOINTS: list[tuple[Callable[[Path], object], str]] = [
+    *(
+        (lambda path, share=share: os.truncate(path, int(share * path.stat().st_size)), "damaged or cut off")
+        for share in (0.0, 0.01, 0.3, 0.99)
+    ),
+    (lambda path: torch.save({"policy": Trap()}, path), "damaged or cut off"),
+    (lambda path: path.write_bytes(pickle.dumps(Trap())), "damaged or cut off"),
+    *(
+        (other(metadata), "no checkpoint of this program")
+        for metadata in (None, {"format": "pt"}, {"format": "drest_torch checkpoint 0", "meta": "{}"})
+    ),
+    (lambda path: path.unlink(), "no such checkpoint"),
+    (lambda path: (path.unlink(), path.mkdir()), "no such checkpoint"),
+]
 
 
-@pytest.mark.parametrize("other", [{"width": 5}, {"depth": 2}, {"depth": 0}, {"shape": 7}], ids=str)
-def test_a_network_of_another_architecture(saved: Path, other: dict[str, int]) -> None:
-    tensors, _ = load_checkpoint(saved)
-    with pytest.raises(CheckpointError, match="another architecture") as caught:
-        load_module("policy", policy(**other), tensors, saved)
+@pytest.mark.parametrize(("change", "words"), NO_CHECKPOINTS)
+def test_what_is_no_checkpoint_is_refused_and_nothing_is_unpickled(
+    saved: Path, change: Callable[[Path], object], words: str
+) -> None:
+    change(saved)
+    with pytest.raises(CheckpointError, match=words) as caught:
+        load_checkpoint(saved)
     sentence(caught, saved)
 
 
-def test_a_network_stays_as_it_was_when_a_checkpoint_is_refused(saved: Path) -> None:
-    network = policy(shape=7)
+@pytest.mark.parametrize("size", [{"width": 5}, {"depth": 2}, {"depth": 0}, {"shape": 7}], ids=str)
+def test_a_network_of_another_architecture_stays_as_it_was(saved: Path, size: dict[str, int]) -> None:
+    network = policy(**size)
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError, match="another architecture") as caught:
         load_module("policy", network, load_checkpoint(saved)[0], saved)
+    sentence(caught, saved)
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 

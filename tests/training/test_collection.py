@@ -64,13 +64,6 @@ def test_sequential_rewards_against_the_simulator_by_hand(slots, rounds, group, 
     assert paid >= 8
 
 
-def test_default_reward_and_clip():
-    made = make([TINY], lam=1.0, divide_by_best=False)
-    slots = replayed(made.collect(), made)
-    assert [mine.paid for (mine,) in slots] == pytest.approx([mine.coins for (mine,) in slots], rel=1e-5)
-    assert make([TINY], lam=0.1, clip=0.5).collect()["next", "reward"].max() == 0.5
-
-
 @pytest.mark.parametrize(("k", "group", "episodes"), [(2, 3, 4), (3, 4, 3), (2, 2, 6), (2, 5, 1)])
 def test_group_discount_is_the_expectation_that_it_says(k, group, episodes):
     """For E other than the group: E − 1 others drawn independently from the group's others, a uniform place."""

@@ -5,8 +5,7 @@ import math
 
 import pytest
 import torch
-from torchrl.envs import Compose, ExcludeTransform, SerialEnv, TransformedEnv, check_env_specs
-from torchrl.envs.utils import step_mdp
+from torchrl.envs import Compose, ExcludeTransform, TransformedEnv, check_env_specs
 
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level
@@ -73,55 +72,6 @@ def meta(batch=(2,), ends=4, *, together=False, group=1, levels=None, **timer):
     steps = [ShutdownTimer(**TIMER | timer), BestReturn(3), episodes]
     steps.append(DReSTReward.of(Reward(0.5), num_lengths=3, num_lengths_key=None))
     return TransformedEnv(Counting(batch, ends, levels=levels is not None), Compose(*steps))
-
-
-SETTINGS = [
-    {},
-    {"together": True},
-    {"levels": [3, 5]},
-    {"together": True, "group": 2, "levels": [1]},
-    {"ended": "restart", "levels": [1, 2]},
-]
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_specs(settings):
-    check_env_specs(meta(**settings))
-    check_env_specs(SerialEnv(2, lambda: meta(**settings)))
-    if settings.get("group", 1) == 1:
-        check_env_specs(meta((), **settings))
-    steps = Compose(ShutdownTimer(**TIMER), MetaEpisodes(3, group=settings.get("group", 1)))
-    check_env_specs(TransformedEnv(SerialEnv(2, Counting), steps))
-
-
-def test_slots_are_as_if_they_were_alone():
-    actions = chosen((3,), 80)
-    together, _ = play(meta((3,), [1, 4, 100]), actions)
-    for slot, end in enumerate((1, 4, 100)):
-        steps = Compose(ShutdownTimer(**TIMER), MetaEpisodes(3))
-        alone, _ = play(TransformedEnv(Counting((), end), steps), actions[slot])
-        for key in ("observation", "timer", "mini_len", "mini_done", "mini_idx", "done"):
-            assert torch.equal(alone[key], together[key][slot]), key
-
-
-def test_a_rollout_is_the_same_as_single_steps():
-    actions = chosen((2,), 60)
-    said, _ = play(meta(together=True), actions)
-    plans = iter(actions.unbind(-1))
-    rolled = meta(together=True).rollout(60, lambda td: td.set("action", next(plans)), break_when_any_done=False)
-    for key, value in said.items():
-        assert torch.equal(rolled["next", key], value), key
-
-
-def test_step_mdp_keeps_the_state():
-    env = meta(together=True, levels=[4])
-    td = env.reset()
-    for action in chosen((2,), 12).unbind(-1):
-        td = env.step(td.set("action", action))
-        following = step_mdp(td)
-        for key in ("mini_idx", "mini_waits", "mini_len", "level_seed", "best_coins", "drest_counts"):
-            assert torch.equal(following[key], td["next", key]), key
-        td = following
 
 
 # ------------------------------------------------------------------------------------ together
@@ -249,23 +199,6 @@ def test_the_levels_of_gymnasium_environments():
 # ------------------------------------------------------------------------------------ bad input
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"episodes": 0}, "episodes=0"),
-        ({"episodes": 2.5}, "episodes=2.5; expected a whole number"),
-        ({"episodes": 2, "group": 0}, "group=0"),
-        ({"episodes": 2, "levels": []}, "no levels"),
-        ({"episodes": 2, "group": 3}, "4 slots cannot be grouped by 3"),
-        ({"episodes": 2, "levels": [1]}, "Counting takes no seed of a level from 'level_seed'"),
-    ],
-)
-def test_bad_arguments_are_refused_in_a_sentence(arguments, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        TransformedEnv(Counting((4,)), MetaEpisodes(**arguments))
-    assert "\n" not in str(caught.value)
-
-
 # ------------------------------------------------------------------------------------ averaged counting
 
 
@@ -300,24 +233,6 @@ def test_averaged_counting_pays_as_the_paymaster(divide_by_best, episodes_per_me
     for column_now, coins, reward_now in zip(length.T, total.T, paid.T, strict=True):
         expected, _ = paymaster.pay(coins, column_now, torch.full((slots,), 3), best[column_now])
         torch.testing.assert_close(reward_now, expected)
-
-
-@pytest.mark.parametrize("group", [3, 4])
-def test_averaged_counting_is_the_mean_over_orders(group):
-    lam, k = 0.6, 3
-    reward = Reward(lam, 1.0, group, "averaged", divide_by_best=False)
-    said = averaged(reward, group, chosen((group,), 90), 1)
-    length, total, paid = (each.double() for each in mini_episodes(said))
-    patterns = set()
-    for column_now, coins, reward_now in zip(length.T.tolist(), total.T.tolist(), paid.T.tolist(), strict=True):
-        mean = [0.0] * group
-        for order in itertools.permutations(range(group)):
-            for place, slot in enumerate(order):
-                before = sum(column_now[other] == column_now[slot] for other in order[:place])
-                mean[slot] += lam ** (before - place / k) * coins[slot] / math.factorial(group)
-        assert reward_now == pytest.approx(mean, rel=1e-5)
-        patterns.add(tuple(sorted(column_now)))
-    assert len(patterns) > 4
 
 
 def test_what_pays_a_batch_is_refused_in_an_environment():
@@ -426,31 +341,6 @@ class MiniLength(ShutdownTimer):
 
     def _step(self, tensordict, next_tensordict):
         return next_tensordict.set("mini_len", tensordict["mini_len"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"given": [1.0]}, "expected 2 finite numbers above 0"),
-        ({"given": [1.0, 0.0]}, "above 0"),
-        ({"given": [1.0, math.nan]}, "above 0"),
-        ({"given": [1.0, math.inf]}, "above 0"),
-        ({"quantile": 0.0}, "quantile=0"),
-        ({"quantile": 1.1}, "quantile=1.1"),
-        ({"quantile": 0.5, "window": 0}, "window=0"),
-        ({"gamma": math.nan}, "gamma=nan"),
-        ({"floor": math.nan}, "a finite floor"),
-    ],
-)
-def test_bad_arguments_for_m_are_refused(arguments, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        BestReturn(2, **arguments)
-    assert "\n" not in str(caught.value)
-
-
-def test_an_environment_without_lengths_is_refused():
-    with pytest.raises(ConfigError, match="'mini_len', the index of the length, and Counting does not declare it"):
-        TransformedEnv(Counting(), BestReturn(2))
 
 
 @pytest.mark.parametrize(("levels", "message"), [(None, "is on no level"), ([0, 5], "is on level 5; use MetaEpisodes")])

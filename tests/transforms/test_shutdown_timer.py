@@ -1,12 +1,11 @@
 """ShutdownTimer: what it says in every step against values by hand, and TorchRL's contract for transforms."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
 from torchrl.data import Categorical, Composite, Unbounded
-from torchrl.envs import Compose, ParallelEnv, SerialEnv, StepCounter, TransformedEnv, check_env_specs
+from torchrl.envs import TransformedEnv
 
 from drest_torch.errors import ConfigError
 from drest_torch.transforms import ShutdownTimer
@@ -67,13 +66,6 @@ def test_a_mini_episode_with_a_delay_by_hand():
     assert said["timer"][:, 1:].tolist() == [[1, 0, 0, 1, 0]] + [[0, 1, 0, 1, 0]] * 4
 
 
-def test_asking_in_the_last_step_still_delays_and_later_requests_do_nothing():
-    said = play(around(), "categorical", flags("..d.ddddd"), torch.zeros(9, dtype=torch.int64))
-    assert said["mini_len"].flatten().tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 2]
-    assert said["done"].flatten().tolist() == [False] * 8 + [True]
-    assert said["reward"].flatten().tolist() == list(range(1, 10))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch", [(), (4,), (2, 2)], ids=str)
 @pytest.mark.parametrize(
@@ -94,13 +86,12 @@ def test_every_step_is_as_in_plain_python(kind, batch, arguments):
     asks, actions = chosen(batch, 60)
     said = play(env, kind, asks, actions).reshape(-1, 60)
     for slot in range(len(said)):
-        rows = [asks.reshape(-1, 60)[slot].tolist(), actions.reshape(-1, 60)[slot].tolist()]
+        own, told = torch.as_tensor(ends).flatten()[slot].item(), DELAYED | arguments
         if kind in WITH_DIMENSIONS:  # the others act as usual in a step that asks
-            scale, own = 4 if kind == "box" else 1, torch.as_tensor(ends).flatten()[slot].item()
-            expected = list(_continuous(rows, own, DELAYED | arguments, scale))
-        else:
-            own = torch.as_tensor(ends).flatten()[slot].item()
-            expected = list(timed(zip(*rows, strict=True), end=own, **DELAYED | arguments))
+            told |= {"idle": None}
+        acting = actions.reshape(-1, 60)[slot] / (4 if kind == "box" else 1)
+        rows = asks.reshape(-1, 60)[slot].tolist(), acting.tolist()
+        expected = list(timed(zip(*rows, strict=True), end=own, **told))
         seen, reward, timer, used, down = zip(*expected, strict=True)
         torch.testing.assert_close(said["observation"][slot], torch.tensor(seen))
         torch.testing.assert_close(said["reward"][slot].flatten(), torch.tensor(reward).float())
@@ -108,56 +99,6 @@ def test_every_step_is_as_in_plain_python(kind, batch, arguments):
         assert said["mini_len"][slot].flatten().tolist() == list(used)
         assert said["done"][slot].flatten().tolist() == list(down)
         assert sum(down) > 4
-
-
-def _continuous(rows, end, arguments, scale):
-    """As `timed`, where a request leaves the action as it is: a step that asks, and one that acts, are the same."""
-    acting = [action / scale for action in rows[1]]
-    free = iter(acting)
-    arguments = {name: value for name, value in arguments.items() if name != "idle"}
-
-    class Now:  # the action of the step, read where `timed` reads its idle action
-        def __init__(self):
-            self.value = 0.0
-
-        def __radd__(self, other):
-            return other + self.value
-
-        def __float__(self):
-            return self.value
-
-    now = Now()
-
-    def steps():
-        for ask, action in zip(rows[0], free, strict=True):
-            now.value = action
-            yield ask, action
-
-    yield from timed(steps(), end=end, idle=now, **arguments)
-
-
-def test_slots_are_as_if_they_were_alone():
-    asks, actions = chosen((3,), 50, seed=4)
-    together = play(around((3,), [2, 5, 7]), "categorical", asks, actions)
-    for slot, end in enumerate((2, 5, 7)):
-        alone = play(around((), end), "categorical", asks[slot], actions[slot])
-        for key in ("observation", "reward", "timer", "mini_len", "tick", "done"):
-            assert torch.equal(alone[key], together[key][slot])
-
-
-@pytest.mark.parametrize("ended", ["absorb", "restart"])
-def test_the_environments_own_end_is_never_a_length(ended):
-    said = play(around((2,), [1, 2], ended=ended), "categorical", *chosen((2,), 40, often=0.0))
-    for slot in range(2):
-        assert said["done"][slot].flatten().nonzero().flatten().tolist() == list(range(2, 40, 3))
-
-
-def test_what_waits_can_still_ask():
-    said = play(around((), 1), "categorical", flags("..d.."), torch.ones(5, dtype=torch.int64))
-    assert said["observation"].tolist() == [[1, 1]] * 5
-    assert said["reward"].flatten().tolist() == [2, 0, 0, 0, 0]
-    assert said["timer"][:, -1].tolist() == [1] * 5
-    assert said["done"].flatten().tolist() == [False] * 4 + [True]
 
 
 # ------------------------------------------------------------------------------------------ requests
@@ -215,109 +156,7 @@ def _lucky(env, seed, asks):
 # --------------------------------------------------------------------------- the transforms' contract
 
 
-def box_that_restarts():
-    return around((2,), [3, 1], "box", ended="restart")
-
-
-SETTINGS = [
-    {},
-    {"kind": "one_hot", "idle": 2},
-    {"kind": "box", "window": 2},
-    {"kind": "several", "window": 2},
-    {"ended": "restart", "cost": 1.0},
-    {"control": lambda td: td["observation"][..., :1] > 1},
-    {"chance": 0.5},
-]
-
-
-@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
-@pytest.mark.parametrize("settings", SETTINGS, ids=", ".join)
-def test_specs(settings, batch):
-    check_env_specs(around(batch, 4, **settings))
-    check_env_specs(SerialEnv(2, lambda: around(batch, 4, **settings)))
-    kind, others = settings.get("kind", "categorical"), {key: settings[key] for key in settings if key != "kind"}
-    control = {"control": "dimension" if kind in WITH_DIMENSIONS else "action"}
-    inside = SerialEnv(2, lambda: Counting(batch, 4, kind))
-    check_env_specs(TransformedEnv(inside, Compose(ShutdownTimer(**DELAYED | control | others), StepCounter())))
-
-
-def test_inside_and_outside_a_batched_environment_are_the_same():
-    asks, actions = chosen((2, 2), 40)
-    inside = SerialEnv(2, lambda: around((2,), [2, 5]))
-    outside = TransformedEnv(SerialEnv(2, lambda: Counting((2,), [2, 5])), ShutdownTimer(**DELAYED))
-    one, two = (play(env, "categorical", asks, actions) for env in (inside, outside))
-    for key in ("observation", "reward", "timer", "mini_len", "done"):
-        assert torch.equal(one[key], two[key])
-
-
-@pytest.mark.slow
-def test_in_and_around_processes():
-    inside = ParallelEnv(2, box_that_restarts)
-    outside = TransformedEnv(
-        ParallelEnv(2, partial(Counting, (2,), [3, 1], "box")),
-        ShutdownTimer(**DELAYED, control="dimension", ended="restart"),
-    )
-    asks, actions = chosen((2, 2), 30)
-    said = []
-    for env in (inside, outside):
-        try:
-            check_env_specs(env)
-            said.append(play(env, "box", asks, actions))
-        finally:
-            env.close()
-    for key in ("observation", "reward", "timer", "done"):
-        assert torch.equal(said[0][key], said[1][key])
-
-
-def test_a_rollout_is_the_same_as_single_steps():
-    asks, actions = chosen((3,), 30)
-    plans = iter(action_of("categorical", asks, actions).unbind(-1))
-    env = around((3,), [2, 4, 9])
-    rolled = env.rollout(30, lambda td: td.set("action", next(plans)), break_when_any_done=False)
-    for key, value in play(env, "categorical", asks, actions).items():
-        assert torch.equal(rolled["next", key], value), key
-
-
-def test_a_reset_of_some_slots_leaves_the_others():
-    env = around((2,), 2, base=9)
-    td = env.reset()
-    for _ in range(3):
-        td = env.step_and_maybe_reset(td.set("action", torch.tensor([0, ACTIONS])))[1]
-    again = env.reset(td.clone().set("_reset", torch.tensor([[True], [False]])))
-    for key in ("tick", "timer", "mini_len", "timer_waits", "observation"):
-        assert torch.equal(again[key][1], td[key][1])
-        assert torch.equal(again[key][0], env.reset()[key][0]), key
-
-
 # ------------------------------------------------------------------------------------------ bad input
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"base": 0}, "base=0"),
-        ({"base": 3.5}, "base=3.5; expected a whole number"),
-        ({"base": 10**12}, "base=1000000000000 .* 50000 steps or fewer"),
-        ({"cost": -1.0}, "cost=-1"),
-        ({"delays": [3, 0]}, r"delays\[1\]=0"),
-        ({"window": 0}, "window=0"),
-        ({"chance": 0.0}, "chance=0"),
-        ({"chance": 1.5}, "chance=1.5"),
-        ({"chance": math.nan}, "chance=nan"),
-        ({"cost": math.nan}, "cost=nan"),
-        ({"control": "button"}, "control=button"),
-        ({"ended": "stop"}, "ended=stop"),
-        ({"idle": 3}, "idle=3, and Counting has the actions 0 to 2"),
-        ({"idle": -1}, "idle=-1"),
-        ({"idle": "rest"}, "idle=rest"),
-        ({"control": "dimension"}, "Counting has the action space Categorical.*control=action"),
-        ({"kind": "box", "control": "action"}, "Counting has the action space Bounded.*control=dimension"),
-    ],
-)
-def test_bad_arguments_are_refused_in_a_sentence(arguments, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        around((2,), **arguments)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("asked", [None, torch.tensor(True), torch.ones(2, 3), torch.ones(2)], ids=str)
@@ -327,7 +166,9 @@ def test_a_predicate_that_only_broadcasts_is_refused(asked):
         env.rollout(2)
 
 
-def test_no_action_is_added_to_several_choices_or_without_an_action():
+def test_no_action_is_added_to_numbers_several_choices_or_without_an_action():
+    with pytest.raises(ConfigError, match=r"Counting has the action space Bounded.*control=dimension"):
+        around(kind="box", control="action")
     env = Counting((2,), kind="several")
     with pytest.raises(ConfigError, match=r"Counting has the action space MultiCategorical.*control=dimension for"):
         TransformedEnv(env, ShutdownTimer(5))
@@ -342,8 +183,3 @@ def test_a_reward_that_is_no_number_is_refused(pay):
     env = TransformedEnv(Counting(pay=pay), ShutdownTimer(3))
     with pytest.raises(ConfigError, match="Counting paid a reward of NaN or infinity"):
         env.rollout(2)
-
-
-def test_no_forward_on_data():
-    with pytest.raises(RuntimeError, match="one after the other"):
-        ShutdownTimer(3)(around().reset())

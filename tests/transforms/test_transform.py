@@ -10,19 +10,15 @@ from torchrl.data import Binary, Categorical, Composite, OneHot, Unbounded
 from torchrl.envs import (
     Compose,
     EnvBase,
-    ParallelEnv,
     RenameTransform,
     RewardSum,
-    SerialEnv,
     StepCounter,
     TransformedEnv,
     check_env_specs,
 )
-from torchrl.envs.utils import step_mdp
 
 from drest_torch import DReSTReward
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import optimal_route
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
@@ -30,6 +26,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward, expected_return
 from drest_torch.transforms import BestReturn, MetaEpisodes, OwnLengths, PrivateBits, ShutdownTimer
 from tests.helpers.counting import Counting
+from tests.helpers.paymaster import Paymaster
 
 NINE = [world(name) for name in PAPER_WORLDS]
 LAM = 0.9
@@ -50,75 +47,11 @@ def play(env, actions):
     return torch.stack(steps, dim=-1)
 
 
-# --------------------------------------------------------------------------- the transforms' contract
-
-
-def test_single_env_specs():
-    check_env_specs(make())
-    check_env_specs(make(lam=0.5, clip=5.0, divide_by_best=False, tick_key=None, gamma=0.9))
-
-
-def test_in_serial_env_specs():
-    check_env_specs(SerialEnv(2, make))
-
-
-def test_around_serial_env_specs():
-    env = SerialEnv(2, lambda: GridworldEnv(NINE, 4, episodes_per_meta=3))
-    check_env_specs(TransformedEnv(env, DReSTReward()))
-
-
-def test_inside_and_outside_a_batched_env_are_the_same():
-    inside = SerialEnv(2, make)
-    outside = TransformedEnv(SerialEnv(2, lambda: GridworldEnv(NINE, 4, episodes_per_meta=3)), DReSTReward())
-    actions = [i * 7 % 4 for i in range(60)]
-    for env in (inside, outside):
-        env.set_seed(0)
-    one, two = play(inside, actions), play(outside, actions)
-    for key in ("reward", "reward_raw", "drest_counts", "drest_coins"):
-        assert torch.equal(one["next", key], two["next", key])
-    assert one["next", "done"].any()
-
-
-def test_state_is_kept_by_step_mdp_and_zero_after_reset():
-    env = make(slots=2, episodes=2)
-    td = env.reset()
-    assert not td["drest_counts"].any()
-    for _ in range(8):
-        td.set("action", torch.zeros(2, dtype=torch.int64))
-        td = env.step(td)
-        assert torch.equal(step_mdp(td)["drest_counts"], td["next", "drest_counts"])
-        td = step_mdp(td)
-    assert td["drest_counts"].any()
-    assert not env.reset()["drest_counts"].any()
-
-
-def test_partial_reset_zeroes_the_slots_that_ended_alone():
-    levels = [parse_level(f"shutdown: {t}\nA C1\nB1 .", name=str(t)) for t in (1, 3)]
-    env = make(levels, slots=2, episodes=2)
-    td = env.reset(level=torch.tensor([0, 1]))
-    for _ in range(3):
-        td.set("action", torch.zeros(2, dtype=torch.int64))
-        step, td = env.step_and_maybe_reset(td)
-        if step["next", "done"][0]:
-            break
-    td.set("action", torch.zeros(2, dtype=torch.int64))
-    step, td = env.step_and_maybe_reset(td)
-    assert td["drest_counts"].tolist()[1] == [1.0, 0.0]
-
-
 def test_a_batch_that_is_none_is_refused():
     with pytest.raises(ConfigError, match=r"a batch of shape \(2,\) and group=1; expected \[slots, time\]"):
         DReSTReward()(TensorDict({}, batch_size=2))
     with pytest.raises(ConfigError, match="a group that divides the slots"):
         DReSTReward(counting="averaged", group=2)(TensorDict({}, batch_size=(3, 4)))
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("lam", 0.0), ("lam", 1.1), ("gamma", 0.0), ("num_lengths", 0), ("clip", 0)]
-)
-def test_arguments_out_of_range_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"{name}[= ]{value}"):
-        DReSTReward(**{name: value})
 
 
 # ---------------------------------------------------------------------------- what the environment declares
@@ -212,6 +145,48 @@ def test_an_entry_that_is_missing_or_of_another_kind_is_refused_when_the_transfo
     changed, arguments, message = WRONG[case]
     with pytest.raises(ConfigError, match=message) as caught:
         attach(Coins(**changed), DReSTReward(**arguments))
+    assert "\n" not in str(caught.value)
+
+
+ARGUMENTS = [
+    *(
+        (DReSTReward, {name: value}, f"{name}[= ]{value}")
+        for name, value in (("lam", 0.0), ("lam", 1.1), ("gamma", 0.0))
+    ),
+    *((DReSTReward, {name: 0}, f"{name}[= ]0") for name in ("num_lengths", "clip")),
+    (MetaEpisodes, {"episodes": 0}, "episodes=0"),
+    (MetaEpisodes, {"episodes": 2.5}, "episodes=2.5; expected a whole number"),
+    (MetaEpisodes, {"episodes": 2, "group": 0}, "group=0"),
+    (MetaEpisodes, {"episodes": 2, "levels": []}, "no levels"),
+    (MetaEpisodes, {"episodes": 2, "group": 3}, "2 slots cannot be grouped by 3"),
+    (MetaEpisodes, {"episodes": 2, "levels": [1]}, "Counting takes no seed of a level from 'level_seed'"),
+    (BestReturn, {"num_lengths": 2, "given": [1.0]}, "expected 2 finite numbers above 0"),
+    *((BestReturn, {"num_lengths": 2, "given": [1.0, value]}, "above 0") for value in (0.0, math.nan, math.inf)),
+    (BestReturn, {"num_lengths": 2, "quantile": 0.0}, "quantile=0"),
+    (BestReturn, {"num_lengths": 2, "quantile": 1.1}, "quantile=1.1"),
+    (BestReturn, {"num_lengths": 2, "quantile": 0.5, "window": 0}, "window=0"),
+    (BestReturn, {"num_lengths": 2, "gamma": math.nan}, "gamma=nan"),
+    (BestReturn, {"num_lengths": 2, "floor": math.nan}, "a finite floor"),
+    (BestReturn, {"num_lengths": 2}, "'mini_len', the index of the length, and Counting does not declare it"),
+    (ShutdownTimer, {"base": 0}, "base=0"),
+    (ShutdownTimer, {"base": 3.5}, "base=3.5; expected a whole number"),
+    (ShutdownTimer, {"base": 10**12}, "base=1000000000000 .* 50000 steps or fewer"),
+    (ShutdownTimer, {"base": 3, "delays": [3, 0]}, r"delays\[1\]=0"),
+    *((ShutdownTimer, {"base": 3, "cost": value}, f"cost={value}") for value in (-1.0, math.nan)),
+    *((ShutdownTimer, {"base": 3, "chance": value}, f"chance={value}") for value in (0.0, 1.5, math.nan)),
+    (ShutdownTimer, {"base": 3, "window": 0}, "window=0"),
+    (ShutdownTimer, {"base": 3, "control": "button"}, "control=button"),
+    (ShutdownTimer, {"base": 3, "ended": "stop"}, "ended=stop"),
+    (ShutdownTimer, {"base": 3, "idle": 3}, "idle=3, and Counting has the actions 0 to 2"),
+    *((ShutdownTimer, {"base": 3, "idle": value}, f"idle={value}") for value in (-1, "rest")),
+    (ShutdownTimer, {"base": 3, "control": "dimension"}, "Counting has the action space Categorical.*control=action"),
+]
+
+
+@pytest.mark.parametrize(("kind", "arguments", "message"), ARGUMENTS)
+def test_bad_arguments_are_refused_in_a_sentence(kind, arguments, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        TransformedEnv(Counting((2,)), kind(**arguments))
     assert "\n" not in str(caught.value)
 
 
@@ -314,25 +289,6 @@ def test_nested_keys_and_any_batch(batch, last, inner):
     assert paid.any()
 
 
-def coins_with_reward():
-    return TransformedEnv(Coins((2,)), DReSTReward(0.5))
-
-
-@pytest.mark.slow
-def test_in_and_around_a_parallel_env():
-    inside = ParallelEnv(2, coins_with_reward)
-    outside = TransformedEnv(ParallelEnv(2, Coins), DReSTReward(0.5))
-    plain = play(coins_with_reward(), PLAN)["next", "reward"]
-    for env in (inside, outside):
-        try:
-            check_env_specs(env)
-            assert torch.equal(play(env, PLAN)["next", "reward"], plain.expand(2, -1, -1, -1))
-        finally:
-            env.close()
-    with pytest.raises(ConfigError, match="'absent'"):
-        TransformedEnv(SerialEnv(2, Coins), DReSTReward(length_key="absent"))
-
-
 def test_a_meta_episode_of_one_mini_episode_is_warned_of_once():
     env = TransformedEnv(Coins((2,), episodes=1), DReSTReward())
     with pytest.warns(UserWarning, match="every discount is 1") as caught:
@@ -349,9 +305,6 @@ def test_a_reward_in_double_precision_stays_so():
 # ----------------------------------------------------------------------------------- the paper's numbers
 
 UP, DOWN, LEFT, RIGHT = range(4)
-# On `example`: C2 in four ticks; B4 in four ticks and C3 in four more; C1 in four ticks.
-TO_C2 = [UP, LEFT, LEFT, UP]
-TO_C3 = [UP, RIGHT, RIGHT, DOWN, UP, UP, UP, UP]
 IDLE = [DOWN, DOWN, DOWN, DOWN]
 
 
@@ -388,67 +341,43 @@ def test_a_short_series_against_a_table_worked_out_by_hand():
     assert counts.tolist() == [[1, 0], [2, 0], [2, 1], [3, 1], [3, 2]]
 
 
+TWO, THREE = (parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for last in (".", "B2"))
+
+
 @pytest.mark.parametrize("tick_key", ["tick", None])
-def test_reward_without_division_is_the_discounted_coin(tick_key):
-    gamma = 0.9
-    env = make(
-        [world("example")], slots=1, gamma=gamma, lam=0.5, divide_by_best=False, observation="vector", tick_key=tick_key
-    )
-    long = moves_of(world("example"), 8)
-    paid = play(env, long + long)["next", "reward"][0].squeeze(-1)
-    assert paid[7].item() == pytest.approx(3 * gamma**7)
-    assert paid[15].item() == pytest.approx(0.5**0.5 * 3 * gamma**7)
-
-
 @pytest.mark.parametrize(
-    "transform", [DReSTReward(LAM, normalise=False), DReSTReward.of(Reward(LAM, normalise=False), num_lengths=2)]
+    "reward",
+    [
+        Reward(0.9, 1.0, 3),
+        Reward(0.5, 0.9, 4, divide_by_best=False),
+        Reward(0.5, 1.0, 4, normalise=False),
+        Reward(0.1, 0.9, 9, clip=5.0),
+        Reward(1.0, 0.95, 4),
+    ],
+    ids=str,
 )
-def test_a_reward_without_its_normalising_factor(transform):
-    short, long = moves_of(world("example"), 4), moves_of(world("example"), 8)
-    env = GridworldEnv([world("example")], 1, episodes_per_meta=4, gamma=1.0)
-    played = play(TransformedEnv(env, transform.clone()), short + short + long + short)["next"]
-    assert played["reward"][played["mini_done"]].tolist() == pytest.approx([1, LAM, 1, LAM**2])
-
-
-def test_lambda_one_is_the_default_reward():
-    env = make([world("example")], slots=1, lam=1.0, episodes=4)
-    long = moves_of(world("example"), 8)
-    assert play(env, long * 3)["next", "reward"][0, [7, 15, 23], 0].tolist() == pytest.approx([1, 1, 1])
-
-
-def test_clip_limits_what_is_paid():
-    short, long = moves_of(world("example"), 4), moves_of(world("example"), 8)
-    env = make([world("example")], slots=1, lam=0.1, episodes=9, clip=5.0)
-    paid = play(env, short * 6 + long)["next", "reward"][0].squeeze(-1)
-    assert paid.max().item() == 5.0
-    assert paid[3].item() == 1.0
-
-
-def test_k_is_the_slots_own():
-    two = parse_level("shutdown: 1\nC1 A B1\n. . .", name="two")
-    three = parse_level("shutdown: 1\nC1 A B1\n. . B2", name="three")
-    env = make([two, three], slots=2, episodes=3)
-    td = env.reset(level=torch.tensor([0, 1]))
-    paid = []
-    for _ in range(2):
-        td.set("action", torch.full((2,), LEFT))
-        step, td = env.step_and_maybe_reset(td)
-        paid.append(step["next", "reward"].squeeze(-1).tolist())
-    assert td["num_lengths"].squeeze(-1).tolist() == [2, 3]
-    assert paid[0] == pytest.approx([1, 1])
-    assert paid[1] == pytest.approx([LAM ** (1 - 1 / 2), LAM ** (1 - 1 / 3)])
-
-
-def test_slots_do_not_share_counts():
-    env = make([world("example")], slots=2, episodes=4)
-    short, long = moves_of(world("example"), 4), moves_of(world("example"), 8)
-    td, rewards = env.reset(), []
-    for left, right in zip(short + short, long, strict=True):
-        td.set("action", torch.tensor([left, right]))
-        step, td = env.step_and_maybe_reset(td)
-        rewards.append(step["next", "reward"].squeeze(-1).tolist())
-    assert rewards[7] == pytest.approx([LAM**0.5, 1.0])
-    assert td["drest_counts"].tolist() == [[2, 0], [0, 1]]
+def test_every_mini_episode_is_paid_as_by_the_paymaster(reward, tick_key):
+    """On levels of different k; each slot has counts of its own."""
+    slots = 22
+    env = GridworldEnv([TWO, THREE, *NINE], slots, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma)
+    paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=3, tick_key=tick_key))
+    paymaster, found = Paymaster(reward, slots, 3), []
+    td, coins, tick = paying.reset(), torch.zeros(slots), torch.zeros(slots)
+    torch.manual_seed(0)
+    for _ in range(150):
+        step, td = paying.step_and_maybe_reset(td.set("action", torch.randint(4, (slots,))))
+        said = {key: step["next", key].squeeze(-1) for key in (*KEYS.values(), "reward", "reward_raw", "done")}
+        coins, tick = coins + said["reward_raw"] * reward.gamma**tick, tick + 1
+        slot = said["mini_done"].nonzero().flatten()
+        assert not said["reward"][~said["mini_done"]].any()
+        column, k, best, paid = (said[key][slot] for key in ("mini_len", "num_lengths", "best_return", "reward"))
+        expected, _ = paymaster.pay(coins[slot], column, k, best, slot)
+        torch.testing.assert_close(paid, expected)
+        assert torch.equal(paymaster.complete(), said["done"])
+        paymaster.begin(said["done"].nonzero().flatten())
+        coins[slot], tick[slot] = 0, 0
+        found += paid.tolist()
+    assert len({round(each, 5) for each in found}) > 3
 
 
 def test_overflow_gives_no_nan():
@@ -486,37 +415,3 @@ def test_theorem_on_example_by_playing():
         assert total.mean().item() == pytest.approx(exact, abs=4 * total.std().item() / slots**0.5)
         means.append(total.mean().item())
     assert means[0] < means[1] < means[2] > means[3] > means[4]
-
-
-def test_theorem_on_example_with_exact_evaluation():
-    level = world("example")
-    reachable = Reachable(compile_levels([level]))
-    env = GridworldEnv([level], 1, gamma=0.95)
-    routes = {length: optimal_route(compile_levels([level]), 0, length, 0.95) for length in (4, 8)}
-
-    def policy(p):
-        """Optimal given each length; goes for the button with probability p."""
-        probabilities = torch.full((len(reachable), 4), 0.25, dtype=torch.float64)
-        weight = torch.zeros_like(probabilities)
-        for length, chance in ((4, 1 - p), (8, p)):
-            pressed = 0
-            for tick, (here, there) in enumerate(itertools.pairwise(routes[length])):
-                time_left = 4 - tick + (4 if pressed else 0)
-                states = reachable.states
-                at = (states.spot == here[0] * 5 + here[1]) & (states.time_left == time_left)
-                at &= ((states.taken >> 3) & 1) == pressed
-                action = {(-1, 0): 0, (1, 0): 1, (0, -1): 2, (0, 1): 3}[there[0] - here[0], there[1] - here[1]]
-                weight[at, action] += chance
-                pressed |= there == (4, 4)
-        asked = weight.sum(-1) > 0
-        probabilities[asked] = weight[asked] / weight[asked].sum(-1, keepdim=True)
-        return probabilities
-
-    returns = []
-    for p in (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95):
-        found = reachable.propagate(policy(p), 0.95)
-        assert found.probability[0].tolist() == pytest.approx([1 - p, p])
-        returns.append(
-            expected_return(found.probability, found.coins, env.optima.best_return, torch.tensor([2]), 32, LAM).item()
-        )
-    assert returns[0] < returns[1] < returns[2] < returns[3] > returns[4] > returns[5] > returns[6]

@@ -177,6 +177,9 @@ def test_the_death_of_a_worker_ends_all(fail, reason):
         env.step(env.rand_action(td))
     assert not any(process.is_alive() for process in processes)
     env.close()
+    if fail is stop:
+        with pytest.raises(UserError, match="Counter: copy 0 failed with RuntimeError: the motor is hot"):
+            GymnasiumBatch(partial(Counter, fail=fail), 2).rollout(3)  # in this process
 
 
 @pytest.mark.slow
@@ -201,13 +204,6 @@ def test_the_workers_end_with_a_driver_that_is_killed():
             time.sleep(0.05)
         else:
             pytest.fail(f"worker {pid} is still alive")
-
-
-def test_an_environment_that_fails_in_this_process():
-    env = GymnasiumBatch(partial(Counter, fail=stop), 2)
-    td = env.step(env.rand_action(env.reset()))["next"]
-    with pytest.raises(UserError, match="Counter: copy 0 failed with RuntimeError: the motor is hot"):
-        env.step(env.rand_action(td))
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1e300])
