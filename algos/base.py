@@ -32,17 +32,17 @@ class NetworkConfig:
     lr: float = limited(at_least=0, default=0.001)
     """Learning rate of Adam at the start."""
     lr_end: float = limited(at_least=0, default=0.0)
-    """What it falls to, linearly over the run."""
+    """What `lr` falls to, linearly over the run."""
     muon_lr: float | None = limited(at_least=0, default=None)
     """Learning rate of Muon at the start, which then trains all wide weight matrices; null: Adam trains them too."""
     muon_lr_end: float = limited(at_least=0, default=0.0)
-    """What it falls to, linearly over the run."""
+    """What `muon_lr` falls to, linearly over the run."""
     adam_eps: float = limited(above=0, default=1e-05)
     """Epsilon in Adam's denominator."""
     entropy: float = limited(at_least=0, default=0.1)
     """Weight of the entropy bonus at the start."""
     entropy_end: float = limited(at_least=0, default=0.0)
-    """What it falls to, linearly over the run."""
+    """What `entropy` falls to, linearly over the run."""
     max_grad_norm: float = limited(above=0, finite=False, default=0.5)
     """The gradient is scaled down to this norm."""
 

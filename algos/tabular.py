@@ -56,11 +56,11 @@ class Schedule:
     lr: float = limited(above=0, default=0.25)
     """Learning rate at the start of the schedule."""
     lr_end: float = limited(above=0, default=0.01)
-    """Learning rate at its end."""
+    """Learning rate at the end of the schedule."""
     epsilon: float = limited(above=0, at_most=1, default=0.5)
     """Epsilon, the probability that an action is sampled uniformly, at the start of the schedule."""
     epsilon_end: float = limited(above=0, at_most=1, default=0.001)
-    """Epsilon, the probability that an action is sampled uniformly, at its end."""
+    """Epsilon at the end of the schedule."""
     decay_episodes: int = limited(at_least=1, default=65536)
     """Mini-episodes over which both fall exponentially; then they stay."""
     random_episodes: int = limited(at_least=0, default=524288)

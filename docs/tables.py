@@ -133,18 +133,15 @@ def settings(*words: str) -> str:
     left_out = {each[1:] for each in words} | {"algo.name", "env.name", "env.title"}
     found = [{key.name: key for key in keys_of("train", *each.split(","))} for each in columns]
     usual = {key.name: key.value for key in keys_of("train", "env=gymnasium")} if columns[0].startswith("env=") else {}
-    rows: dict[str, list[str]] = {}
+    rows: list[list[str]] = []
     for name, key in found[0].items():
         of_env = name in ("env.id", "env.base", "env.delays") or usual.get(name) != key.value
         wanted = name.startswith("env.") and of_env if usual else name.startswith("algo.")
         if name in left_out or not (wanted or name in RECIPES):
             continue
         meaning, values = RECIPES.get(name, key.meaning), [f"`{keys[name].value}`" for keys in found]
-        if same := rows.get(meaning):  # one text below several keys
-            same[:-1] = [f"{before}, {new}" for before, new in zip(same[:-1], (f"`{name}`", *values), strict=True)]
-        else:
-            rows[meaning] = [f"`{name}`", *values, meaning]
-    return in_markdown(("key", *(f"`{each.replace(',', ' ')}`" for each in columns), "meaning"), [*rows.values()])
+        rows.append([f"`{name}`", *values, meaning])
+    return in_markdown(("key", *(f"`{each.replace(',', ' ')}`" for each in columns), "meaning"), rows)
 
 
 def goals(*words: str) -> str:
