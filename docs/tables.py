@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -21,9 +20,10 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import WORLDS, world
 from drest_torch.help import keys_of
-from drest_torch.report.tables import in_markdown, mean_range, median_range
-from drest_torch.studies.scores import MARKS, MINI_EPISODES
-from drest_torch.studies.sizes import cost_plot, sizes_plot
+from drest_torch.report.tables import in_markdown
+from drest_torch.studies.goals import follow_up_table
+from drest_torch.studies.scores import MINI_EPISODES, Score, at_gamma, gammas, goals_table
+from drest_torch.studies.sizes import cost_plot, cost_table, size_table, sizes_plot
 from drest_torch.theory import best_choice, largest_neutral, margin, rule_of_thumb
 
 DOCS = Path(__file__).resolve().parent
@@ -32,14 +32,12 @@ TABLE = re.compile(r"(<!-- (\w+)((?: \S+)*): written by python docs/tables\.py -
 LAM = 0.9
 PAIRS = "in pairs of levels that share a state: (U + N) / 2"
 """What the study of shutdownability calls what it measures there."""
-MEASURES = ("usefulness", "neutrality")
 PLOTS = {"sizes": sizes_plot, "cost": cost_plot}
 """Plots of the study `goals`, by what is kept of it."""
 SETS = {
-    "train": "its training levels ({levels})",
-    "test": "{levels} unseen levels of the same kind",
-    "paper": "the paper's {levels} worlds, unseen",
-    "file": "{file}: {levels} unseen levels",
+    "train": "its training levels ({})",
+    "test": "{} unseen levels of the same kind",
+    "paper": "the paper's {} worlds, unseen",
 }
 """What the sets of levels are called."""
 HEADLINES = (
@@ -60,7 +58,6 @@ RECIPES = {
     "reward.group": "slots that play a level side by side",
 }
 """Keys of other groups that recipes set, with their meanings."""
-Found = Mapping[str, Any]
 
 
 def of_study(name: str) -> Any:
@@ -144,72 +141,45 @@ def settings(*words: str) -> str:
     return in_markdown(("key", *(f"`{each.replace(',', ' ')}`" for each in columns), "meaning"), rows)
 
 
+def kept_scores() -> list[Score]:
+    """Return what is kept of the scores of the study `goals`."""
+    return [Score(**{"neutrality_own": [], **each}) for each in of_study("goals")["goals"]]
+
+
+def set_name(score: Score) -> str:
+    """Return what the levels of a score are called, with their number."""
+    few = score.designs is not None and score.designs < score.levels
+    name = SETS.get(score.split, f"{of_study('goals').get('path')}: {{}} unseen levels").format(score.levels)
+    return MINI_EPISODES if "env=" in score.arguments else f"{name} ({score.designs} designs)" if few else name
+
+
 def goals(*words: str) -> str:
     """Return what agents reach, by parts of the study `goals`, and the arguments that train them as a list below it.
 
     A word with `=` chooses those that are trained with this argument.
     """
-    results = of_study("goals")
-    scores = [
-        score
-        for score in results["goals"]
-        if score["part"] in words and all(word in score["arguments"].split() for word in words if "=" in word)
-    ]
-    at = discounts(scores)
-    rows = [
-        (
-            score["title"],
-            set_name(score, results),
-            ", ".join(MARKS[key][1].format(mark) for key, mark in score["wanted"].items()) or "–",
-            median_range(score["usefulness"]),
-            *(at_gamma(score, gamma) for gamma in at),
-            median_range(score["neutrality"]),
-            "–" if score["reached"] is None else f"{score['reached']} of {len(score['usefulness'])}",
-            score.get("training") or "–",
-        )
-        for score in scores
-    ]
-    header = ("agent", "levels", "wanted", "usefulness", *(f"at γ = {gamma}" for gamma in at), "neutrality")
-    commands = {score["title"]: f"- {score['title']}: `{score['arguments']}`" for score in scores}
-    table = in_markdown((*header, "seeds that reach it", "training"), rows)
-    return "\n".join((table, "\n`drest train` trains them with these arguments:\n", *commands.values()))
-
-
-def discounts(scores: list[Found]) -> list[str]:
-    """Return the discounts at which usefulness is known."""
-    return list(dict.fromkeys(gamma for score in scores for gamma in score.get("usefulness_at", {})))
-
-
-def at_gamma(score: Found, gamma: str) -> str:
-    """Return the median usefulness at a discount, or a dash if it is not known."""
-    numbers = score.get("usefulness_at", {}).get(gamma)
-    return f"{median(numbers):.3f}" if numbers else "–"
-
-
-def set_name(score: Found, results: Found) -> str:
-    """Return what the levels of a score are called."""
-    if "env=" in score["arguments"]:
-        return MINI_EPISODES
-    designs = score.get("designs") or score["levels"]
-    few = f" ({designs} designs)" if designs < score["levels"] else ""
-    return SETS[score["split"]].format(levels=score["levels"], file=Path(results.get("path") or "a file").name) + few
+    given = {word for word in words if "=" in word}
+    made = [each for each in kept_scores() if each.part in words and given <= {*each.arguments.split()}]
+    table = goals_table(made, "Goals")
+    rows = [[row[0], set_name(each), *row[2:-1]] for each, row in zip(made, table.rows, strict=True)]
+    commands = {each.title: f"- {each.title}: `{each.arguments}`" for each in made}
+    listed = ("\n`drest train` trains them with these arguments:\n", *commands.values())
+    return "\n".join((in_markdown(table.header[:-1], rows), *listed))
 
 
 def headlines() -> str:
     """Return the README's table."""
-    results = of_study("goals")
-    known = {(score["title"], score["split"]): score for score in results["goals"]}
+    known = {(score.title, score.split): score for score in kept_scores()}
     chosen = [known[key] for key in HEADLINES if key in known]
-    at, rows = discounts(chosen), []
+    at, rows = gammas(chosen), []
     for score in chosen:
-        follows = score["part"] == "follow_up"
-        title = f"{score['title']} [as the follow-up]({PROTOCOL})" if follows else f"`{score['arguments']}`"
-        training = score.get("training", "–").partition(";")[0]
-        useful, neutral = (f"{median(score[measure]):.3f}" for measure in MEASURES)
-        reached = (useful, *(at_gamma(score, gamma) for gamma in at), neutral, str(len(score["usefulness"])))
-        rows.append((title, set_name(score, results), training, *reached))
-        if theirs := results.get("published", {}).get(score["title"], {}).get("test"):
-            title = f"{score['title']}, [published]({PUBLISHED}), means"
+        follows = score.part == "follow_up"
+        title = f"{score.title} [as the follow-up]({PROTOCOL})" if follows else f"`{score.arguments}`"
+        numbers = (score.usefulness, *(score.usefulness_at.get(gamma) for gamma in at), score.neutrality)
+        reached = (*map(at_gamma, numbers), str(len(score.usefulness)))
+        rows.append((title, set_name(score), score.training.partition(";")[0], *reached))
+        if theirs := of_study("goals").get("published", {}).get(score.title, {}).get("test"):
+            title = f"{score.title}, [published]({PUBLISHED}), means"
             reached = (f"{theirs[0]:.3f}", *["–"] * len(at), f"{theirs[1]:.3f}", "5")
             rows.append((title, "its 200 test levels (25 designs)", "100 M steps", *reached))
     header = ("`drest train …`", "evaluated on", "training", "usefulness", *(f"at γ = {gamma}" for gamma in at))
@@ -218,43 +188,26 @@ def headlines() -> str:
 
 def protocol() -> str:
     """Return the table of agents trained on the follow-up's levels alone, beside what it reports."""
-    results = of_study("goals")
-    known = {(score["title"], score["split"]): score for score in results["goals"] if score["part"] == "follow_up"}
-    rows = []
-    for title, published in results["published"].items():
-        if own := known.get((title, "train")):
-            both = (own, known.get((title, "file")))
-            ours = [", ".join(mean_range(each[name]) for name in MEASURES) if each else "–" for each in both]
-            theirs = [", ".join(f"{value:.3f}" for value in published[split]) for split in ("train", "test")]
-            rows.append((title, str(len(own["usefulness"])), own["training"], *ours, *theirs))
-    header = ["means of U, N", "seeds", "training", "ours, on its training levels", "ours, on its validation levels"]
-    return in_markdown([*header, "published, on its training levels", "published, on its test levels"], rows)
+    published = {title: {"published": theirs} for title, theirs in of_study("goals")["published"].items()}
+    made = [score for score in kept_scores() if score.part == "follow_up"]
+    table = follow_up_table(SimpleNamespace(goals=published), made)  # type: ignore[arg-type]
+    return in_markdown(table.header, table.rows)
 
 
 def sizes() -> str:
-    """Return the table of agents of small maps by the side of the map, and its plot."""
-    agents: dict[str, Found] = of_study("goals")["sizes"]
-    sides = dict.fromkeys(side for found in agents.values() for side in found["usefulness"])
-    rows = []
-    for agent, found in agents.items():
-        pairs = [[found[name].get(side) for name in MEASURES] for side in sides]
-        cells = [", ".join(f"{median(each):.3f}" for each in pair) if all(pair) else "–" for pair in pairs]
-        rows.append((agent if " " in agent else f"`{agent}`", *cells))
-    return in_markdown(("U, N", *(f"{side} × {side}" for side in sides)), rows) + image("sizes")
+    """Return the tables of agents of small maps by the side of the map, and their plot."""
+    means = of_study("goals")["sizes"]
+    sides = [*map(int, next(iter(means.values()))["usefulness"])]
+    tables = [size_table(means, measure, sides) for measure in ("usefulness", "neutrality")]
+    return "\n\n".join(f"{table.caption}:\n\n{in_markdown(table.header, table.rows)}" for table in tables) + image(
+        "sizes"
+    )
 
 
 def costs() -> str:
     """Return the table of what the size of a map costs, and its plot."""
-    by_side: dict[str, Found] = of_study("goals")["cost"]
-    words = {"generate": "generate a level, ms", "solve": "solve it, ms", "evaluate": "evaluate it, ms"}
-    networks = [name for name in next(iter(by_side.values()))["seconds"] if name not in words]
-    rows = []
-    for side, found in by_side.items():
-        times = [f"{1e3 * found['seconds'][name]:.2f}" for name in words]
-        times += [f"{1e6 * found['seconds'][name]:.0f}" for name in networks]
-        rows.append((f"{side} × {side}", f"{found['states']:,.0f}", *times))
-    header = ("map", "states", *words.values(), *(f"PPO, {name}: a step, µs" for name in networks))
-    return in_markdown(header, rows) + image("cost")
+    table = cost_table(of_study("goals")["cost"])
+    return in_markdown(table.header, table.rows) + image("cost")
 
 
 def image(name: str) -> str:
