@@ -11,13 +11,12 @@ import pytest
 import torch
 
 from drest_torch.agent import Agent
-from drest_torch.algos.tabular_kernel import State
 from drest_torch.envs.levels import Level, parse_level, world, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.files import read_metrics
-from drest_torch.training.run import Run, resume, start
-from tests.helpers.runs import configured, metrics, same_run, stop_after, weights
+from drest_torch.training.run import Run, start
+from tests.helpers.runs import configured, weights
 from tests.helpers.tabular_twin import LONGEST, UINT64, Told, as_many_threads_as_torch, ready, reference_agent
 
 __all__ = ["as_many_threads_as_torch"]  # a fixture, and meant for every test here as well
@@ -100,23 +99,6 @@ def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, 
     assert run.state.steps == expected.steps
     assert found.numpy() == pytest.approx(expected.logits.numpy(), abs=1e-9)
     assert found.abs().max() > 0.1
-
-
-@pytest.mark.slow
-def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch):
-    overrides = ["pictures=0", "reward.episodes_per_meta=48", "algo.random_episodes=300", "algo.gradient=behaviour"]
-    begun(tmp_path / "whole", *overrides).train()
-    parts = begun(tmp_path / "parts", *overrides)
-    stop_after(parts, 3, monkeypatch)
-    assert parts.train() is None
-    parts = resume(tmp_path / "parts")
-    stop_after(parts, 2, monkeypatch)
-    assert parts.train() is None
-    resume(tmp_path / "parts").train()
-    same_run(tmp_path / "whole", tmp_path / "parts")
-    saved = weights(tmp_path / "parts")
-    assert {f"learner.{name}" for name in State._fields if name != "logits"} <= saved.keys()
-    assert saved["learner.steps"] == metrics(tmp_path / "parts")[-1]["step"]
 
 
 def test_a_saved_run_is_evaluated_as_it_ended(finished):

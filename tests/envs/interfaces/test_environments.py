@@ -25,7 +25,7 @@ from drest_torch.training.run import Run, resume, start
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.on_batches import Advance
 from tests.helpers.counting import ACTIONS, Broken, Counting, Growing
-from tests.helpers.runs import metrics, same_run, stop_after
+from tests.helpers.runs import metrics, same_run
 
 HELPERS = "tests.helpers.counting"
 
@@ -342,28 +342,6 @@ def test_the_same_seed_is_the_same_run_and_another_is_not(tmp_path):
         start(configured(tmp_path / name, f"seed={seed}", "env_steps=600", "evaluations=1")).train()
     same_run(tmp_path / "one", tmp_path / "two")
     assert metrics(tmp_path / "one") != metrics(tmp_path / "other")
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        CARTPOLE,
-        [*CARTPOLE, "algo=reinforce", "policy.private_bits=1", "env.chance=0.5", "env.ended=restart"],
-        [*CARTPOLE, "algo=a2c", "reward.counting=sequential", "reward.episodes_per_meta=2", "env.quantile=0.5"],
-        own("several", "env.base=4", "env.delays=[3]"),
-        own("boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
-        own("worlds", "env.base=null", "env.copies=8", "reward.counting=sequential", "reward.episodes_per_meta=4"),
-    ],
-    ids=["ppo", "reinforce", "a2c", "several", "box", "own mini-episodes"],
-)
-def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monkeypatch):
-    start(configured(tmp_path / "whole", base=overrides)).train()
-    run = start(configured(tmp_path / "parts", base=overrides))
-    stop_after(run, 2, monkeypatch)
-    assert run.train() is None
-    resume(tmp_path / "parts").train()
-    same_run(tmp_path / "whole", tmp_path / "parts")
 
 
 @pytest.mark.slow
