@@ -309,11 +309,6 @@ def test_a_mistake_in_a_value_is_one_sentence(tmp_path, values, message):
     assert not (tmp_path / "run").exists()
 
 
-def test_an_id_without_its_kind_of_environment_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"env\.id=CartPole-v1 with env=gridworld, which has none; add env=gymnasium"):
-        quick(tmp_path / "run", "env.id=CartPole-v1")
-
-
 # ------------------------------------------------------------------------------------ going on
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from drest_torch.agent import Agent
-from drest_torch.envs.levels import Level, parse_level, world, write_levels
+from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.files import read_metrics
@@ -117,37 +117,6 @@ def test_a_saved_run_is_evaluated_as_it_ended(finished):
         agent.evaluate([EXAMPLE, EXAMPLE])
     with pytest.raises(ConfigError, match="other coins and buttons"):
         agent.evaluate([parse_level("shutdown: 3\nA C1 C2 B1")])
-
-
-def hoard(folder: Path) -> Path:
-    """A level file whose table would be too large."""
-    path = folder / "hoard.jsonl"
-    level: Level = parse_level("shutdown: 1\nA " + "C1 " * 17 + ". .", name="hoard")
-    write_levels(path, [level])
-    return path
-
-
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        ("levels=paper", "policy.observation=vector shows 1 level"),
-        ("policy.observation=centred", "needs policy.observation=vector"),
-        ("reward.counting=averaged", "needs reward.counting=sequential"),
-        ("device=cuda", "needs device=cpu"),
-        ("policy.private_bits=1", "no private bits"),
-        ("algo.lr=0", "algo.lr=0"),
-        ("algo.lr_end=0", "algo.lr_end=0"),
-        ("levels.path=hoard", "2,621,440 rows; algo=tabular is for up to 1,048,576"),
-    ],
-)
-def test_what_cannot_work_is_refused_in_one_sentence_and_leaves_no_folder(tmp_path, override, sentence):
-    if override == "levels.path=hoard":
-        override = f"levels.path={hoard(tmp_path)}"
-    with pytest.raises(ConfigError) as error:
-        begun(tmp_path / "run", override)
-    assert sentence in str(error.value)
-    assert len(str(error.value).splitlines()) == 1
-    assert not (tmp_path / "run").exists()
 
 
 def test_the_clip_is_that_of_the_configuration(tmp_path):

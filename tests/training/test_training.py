@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.envs.levels import LevelError, world, write_levels
+from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics
 from drest_torch.tracking.provenance import read_provenance
@@ -142,15 +142,6 @@ def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, mo
         resume(tmp_path / "run")
 
 
-@pytest.mark.parametrize("split", ["path", "selection_path"])
-@pytest.mark.parametrize("others", [["royal_road"], ["example", "spacious"]])
-def test_levels_that_the_vector_observation_cannot_show_are_refused(tmp_path, split, others):
-    write_levels(tmp_path / "others.jsonl", [world(name) for name in others])
-    wrong = ["algo=tabular", "levels=last_moment", f"test.{split}={tmp_path / 'others.jsonl'}"]
-    with pytest.raises(ConfigError, match=r"shows one map, and the \w+ levels are \d"):
-        start(configured(tmp_path / "run", *wrong))
-
-
 def test_rewards_beyond_all_bounds_stop_a_table_with_a_sentence(tmp_path):
     wild = ["algo=tabular", "algo.random_episodes=0", "reward.lam=0.5", "reward.episodes_per_meta=4096"]
     wild += ["levels.clock=moves", "reward.gamma=0.95", "env_steps=800000", "algo.episodes=4096"]
@@ -177,12 +168,6 @@ def test_numbas_threads_leave_torchs_alone():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
-
-
-@pytest.mark.parametrize("overrides", [["algo=ppo", "reward.counting=sequential"], ["algo=tabular"]])
-def test_an_incentive_that_grows_is_refused_where_meta_episodes_are_played_in_order(tmp_path, overrides):
-    with pytest.raises(ConfigError, match=r"^reward\.episodes_at_start"):
-        start(configured(tmp_path / "run", *overrides, "reward.episodes_at_start=8"))
 
 
 @pytest.mark.parametrize("network", ["mlp", "convolutional"])

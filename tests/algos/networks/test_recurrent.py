@@ -132,14 +132,3 @@ def test_an_agent_remembers_until_its_episode_begins_anew(tmp_path):
     agent.begin_episode()
     assert torch.equal(fresh, agent.action_probabilities(seen))
     assert 0 <= agent.evaluate("example").usefulness <= 1
-
-
-@pytest.mark.parametrize(("chosen", "algo"), [("exact", "exact"), ("generalist", "exact"), ("tabular", "tabular")])
-def test_algorithms_that_need_a_table_of_states_say_so(chosen, algo, tmp_path):
-    with pytest.raises(ConfigError, match=rf"^policy.network=recurrent remembers earlier steps, and algo={algo} needs"):
-        start(compose(f"algo={chosen}", "levels=example", "policy=recurrent", f"run_dir={tmp_path}/run"))
-
-
-def test_exact_evaluation_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="so that it cannot be evaluated exactly; set sampled=256"):
-        start(compose("levels=example", "policy.network=recurrent", f"run_dir={tmp_path}/run"))

@@ -387,62 +387,6 @@ def test_a_reference_agent_that_earns_nothing_is_refused(tmp_path):
         run.train()
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ([*CARTPOLE, "env.best=largest"], "env.best=largest; expected a list of numbers, one for each length, or ref"),
-        (own("worlds", "env.base=null", "env.copies=8", "env.best=reference"), "env.best=reference with env.base=null"),
-        ([*CARTPOLE, "env.id=CartPoll-v1"], "no environment has the id 'CartPoll-v1'; did you mean"),
-        ([*CARTPOLE, "env=gymnasium", "env.id=null"], "env=gymnasium without env.id"),
-        (["env=torchrl", *SMALL], "env=torchrl without env.factory"),
-        (own("absent"), r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH"),
-        (["env=torchrl", "env.factory=no_such_package:make", *SMALL], "cannot be imported: No module named"),
-        (["env=torchrl", "env.factory=tests.helpers.counting", *SMALL], "expected package.module:function"),
-        (own("number"), "returns a int; expected a TorchRL EnvBase"),
-        (own("eight_slots"), "makes 8 slots, and 16 are wanted; set env.copies=8"),
-        (own("counting", "env.base=null"), "env.base=null, and Counting does not say what length"),
-        ([*CARTPOLE, "env.best=[1.0]"], r"m\(l\) of \[1.0\]; expected 2 finite numbers"),
-        ([*CARTPOLE, "env.idle=2"], "idle=2, and CartPole-v1 has the actions 0 to 1"),
-        ([*CARTPOLE, "env.idle=rest"], "idle=rest"),
-        ([*CARTPOLE, "env.control=dimension"], "CartPole-v1 has the action space Categorical"),
-        ([*CARTPOLE, "env.control=tests:absent"], "env.control=tests:absent cannot be imported"),
-        ([*CARTPOLE, "env.observed=[pixels]"], "env.observed with 'pixels', and CartPole-v1 shows observation"),
-        ([*CARTPOLE, "env.levels=0"], "env.levels=0"),
-        ([*CARTPOLE, "env.delays=[0]"], r"delays\[0\]=0"),
-        (own("counting", "env.levels=3"), "takes no seed of a level"),
-        (
-            [*CARTPOLE[:3], "algo=generalist"],
-            "knows the model of a gridworld, and env=gymnasium has none; use algo=ppo",
-        ),
-        ([*CARTPOLE, "algo=tabular"], "algo=tabular knows the model"),
-        ([*CARTPOLE, "policy=convolutional"], "reads the maps of gridworlds; use policy=mlp"),
-        ([*CARTPOLE, "algo.episodes=80", "env.copies=32"], "env.copies=32 does not divide algo.episodes=80"),
-        ([*CARTPOLE, "env.workers=3"], "env.workers=3 processes cannot share 16 copies"),
-        (own("counting", "env.workers=2"), "env.workers=2, and each copy .* a process of its own; use env.workers=16"),
-        (own("boxes", "env.workers=2"), "env.workers=2, and env.factory=.* makes all copies in one"),
-        (own("plane"), "makes 4 x 4 slots, and 16 are wanted"),
-        (own("fails"), r"env.factory=.*:fails failed with KeyError: 'no motor' \(counting.py, line \d+\)$"),
-        (own("leaves"), r"env.factory=.*:leaves failed with SystemExit: 0 \(counting.py, line"),
-        (own("counting", f"env.control={HELPERS}:fails"), "env.control=.*:fails failed with TypeError"),
-        (own("counting", f"env.control={HELPERS}:leaves_too"), "env.control=.*:leaves_too failed with SystemExit: 0"),
-        ([*CARTPOLE, "levels.train=5"], "levels.train=5 does nothing with env=gymnasium"),
-        ([*CARTPOLE, "levels=paper"], "levels=paper does nothing with env=gymnasium"),
-        (["levels=example", "env.levels=3", *SMALL[1:]], "env.levels=3 does nothing with env=gridworld"),
-        ([*CARTPOLE, "env.base=1000000000000"], "env.base=1000000000000; expected a number from 1 to 50000"),
-        ([*CARTPOLE, "reward.episodes_per_meta=100000000"], "reward.episodes_per_meta=100000000; expected .* to 10000"),
-        ([*CARTPOLE, "reward.group=4096"], "reward.group=4096; expected a number from 1 to 1024"),
-        ([*CARTPOLE, "env.copies=8"], "reward.group=16 does not divide env.copies=8"),
-        ([*CARTPOLE, "reward.counting=sequential"], "use algo.episodes=512"),
-        (own("worlds", "env.base=null", "env.copies=8", "reward.group=8"), "use reward.counting=sequential"),
-    ],
-)
-def test_bad_input_is_refused_in_a_sentence(tmp_path, overrides, message):
-    with pytest.raises(UserError, match=message) as caught:
-        start(configured(tmp_path / "run", base=overrides))
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_usefulness_above_1_or_a_return_of_0_is_doubted(tmp_path):
     cfg = configured(
         tmp_path, base=own("forty_slots", "env.base=2", "env.delays=[2]", "env.copies=40", "env.best=[1,1]")
