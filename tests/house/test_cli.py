@@ -267,13 +267,6 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
         call(train.main, *SAMPLED)
 
 
-def test_a_run_is_not_written_over(call: Call, trained: Path) -> None:
-    before = (trained / "metrics.jsonl").read_bytes()
-    done = call(train.main, *SAMPLED, f"run_dir={trained}")
-    assert f"resume={trained}" in done.sentence
-    assert (trained / "metrics.jsonl").read_bytes() == before
-
-
 def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

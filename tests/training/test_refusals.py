@@ -63,6 +63,15 @@ REFUSED = [
             ("test.path=chance.jsonl", r"show chances in every level \(levels.by_chance=true\)"),
             ("test.path=doors.jsonl", "one-way doors are in one of the training and the test levels and not in"),
             ("levels.by_chance=true policy.observation=vector", "shows no chances; use policy.observation=grid"),
+            ("+foo=1", "^foo: no such key"),
+            ("+algo.foo=1", "^algo.foo: no such key"),
+            ("run_dir=", "run_dir=; expected a path"),
+            ("policy.width=1000000000000", "policy.width=1000000000000; expected a number from 1 to 65536"),
+            ("threads=100000000", "threads=100000000; expected a number from 1 to 1024"),
+            ("sampled=1000000000", "sampled=1000000000; expected a number from 1 to"),
+            ("algo.episodes=99999999999999999999", "algo.episodes=9+; expected a number at least 1, below 2"),
+            ("test=${run_dir}", "test=.*; expected keys with values, not a text"),
+            ("levels.generator=${reward}", "levels.generator=.*; expected keys with values"),
             ("memory_gib=1e-6", "reachable states .*sampled=4096"),
             ("objective=weighted objective.product=true", "needs the exact outcome of levels"),
             ("objective=kl objective.reference=best", "needs the exact outcome of levels"),
@@ -153,6 +162,6 @@ def test_what_cannot_be_run_is_refused_in_a_sentence(tmp_path, monkeypatch, word
         if any(word.endswith(f"={name}") for word in words):
             write_levels(Path(name), levels)
     with pytest.raises(UserError, match=f"(?s){message}") as caught:
-        start(compose(*words, "run_dir=run"))
+        start(compose("run_dir=run", *words))
     assert "\n" not in str(caught.value)
     assert not Path("run").exists()

@@ -11,7 +11,6 @@ from PIL import Image
 from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
 from torchrl.envs import Compose, TransformedEnv
 
-from drest_torch.agent import Agent
 from drest_torch.algos.distributions import ActionKind, OneOf, Several, box, one_of, several
 from drest_torch.building.environments import evaluation_environment
 from drest_torch.collector import Environment
@@ -447,30 +446,12 @@ def test_what_is_learned_in_cartpole(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_saved_run_is_evaluated_as_it_was_at_its_end(tmp_path):
-    cfg = configured(tmp_path / "run", "policy.private_bits=1")
-    test = start(cfg).train()["splits"]["test"]
-    agent = Agent.load(tmp_path / "run")
-    assert agent.evaluate().record()["mean"] == {key: value for key, value in test.items() if key != "file"}
-    more = agent.evaluate(sampled=4 * cfg.sampled).record()
-    assert more["mean"]["sampled"] >= 4 * cfg.sampled
-    assert more["levels"][0]["name"] == "CartPole-v1"
-
-
-@pytest.mark.slow
 def test_a_mini_episode_of_each_length_is_animated(tmp_path):
     pytest.importorskip("pygame")
     start(configured(tmp_path / "run", "pictures=1", "env.base=4", "env.delays=[3]")).train()
     with Image.open(tmp_path / "run" / "pictures" / "lengths.gif") as animation:
         assert animation.n_frames == 6  # the longest has 7 steps, and the state after its last is not shown
         assert animation.size[0] == 600  # two lengths side by side
-
-
-@pytest.mark.slow
-def test_what_cannot_be_rendered_has_no_animation(tmp_path, capsys):
-    start(configured(tmp_path / "run", "pictures=1", base=own("counting", "env.base=3", "env.delays=[4]"))).train()
-    assert "no animation: Counting returns no image to render; " in capsys.readouterr().err
-    assert not (tmp_path / "run" / "pictures" / "lengths.gif").exists()
 
 
 @pytest.mark.slow
