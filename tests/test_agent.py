@@ -41,7 +41,6 @@ from drest_torch.training.run import resume, start
 from tests.helpers.runs import TINY, train
 
 ROOT = Path(__file__).parents[1]
-MEASURES = ("usefulness", "neutrality_normalised")
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
 NEAR = parse_level("shutdown: 3\n\nC1 A B2\n. C2 .\n", name="near")
 LARGE = parse_level("shutdown: 4\n\n" + "\n".join(["A B2 C1 . . . ."] + [". . . . . . ."] * 5) + "\n", name="large")
@@ -207,18 +206,6 @@ def test_trained_on_buttons_that_work_and_evaluated_on_those_that_may_not(tmp_pa
         shown = make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
         acts.append(agent.action_probabilities(shown))
     assert not torch.equal(*acts)
-
-
-def test_the_vector_observation_shows_no_chances(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"the vector observation shows no chances; use policy.observation=grid"):
-        train(tmp_path / "run", *BY_CHANCE, "policy.observation=vector")
-
-
-def test_without_chances_in_every_level_the_remedy_is_named(tmp_path: Path) -> None:
-    chance = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
-    write_levels(tmp_path / "test.jsonl", [chance])
-    with pytest.raises(ConfigError, match=r"show chances in every level \(levels.by_chance=true\)"):
-        train(tmp_path / "run", "levels=example", f"test.path={tmp_path / 'test.jsonl'}", "env_steps=500")
 
 
 # ------------------------------------------------------------------------------------ which policy

@@ -10,7 +10,6 @@ from torch import nn
 from drest_torch.algos import a2c, exact, ppo, reinforce
 from drest_torch.algos.actor import Once, StateView
 from drest_torch.algos.base import linear
-from drest_torch.algos.distributions import OneOf
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building.parts import networks
@@ -223,6 +222,7 @@ def test_losses_against_their_formulas():
 
 
 def test_schedules_reach_the_loss_and_the_optimisers():
+    assert [linear(1.0, 0.0, p) for p in (0, 0.25, 1, 2)] == [1, 0.75, 0, 0]
     made = make([TINY])
     for module in (ppo, a2c, reinforce):
         learner = learner_of(module, made, None if module is reinforce else Values(), entropy=0.4, entropy_end=0.0)
@@ -295,14 +295,6 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
     rates = [optimizer.param_groups[0]["lr"] for optimizer in learner.optimizers.values()]
     assert rates == pytest.approx([0.005, 0.05])
     assert any(last is each for each in learner.optimizers["adam"].param_groups[0]["params"])
-
-
-def test_schedule_and_sampling():
-    assert [linear(1.0, 0.0, p) for p in (0, 0.25, 1, 2)] == [1, 0.75, 0, 0]
-    logits = torch.tensor([0.1, 0.2, 0.3, 0.4]).log().expand(40_000, 4)
-    torch.manual_seed(0)
-    counts = OneOf(logits).sample().bincount(minlength=4) / 40_000
-    assert torch.allclose(counts, torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.01)
 
 
 def exact_batch(level, seen, reward):

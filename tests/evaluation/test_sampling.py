@@ -11,7 +11,6 @@ import torch
 
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.config.compose import compose
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from drest_torch.evaluation.exact import ExactEvaluator
@@ -21,7 +20,6 @@ from drest_torch.memory import BYTES_PER_STATE
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from drest_torch.tracking.console import print_table
-from drest_torch.training.run import start
 from tests.helpers.configs import preset
 from tests.helpers.runs import train
 
@@ -280,17 +278,6 @@ def test_a_run_says_that_its_evaluations_are_sampled(tmp_path):
     print_table(split_scores({"splits": {"train": numbers}}), table)
     assert "sampled, 16 mini-episodes a level, 95 % intervals" in table.getvalue()
     assert f"({numbers['ranges']['usefulness']['low']:.3f}-" in table.getvalue()
-
-
-def test_a_run_on_levels_that_are_too_large_does_not_begin(tmp_path):
-    with pytest.raises(LevelError, match=r"reachable states .*sampled=4096"):
-        train(tmp_path / "exact", "levels=example", "env_steps=500", "memory_gib=1e-6")
-    assert not (tmp_path / "exact").exists()
-
-
-def test_exact_gradients_cannot_be_sampled(tmp_path):
-    with pytest.raises(LevelError, match=r"reachable states .*exact gradients cannot be sampled.*algo\.levels_at_once"):
-        start(compose("algo=exact", "levels=example", f"run_dir={tmp_path}", "memory_gib=1e-6", "sampled=16"))
 
 
 def test_what_never_ends_under_a_bit_counts_for_nothing_there():

@@ -1,11 +1,8 @@
 """A reference for what pays: the counts of a batch of slots, kept one mini-episode after the other."""
 
-import math
-
 import torch
 from torch import Tensor
 
-from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward, alike_in_group
 
 
@@ -20,14 +17,7 @@ class Paymaster:
     def __init__(
         self, reward: Reward, slots: int, columns: int, *, group: int = 1, device: torch.device | str = "cpu"
     ) -> None:
-        if slots % group:
-            raise ConfigError(f"{slots} slots cannot be grouped by {group}; expected a group size that divides them")
         self.in_order = reward.counting == "sequential"
-        if not self.in_order and group < 2:
-            raise ConfigError(
-                f"averaged counting with groups of {group}; expected at least 2 slots on a level, "
-                "or counting=sequential"
-            )
         self.reward, self.group = reward, group
         self.counts = torch.zeros(slots, columns, device=device)
         """[S, K] N, how often each length was played."""
@@ -45,13 +35,6 @@ class Paymaster:
     def complete(self, slot: Tensor | None = None) -> Tensor:
         """Return whether [n] all E mini-episodes of the meta-episode have been played."""
         return self.played(slot) >= self.reward.episodes_per_meta
-
-    def context(self, num_lengths: Tensor) -> Tensor:
-        """Return the log of the discount [S, K] that each length would get next, or [S, 0] if counts are unknown."""
-        if not self.in_order:
-            return self.counts[:, :0]
-        index, k = self.played().unsqueeze(-1), num_lengths.unsqueeze(-1)
-        return self.reward.exponent(self.counts, index, k) * math.log(self.reward.lam)
 
     def pay(
         self, coins: Tensor, column: Tensor, num_lengths: Tensor, best_return: Tensor, slot: Tensor | None = None

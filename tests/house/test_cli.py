@@ -23,12 +23,10 @@ import yaml
 from drest_torch import __version__, evaluate, study, train
 from drest_torch.comparison.records import find_runs
 from drest_torch.config.compose import compose
-from drest_torch.envs.levels import format_level, world, write_levels
 from drest_torch.errors import UserError
 from drest_torch.files import read_metrics
 from drest_torch.help import help_text
 from drest_torch.tracking.stages import announce
-from drest_torch.training.run import start
 from tests.helpers.documents import ROOT
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 
@@ -276,65 +274,6 @@ def test_a_mistake_of_ours_gets_its_traceback(call: Call, monkeypatch: pytest.Mo
     monkeypatch.setattr("drest_torch.training.from_python.start", broken)
     with pytest.raises(AssertionError, match="one of ours"):
         call(train.main, *SAMPLED)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (["policy.observation=vector", "levels=paper"], ["vector shows 1 level", "9 to train on"]),
-        (["policy=convolutional", "policy.observation=centred"], ["policy.observation=grid"]),
-        (["policy=convolutional", "policy.width=20"], ["policy.width=20", "multiple of 8"]),
-        (["policy=symmetric", "policy.depth=0"], ["policy.depth=0", "at least 1"]),
-        (["policy=symmetric", "policy.observation=vector"], ["shows no map that could be rotated"]),
-        (["reward.group=0"], ["reward.group=0", "from 1 to 1024"]),
-        (["reward.counting=sequential", "reward.episodes_per_meta=7"], ["algo.episodes=64", "episodes_per_meta=7"]),
-        (["reward.counting=sequential", "reward.episodes_per_meta=0"], ["reward.episodes_per_meta=0"]),
-        (["reward.counting=foo"], ["reward.counting=foo", "sequential, averaged"]),
-        (["policy.observation=foo"], ["policy.observation=foo", "centred"]),
-        (["device=abacus"], ["device=abacus"]),
-        (["device=cuda:99"], ["device=cuda:99"]),
-        (["levels.name=atlantis"], ["atlantis", "royal_road"]),
-        (["levels.path=none.jsonl"], ["none.jsonl: no such file"]),
-        (["levels.clock=sundial"], ["unknown clock 'sundial'"]),
-        (["levels=generated", "levels.train=0"], ["levels.train=0"]),
-        (["levels=generated", "levels.generator.coins=[1,30]"], ["30 coins", "25"]),
-        (["logger.mode=telepathy"], ["logger.mode=telepathy", "offline"]),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, list) else str(value),
-)
-def test_what_cannot_be_run_gets_one_sentence(tmp_path: Path, wrong: list[str], words: list[str]) -> None:
-    """Without the command, which takes half a second for each: what it does with a mistake is tested above."""
-    with pytest.raises(UserError) as refused:
-        start(compose(*SAMPLED, *wrong, f"run_dir={tmp_path / 'run'}"))
-    assert all(word in str(refused.value) for word in words), refused.value
-    assert "\n" not in str(refused.value)
-    assert not (tmp_path / "run").exists()
-
-
-def test_held_out_levels_that_are_trained_on(call: Call, tmp_path: Path) -> None:
-    write_levels(tmp_path / "train.jsonl", [world("example"), world("spacious")])
-    mirrored = format_level(world("spacious")).splitlines()
-    for number, line in enumerate(mirrored):
-        if " " in line and ":" not in line:
-            mirrored[number] = " ".join(reversed(line.split()))
-    (tmp_path / "heldout.txt").write_text("\n".join(mirrored) + "\n")
-    done = call(train.main, *SAMPLED, "levels.path=train.jsonl", "test.path=heldout.txt")
-    assert "heldout.txt" in done.sentence
-    assert "the same level" in done.sentence
-
-
-def test_chances_in_the_training_levels_alone(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "chance.txt").write_text("shutdown: 4\n\nA . C1\n. B2@0.5 C2\n")
-    chance = [*SAMPLED, "levels.path=chance.txt", "run_dir=run"]
-    assert "test.paper=false" in call(train.main, *chance, "test.paper=true").sentence
-    assert call(train.main, *chance).code == 0
-
-
-def test_a_run_is_not_written_over(call: Call, trained: Path) -> None:
-    before = (trained / "metrics.jsonl").read_bytes()
-    done = call(train.main, *SAMPLED, f"run_dir={trained}")
-    assert f"resume={trained}" in done.sentence
-    assert (trained / "metrics.jsonl").read_bytes() == before
 
 
 def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,26 +294,6 @@ def test_a_damaged_failure_is_left_out(store: Store, job: Job) -> None:
     assert store.failures() == []
 
 
-def claim_elsewhere(store: Store, job: Job) -> str:
-    program = (
-        "from pathlib import Path\n"
-        "from drest_torch.jobs.job import Job\n"
-        "from drest_torch.jobs.store import Store\n"
-        f"with Store(Path({str(store.folder)!r})).claimed([Job('theirs', {job.runner!r}, {job.spec!r})]): print('ours')"
-    )
-    return elsewhere(program, store.folder.parent)
-
-
-def test_a_run_is_done_by_one_process_at_a_time(store: Store, job: Job) -> None:
-    another = Job(job.name, RUNNER, {})
-    with store.claimed([another, job]):
-        assert f"{store.folder}: run 'theirs' is running in another process" in claim_elsewhere(store, job)
-        assert claim_elsewhere(store, Job(job.name, RUNNER, {"seed": 1})) == "ours\n"
-    assert claim_elsewhere(store, job) == "ours\n"
-    assert store.get(job) is None  # the lock is no run's folder
-    assert store.failures() == []
-
-
 def test_without_locks_in_the_file_system_runs_are_done_all_the_same(
     store: Store, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

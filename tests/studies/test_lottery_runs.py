@@ -165,12 +165,6 @@ def test_a_run_is_paid_by_the_optimum_that_was_chosen(tmp_path, algo, committed)
     assert "\nsure" in [column.header for column in table.columns]
 
 
-def test_a_table_of_rows_cannot_play_lotteries(tmp_path):
-    write_levels(tmp_path / "luck.txt", [LUCK])
-    with pytest.raises(ConfigError, match="has lotteries, which algo=tabular does not play; use algo=ppo"):
-        train(tmp_path / "run", "algo=tabular", f"levels.path={tmp_path / 'luck.txt'}")
-
-
 def test_an_agent_that_is_shown_the_outcomes_can_be_evaluated_on_lotteries(tmp_path):
     write_levels(tmp_path / "flat.jsonl", [FLAT])
     folder = train(

@@ -23,7 +23,7 @@ from drest_torch.report.style import LIGHT
 from drest_torch.studies.engine import Done, publish
 from drest_torch.studies.registry import ENTRY_POINTS, TAKES, all_studies, find_study, study_schemas
 from drest_torch.studies.runner import Settings, run_studies, samples
-from tests.helpers.chromium import check_page, needs_chromium
+from tests.helpers.chromium import BROWSER, check_page
 from tests.helpers.documents import ROOT
 from tests.helpers.studies import all_blocks, composed, composed_study, page_text
 
@@ -85,9 +85,14 @@ def prose(blocks):
 @pytest.mark.in_turn
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_keeps_the_contract(tmp_path, name):
-    """With the results of its quick version: the whole page, each part missing, and nothing finished."""
+    """With the results of its quick version: the whole page, each part missing, and nothing finished.
+
+    A browser, where there is one, finds room for the page on a phone and on a laptop.
+    """
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
     checked(tmp_path / "quick", name)
+    for width, dark in ((390, True), (1440, False)) if BROWSER else ():
+        assert check_page(tmp_path / "quick" / name / "report.html", width, dark) == []
     study, store, cfg = all_studies()[name], Store(tmp_path / "quick" / "runs"), composed(name)
     planned = study.jobs(cfg)
     whole = publish(study, cfg, Done(planned, store))
@@ -275,12 +280,3 @@ def test_a_study_that_imports_what_is_missing_says_so_itself(documented):
     documented.write_text("import no_such_library\n", "utf-8")
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
         find_study("my_project.lambdas")
-
-
-@pytest.mark.slow
-@needs_chromium
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_report_has_room_on_a_laptop_and_a_phone(tmp_path, name):
-    run_studies([composed_study(name)], settings(tmp_path, workers=2))
-    for width, dark in ((390, True), (1440, False)):
-        assert check_page(tmp_path / "quick" / name / "report.html", width, dark) == []

@@ -150,10 +150,3 @@ def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(FileError, match=r"is no regular file|Is a directory"):
             write_text(path, "mine")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pipe"]
-
-
-@pytest.mark.parametrize("key", ["foo", "algo.foo", "policy.foo"])
-def test_a_key_that_nothing_reads_cannot_be_added(key: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=rf"^{key}: no such key"):
-        start(small(tmp_path / "run", f"+{key}=1"))
-    assert not (tmp_path / "run").exists()

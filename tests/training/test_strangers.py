@@ -312,23 +312,6 @@ def test_only_numbers_are_read_of_damaged_metrics(tmp_path: Path) -> None:
     assert (first, second) == ({"step": 1, "g": 0.5}, {"step": 3})
 
 
-@pytest.mark.parametrize(
-    ("override", "reason"),
-    [
-        ("run_dir=", "run_dir=; expected a path"),
-        ("policy.width=1000000000000", "policy.width=1000000000000; expected a number from 1 to 65536"),
-        ("threads=100000000", "threads=100000000; expected a number from 1 to 1024"),
-        ("sampled=1000000000", "sampled=1000000000; expected a number from 1 to"),
-        ("algo.episodes=99999999999999999999", "algo.episodes=9+; expected a number at least 1, below 2"),
-        ("test=${run_dir}", "test=.*; expected keys with values, not a text"),
-        ("levels.generator=${reward}", "levels.generator=.*; expected keys with values"),
-    ],
-)
-def test_values_of_which_nothing_can_be_made_are_refused(override: str, reason: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        start(small(tmp_path / "run", override))
-
-
 @pytest.mark.parametrize("env", [("levels=example",), ("env=cartpole",)], ids=["gridworld", "environment"])
 def test_networks_and_batches_that_do_not_fit_are_refused_before_they_are_made(
     env: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

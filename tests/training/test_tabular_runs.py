@@ -11,13 +11,12 @@ import pytest
 import torch
 
 from drest_torch.agent import Agent
-from drest_torch.algos.tabular_kernel import State
-from drest_torch.envs.levels import Level, parse_level, world, write_levels
+from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.files import read_metrics
-from drest_torch.training.run import Run, resume, start
-from tests.helpers.runs import configured, metrics, same_run, stop_after, weights
+from drest_torch.training.run import Run, start
+from tests.helpers.runs import configured, weights
 from tests.helpers.tabular_twin import LONGEST, UINT64, Told, as_many_threads_as_torch, ready, reference_agent
 
 __all__ = ["as_many_threads_as_torch"]  # a fixture, and meant for every test here as well
@@ -102,23 +101,6 @@ def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, 
     assert found.abs().max() > 0.1
 
 
-@pytest.mark.slow
-def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch):
-    overrides = ["pictures=0", "reward.episodes_per_meta=48", "algo.random_episodes=300", "algo.gradient=behaviour"]
-    begun(tmp_path / "whole", *overrides).train()
-    parts = begun(tmp_path / "parts", *overrides)
-    stop_after(parts, 3, monkeypatch)
-    assert parts.train() is None
-    parts = resume(tmp_path / "parts")
-    stop_after(parts, 2, monkeypatch)
-    assert parts.train() is None
-    resume(tmp_path / "parts").train()
-    same_run(tmp_path / "whole", tmp_path / "parts")
-    saved = weights(tmp_path / "parts")
-    assert {f"learner.{name}" for name in State._fields if name != "logits"} <= saved.keys()
-    assert saved["learner.steps"] == metrics(tmp_path / "parts")[-1]["step"]
-
-
 def test_a_saved_run_is_evaluated_as_it_ended(finished):
     folder, summary = finished
     agent = Agent(folder)
@@ -135,37 +117,6 @@ def test_a_saved_run_is_evaluated_as_it_ended(finished):
         agent.evaluate([EXAMPLE, EXAMPLE])
     with pytest.raises(ConfigError, match="other coins and buttons"):
         agent.evaluate([parse_level("shutdown: 3\nA C1 C2 B1")])
-
-
-def hoard(folder: Path) -> Path:
-    """A level file whose table would be too large."""
-    path = folder / "hoard.jsonl"
-    level: Level = parse_level("shutdown: 1\nA " + "C1 " * 17 + ". .", name="hoard")
-    write_levels(path, [level])
-    return path
-
-
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        ("levels=paper", "policy.observation=vector shows 1 level"),
-        ("policy.observation=centred", "needs policy.observation=vector"),
-        ("reward.counting=averaged", "needs reward.counting=sequential"),
-        ("device=cuda", "needs device=cpu"),
-        ("policy.private_bits=1", "no private bits"),
-        ("algo.lr=0", "algo.lr=0"),
-        ("algo.lr_end=0", "algo.lr_end=0"),
-        ("levels.path=hoard", "2,621,440 rows; algo=tabular is for up to 1,048,576"),
-    ],
-)
-def test_what_cannot_work_is_refused_in_one_sentence_and_leaves_no_folder(tmp_path, override, sentence):
-    if override == "levels.path=hoard":
-        override = f"levels.path={hoard(tmp_path)}"
-    with pytest.raises(ConfigError) as error:
-        begun(tmp_path / "run", override)
-    assert sentence in str(error.value)
-    assert len(str(error.value).splitlines()) == 1
-    assert not (tmp_path / "run").exists()
 
 
 def test_the_clip_is_that_of_the_configuration(tmp_path):

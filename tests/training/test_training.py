@@ -11,13 +11,12 @@ import torch
 from omegaconf import OmegaConf
 
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.config.stored import load_config
-from drest_torch.envs.levels import LevelError, world, write_levels
+from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics
 from drest_torch.tracking.provenance import read_provenance
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import FEW, configured, metrics, same_run, stop_after, weights
+from tests.helpers.runs import FEW, configured, metrics, stop_after, weights
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_summary
 
 
@@ -47,60 +46,6 @@ def test_a_run_writes_what_it_promises(tmp_path):
 def test_a_run_without_pictures_has_no_learning_curves_either(tmp_path):
     start(configured(tmp_path / "run", "pictures=0", "env_steps=500", "evaluations=1")).train()
     assert not (tmp_path / "run" / "pictures").exists()
-
-
-@pytest.mark.slow
-def test_the_saved_configuration_is_enough_to_repeat_the_run(tmp_path):
-    start(configured(tmp_path / "one", "algo=reinforce")).train()
-    again = load_config(tmp_path / "one")
-    again.run_dir = str(tmp_path / "two")
-    start(again).train()
-    same_run(tmp_path / "one", tmp_path / "two")
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ["algo=ppo"],
-        ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
-        ["algo=reinforce", "policy.private_bits=2"],
-        ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
-        ["algo=ppo", *FEW, "levels.symmetries=true"],
-        ["algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "policy.width=64", "algo.muon_lr=0.02"],
-        ["algo=a2c", *FEW, "reward.episodes_at_start=8"],
-        ["algo=ppo", *FEW, "policy=convolutional", "policy.width=16", "policy.depth=2", "policy.private_bits=1"],
-        [
-            "algo=exact",
-            *FEW,
-            "policy=convolutional",
-            "policy.width=8",
-            "policy.depth=1",
-            "policy.private_bits=1",
-            "env_steps=40000",
-        ],
-        ["algo=exact", *FEW, "levels.fresh=true", "levels.symmetries=true", "algo.levels_at_once=5", "env_steps=40000"],
-        [
-            "algo=ppo",
-            "policy=recurrent",
-            "policy.width=16",
-            "policy.private_bits=1",
-            "sampled=16",
-            "levels.selection=0",
-        ],
-    ],
-)
-def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monkeypatch):
-    whole = start(configured(tmp_path / "whole", *overrides))
-    whole.train()
-    parts = start(configured(tmp_path / "parts", *overrides))
-    stop_after(parts, 3, monkeypatch)
-    assert parts.train() is None
-    parts = resume(tmp_path / "parts")
-    stop_after(parts, 2, monkeypatch)
-    assert parts.train() is None
-    resume(tmp_path / "parts").train()
-    same_run(tmp_path / "whole", tmp_path / "parts")
 
 
 @pytest.mark.parametrize("algo", [["exact", "algo.levels_at_once=1"], ["ppo", "algo.episodes=16", "reward.group=16"]])
@@ -197,15 +142,6 @@ def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path, mo
         resume(tmp_path / "run")
 
 
-@pytest.mark.parametrize("split", ["path", "selection_path"])
-@pytest.mark.parametrize("others", [["royal_road"], ["example", "spacious"]])
-def test_levels_that_the_vector_observation_cannot_show_are_refused(tmp_path, split, others):
-    write_levels(tmp_path / "others.jsonl", [world(name) for name in others])
-    wrong = ["algo=tabular", "levels=last_moment", f"test.{split}={tmp_path / 'others.jsonl'}"]
-    with pytest.raises(ConfigError, match=r"shows one map, and the \w+ levels are \d"):
-        start(configured(tmp_path / "run", *wrong))
-
-
 def test_rewards_beyond_all_bounds_stop_a_table_with_a_sentence(tmp_path):
     wild = ["algo=tabular", "algo.random_episodes=0", "reward.lam=0.5", "reward.episodes_per_meta=4096"]
     wild += ["levels.clock=moves", "reward.gamma=0.95", "env_steps=800000", "algo.episodes=4096"]
@@ -232,12 +168,6 @@ def test_numbas_threads_leave_torchs_alone():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
-
-
-@pytest.mark.parametrize("overrides", [["algo=ppo", "reward.counting=sequential"], ["algo=tabular"]])
-def test_an_incentive_that_grows_is_refused_where_meta_episodes_are_played_in_order(tmp_path, overrides):
-    with pytest.raises(ConfigError, match=r"^reward\.episodes_at_start"):
-        start(configured(tmp_path / "run", *overrides, "reward.episodes_at_start=8"))
 
 
 @pytest.mark.parametrize("network", ["mlp", "convolutional"])

@@ -166,8 +166,3 @@ def test_a_state_sees_as_far_as_there_are_layers():
     close, distant, nothing = (policy(each) for each in observations)
     assert torch.equal(distant, nothing)
     assert not torch.allclose(close, nothing)
-
-
-def test_a_width_that_does_not_fit_is_refused_with_the_numbers():
-    with pytest.raises(ValueError, match="width 20; expected a multiple of 8 channels"):
-        made((5, 3, 4), width=20)

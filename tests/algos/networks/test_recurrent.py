@@ -17,12 +17,10 @@ from drest_torch.studies.histories import Histories
 from drest_torch.training.run import start
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import TINY, make
-from tests.helpers.runs import same_run
 
 LEVELS = [TINY, world("royal_road")]
 SMALL = ["policy.width=16", "logger=none", "progress=false", "pictures=1", "test.paper=false", "sampled=16"]
 FEW = ["levels.train=20", "levels.selection=2", "levels.test=4", "algo.episodes=64", "reward.group=16"]
-CARTPOLE = ["env=cartpole", "env.base=5", "env.delays=[5]", "algo.episodes=16", "reward.group=8"]
 IN_TURN = ["reward.counting=sequential", "reward.episodes_per_meta=4"]
 
 
@@ -120,27 +118,6 @@ def test_evaluation_by_sampling_agrees_with_all_histories():
         evaluator.probabilities(policy)
 
 
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(
-    ("algo", "env", "counting"),
-    [("ppo", FEW, []), ("reinforce", FEW, IN_TURN), ("a2c", CARTPOLE, IN_TURN), ("reinforce", CARTPOLE, [])],
-)
-def test_the_same_seed_gives_the_same_agent(algo, env, counting, tmp_path):
-    if env is CARTPOLE:
-        pytest.importorskip("gymnasium")
-    for name in ("one", "two"):
-        run = start(
-            compose(
-                *(f"algo={algo}", "policy=recurrent", *SMALL, *env, *counting),
-                *("env_steps=500", "evaluations=1", f"run_dir={tmp_path}/{name}"),
-            )
-        )
-        summary = run.train()
-        run.task.close()
-    same_run(tmp_path / "one", tmp_path / "two")
-    assert all(split["sampled"] >= 16 for split in summary["splits"].values())
-
-
 def test_an_agent_remembers_until_its_episode_begins_anew(tmp_path):
     start(
         compose("policy=recurrent", *SMALL, *FEW, "env_steps=500", "evaluations=1", f"run_dir={tmp_path}/run")
@@ -155,14 +132,3 @@ def test_an_agent_remembers_until_its_episode_begins_anew(tmp_path):
     agent.begin_episode()
     assert torch.equal(fresh, agent.action_probabilities(seen))
     assert 0 <= agent.evaluate("example").usefulness <= 1
-
-
-@pytest.mark.parametrize(("chosen", "algo"), [("exact", "exact"), ("generalist", "exact"), ("tabular", "tabular")])
-def test_algorithms_that_need_a_table_of_states_say_so(chosen, algo, tmp_path):
-    with pytest.raises(ConfigError, match=rf"^policy.network=recurrent remembers earlier steps, and algo={algo} needs"):
-        start(compose(f"algo={chosen}", "levels=example", "policy=recurrent", f"run_dir={tmp_path}/run"))
-
-
-def test_exact_evaluation_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="so that it cannot be evaluated exactly; set sampled=256"):
-        start(compose("levels=example", "policy.network=recurrent", f"run_dir={tmp_path}/run"))

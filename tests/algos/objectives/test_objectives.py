@@ -9,15 +9,12 @@ import pytest
 import torch
 
 from drest_torch.algos.objectives import base, constrained, kl
-from drest_torch.config.checks import check_run
-from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.soft import reference_policy, soft_lengths, soft_policy
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
-from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics
 from drest_torch.gridworlds import Gridworlds
 from drest_torch.jobs.training_job import train, training_jobs
@@ -213,21 +210,6 @@ class Fixed(torch.nn.Module):
 
     def forward(self, observation, private_bits=None):
         return torch.tensor([0.1, 0.4, 0.2, 0.3]).log().expand(len(observation), 4)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("algo=ppo", "objective=weighted", "objective.product=true"), "needs the exact outcome of levels"),
-        (("algo=ppo", "objective=kl", "objective.reference=best"), "needs the exact outcome of levels"),
-        (("algo=ppo", "objective=supports"), "needs the exact outcome of levels"),
-        (("algo=ppo", "objective=weighted", "reward.counting=sequential"), "use reward.counting=averaged"),
-        (("algo=ppo", "env=cartpole", "objective=weighted"), "use objective=drest"),
-    ],
-)
-def test_what_cannot_be_sampled_is_refused(arguments, said):
-    with pytest.raises(ConfigError, match=said):
-        check_run(compose(*arguments))
 
 
 @pytest.mark.slow

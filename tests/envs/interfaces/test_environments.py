@@ -11,7 +11,6 @@ from PIL import Image
 from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
 from torchrl.envs import Compose, TransformedEnv
 
-from drest_torch.agent import Agent
 from drest_torch.algos.distributions import ActionKind, OneOf, Several, box, one_of, several
 from drest_torch.building.environments import evaluation_environment
 from drest_torch.collector import Environment
@@ -25,7 +24,7 @@ from drest_torch.training.run import Run, resume, start
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer
 from drest_torch.transforms.on_batches import Advance
 from tests.helpers.counting import ACTIONS, Broken, Counting, Growing
-from tests.helpers.runs import metrics, same_run, stop_after
+from tests.helpers.runs import metrics, same_run
 
 HELPERS = "tests.helpers.counting"
 
@@ -344,28 +343,6 @@ def test_the_same_seed_is_the_same_run_and_another_is_not(tmp_path):
     assert metrics(tmp_path / "one") != metrics(tmp_path / "other")
 
 
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        CARTPOLE,
-        [*CARTPOLE, "algo=reinforce", "policy.private_bits=1", "env.chance=0.5", "env.ended=restart"],
-        [*CARTPOLE, "algo=a2c", "reward.counting=sequential", "reward.episodes_per_meta=2", "env.quantile=0.5"],
-        own("several", "env.base=4", "env.delays=[3]"),
-        own("boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
-        own("worlds", "env.base=null", "env.copies=8", "reward.counting=sequential", "reward.episodes_per_meta=4"),
-    ],
-    ids=["ppo", "reinforce", "a2c", "several", "box", "own mini-episodes"],
-)
-def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, overrides, monkeypatch):
-    start(configured(tmp_path / "whole", base=overrides)).train()
-    run = start(configured(tmp_path / "parts", base=overrides))
-    stop_after(run, 2, monkeypatch)
-    assert run.train() is None
-    resume(tmp_path / "parts").train()
-    same_run(tmp_path / "whole", tmp_path / "parts")
-
-
 @pytest.mark.slow
 def test_reference_agents_say_what_a_length_offers(tmp_path, monkeypatch):
     """An agent for each length, with that length alone; interrupted within the second, and resumed."""
@@ -407,64 +384,6 @@ def test_a_reference_agent_that_earns_nothing_is_refused(tmp_path):
         (folder / "levels_test.json").write_text(json.dumps([{"return_given_length": returns}]))
     with pytest.raises(UserError, match=r"references/8: .* a mean return of 0, .*env\.reference_steps.*env\.floor"):
         run.train()
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ([*CARTPOLE, "env.best=largest"], "env.best=largest; expected a list of numbers, one for each length, or ref"),
-        (own("worlds", "env.base=null", "env.copies=8", "env.best=reference"), "env.best=reference with env.base=null"),
-        ([*CARTPOLE, "env.reference_steps=100"], "env.reference_steps=100 does nothing without env.best=reference"),
-        ([*CARTPOLE, "env.best=[1,2]", "env.quantile=0.5"], "env.quantile=0.5 does nothing with env.best="),
-        ([*CARTPOLE, "env.id=CartPoll-v1"], "no environment has the id 'CartPoll-v1'; did you mean"),
-        ([*CARTPOLE, "env=gymnasium", "env.id=null"], "env=gymnasium without env.id"),
-        (["env=torchrl", *SMALL], "env=torchrl without env.factory"),
-        (own("absent"), r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH"),
-        (["env=torchrl", "env.factory=no_such_package:make", *SMALL], "cannot be imported: No module named"),
-        (["env=torchrl", "env.factory=tests.helpers.counting", *SMALL], "expected package.module:function"),
-        (own("number"), "returns a int; expected a TorchRL EnvBase"),
-        (own("eight_slots"), "makes 8 slots, and 16 are wanted; set env.copies=8"),
-        (own("counting", "env.base=null"), "env.base=null, and Counting does not say what length"),
-        ([*CARTPOLE, "env.best=[1.0]"], r"m\(l\) of \[1.0\]; expected 2 finite numbers"),
-        ([*CARTPOLE, "env.idle=2"], "idle=2, and CartPole-v1 has the actions 0 to 1"),
-        ([*CARTPOLE, "env.idle=rest"], "idle=rest"),
-        ([*CARTPOLE, "env.control=dimension"], "CartPole-v1 has the action space Categorical"),
-        ([*CARTPOLE, "env.control=tests:absent"], "env.control=tests:absent cannot be imported"),
-        ([*CARTPOLE, "env.observed=[pixels]"], "env.observed with 'pixels', and CartPole-v1 shows observation"),
-        ([*CARTPOLE, "env.levels=0"], "env.levels=0"),
-        ([*CARTPOLE, "env.delays=[0]"], r"delays\[0\]=0"),
-        (own("counting", "env.levels=3"), "takes no seed of a level"),
-        (
-            [*CARTPOLE[:3], "algo=generalist"],
-            "knows the model of a gridworld, and env=gymnasium has none; use algo=ppo",
-        ),
-        ([*CARTPOLE, "algo=tabular"], "algo=tabular knows the model"),
-        ([*CARTPOLE, "policy=convolutional"], "reads the maps of gridworlds; use policy=mlp"),
-        ([*CARTPOLE, "algo.episodes=80", "env.copies=32"], "env.copies=32 does not divide algo.episodes=80"),
-        ([*CARTPOLE, "env.workers=3"], "env.workers=3 processes cannot share 16 copies"),
-        (own("counting", "env.workers=2"), "env.workers=2, and each copy .* a process of its own; use env.workers=16"),
-        (own("boxes", "env.workers=2"), "env.workers=2, and env.factory=.* makes all copies in one"),
-        (own("plane"), "makes 4 x 4 slots, and 16 are wanted"),
-        (own("fails"), r"env.factory=.*:fails failed with KeyError: 'no motor' \(counting.py, line \d+\)$"),
-        (own("leaves"), r"env.factory=.*:leaves failed with SystemExit: 0 \(counting.py, line"),
-        (own("counting", f"env.control={HELPERS}:fails"), "env.control=.*:fails failed with TypeError"),
-        (own("counting", f"env.control={HELPERS}:leaves_too"), "env.control=.*:leaves_too failed with SystemExit: 0"),
-        ([*CARTPOLE, "levels.train=5"], "levels.train=5 does nothing with env=gymnasium"),
-        ([*CARTPOLE, "levels=paper"], "levels=paper does nothing with env=gymnasium"),
-        (["levels=example", "env.levels=3", *SMALL[1:]], "env.levels=3 does nothing with env=gridworld"),
-        ([*CARTPOLE, "env.base=1000000000000"], "env.base=1000000000000; expected a number from 1 to 50000"),
-        ([*CARTPOLE, "reward.episodes_per_meta=100000000"], "reward.episodes_per_meta=100000000; expected .* to 10000"),
-        ([*CARTPOLE, "reward.group=4096"], "reward.group=4096; expected a number from 1 to 1024"),
-        ([*CARTPOLE, "env.copies=8"], "reward.group=16 does not divide env.copies=8"),
-        ([*CARTPOLE, "reward.counting=sequential"], "use algo.episodes=512"),
-        (own("worlds", "env.base=null", "env.copies=8", "reward.group=8"), "use reward.counting=sequential"),
-    ],
-)
-def test_bad_input_is_refused_in_a_sentence(tmp_path, overrides, message):
-    with pytest.raises(UserError, match=message) as caught:
-        start(configured(tmp_path / "run", base=overrides))
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_usefulness_above_1_or_a_return_of_0_is_doubted(tmp_path):
@@ -527,30 +446,12 @@ def test_what_is_learned_in_cartpole(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_saved_run_is_evaluated_as_it_was_at_its_end(tmp_path):
-    cfg = configured(tmp_path / "run", "policy.private_bits=1")
-    test = start(cfg).train()["splits"]["test"]
-    agent = Agent.load(tmp_path / "run")
-    assert agent.evaluate().record()["mean"] == {key: value for key, value in test.items() if key != "file"}
-    more = agent.evaluate(sampled=4 * cfg.sampled).record()
-    assert more["mean"]["sampled"] >= 4 * cfg.sampled
-    assert more["levels"][0]["name"] == "CartPole-v1"
-
-
-@pytest.mark.slow
 def test_a_mini_episode_of_each_length_is_animated(tmp_path):
     pytest.importorskip("pygame")
     start(configured(tmp_path / "run", "pictures=1", "env.base=4", "env.delays=[3]")).train()
     with Image.open(tmp_path / "run" / "pictures" / "lengths.gif") as animation:
         assert animation.n_frames == 6  # the longest has 7 steps, and the state after its last is not shown
         assert animation.size[0] == 600  # two lengths side by side
-
-
-@pytest.mark.slow
-def test_what_cannot_be_rendered_has_no_animation(tmp_path, capsys):
-    start(configured(tmp_path / "run", "pictures=1", base=own("counting", "env.base=3", "env.delays=[4]"))).train()
-    assert "no animation: Counting returns no image to render; " in capsys.readouterr().err
-    assert not (tmp_path / "run" / "pictures" / "lengths.gif").exists()
 
 
 @pytest.mark.slow

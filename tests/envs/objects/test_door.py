@@ -183,9 +183,3 @@ def test_a_run_on_levels_with_doors_can_be_evaluated(tmp_path, network):
     assert len(agent.evaluate(levels).record()["levels"]) == len(levels)
     with pytest.raises(ConfigError, match="it was trained on levels with other"):
         agent.evaluate([world("example")])
-
-
-def test_doors_in_the_training_levels_alone_are_refused(tmp_path):
-    write_levels(tmp_path / "plain.jsonl", [world("example"), world("royal_road")])
-    with pytest.raises(ConfigError, match="one-way doors are in one of the training and the test levels and not in"):
-        train(tmp_path / "run", *ALL, f"test.path={tmp_path / 'plain.jsonl'}")

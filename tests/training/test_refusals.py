@@ -1,0 +1,169 @@
+"""What no run can be made of is refused in one sentence that names the key and the remedy, and leaves no folder."""
+
+from pathlib import Path
+
+import pytest
+
+from drest_torch.config.compose import compose
+from drest_torch.envs.levels import Level, parse_level, world, write_levels
+from drest_torch.envs.levels.symmetry import transform
+from drest_torch.errors import UserError
+from drest_torch.training.run import start
+
+HELPERS = "tests.helpers.counting"
+QUIET = ("logger=none", "progress=false", "pictures=0", "policy.width=8", "policy.depth=1")
+WORLD = (*QUIET, "levels=example", "test.paper=false", "env_steps=500", "algo.episodes=64", "reward.group=16")
+TABLE = (*QUIET, "levels=example", "test.paper=false", "algo=tabular", "algo.random_episodes=0")
+EXACT = (*QUIET, "levels=example", "test.paper=false")
+ELSEWHERE = (*QUIET, "env.copies=16", "algo.episodes=32", "env_steps=1200", "sampled=40", "threads=1")
+CARTPOLE = ("env=cartpole", "env.base=8", "env.delays=[8]", *ELSEWHERE)
+TORCHRL = ("env=torchrl", *ELSEWHERE)
+FILES: dict[str, list[Level]] = {
+    "chance.jsonl": [parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .", name="chance")],
+    "luck.jsonl": [parse_level("lottery a: 1/2 C4 +0 | 1/2 C0 +0\nshutdown: 3\nA La .\n. . B2", name="luck")],
+    "doors.jsonl": [parse_level("shutdown: 4\nA > C2 .\n. B2 . .", name="doors")],
+    "hoard.jsonl": [parse_level("shutdown: 1\nA " + "C1 " * 17 + ". .", name="hoard")],
+    "one.jsonl": [world("royal_road")],
+    "two.jsonl": [world("example"), world("spacious")],
+    "mirrored.txt": [transform(world("spacious"), 4)],
+}
+"""Level files that the rows name."""
+
+
+def own(factory, *more):
+    return (*TORCHRL, f"env.factory={HELPERS}:{factory}", *more)
+
+
+REFUSED = [
+    *(
+        ((*WORLD, *words.split()), message)
+        for words, message in (
+            ("policy.observation=vector levels=paper", "vector shows 1 level.*9 to train on"),
+            ("policy=convolutional policy.observation=centred", "policy.observation=grid"),
+            ("policy=convolutional policy.observation=grid policy.width=20", "policy.width=20.*multiple of 8"),
+            ("policy=symmetric policy.depth=0", "policy.depth=0.*at least 1"),
+            ("policy=symmetric policy.observation=vector", "shows no map that could be rotated"),
+            ("policy.network=recurrent", "so that it cannot be evaluated exactly; set sampled=256"),
+            ("reward.counting=sequential reward.episodes_per_meta=7", "algo.episodes=64.*episodes_per_meta=7"),
+            ("reward.counting=sequential reward.episodes_at_start=8", r"^reward\.episodes_at_start"),
+            ("reward.counting=foo", "reward.counting=foo.*sequential, averaged"),
+            ("policy.observation=foo", "policy.observation=foo.*centred"),
+            ("device=abacus", "device=abacus"),
+            ("device=cuda:99", "device=cuda:99"),
+            ("levels.name=atlantis", "atlantis.*royal_road"),
+            ("levels.path=none.jsonl", "none.jsonl: no such file"),
+            ("levels.clock=sundial", "unknown clock 'sundial'"),
+            ("levels=generated levels.train=0", "levels.train=0"),
+            ("levels=generated levels.generator.coins=[1,30]", "30 coins.*25"),
+            ("logger.mode=telepathy", "logger.mode=telepathy.*offline"),
+            ("env.levels=3", "env.levels=3 does nothing with env=gridworld"),
+            ("env.id=CartPole-v1", r"env\.id=CartPole-v1 with env=gridworld, which has none; add env=gymnasium"),
+            ("levels.path=two.jsonl test.path=mirrored.txt", "mirrored.txt.*the same level"),
+            ("levels.path=chance.jsonl test.paper=true", "test.paper=false"),
+            ("test.path=chance.jsonl", r"show chances in every level \(levels.by_chance=true\)"),
+            ("test.path=doors.jsonl", "one-way doors are in one of the training and the test levels and not in"),
+            ("levels.by_chance=true policy.observation=vector", "shows no chances; use policy.observation=grid"),
+            ("+foo=1", "^foo: no such key"),
+            ("+algo.foo=1", "^algo.foo: no such key"),
+            ("run_dir=", "run_dir=; expected a path"),
+            ("policy.width=1000000000000", "policy.width=1000000000000; expected a number from 1 to 65536"),
+            ("threads=100000000", "threads=100000000; expected a number from 1 to 1024"),
+            ("sampled=1000000000", "sampled=1000000000; expected a number from 1 to"),
+            ("algo.episodes=99999999999999999999", "algo.episodes=9+; expected a number at least 1, below 2"),
+            ("test=${run_dir}", "test=.*; expected keys with values, not a text"),
+            ("levels.generator=${reward}", "levels.generator=.*; expected keys with values"),
+            ("memory_gib=1e-6", "reachable states .*sampled=4096"),
+            ("objective=weighted objective.product=true", "needs the exact outcome of levels"),
+            ("objective=kl objective.reference=best", "needs the exact outcome of levels"),
+            ("objective=supports", "needs the exact outcome of levels"),
+            ("objective=weighted reward.counting=sequential", "use reward.counting=averaged"),
+        )
+    ),
+    *(
+        ((*EXACT, *words.split()), message)
+        for words, message in (
+            ("algo=exact memory_gib=1e-6 sampled=16", "exact gradients cannot be sampled.*algo.levels_at_once"),
+            ("algo=exact policy=recurrent", "^policy.network=recurrent remembers earlier steps, and algo=exact needs"),
+            ("algo=generalist policy=recurrent", "remembers earlier steps, and algo=exact needs"),
+            ("algo=tabular policy=recurrent", "remembers earlier steps, and algo=tabular needs"),
+        )
+    ),
+    *(
+        ((*TABLE, *words.split()), message)
+        for words, message in (
+            ("levels=paper", "policy.observation=vector shows 1 level"),
+            ("policy.observation=centred", "needs policy.observation=vector"),
+            ("reward.counting=averaged", "needs reward.counting=sequential"),
+            ("reward.episodes_at_start=8", r"^reward\.episodes_at_start"),
+            ("device=cuda", "needs device=cpu"),
+            ("policy.private_bits=1", "no private bits"),
+            ("algo.lr=0", "algo.lr=0"),
+            ("algo.lr_end=0", "algo.lr_end=0"),
+            ("levels.path=hoard.jsonl", "2,621,440 rows; algo=tabular is for up to 1,048,576"),
+            ("levels.path=luck.jsonl", "has lotteries, which algo=tabular does not play; use algo=ppo"),
+            *(
+                (f"levels=last_moment test.{split}={name}.jsonl", r"shows one map, and the \w+ levels are \d")
+                for split in ("path", "selection_path")
+                for name in ("one", "two")
+            ),
+        )
+    ),
+    *(
+        ((*CARTPOLE, *words.split()), message)
+        for words, message in (
+            ("env.best=largest", "env.best=largest; expected a list of numbers, one for each length, or ref"),
+            ("env.reference_steps=100", "env.reference_steps=100 does nothing without env.best=reference"),
+            ("env.best=[1,2] env.quantile=0.5", "env.quantile=0.5 does nothing with env.best="),
+            ("env=gymnasium env.id=null", "env=gymnasium without env.id"),
+            ("env.best=[1.0]", r"m\(l\) of \[1.0\]; expected 2 finite numbers"),
+            ("env.idle=2", "idle=2, and CartPole-v1 has the actions 0 to 1"),
+            ("env.control=dimension", "CartPole-v1 has the action space Categorical"),
+            ("env.control=tests:absent", "env.control=tests:absent cannot be imported"),
+            ("env.observed=[pixels]", "env.observed with 'pixels', and CartPole-v1 shows observation"),
+            ("env.levels=0", "env.levels=0"),
+            ("env.delays=[0]", r"delays\[0\]=0"),
+            ("algo=tabular", "algo=tabular knows the model"),
+            ("policy=convolutional", "reads the maps of gridworlds; use policy=mlp"),
+            ("algo.episodes=80 env.copies=32", "env.copies=32 does not divide algo.episodes=80"),
+            ("env.workers=3", "env.workers=3 processes cannot share 16 copies"),
+            ("levels.train=5", "levels.train=5 does nothing with env=gymnasium"),
+            ("levels=paper", "levels=paper does nothing with env=gymnasium"),
+            ("env.base=1000000000000", "env.base=1000000000000; expected a number from 1 to 50000"),
+            ("reward.episodes_per_meta=100000000", "reward.episodes_per_meta=100000000; expected .* to 10000"),
+            ("reward.group=4096", "reward.group=4096; expected a number from 1 to 1024"),
+            ("env.copies=8", "reward.group=16 does not divide env.copies=8"),
+            ("reward.counting=sequential", "use algo.episodes=512"),
+            ("objective=weighted", "use objective=drest"),
+        )
+    ),
+    ((*CARTPOLE[:3], "algo=generalist"), "knows the model of a gridworld, and env=gymnasium has none; use algo=ppo"),
+    (TORCHRL, "env=torchrl without env.factory"),
+    ((*TORCHRL, "env.factory=no_such_package:make"), "cannot be imported: No module named"),
+    ((*TORCHRL, f"env.factory={HELPERS}"), "expected package.module:function"),
+    (own("absent"), r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH"),
+    (own("number"), "returns a int; expected a TorchRL EnvBase"),
+    (own("worlds", "env.base=null", "env.copies=8", "env.best=reference"), "env.best=reference with env.base=null"),
+    (own("worlds", "env.base=null", "env.copies=8", "reward.group=8"), "use reward.counting=sequential"),
+    (own("eight_slots"), "makes 8 slots, and 16 are wanted; set env.copies=8"),
+    (own("plane"), "makes 4 x 4 slots, and 16 are wanted"),
+    (own("counting", "env.base=null"), "env.base=null, and Counting does not say what length"),
+    (own("counting", "env.levels=3"), "takes no seed of a level"),
+    (own("counting", "env.workers=2"), "env.workers=2, and each copy .* a process of its own; use env.workers=16"),
+    (own("boxes", "env.workers=2"), "env.workers=2, and env.factory=.* makes all copies in one"),
+    (own("fails"), r"env.factory=.*:fails failed with KeyError: 'no motor' \(counting.py, line \d+\)$"),
+    (own("leaves"), r"env.factory=.*:leaves failed with SystemExit: 0 \(counting.py, line"),
+    (own("counting", f"env.control={HELPERS}:fails"), "env.control=.*:fails failed with TypeError"),
+    (own("counting", f"env.control={HELPERS}:leaves_too"), "env.control=.*:leaves_too failed with SystemExit: 0"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_cannot_be_run_is_refused_in_a_sentence(tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    for name, levels in FILES.items():
+        if any(word.endswith(f"={name}") for word in words):
+            write_levels(Path(name), levels)
+    with pytest.raises(UserError, match=f"(?s){message}") as caught:
+        start(compose("run_dir=run", *words))
+    assert "\n" not in str(caught.value)
+    assert not Path("run").exists()

@@ -1,0 +1,81 @@
+"""A run that is stopped and resumed is, bit for bit, the run that was not: a table of configurations."""
+
+import pytest
+
+from drest_torch.algos.tabular_kernel import State
+from drest_torch.config.compose import compose
+from drest_torch.training.run import resume, start
+from tests.helpers.runs import FEW, arguments, metrics, same_run, stop_after, weights
+
+ELSEWHERE = (
+    *("env.copies=16", "algo.episodes=32", "env_steps=1200", "evaluations=3", "sampled=40", "policy.width=8"),
+    *("policy.depth=1", "logger=none", "progress=false", "pictures=0", "threads=1"),
+)
+CARTPOLE = ("env=cartpole", "env.base=8", "env.delays=[8]", *ELSEWHERE)
+RECURRENT = ("policy=recurrent", "policy.width=16", "policy.depth=1", "sampled=16", "levels.selection=0")
+IN_TURN = ("reward.counting=sequential", "reward.episodes_per_meta=4")
+
+
+def own(factory, *more):
+    return ("env=torchrl", f"env.factory=tests.helpers.counting:{factory}", *ELSEWHERE, *more)
+
+
+WORLDS = {
+    "ppo": ["algo=ppo"],
+    "a2c in turn": ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
+    "reinforce": ["algo=reinforce", "policy.private_bits=2"],
+    "exact": ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
+    "rotated levels": ["algo=ppo", *FEW, "levels.symmetries=true"],
+    "fresh levels": [*("algo=reinforce", *FEW, "levels.fresh=true"), *("policy=symmetric", "algo.muon_lr=0.02")],
+    "E grows": ["algo=a2c", *FEW, "reward.episodes_at_start=8"],
+    "convolutional": ["algo=ppo", *FEW, "policy=convolutional", "policy.depth=2", "policy.private_bits=1"],
+    "exact, convolutional": ["algo=exact", *FEW, "policy=convolutional", "policy.private_bits=1", "env_steps=40000"],
+    "exact, fresh": [*("algo=exact", *FEW, "levels.fresh=true", "algo.levels_at_once=5"), "env_steps=40000"],
+    "recurrent": ["algo=ppo", *RECURRENT, "policy.private_bits=1"],
+    "recurrent, in turn": ["algo=reinforce", *FEW, *RECURRENT, *IN_TURN],
+    "table": [
+        *("algo=tabular", "algo.random_episodes=300", "algo.decay_episodes=800", "algo.gradient=behaviour"),
+        *("reward.episodes_per_meta=48", "pictures=0"),
+    ],
+}
+OTHERS = {
+    "cartpole": CARTPOLE,
+    "cartpole, restarted": (
+        *CARTPOLE,
+        "algo=reinforce",
+        "policy.private_bits=1",
+        "env.chance=0.5",
+        "env.ended=restart",
+    ),
+    "cartpole, in turn": (*CARTPOLE, "algo=a2c", *IN_TURN[:1], "reward.episodes_per_meta=2", "env.quantile=0.5"),
+    "cartpole, recurrent": (*CARTPOLE, "algo=a2c", "policy=recurrent"),
+    "several": own("several", "env.base=4", "env.delays=[3]"),
+    "box": own("boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
+    "own mini-episodes": own("worlds", "env.base=null", "env.copies=8", *IN_TURN),
+}
+
+
+@pytest.mark.mostly_slow
+@pytest.mark.parametrize("name", [*WORLDS, *OTHERS])
+def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypatch):
+    if "cartpole" in name:
+        pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `envs`)")
+
+    def begun(folder):
+        return start(
+            compose(*(arguments(folder, *WORLDS[name]) if name in WORLDS else OTHERS[name]), f"run_dir={folder}")
+        )
+
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    begun(whole).train()
+    run = begun(parts)
+    for updates in (2, 1):
+        stop_after(run, updates, monkeypatch)
+        assert run.train() is None
+        run = resume(parts)
+    run.train()
+    same_run(whole, parts)
+    if name == "table":
+        saved = weights(parts)
+        assert {f"learner.{field}" for field in State._fields if field != "logits"} <= saved.keys()
+        assert saved["learner.steps"] == metrics(parts)[-1]["step"]
