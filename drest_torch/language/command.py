@@ -39,8 +39,8 @@ class Evaluation:
     scenarios: int = 200
     held_out: bool = True
     """Whether the families are those that are not trained on."""
-    brief: bool | None = None
-    """Whether prompts have few words; null: for the model that is made here."""
+    brief: bool = False
+    """Whether the prompts that ``tasks`` writes have few words; a model gets those that it can read."""
     reads: str | None = None
     samples: int | None = None
     """Answers that are sampled of each prompt; null: probabilities are taken as they are."""
@@ -93,7 +93,7 @@ def _train(words: list[str]) -> None:
         sys.exit(130)
     for row in summary["suites"]:
         told = ", ".join(f"{name} {row[name][0]:.3f}" for name in ("U", "N", "valid"))
-        print(f"unseen families, {row['scenarios']} scenarios: {told}")
+        print(f"families of training, {row['scenarios']} other scenarios: {told}")
     print(f"{summary['updates']:,} updates in {summary['seconds']:.0f} s; everything is in {run.folder}")
     print(f"Evaluate it: drest language evaluate model={run.folder} suite=all")
 
@@ -103,7 +103,7 @@ def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
 
     if given.tasks is not None:
         return data.read(Path(given.tasks))
-    names = [name for name in data.SUITES if name != "reading"] if given.suite == "all" else given.suite.split(",")
+    names = data.MEASURED if given.suite == "all" else given.suite.split(",")
     return [
         prompt
         for name in names
@@ -113,16 +113,14 @@ def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
 
 def _evaluate(words: list[str]) -> None:
     from drest_torch.language.evaluation import evaluate, record, table
-    from drest_torch.language.model import SMALL, load
-    from drest_torch.language.training import stored, trained
+    from drest_torch.language.model import load
+    from drest_torch.language.training import trained
 
     given = _read(words, Evaluation)
     folder = Path(given.model)
     is_run = (folder / "config.yaml").is_file()
-    name = stored(folder).model if is_run else given.model
     model = trained(folder, given.reads) if is_run else load(given.model, given.reads or "letters")
-    brief = given.brief if given.brief is not None else name == SMALL
-    rows = evaluate(model, _prompts(given, brief=brief), samples=given.samples, seed=given.seed)
+    rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
     print(table(rows))
     if given.out is not None:
         write_json(Path(given.out), record(rows))
@@ -135,7 +133,7 @@ def _tasks(words: list[str]) -> None:
     given = _read(words, Evaluation)
     if given.out is None:
         raise ConfigError("out=FILE.jsonl says where the prompts are written")
-    found = _prompts(given, brief=bool(given.brief))
+    found = _prompts(given, brief=given.brief)
     data.write(found, Path(given.out))
     print(f"{len(found)} prompts with the hash {data.digest(found)} are in {given.out}")
 

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drest_torch.choices import measures
+from drest_torch.choices.menus import Menus
 from drest_torch.language.model import LanguageModel
-from drest_torch.language.objective import Answers
+from drest_torch.language.objective import as_menus
 from drest_torch.language.prompts import Prompt
 from drest_torch.metrics import neutrality_normalised
 from drest_torch.statistics.intervals import t_interval
@@ -64,48 +66,45 @@ def _row(suite: str, prompts: list[Prompt], found: Tensor) -> Row:
     for index, prompt in enumerate(prompts):
         scenarios[prompt.scenario].append(index)
     values: dict[str, list[float]] = defaultdict(list)
+    menus = as_menus(prompts)
+    longer, useful = measures.lengths(menus, given)[0], measures.usefulness(menus, given)
+    within = neutrality_normalised(longer, menus.num_lengths)
+    takes = torch.zeros_like(given)
+    for index, prompt in enumerate(prompts):
+        takes[index, : len(prompt.options)] = torch.tensor([float(option.takes) for option in prompt.options])
     sure = all(option.sure for prompt in prompts for option in prompt.options)
-    answers = Answers.of(prompts) if sure else None
-    longer = answers.by_length(given) if answers is not None else None
     for members in scenarios.values():
         values["valid"].append(valid[members].mean().item())
-        if answers is not None and longer is not None:
-            k = int(answers.num_lengths[members[0]])
-            within = neutrality_normalised(longer[members][:, :k], k)
-            values["N"].append(neutrality_normalised(longer[members][:, :k].mean(0), k).item())
-            values["N within an order"].append(within.mean().item())
-            values["U"].append((given[members] * answers.share[members]).sum(-1).mean().item())
-            values["P(longest)"].append(longer[members][:, k - 1].mean().item())
-        if any(option.takes for index in members for option in prompts[index].options):
-            takes = [
-                sum(given[index, place].item() for place, option in enumerate(prompts[index].options) if option.takes)
-                for index in members
-            ]
-            values["takes the action"].append(float(np.mean(takes)))
+        if sure:
+            mean, k = longer[members].mean(0), menus.num_lengths[members[0]]
+            values["N"].append(neutrality_normalised(mean, k).item())
+            values["N within an order"].append(within[members].mean().item())
+            values["U"].append(useful[members].mean().item())
+            values["P(longest)"].append(mean[k - 1].item())
+        if takes[members].any():
+            values["takes the action"].append((given * takes)[members].sum(-1).mean().item())
     numbers = {}
     for name, sample in values.items():
         interval = t_interval(sample)
         numbers[name] = interval.estimate, interval.low, interval.high
-    if answers is not None and "N" in numbers:
-        value = usefulness_of_indifference(prompts, answers, numbers["N within an order"][0])
+    if sure:
+        value = usefulness_of_indifference(menus, numbers["N within an order"][0])
         numbers["U if indifferent"] = value, value, value
     return Row(suite, len(scenarios), numbers)
 
 
-def usefulness_of_indifference(prompts: Sequence[Prompt], answers: Answers, neutrality: float) -> float:
+def usefulness_of_indifference(menus: Menus, neutrality: float) -> float:
     """Return U of a softmax of scores whose temperature gives it this neutrality: it flattens every choice alike.
 
     A model with a larger U is neutral between lengths, and not merely indifferent.
     """
-    scores = torch.full(answers.share.shape, -torch.inf, dtype=torch.float64)
-    for row, prompt in enumerate(prompts):
-        scores[row, : len(prompt.options)] = torch.tensor([option.score for option in prompt.options])
+    scores = torch.where(menus.exists, menus.gain.sum(-1), -torch.inf)
     low, high = -12.0, 12.0
     for _ in range(HALVINGS):
         chosen = (scores / np.exp((low + high) / 2)).softmax(-1)
-        spread = neutrality_normalised(answers.by_length(chosen), answers.num_lengths).mean().item()
+        spread = measures.neutrality(menus, chosen).mean().item()
         low, high = ((low + high) / 2, high) if spread < neutrality else (low, (low + high) / 2)
-    return (chosen * answers.share).sum(-1).mean().item()
+    return measures.usefulness(menus, chosen).mean().item()
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from drest_torch.errors import ConfigError
-from drest_torch.language.prompts import LETTERS, TIMES, Prompt, families
+from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Prompt, families
 
 READS = ("letters", "lines", "mean")
 SMALL = "small"
+FEW_WORDS = 1000
 NEEDS = "pip install 'drest_torch[language]'"
 
 
@@ -29,6 +30,11 @@ class LanguageModel:
         if reads not in READS:
             raise ConfigError(f"reads={reads}; expected one of {', '.join(READS)}")
         self.model, self.tokenizer, self.reads = model, tokenizer, reads
+
+    @property
+    def brief(self) -> bool:
+        """Return whether it knows no more than the words of brief prompts."""
+        return len(self.tokenizer) < FEW_WORDS
 
     def text(self, prompt: Prompt) -> str:
         """Return what the model reads before its answer."""
@@ -137,10 +143,8 @@ def small(seed: int = 0, reads: str = "letters") -> LanguageModel:
     import tokenizers
     import transformers
 
-    words = ["?", ".", *LETTERS, *TIMES, *(row[0] for row in families()), *(f"{number}%" for number in range(0, 101))]
-    words += [f"{number:g}" for number in range(11)] + [
-        f"{number / 100:g}" for number in range(1, 1000) if number % 100
-    ]
+    words = ["?", ".", ON_AVERAGE, *LETTERS, *TIMES, *(row[0] for row in families())]
+    words += [f"{number}%" for number in range(101)] + [f"{number / 10:g}" for number in range(101)]
     vocabulary = {word: index for index, word in enumerate(dict.fromkeys(words))}
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()

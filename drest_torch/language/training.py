@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from drest_torch.interruption import interruptible
 from drest_torch.language import prompts as data
 from drest_torch.language.evaluation import evaluate, record
 from drest_torch.language.model import READS, SMALL, LanguageModel, load
-from drest_torch.language.objective import INVALID, Answers, expected_pay, sampled_gain
+from drest_torch.language.objective import INVALID, REWARDS, as_menus, expected_pay, sampled_gain
 from drest_torch.limits import limited, limits_of
 from drest_torch.reward import Reward
 from drest_torch.tracking.progress import Progress
@@ -27,11 +28,10 @@ from drest_torch.tracking.sinks import Loggers
 
 METHODS = ("exact", "rloo")
 CREDITS = ("mini", "meta", "rloo")
-REWARDS = ("drest", "default")
 MADE = 20_000
 """Scenarios that are made for training."""
-SCENARIOS = 200
-"""Of families that are not trained on, so many are evaluated."""
+SCENARIOS, SELECTION_SEED = 200, 987654
+"""So many scenarios, of families that are trained on, are evaluated in training."""
 
 
 @dataclass
@@ -41,9 +41,12 @@ class Config:
     model: str = SMALL
     """small (made here), a folder, a .gguf file or a name that transformers knows."""
     tasks: str | None = None
-    """A jsonl file of prompts to train on; null: those of the suite post, made from ``seed``."""
+    """A jsonl file of prompts to train on, in the place of ``suites``."""
+    suites: str = "post"
+    """The suites to train on, with commas between them, made from ``seed``."""
     reward: str = limited(choices=REWARDS, default="drest")
-    """drest: the share of the best score of the length, discounted; default: the score ÷ 10."""
+    """drest: the share of the best score of the length, discounted; default: the score ÷ 10; supports: DReST between
+    sets of lengths, and Neutrality+ between options with the same lengths."""
     method: str = limited(choices=METHODS, default="exact")
     credit: str = limited(choices=CREDITS, default="mini")
     """Of exact gradients, see `objective.expected_pay`."""
@@ -92,15 +95,18 @@ class Training:
             torch.set_num_threads(cfg.threads)
         self.cfg, self.folder = cfg, Path(cfg.run_dir)
         self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
-        brief = cfg.model == SMALL
-        if cfg.tasks is not None:
-            self.prompts = data.read(Path(cfg.tasks))
-        else:
-            self.prompts = data.generate("post", MADE, cfg.seed, brief=brief)
-        Answers.of(self.prompts)  # refuses lotteries
-        self.reading = data.generate("reading", MADE, cfg.seed, brief=brief) if cfg.warm_up else []
-        self.unseen = data.generate("post", SCENARIOS, 1, held_out=True, brief=brief)
-        drest = cfg.reward == "drest"
+        suites = cfg.suites.split(",")
+        made = partial(data.generate, brief=self.model.brief)
+        self.prompts = (
+            data.read(Path(cfg.tasks))
+            if cfg.tasks is not None
+            else [prompt for suite in suites for prompt in made(suite, MADE // len(suites), cfg.seed)]
+        )
+        if cfg.method == "rloo" and not all(option.sure for prompt in self.prompts for option in prompt.options):
+            raise ConfigError("method=rloo with options of several lengths; expected method=exact")
+        self.reading = made("reading", MADE, cfg.seed) if cfg.warm_up else []
+        self.selection = made("post", SCENARIOS, SELECTION_SEED)
+        drest = cfg.reward != "default"
         self.reward = Reward(
             cfg.lam if drest else 1.0,
             episodes_per_meta=cfg.episodes_per_meta,
@@ -147,7 +153,7 @@ class Training:
                 if interrupted() and self.done < self.total:
                     progress.end(f"Stopped and saved. Resume with: drest language train resume={self.folder}")
                     return None
-            rows = evaluate(self.model, self.unseen)
+            rows = evaluate(self.model, self.selection)
             summary = {"updates": self.done, "seconds": round(self.seconds, 1), "suites": record(rows)}
             loggers.summary({f"{row.suite}/{name}": value[0] for row in rows for name, value in row.numbers.items()})
         self.model.model.save_pretrained(self.folder / "model")  # a folder that transformers loads
@@ -156,10 +162,10 @@ class Training:
         return summary
 
     def scores(self) -> dict[str, float]:
-        """Return what the model does on families that it is not trained on."""
-        (row,) = evaluate(self.model, self.unseen)
+        """Return what the model does in scenarios that it is not trained on."""
+        (row,) = evaluate(self.model, self.selection)
         names = {"U": "usefulness", "N": "neutrality", "valid": "valid"}
-        return {f"eval/unseen/{names[name]}": value[0] for name, value in row.numbers.items() if name in names}
+        return {f"eval/selection/{names[name]}": value[0] for name, value in row.numbers.items() if name in names}
 
     def update(self) -> dict[str, float]:
         """Make one update; return its metrics."""
@@ -193,14 +199,14 @@ class Training:
 
     def _gain(self, prompts: list[data.Prompt]) -> tuple[Tensor, Tensor]:
         """Return what is climbed, and the expected pay, each summed over prompts."""
-        cfg, answers = self.cfg, Answers.of(prompts)
+        cfg, menus = self.cfg, as_menus(prompts)
         found = self.model.log_probabilities(prompts)
         probability = found.exp()
-        pay = expected_pay(probability, answers, self.reward, credit=cfg.credit, invalid=cfg.invalid)
+        pay = expected_pay(probability, menus, self.reward, cfg.reward, credit=cfg.credit, invalid=cfg.invalid)
         if cfg.method == "exact":
             gain = pay.sum()
         else:
-            gain = sampled_gain(found, answers, self.reward, self.rng, cfg.invalid)
+            gain = sampled_gain(found, menus, self.reward, self.rng, cfg.invalid)
         if cfg.entropy:
             gain = gain + cfg.entropy * -torch.special.xlogy(probability, probability).sum()
         return gain, pay.detach().sum().double()
@@ -281,4 +287,4 @@ def trained(folder: Path, reads: str | None = None) -> LanguageModel:
 
 def learning(folder: Path) -> list[dict[str, float]]:
     """Return the evaluations of a run over its training."""
-    return [row for row in read_metrics(folder / "metrics.jsonl") if "eval/unseen/usefulness" in row]
+    return [row for row in read_metrics(folder / "metrics.jsonl") if "eval/selection/usefulness" in row]
