@@ -60,13 +60,14 @@ def evaluate(
 
 
 def _row(suite: str, prompts: list[Prompt], found: Tensor) -> Row:
+    menus = as_menus(prompts)
+    found = found[:, : menus.exists.shape[1]]
     valid = found.sum(-1)
     given = torch.where(valid.unsqueeze(-1) > 0, found / valid.clamp_min(1e-12).unsqueeze(-1), 0)
     scenarios: dict[str, list[int]] = defaultdict(list)
     for index, prompt in enumerate(prompts):
         scenarios[prompt.scenario].append(index)
     values: dict[str, list[float]] = defaultdict(list)
-    menus = as_menus(prompts)
     longer, useful = measures.lengths(menus, given)[0], measures.usefulness(menus, given)
     within = neutrality_normalised(longer, menus.num_lengths)
     takes = torch.zeros_like(given)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.errors import ConfigError
-from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Prompt, families
+from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Option, Prompt, brief_words, families
 
 READS = ("letters", "lines", "mean")
 SMALL = "small"
@@ -47,12 +47,12 @@ class LanguageModel:
 
     def log_probabilities(self, prompts: Sequence[Prompt]) -> Tensor:
         """Return the log-probabilities [B, O] of the options, −inf where a prompt has fewer."""
-        heads = [self._encode(self.text(prompt)) for prompt in prompts]
+        heads = self._encode([self.text(prompt) for prompt in prompts], head=True)
         chat = bool(getattr(self.tokenizer, "chat_template", None))
-        tails = [
-            [self._encode(("" if chat else " ") + self._says(option), tail=True) for option in prompt.options]
-            for prompt in prompts
-        ]
+        says = [[("" if chat else " ") + self._says(option) for option in prompt.options] for prompt in prompts]
+        known = list(dict.fromkeys(text for each in says for text in each))
+        ids = dict(zip(known, self._encode(known), strict=True))
+        tails = [[ids[text] for text in each] for each in says]
         if self.reads == "letters" and all(len(tail) == 1 for each in tails for tail in each):
             logits = self._logits(heads)
             last = torch.tensor([len(head) - 1 for head in heads])
@@ -78,13 +78,14 @@ class LanguageModel:
         rows = list(sums.split([len(each) for each in tails]))
         return [row.log_softmax(-1) for row in rows] if self.reads == "mean" else rows
 
-    def _says(self, option: Any) -> str:
-        return option.label if self.reads == "letters" else f"{option.label}) {option.text}"
+    def _says(self, option: Option) -> str:
+        if self.reads == "letters":
+            return option.label
+        return f"{option.label} {brief_words(option)}" if self.brief else f"{option.label}) {option.text}"
 
-    def _encode(self, text: str, *, tail: bool = False) -> list[int]:
-        found: list[int] = self.tokenizer(
-            text, add_special_tokens=not tail and not getattr(self.tokenizer, "chat_template", None)
-        )["input_ids"]
+    def _encode(self, texts: list[str], *, head: bool = False) -> list[list[int]]:
+        special = head and not getattr(self.tokenizer, "chat_template", None)
+        found: list[list[int]] = self.tokenizer(texts, add_special_tokens=special)["input_ids"]
         return found
 
     def _logits(self, rows: list[list[int]]) -> Tensor:

@@ -49,8 +49,8 @@ def expected_pay(
 ) -> Tensor:
     """Return the expected pay [B] of an answer, for the probabilities [B, O] of the options; the rest is invalid.
 
-    A meta-episode is E answers to a prompt, in random order. ``kind`` is one of `REWARDS`: ``supports`` is DReST between
-    sets of lengths and Neutrality+ within one. ``credit`` says what gradients take for constant.
+    A meta-episode is E answers to a prompt, in random order. ``supports`` is DReST between sets
+    of lengths and Neutrality+ within one. ``credit`` says what gradients take for constant.
 
     mini: the discounts, as in an update of one mini-episode at a time. meta: nothing. rloo: the mean gradient of
     REINFORCE with the mean of the E − 1 other answers as its baseline. That baseline depends on an answer through

@@ -12,7 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.building.checkpoints import load_checkpoint, prune, save_checkpoint, step_checkpoints, step_path
+from drest_torch.building.checkpoints import (
+    load_checkpoint,
+    load_optimizer,
+    optimizer_tensors,
+    prune,
+    save_checkpoint,
+    step_checkpoints,
+    step_path,
+)
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.errors import ConfigError
 from drest_torch.files import disown, own, read_metrics, write_json, write_text
@@ -28,8 +36,6 @@ from drest_torch.tracking.sinks import Loggers
 
 METHODS = ("exact", "rloo")
 CREDITS = ("mini", "meta", "rloo")
-MADE = 20_000
-"""Scenarios that are made for training."""
 SCENARIOS, SELECTION_SEED = 200, 987654
 """So many scenarios, of families that are trained on, are evaluated in training."""
 
@@ -44,6 +50,8 @@ class Config:
     """A jsonl file of prompts to train on, in the place of ``suites``."""
     suites: str = "post"
     """The suites to train on, with commas between them, made from ``seed``."""
+    scenarios: int = limited(at_least=1, default=20_000)
+    """How many are made, of all suites together, each in two orders of its options."""
     reward: str = limited(choices=REWARDS, default="drest")
     """drest: the share of the best score of the length, discounted; default: the score ÷ 10; supports: DReST between
     sets of lengths, and Neutrality+ between options with the same lengths."""
@@ -67,7 +75,9 @@ class Config:
     at_once: int = limited(at_least=1, default=64)
     """Prompts in a pass through the model."""
     lr: float = limited(above=0, default=0.001)
-    """Rises in the first updates, then falls to 0."""
+    """Of Adam; it rises in the first updates, then falls to 0."""
+    muon_lr: float | None = limited(above=0, default=None)
+    """The same of Muon, which then has all matrices but the embeddings: a small model learns about twice as fast."""
     lora: int | None = limited(at_least=1, default=None)
     """The rank of LoRA's matrices, which are then all that is trained."""
     evaluations: int = limited(at_least=1, default=8)
@@ -100,11 +110,11 @@ class Training:
         self.prompts = (
             data.read(Path(cfg.tasks))
             if cfg.tasks is not None
-            else [prompt for suite in suites for prompt in made(suite, MADE // len(suites), cfg.seed)]
+            else [prompt for suite in suites for prompt in made(suite, -(-cfg.scenarios // len(suites)), cfg.seed)]
         )
         if cfg.method == "rloo" and not all(option.sure for prompt in self.prompts for option in prompt.options):
             raise ConfigError("method=rloo with options of several lengths; expected method=exact")
-        self.reading = made("reading", MADE, cfg.seed) if cfg.warm_up else []
+        self.reading = made("reading", cfg.scenarios, cfg.seed) if cfg.warm_up else []
         self.selection = made("post", SCENARIOS, SELECTION_SEED)
         drest = cfg.reward != "default"
         self.reward = Reward(
@@ -115,7 +125,14 @@ class Training:
         )
         self.rng = torch.Generator().manual_seed(cfg.seed)
         self.weights = {name: value for name, value in self.model.model.named_parameters() if value.requires_grad}
-        self.optimizer = torch.optim.AdamW(self.weights.values(), lr=cfg.lr, weight_decay=0.0)
+        matrices = [
+            name for name, value in self.weights.items() if cfg.muon_lr and value.ndim == 2 and "embed" not in name
+        ]
+        others = [value for name, value in self.weights.items() if name not in matrices]
+        self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": torch.optim.Adam(others, lr=cfg.lr)}
+        if matrices:
+            several = [self.weights[name] for name in matrices]
+            self.optimizers["muon"] = torch.optim.Muon(several, lr=cfg.muon_lr, weight_decay=0.0)
         self.done, self.seconds = 0, 0.0
 
     @property
@@ -171,12 +188,13 @@ class Training:
         """Make one update; return its metrics."""
         cfg, reads = self.cfg, self.done < self.cfg.warm_up
         rising = min(1.0, (self.done + 1) / max(1, min(50, self.total // 10)))
-        rate = cfg.lr * rising * (1 - self.done / self.total)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        scale = rising * (1 - self.done / self.total)
+        for name, rate in (("adam", cfg.lr), ("muon", cfg.muon_lr)):
+            if name in self.optimizers:
+                self.optimizers[name].param_groups[0]["lr"] = rate * scale
         source = self.reading if reads else self.prompts
         chosen = torch.randint(len(source), (cfg.prompts,), generator=self.rng).tolist()
-        self.optimizer.zero_grad()
+        self.model.model.zero_grad()
         found = torch.zeros((), dtype=torch.float64)
         for first in range(0, len(chosen), cfg.at_once):
             part = [source[index] for index in chosen[first : first + cfg.at_once]]
@@ -184,11 +202,12 @@ class Training:
             (-gain / len(chosen)).backward()
             found += paid / len(chosen)
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
-        self.optimizer.step()
+        for optimizer in self.optimizers.values():
+            optimizer.step()
         self.done += 1
         if not (math.isfinite(float(found)) and math.isfinite(float(norm))):
             raise ConfigError(f"training came to numbers that are not finite in update {self.done}; use a smaller lr")
-        return {"train/return": float(found), "optim/grad_norm": float(norm), "optim/lr": rate}
+        return {"train/return": float(found), "optim/grad_norm": float(norm), "optim/lr": cfg.lr * scale}
 
     def _reading(self, prompts: list[data.Prompt]) -> tuple[Tensor, Tensor]:
         """Return the log-probability of naming the right option, summed over prompts."""
@@ -225,9 +244,8 @@ class Training:
     def save(self) -> None:
         """Save a checkpoint."""
         tensors = {f"weights.{name}": value for name, value in self.weights.items()}
-        for name, value in self.weights.items():
-            state = self.optimizer.state[value]
-            tensors |= {f"optimizer.{key}.{name}": each.reshape(each.shape) for key, each in state.items()}
+        for name, optimizer in self.optimizers.items():
+            tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
         meta = {"updates": self.done, "seconds": self.seconds}
         save_checkpoint(
             step_path(self.folder / "checkpoints", self.done), tensors | {"rng": self.rng.get_state()}, meta
@@ -241,9 +259,8 @@ class Training:
             return
         tensors, meta = load_checkpoint(saved[-1])
         put_weights(self.model, tensors)
-        for name, value in self.weights.items():
-            keys = [key for key in tensors if key.startswith("optimizer.") and key.endswith(f".{name}")]
-            self.optimizer.state[value] = {key.split(".")[1]: tensors[key].clone() for key in keys}
+        for name, optimizer in self.optimizers.items():
+            load_optimizer(f"optimizer.{name}", optimizer, tensors)
         self.rng.set_state(tensors["rng"])
         self.done, self.seconds = int(meta["updates"]), float(meta["seconds"])
 
