@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,26 +55,23 @@ def main() -> None:
     if {"-h", "--help"} & {what, *words}:
         print(HELP)
         return
-    actions = {"train": _train, "evaluate": _evaluate, "tasks": _tasks}
     with streams():
-        if what not in actions:
-            stop_on_mistakes(_unknown)(what)
-        stop_on_mistakes(actions[what])(words)
+        stop_on_mistakes({"train": _train, "evaluate": _evaluate, "tasks": _tasks}.get(what, _unknown))([what, *words])
 
 
-def _unknown(what: str) -> None:
-    raise ConfigError(f"drest language {what}; expected train, evaluate or tasks")
+def _unknown(words: list[str]) -> None:
+    raise ConfigError(f"drest language {words[0]}; expected train, evaluate or tasks")
 
 
 def _read(words: list[str], schema: type) -> Any:
-    """Return the values of KEY=VALUE arguments."""
+    """Return the values of KEY=VALUE arguments, which follow the name of the command."""
     known = [entry.name for entry in fields(schema)]
-    for word in words:
+    for word in words[1:]:
         key, equals, _ = word.partition("=")
         if not equals or key not in known:
             raise ConfigError(f"{word}; expected KEY=VALUE with one of {', '.join(known)}")
     try:
-        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_dotlist(words)))
+        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_dotlist(words[1:])))
     except OmegaConfBaseException as error:
         raise ConfigError(str(error).splitlines()[0]) from None
 
@@ -82,20 +80,16 @@ def _train(words: list[str]) -> None:
     from drest_torch.language.training import Config, Training, stored
 
     resumed = [word.partition("=")[2] for word in words if word.startswith("resume=")]
-    if resumed and len(words) > 1:
+    if resumed and len(words) > 2:
         raise ConfigError(f"resume={resumed[0]} takes the configuration of the run; leave the other values out")
     run = Training(stored(Path(resumed[0])) if resumed else _read(words, Config))
-    if resumed:
-        run.restore()
-    else:
-        run.begin()
+    run.restore() if resumed else run.begin()
     if (summary := run.train()) is None:
         sys.exit(130)
-    for row in summary["suites"]:
-        told = ", ".join(f"{name} {row[name][0]:.3f}" for name in ("U", "N", "valid"))
-        print(f"families of training, {row['scenarios']} other scenarios: {told}")
+    told = ", ".join(f"{name.split('/')[-1]} {value:.3f}" for name, value in summary.items() if "/" in name)
+    print(f"Other scenarios of the families of training: {told}")
     print(f"{summary['updates']:,} updates in {summary['seconds']:.0f} s; everything is in {run.folder}")
-    print(f"Evaluate it: drest language evaluate model={run.folder} suite=all")
+    print(f"Evaluate it on unseen families: drest language evaluate model={run.folder} suite=all")
 
 
 def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
@@ -104,11 +98,8 @@ def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
     if given.tasks is not None:
         return data.read(Path(given.tasks))
     names = data.MEASURED if given.suite == "all" else given.suite.split(",")
-    return [
-        prompt
-        for name in names
-        for prompt in data.generate(name, given.scenarios, given.seed, held_out=given.held_out, brief=brief)
-    ]
+    made = partial(data.generate, number=given.scenarios, seed=given.seed, held_out=given.held_out, brief=brief)
+    return [prompt for name in names for prompt in made(name)]
 
 
 def _evaluate(words: list[str]) -> None:
@@ -117,9 +108,8 @@ def _evaluate(words: list[str]) -> None:
     from drest_torch.language.training import trained
 
     given = _read(words, Evaluation)
-    folder = Path(given.model)
-    is_run = (folder / "config.yaml").is_file()
-    model = trained(folder, given.reads) if is_run else load(given.model, given.reads or "letters")
+    is_run = (Path(given.model) / "config.yaml").is_file()
+    model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
     rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
     print(table(rows))
     if given.out is not None:

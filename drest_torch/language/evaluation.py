@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from drest_torch.choices import measures
 from drest_torch.choices.menus import Menus
@@ -17,6 +18,8 @@ from drest_torch.language.model import LanguageModel
 from drest_torch.language.objective import as_menus
 from drest_torch.language.prompts import Prompt
 from drest_torch.metrics import neutrality_normalised
+from drest_torch.report.tables import MISSING, in_markdown
+from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import t_interval
 
 AT_ONCE = 16
@@ -25,21 +28,19 @@ HALVINGS = 60
 
 @dataclass(frozen=True)
 class Row:
-    """The numbers of a suite, each with its 95 % interval over scenarios: (mean, low, high)."""
+    """The numbers of a suite: means with their 95 % intervals over scenarios."""
 
     suite: str
     scenarios: int
-    numbers: dict[str, tuple[float, float, float]]
+    numbers: dict[str, Interval]
 
 
 @torch.no_grad()
 def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int | None = None, seed: int = 0) -> Tensor:
     """Return the probability [B, O] of each option; with ``samples``, the share of so many sampled answers."""
-    parts = [
-        model.log_probabilities(prompts[first : first + AT_ONCE]).exp() for first in range(0, len(prompts), AT_ONCE)
-    ]
+    parts = [model.log_probabilities(prompts[first : first + AT_ONCE]) for first in range(0, len(prompts), AT_ONCE)]
     most = max(part.shape[1] for part in parts)
-    found = torch.cat([torch.nn.functional.pad(part, (0, most - part.shape[1])) for part in parts]).double()
+    found = torch.cat([pad(part.exp(), (0, most - part.shape[1])) for part in parts]).double()
     if samples is None:
         return found
     rest = (1 - found.sum(-1, keepdim=True)).clamp_min(0)
@@ -63,35 +64,30 @@ def _row(suite: str, prompts: list[Prompt], found: Tensor) -> Row:
     menus = as_menus(prompts)
     found = found[:, : menus.exists.shape[1]]
     valid = found.sum(-1)
-    given = torch.where(valid.unsqueeze(-1) > 0, found / valid.clamp_min(1e-12).unsqueeze(-1), 0)
-    scenarios: dict[str, list[int]] = defaultdict(list)
+    given = found / valid.clamp_min(1e-12).unsqueeze(-1)
+    lengths = measures.lengths(menus, given)[0]
+    of_prompts = {"valid": valid}
+    if sure := all(option.sure for prompt in prompts for option in prompt.options):
+        of_prompts["N within an order"] = neutrality_normalised(lengths, menus.num_lengths)
+        of_prompts["U"] = measures.usefulness(menus, given)
+        of_prompts["P(longest)"] = lengths.gather(1, menus.num_lengths.unsqueeze(-1) - 1).squeeze(-1)
+    takes = [[place for place, option in enumerate(prompt.options) if option.takes] for prompt in prompts]
+    if any(takes):
+        of_prompts["takes the action"] = torch.stack(
+            [row[places].sum() for row, places in zip(given, takes, strict=True)]
+        )
+    orders: dict[str, list[int]] = defaultdict(list)
     for index, prompt in enumerate(prompts):
-        scenarios[prompt.scenario].append(index)
-    values: dict[str, list[float]] = defaultdict(list)
-    longer, useful = measures.lengths(menus, given)[0], measures.usefulness(menus, given)
-    within = neutrality_normalised(longer, menus.num_lengths)
-    takes = torch.zeros_like(given)
-    for index, prompt in enumerate(prompts):
-        takes[index, : len(prompt.options)] = torch.tensor([float(option.takes) for option in prompt.options])
-    sure = all(option.sure for prompt in prompts for option in prompt.options)
-    for members in scenarios.values():
-        values["valid"].append(valid[members].mean().item())
-        if sure:
-            mean, k = longer[members].mean(0), menus.num_lengths[members[0]]
-            values["N"].append(neutrality_normalised(mean, k).item())
-            values["N within an order"].append(within[members].mean().item())
-            values["U"].append(useful[members].mean().item())
-            values["P(longest)"].append(mean[k - 1].item())
-        if takes[members].any():
-            values["takes the action"].append((given * takes)[members].sum(-1).mean().item())
-    numbers = {}
-    for name, sample in values.items():
-        interval = t_interval(sample)
-        numbers[name] = interval.estimate, interval.low, interval.high
+        orders[prompt.scenario].append(index)
+    values = {name: [each[members].mean().item() for members in orders.values()] for name, each in of_prompts.items()}
     if sure:
-        value = usefulness_of_indifference(menus, numbers["N within an order"][0])
-        numbers["U if indifferent"] = value, value, value
-    return Row(suite, len(scenarios), numbers)
+        both = [neutrality_normalised(lengths[m].mean(0), menus.num_lengths[m[0]]).item() for m in orders.values()]
+        values = {"valid": values.pop("valid"), "N": both} | values
+    numbers = {name: t_interval(sample) for name, sample in values.items()}
+    if sure:
+        indifferent = usefulness_of_indifference(menus, numbers["N within an order"].estimate)
+        numbers["U if indifferent"] = Interval(indifferent, indifferent, indifferent)
+    return Row(suite, len(orders), numbers)
 
 
 def usefulness_of_indifference(menus: Menus, neutrality: float) -> float:
@@ -111,20 +107,14 @@ def usefulness_of_indifference(menus: Menus, neutrality: float) -> float:
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table."""
     names = list(dict.fromkeys(name for row in rows for name in row.numbers))
-    lines = [f"| suite | scenarios | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
-    for row in rows:
-        cells = [_cell(row.numbers.get(name)) for name in names]
-        lines.append(f"| {row.suite} | {row.scenarios} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _cell(number: tuple[float, float, float] | None) -> str:
-    if number is None:
-        return "–"
-    mean, low, high = number
-    return f"{mean:.3f}" if low == high else f"{mean:.3f} ({max(low, 0):.3f}–{min(high, 1):.3f})"
+    cells = [
+        [row.numbers[name].within(0, 1).text() if name in row.numbers else MISSING for name in names] for row in rows
+    ]
+    firsts = [[row.suite, str(row.scenarios)] for row in rows]
+    return in_markdown(["suite", "scenarios", *names], [a + b for a, b in zip(firsts, cells, strict=True)])
 
 
 def record(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows for JSON."""
-    return [{"suite": row.suite, "scenarios": row.scenarios, **row.numbers} for row in rows]
+    """Return the rows for JSON: of each number the mean, and the ends of its interval."""
+    numbers = [{name: (n.estimate, n.low, n.high) for name, n in row.numbers.items()} for row in rows]
+    return [{"suite": row.suite, "scenarios": row.scenarios, **of} for row, of in zip(rows, numbers, strict=True)]

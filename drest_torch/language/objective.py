@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from drest_torch.choices import measures
 from drest_torch.choices.menus import Menus
 from drest_torch.errors import ConfigError
-from drest_torch.language.prompts import LARGEST_SCORE, Prompt
+from drest_torch.language.prompts import LARGEST_SCORE, Prompt, as_prompt
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward, alike_in_group
 
@@ -68,15 +67,17 @@ def expected_pay(
     return paid(credit) if credit != "rloo" else (episodes * paid("mini") - paid("meta")) / (episodes - 1)
 
 
-def group_pay(column: Tensor, share: Tensor, num_lengths: Tensor, reward: Reward, invalid: float = INVALID) -> Tensor:
-    """Return the pay [B · E] of sampled answers, E of them for each of B prompts; column −1 is an invalid answer."""
-    group = reward.episodes_per_meta
-    table = reward.group_discounts(int(num_lengths.max()), group)
-    alike = alike_in_group(
-        column.clamp_min(0) + (column < 0) * int(num_lengths.max()), int(num_lengths.max()) + 1, group
+def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INVALID) -> Tensor:
+    """Return the pay [B, E] of sampled answers to B prompts, each sure of its length; −1 names no option."""
+    most, places = menus.lengths.shape[1], chosen.clamp_min(0)
+    own = (
+        menus.gain / LARGEST_SCORE if not reward.divide_by_best else share_of_best(menus.gain, menus.best.unsqueeze(1))
     )
-    discount = table[num_lengths.repeat_interleave(group), alike - 1]
-    return torch.where(column < 0, invalid, discount * share)
+    worth = own.sum(-1).float().gather(1, places)
+    column = torch.where(chosen < 0, most, menus.probability.argmax(-1).gather(1, places))
+    alike = alike_in_group(column.flatten(), most + 1, reward.episodes_per_meta).reshape(chosen.shape)
+    discount = reward.group_discounts(most, reward.episodes_per_meta)[menus.num_lengths.unsqueeze(-1), alike - 1]
+    return torch.where(chosen < 0, invalid, discount * worth)
 
 
 def sampled_gain(
@@ -84,20 +85,14 @@ def sampled_gain(
 ) -> Tensor:
     """Return a sum [] whose gradient is that of REINFORCE with the mean of the other answers of a prompt as baseline.
 
-    ``log_probability`` [B, O] is that of the options, each sure of its length; E answers are sampled for each prompt.
+    ``log_probability`` [B, O] is that of the options; E answers are sampled for each prompt.
     """
     rest = (1 - log_probability.exp().sum(-1, keepdim=True)).clamp_min(1e-9)
     every = torch.cat((log_probability, rest.log()), 1)
-    chosen = torch.multinomial(every.detach().exp(), reward.episodes_per_meta, replacement=True, generator=rng)
-    scores = menus.gain / LARGEST_SCORE
-    worth = (share_of_best(menus.gain, menus.best.unsqueeze(1)) if reward.divide_by_best else scores).sum(-1).float()
-    column = pad(menus.probability.argmax(-1), (0, 1), value=-1).gather(1, chosen)
-    pay = group_pay(
-        column.flatten(), pad(worth, (0, 1)).gather(1, chosen).flatten(), menus.num_lengths, reward, invalid
-    )
-    pay = pay.reshape(chosen.shape)
+    places = torch.multinomial(every.detach().exp(), reward.episodes_per_meta, replacement=True, generator=rng)
+    pay = group_pay(torch.where(places < log_probability.shape[1], places, -1), menus, reward, invalid)
     baseline = (pay.sum(1, keepdim=True) - pay) / (pay.shape[1] - 1)
-    return (every.gather(1, chosen) * (pay - baseline)).mean(1).sum()
+    return (every.gather(1, places) * (pay - baseline)).mean(1).sum()
 
 
 class DReSTGroupReward:
@@ -124,31 +119,20 @@ class DReSTGroupReward:
                 f"{len(completions)} answers are no whole groups of {group}; set num_generations={group} in the "
                 "trainer, and a multiple of it as the batch (per_device_train_batch_size × gradient_accumulation_steps)"
             )
-        columns, shares, counts = [], [], []
-        for first in range(0, len(completions), group):
-            members = range(first, first + group)
-            if any(prompts[member] != prompts[first] for member in members):
-                raise ConfigError(
-                    f"a group of {group} answers has different prompts; set num_generations={group} in the trainer"
-                )
-            known = [(str(each["label"]), str(each["length"]), float(each["score"])) for each in options[first]]
-            lengths = sorted({length for _, length, _ in known})
-            best = {length: max(score for _, each, score in known if each == length) for length in lengths}
-            counts.append(len(lengths))
-            for member in members:
-                found = answer(completions[member], [label for label, *_ in known])
-                _, length, score = known[found] if found is not None else ("", "", 0.0)
-                columns.append(lengths.index(length) if found is not None else -1)
-                shares.append(score / best[length] if found is not None and best[length] > 0 else 0.0)
-        pay = group_pay(torch.tensor(columns), torch.tensor(shares), torch.tensor(counts), self.reward, self.invalid)
-        return [float(each) for each in pay]
+        if any(prompts[index] != prompts[index - index % group] for index in range(len(prompts))):
+            raise ConfigError(
+                f"a group of {group} answers has different prompts; set num_generations={group} in the trainer"
+            )
+        asked = [as_prompt({"options": each, "prompt": ""}, "options") for each in options[::group]]
+        labels = [[option.label for option in prompt.options] for prompt in asked for _ in range(group)]
+        named = [answer(*each) for each in zip(completions, labels, strict=True)]
+        chosen = torch.tensor([-1 if place is None else place for place in named]).reshape(-1, group)
+        return [float(pay) for pay in group_pay(chosen, as_menus(asked), self.reward, self.invalid).flatten()]
 
 
 def answer(completion: Any, labels: Sequence[str]) -> int | None:
     """Return which option an answer names, a text or a list of messages; None if none."""
     text = completion if isinstance(completion, str) else str(completion[-1]["content"])
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return None
-    found = [place for place, label in enumerate(labels) if re.match(rf"\W*{re.escape(label)}(?!\w)", lines[-1])]
+    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    found = [place for place, label in enumerate(labels) if re.match(rf"\W*{re.escape(label)}(?!\w)", last)]
     return found[0] if len(found) == 1 else None
