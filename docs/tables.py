@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,12 @@ def arms() -> str:
     return in_markdown(table["header"], table["rows"])
 
 
+def language(name: str) -> str:
+    """Return a table of the study of language models."""
+    table = of_study("language")["tables"][name]
+    return in_markdown(table["header"], table["rows"])
+
+
 def pairs() -> str:
     """Return what agents reach where two levels share a state, by what they see."""
     quotes = {quote["what"]: quote["measured"] for quote in of_study("shutdownability")["quotes"]}
@@ -68,6 +75,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "button": button,
     "arms": arms,
     "pairs": pairs,
+    **{f"language_{name}": partial(language, name) for name in ("follow_up", "post", "lines")},
 }
 """By the names in the pages."""
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from drest_torch.cli import stop_on_mistakes, streams
 from drest_torch.errors import ConfigError
@@ -70,10 +69,7 @@ def _read(words: list[str], schema: type) -> Any:
         key, equals, _ = word.partition("=")
         if not equals or key not in known:
             raise ConfigError(f"{word}; expected KEY=VALUE with one of {', '.join(known)}")
-    try:
-        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_dotlist(words[1:])))
-    except OmegaConfBaseException as error:
-        raise ConfigError(str(error).splitlines()[0]) from None
+    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_dotlist(words[1:])))
 
 
 def _train(words: list[str]) -> None:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from drest_torch.choices import measures
-from drest_torch.choices.menus import Menus
 from drest_torch.language.model import LanguageModel
 from drest_torch.language.objective import as_menus
 from drest_torch.language.prompts import Prompt
@@ -23,7 +21,6 @@ from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import t_interval
 
 AT_ONCE = 16
-HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -85,23 +82,9 @@ def _row(suite: str, prompts: list[Prompt], found: Tensor) -> Row:
         values = {"valid": values.pop("valid"), "N": both} | values
     numbers = {name: t_interval(sample) for name, sample in values.items()}
     if sure:
-        indifferent = usefulness_of_indifference(menus, numbers["N within an order"].estimate)
+        indifferent = measures.usefulness_if_indifferent(menus, numbers["N within an order"].estimate)
         numbers["U if indifferent"] = Interval(indifferent, indifferent, indifferent)
     return Row(suite, len(orders), numbers)
-
-
-def usefulness_of_indifference(menus: Menus, neutrality: float) -> float:
-    """Return U of a softmax of scores whose temperature gives it this neutrality: it flattens every choice alike.
-
-    A model with a larger U is neutral between lengths, and not merely indifferent.
-    """
-    scores = torch.where(menus.exists, menus.gain.sum(-1), -torch.inf)
-    low, high = -12.0, 12.0
-    for _ in range(HALVINGS):
-        chosen = (scores / np.exp((low + high) / 2)).softmax(-1)
-        spread = measures.neutrality(menus, chosen).mean().item()
-        low, high = ((low + high) / 2, high) if spread < neutrality else (low, (low + high) / 2)
-    return measures.usefulness(menus, chosen).mean().item()
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -104,7 +104,7 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
         return small(seed, reads)
     path = Path(name)
     place = str(path.parent) if path.suffix == ".gguf" else name
-    options = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
+    options: dict[str, Any] = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
     weights = {"dtype": torch.float32} | (options or {"use_safetensors": True})
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)

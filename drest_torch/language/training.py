@@ -23,6 +23,7 @@ from drest_torch.building.checkpoints import (
     step_checkpoints,
     step_path,
 )
+from drest_torch.config.checks import check_limits
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.errors import ConfigError
 from drest_torch.files import disown, own, write_json, write_text
@@ -31,7 +32,7 @@ from drest_torch.language import prompts as data
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import READS, SMALL, LanguageModel, load
 from drest_torch.language.objective import INVALID, REWARDS, as_menus, expected_pay, sampled_gain
-from drest_torch.limits import limited, limits_of
+from drest_torch.limits import limited
 from drest_torch.reward import Reward
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.sinks import Loggers
@@ -88,19 +89,12 @@ class Config:
     run_dir: str = "runs/language"
     progress: bool = True
 
-    def check(self) -> None:
-        """Refuse values outside their limits."""
-        for entry in fields(self):
-            value, limits = getattr(self, entry.name), limits_of(entry)
-            if limits is not None and value is not None and not limits.allow(value):
-                raise ConfigError(f"{entry.name}={value}; expected {limits}")
-
 
 class Training:
     """A run: a model, its prompts, and a folder."""
 
     def __init__(self, cfg: Config) -> None:
-        cfg.check()
+        check_limits(cfg)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
         self.cfg, self.folder, self.total = cfg, Path(cfg.run_dir), cfg.warm_up + cfg.updates

@@ -73,7 +73,7 @@ class Config(StudyConfig):
             "DReST": {},
             "default": {"reward": "default"},
             "DReST, entropy bonus": {"entropy": 0.05},
-            MENDED: {"suites": "post,lotteries", "reward": "supports"},
+            MENDED: {"suites": "post,lotteries", "reward": "supports", "updates": 1000},
         }
     )
 
@@ -153,13 +153,14 @@ def report(cfg: Config, done: Done) -> Report:
     found = pd.DataFrame(rows)
     ours = found.groupby(["model", "suite", "metric"], sort=False).value.apply(np.array)
     names = [PRETRAINED, *cfg.models]
-    comparison = comparison_table(ours, names)
+    makers = {"follow_up": comparison_table, "post": post_table, "lines": lines_table}
+    tables = {name: make(ours, names) for name, make in makers.items()}
     return Report(
         found,
         lambda: list(quotes(ours, names)),
-        {"follow_up": comparison, "post": partial(post_table, ours, names), "lines": partial(lines_table, ours, names)},
+        tables,
         values=partial(sentences, ours, names),
-        kept={"tables": {"follow_up": {"header": comparison.header, "rows": comparison.rows}}},
+        kept={"tables": {name: {"header": table.header, "rows": table.rows} for name, table in tables.items()}},
         exact=True,
     )
 

@@ -9,10 +9,11 @@ import signal
 import pytest
 import torch
 
+from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.errors import ConfigError
 from drest_torch.language import command
 from drest_torch.language import prompts as data
-from drest_torch.language.evaluation import evaluate, table, usefulness_of_indifference
+from drest_torch.language.evaluation import evaluate, table
 from drest_torch.language.objective import (
     INVALID,
     DReSTGroupReward,
@@ -152,7 +153,7 @@ def test_prompts_follow_from_their_seed():
     made = data.generate("post", 40, 3)
     assert made == data.generate("post", 40, 3)
     assert data.digest(made) == "1cdb7c36dcbd7770"
-    seen = {name for name, *_ in data.chosen_families(False)}
+    seen = {name for name, *_ in data.families(held_out=False)}
     unseen = {each.family for each in data.generate("main", 40, 3, held_out=True)}
     assert len(seen) == 40
     assert not seen & unseen
@@ -280,7 +281,7 @@ def test_metrics_of_known_choices():
 def test_indifference_between_random_and_the_best_score():
     prompts = data.generate("post", 50)
     menus = as_menus(prompts)
-    random, some, best = (usefulness_of_indifference(menus, spread) for spread in (1.0, 0.9, 0.05))
+    random, some, best = (usefulness_if_indifferent(menus, spread) for spread in (1.0, 0.9, 0.05))
     assert random == pytest.approx((menus.gain / menus.best.unsqueeze(1)).sum((-1, -2)).mean().item() / 4, abs=1e-3)
     assert random < some < best
 
