@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
-from drest_torch.cli import stop_on_mistakes, streams
+from drest_torch.cli import key_values, stop, stop_on_mistakes, streams
 from drest_torch.errors import ConfigError
 from drest_torch.files import write_json
 
@@ -54,31 +52,20 @@ def main() -> None:
     if {"-h", "--help"} & {what, *words}:
         print(HELP)
         return
+    actions = {"train": _train, "evaluate": _evaluate, "tasks": _tasks}
     with streams():
-        stop_on_mistakes({"train": _train, "evaluate": _evaluate, "tasks": _tasks}.get(what, _unknown))([what, *words])
-
-
-def _unknown(words: list[str]) -> None:
-    raise ConfigError(f"drest language {words[0]}; expected train, evaluate or tasks")
-
-
-def _read(words: list[str], schema: type) -> Any:
-    """Return the values of KEY=VALUE arguments, which follow the name of the command."""
-    known = [entry.name for entry in fields(schema)]
-    for word in words[1:]:
-        key, equals, _ = word.partition("=")
-        if not equals or key not in known:
-            raise ConfigError(f"{word}; expected KEY=VALUE with one of {', '.join(known)}")
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_dotlist(words[1:])))
+        if what not in actions:
+            stop(f"drest language {what}; expected train, evaluate or tasks")
+        stop_on_mistakes(actions[what])(words)
 
 
 def _train(words: list[str]) -> None:
     from drest_torch.language.training import Config, Training, stored
 
     resumed = [word.partition("=")[2] for word in words if word.startswith("resume=")]
-    if resumed and len(words) > 2:
+    if resumed and len(words) > 1:
         raise ConfigError(f"resume={resumed[0]} takes the configuration of the run; leave the other values out")
-    run = Training(stored(Path(resumed[0])) if resumed else _read(words, Config))
+    run = Training(stored(Path(resumed[0])) if resumed else key_values(words, Config))
     run.restore() if resumed else run.begin()
     if (summary := run.train()) is None:
         sys.exit(130)
@@ -103,7 +90,7 @@ def _evaluate(words: list[str]) -> None:
     from drest_torch.language.model import load
     from drest_torch.language.training import trained
 
-    given = _read(words, Evaluation)
+    given = key_values(words, Evaluation)
     is_run = (Path(given.model) / "config.yaml").is_file()
     model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
     rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
@@ -116,7 +103,7 @@ def _evaluate(words: list[str]) -> None:
 def _tasks(words: list[str]) -> None:
     from drest_torch.language import prompts as data
 
-    given = _read(words, Evaluation)
+    given = key_values(words, Evaluation)
     if given.out is None:
         raise ConfigError("out=FILE.jsonl says where the prompts are written")
     found = _prompts(given, brief=given.brief)

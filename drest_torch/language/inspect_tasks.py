@@ -31,10 +31,9 @@ def choice() -> Scorer:
 
     async def score(state: Any, target: Any) -> Score:
         options = state.metadata["options"]
-        found = answer(state.output.completion or "", [each["label"] for each in options])
-        return Score(
-            value=-1 if found is None else found, answer=state.output.completion, metadata={"options": options}
-        )
+        told = state.output.completion
+        found = answer(told or "", [each["label"] for each in options])
+        return Score(value=-1 if found is None else found, answer=told, metadata={"options": options})
 
     return score
 
@@ -62,28 +61,18 @@ def reduced() -> Any:
     return reduce
 
 
-def asked(suite: str, scenarios: int, epochs: int, seed: int, held_out: bool) -> Task:
-    """Return the task of a suite."""
-    samples = [
-        Sample(
-            input=[ROLES[each["role"]](content=each["content"]) for each in prompt.messages],
-            id=f"{prompt.scenario}-{prompt.order}",
-            metadata={"options": asdict(prompt)["options"]},
-        )
-        for prompt in data.generate(suite, scenarios, seed, held_out=held_out)
-    ]
-    return Task(
-        dataset=MemoryDataset(samples, name=suite),
-        solver=generate(),
-        scorer=choice(),
-        epochs=Epochs(epochs, reduced()),
-        name=suite,
-    )
-
-
 def _task(suite: str) -> Any:
     def made(scenarios: int = 50, epochs: int = 32, seed: int = 1, held_out: bool = True) -> Task:
-        return asked(suite, scenarios, epochs, seed, held_out)
+        samples = [
+            Sample(
+                input=[ROLES[each["role"]](content=each["content"]) for each in prompt.messages],
+                id=f"{prompt.scenario}-{prompt.order}",
+                metadata={"options": asdict(prompt)["options"]},
+            )
+            for prompt in data.generate(suite, scenarios, seed, held_out=held_out)
+        ]
+        dataset, answers = MemoryDataset(samples, name=suite), Epochs(epochs, reduced())
+        return Task(dataset=dataset, solver=generate(), scorer=choice(), epochs=answers, name=suite)
 
     made.__name__ = suite
     return task(name=suite)(made)

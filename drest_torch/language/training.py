@@ -37,8 +37,7 @@ from drest_torch.reward import Reward
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.sinks import Loggers
 
-SCENARIOS, SELECTION_SEED = 200, 987654
-"""So many scenarios, of families that are trained on, are evaluated in training."""
+SELECTION_SEED = 987654
 
 
 @dataclass
@@ -82,6 +81,8 @@ class Config:
     lora: int | None = limited(at_least=1, default=None)
     """The rank of LoRA's matrices, which are then all that is trained."""
     evaluations: int = limited(at_least=1, default=8)
+    selection: int = limited(at_least=2, default=200)
+    """Other scenarios, of the families of training, on which the model is evaluated."""
     seed: int = limited(at_least=0, default=0)
     threads: int | None = limited(at_least=1, default=None)
     logger: str = "none"
@@ -105,7 +106,7 @@ class Training:
         if cfg.method == "rloo" and not all(option.sure for prompt in self.prompts for option in prompt.options):
             raise ConfigError("method=rloo with options of several lengths; expected method=exact")
         self.reading = made("reading", cfg.scenarios, cfg.seed) if cfg.warm_up else []
-        self.selection = made("post", SCENARIOS, SELECTION_SEED)
+        self.selection = made("post", cfg.selection, SELECTION_SEED)
         drest = cfg.reward != "default"
         self.reward = Reward(cfg.lam if drest else 1.0, 1.0, cfg.episodes_per_meta, "averaged", divide_by_best=drest)
         self.rng = torch.Generator().manual_seed(cfg.seed)

@@ -305,7 +305,7 @@ def run(tmp_path, name, *words):
 
 @transformers
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
-    words = ("updates=3", "warm_up=3", "prompts=8", "method=rloo", "seed=3", "scenarios=50")
+    words = ("updates=3", "warm_up=3", "prompts=8", "method=rloo", "seed=3", "scenarios=50", "selection=10")
     whole = run(tmp_path, "whole", *words)
     whole.begin()
     summary = whole.train()

@@ -69,7 +69,7 @@ def test_ours_stand_beside_the_follow_ups():
 @pytest.mark.slow
 @pytest.mark.skipif(not all(map(find_spec, ("transformers", "tokenizers"))), reason="needs the extra [language]")
 def test_a_run_measures_every_model_and_goes_on_where_it_was(tmp_path):
-    small = {"scenarios": 10, "updates": 1}
+    small = {"scenarios": 10, "selection": 2, "updates": 1}
     spec = {"seed": 0, "scenarios": 2, "pretraining": small | {"warm_up": 1}, "models": {}}
     spec["models"]["DReST"] = small | {"warm_up": 0}
     spec["models"][language.MENDED] = small | {"warm_up": 0, "suites": "post,lotteries", "reward": "supports"}
