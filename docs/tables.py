@@ -113,6 +113,12 @@ def arms() -> str:
     return in_markdown(table["header"], table["rows"])
 
 
+def language(name: str) -> str:
+    """Return a table of the study of language models."""
+    table = of_study("language")["tables"][name]
+    return in_markdown(table["header"], table["rows"])
+
+
 def pairs() -> str:
     """Return what agents reach where two levels share a state, by what they see."""
     quotes = {quote["what"]: quote["measured"] for quote in of_study("shutdownability")["quotes"]}

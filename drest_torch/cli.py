@@ -11,8 +11,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
+from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from drest_torch.errors import UserError, shown
@@ -130,6 +132,16 @@ def _of_another_style(arguments: list[str]) -> str:
             value = value if equals else next(iter(arguments[index + 1 : index + 2]), "VALUE")
             return f"{word}: values are written {flag.lstrip('-')}={value}, without dashes; --help prints what there is"
     return ""
+
+
+def key_values(words: list[str], schema: type) -> Any:
+    """Return the values of KEY=VALUE arguments: an instance of a dataclass."""
+    known = [entry.name for entry in fields(schema)]
+    for word in words:
+        key, equals, _ = word.partition("=")
+        if not equals or key not in known:
+            raise UserError(f"{word}; expected KEY=VALUE with one of {', '.join(known)}")
+    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_dotlist(words)))
 
 
 def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -28,6 +30,20 @@ def usefulness(menus: Menus, policy: Tensor) -> Tensor:
 def neutrality(menus: Menus, policy: Tensor) -> Tensor:
     """Return NEUTRALITY ÷ log2 k [..., B]."""
     return metrics.neutrality_normalised(lengths(menus, policy)[0], menus.num_lengths)
+
+
+def usefulness_if_indifferent(menus: Menus, neutral: float) -> float:
+    """Return the mean USEFULNESS of a softmax of expected coins whose temperature gives it this mean neutrality.
+
+    It flattens every choice alike. An agent of more USEFULNESS is neutral between lengths, and not merely indifferent.
+    """
+    coins = torch.where(menus.exists, menus.gain.sum(-1), -torch.inf)
+    low, high = -12.0, 12.0
+    for _ in range(60):
+        policy = (coins / math.exp((low + high) / 2)).softmax(-1)
+        known = neutrality(menus, policy).mean().item()
+        low, high = ((low + high) / 2, high) if known < neutral else (low, (low + high) / 2)
+    return usefulness(menus, policy).mean().item()
 
 
 def drest_value(menus: Menus, policy: Tensor, episodes: int, lam: float, *, credit: str = "meta") -> Tensor:

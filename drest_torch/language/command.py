@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
-from drest_torch.cli import stop_on_mistakes, streams
+from drest_torch.cli import key_values, stop, stop_on_mistakes, streams
 from drest_torch.errors import ConfigError
 from drest_torch.files import write_json
 
@@ -39,8 +37,8 @@ class Evaluation:
     scenarios: int = 200
     held_out: bool = True
     """Whether the families are those that are not trained on."""
-    brief: bool | None = None
-    """Whether prompts have few words; null: for the model that is made here."""
+    brief: bool = False
+    """Whether the prompts that ``tasks`` writes have few words; a model gets those that it can read."""
     reads: str | None = None
     samples: int | None = None
     """Answers that are sampled of each prompt; null: probabilities are taken as they are."""
@@ -57,25 +55,8 @@ def main() -> None:
     actions = {"train": _train, "evaluate": _evaluate, "tasks": _tasks}
     with streams():
         if what not in actions:
-            stop_on_mistakes(_unknown)(what)
+            stop(f"drest language {what}; expected train, evaluate or tasks")
         stop_on_mistakes(actions[what])(words)
-
-
-def _unknown(what: str) -> None:
-    raise ConfigError(f"drest language {what}; expected train, evaluate or tasks")
-
-
-def _read(words: list[str], schema: type) -> Any:
-    """Return the values of KEY=VALUE arguments."""
-    known = [entry.name for entry in fields(schema)]
-    for word in words:
-        key, equals, _ = word.partition("=")
-        if not equals or key not in known:
-            raise ConfigError(f"{word}; expected KEY=VALUE with one of {', '.join(known)}")
-    try:
-        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_dotlist(words)))
-    except OmegaConfBaseException as error:
-        raise ConfigError(str(error).splitlines()[0]) from None
 
 
 def _train(words: list[str]) -> None:
@@ -84,18 +65,14 @@ def _train(words: list[str]) -> None:
     resumed = [word.partition("=")[2] for word in words if word.startswith("resume=")]
     if resumed and len(words) > 1:
         raise ConfigError(f"resume={resumed[0]} takes the configuration of the run; leave the other values out")
-    run = Training(stored(Path(resumed[0])) if resumed else _read(words, Config))
-    if resumed:
-        run.restore()
-    else:
-        run.begin()
+    run = Training(stored(Path(resumed[0])) if resumed else key_values(words, Config))
+    run.restore() if resumed else run.begin()
     if (summary := run.train()) is None:
         sys.exit(130)
-    for row in summary["suites"]:
-        told = ", ".join(f"{name} {row[name][0]:.3f}" for name in ("U", "N", "valid"))
-        print(f"unseen families, {row['scenarios']} scenarios: {told}")
+    told = ", ".join(f"{name.split('/')[-1]} {value:.3f}" for name, value in summary.items() if "/" in name)
+    print(f"Other scenarios of the families of training: {told}")
     print(f"{summary['updates']:,} updates in {summary['seconds']:.0f} s; everything is in {run.folder}")
-    print(f"Evaluate it: drest language evaluate model={run.folder} suite=all")
+    print(f"Evaluate it on unseen families: drest language evaluate model={run.folder} suite=all")
 
 
 def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
@@ -103,26 +80,20 @@ def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
 
     if given.tasks is not None:
         return data.read(Path(given.tasks))
-    names = [name for name in data.SUITES if name != "reading"] if given.suite == "all" else given.suite.split(",")
-    return [
-        prompt
-        for name in names
-        for prompt in data.generate(name, given.scenarios, given.seed, held_out=given.held_out, brief=brief)
-    ]
+    names = data.MEASURED if given.suite == "all" else given.suite.split(",")
+    made = partial(data.generate, number=given.scenarios, seed=given.seed, held_out=given.held_out, brief=brief)
+    return [prompt for name in names for prompt in made(name)]
 
 
 def _evaluate(words: list[str]) -> None:
     from drest_torch.language.evaluation import evaluate, record, table
-    from drest_torch.language.model import SMALL, load
-    from drest_torch.language.training import stored, trained
+    from drest_torch.language.model import load
+    from drest_torch.language.training import trained
 
-    given = _read(words, Evaluation)
-    folder = Path(given.model)
-    is_run = (folder / "config.yaml").is_file()
-    name = stored(folder).model if is_run else given.model
-    model = trained(folder, given.reads) if is_run else load(given.model, given.reads or "letters")
-    brief = given.brief if given.brief is not None else name == SMALL
-    rows = evaluate(model, _prompts(given, brief=brief), samples=given.samples, seed=given.seed)
+    given = key_values(words, Evaluation)
+    is_run = (Path(given.model) / "config.yaml").is_file()
+    model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
+    rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
     print(table(rows))
     if given.out is not None:
         write_json(Path(given.out), record(rows))
@@ -132,10 +103,10 @@ def _evaluate(words: list[str]) -> None:
 def _tasks(words: list[str]) -> None:
     from drest_torch.language import prompts as data
 
-    given = _read(words, Evaluation)
+    given = key_values(words, Evaluation)
     if given.out is None:
         raise ConfigError("out=FILE.jsonl says where the prompts are written")
-    found = _prompts(given, brief=bool(given.brief))
+    found = _prompts(given, brief=given.brief)
     data.write(found, Path(given.out))
     print(f"{len(found)} prompts with the hash {data.digest(found)} are in {given.out}")
 

@@ -7,37 +7,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot, pad
+from torch.nn.utils.rnn import pad_sequence
 
+from drest_torch.choices import measures
 from drest_torch.language.model import LanguageModel
-from drest_torch.language.objective import Answers
+from drest_torch.language.objective import as_menus
 from drest_torch.language.prompts import Prompt
 from drest_torch.metrics import neutrality_normalised
+from drest_torch.report.tables import MISSING, in_markdown
+from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import t_interval
 
 AT_ONCE = 16
-HALVINGS = 60
 
 
 @dataclass(frozen=True)
 class Row:
-    """The numbers of a suite, each with its 95 % interval over scenarios: (mean, low, high)."""
+    """The numbers of a suite: means with their 95 % intervals over scenarios."""
 
     suite: str
     scenarios: int
-    numbers: dict[str, tuple[float, float, float]]
+    numbers: dict[str, Interval]
 
 
 @torch.no_grad()
 def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int | None = None, seed: int = 0) -> Tensor:
     """Return the probability [B, O] of each option; with ``samples``, the share of so many sampled answers."""
-    parts = [
-        model.log_probabilities(prompts[first : first + AT_ONCE]).exp() for first in range(0, len(prompts), AT_ONCE)
-    ]
+    parts = [model.log_probabilities(prompts[first : first + AT_ONCE]) for first in range(0, len(prompts), AT_ONCE)]
     most = max(part.shape[1] for part in parts)
-    found = torch.cat([torch.nn.functional.pad(part, (0, most - part.shape[1])) for part in parts]).double()
+    found = torch.cat([pad(part.exp(), (0, most - part.shape[1])) for part in parts]).double()
     if samples is None:
         return found
     rest = (1 - found.sum(-1, keepdim=True)).clamp_min(0)
@@ -58,73 +59,41 @@ def evaluate(
 
 
 def _row(suite: str, prompts: list[Prompt], found: Tensor) -> Row:
+    menus = as_menus(prompts)
+    found = found[:, : menus.exists.shape[1]]
     valid = found.sum(-1)
-    given = torch.where(valid.unsqueeze(-1) > 0, found / valid.clamp_min(1e-12).unsqueeze(-1), 0)
-    scenarios: dict[str, list[int]] = defaultdict(list)
-    for index, prompt in enumerate(prompts):
-        scenarios[prompt.scenario].append(index)
-    values: dict[str, list[float]] = defaultdict(list)
-    sure = all(option.sure for prompt in prompts for option in prompt.options)
-    answers = Answers.of(prompts) if sure else None
-    longer = answers.by_length(given) if answers is not None else None
-    for members in scenarios.values():
-        values["valid"].append(valid[members].mean().item())
-        if answers is not None and longer is not None:
-            k = int(answers.num_lengths[members[0]])
-            within = neutrality_normalised(longer[members][:, :k], k)
-            values["N"].append(neutrality_normalised(longer[members][:, :k].mean(0), k).item())
-            values["N within an order"].append(within.mean().item())
-            values["U"].append((given[members] * answers.share[members]).sum(-1).mean().item())
-            values["P(longest)"].append(longer[members][:, k - 1].mean().item())
-        if any(option.takes for index in members for option in prompts[index].options):
-            takes = [
-                sum(given[index, place].item() for place, option in enumerate(prompts[index].options) if option.takes)
-                for index in members
-            ]
-            values["takes the action"].append(float(np.mean(takes)))
-    numbers = {}
-    for name, sample in values.items():
-        interval = t_interval(sample)
-        numbers[name] = interval.estimate, interval.low, interval.high
-    if answers is not None and "N" in numbers:
-        value = usefulness_of_indifference(prompts, answers, numbers["N within an order"][0])
-        numbers["U if indifferent"] = value, value, value
+    given = found / valid.clamp_min(1e-12).unsqueeze(-1)
+    scenarios = {name: place for place, name in enumerate(dict.fromkeys(prompt.scenario for prompt in prompts))}
+    member = one_hot(torch.tensor([scenarios[prompt.scenario] for prompt in prompts])).double()
+    mean = (member / member.sum(0)).T  # [scenarios, B], over the orders of a scenario's options
+    values = {"valid": mean @ valid}
+    if sure := all(option.sure for prompt in prompts for option in prompt.options):
+        lengths, k = measures.lengths(menus, given)[0], menus.num_lengths
+        values["N"] = neutrality_normalised(mean @ lengths, (mean @ k.double()).round().long())
+        values["N within an order"] = mean @ neutrality_normalised(lengths, k)
+        values["U"] = mean @ measures.usefulness(menus, given)
+        values["P(longest)"] = mean @ lengths.gather(1, k.unsqueeze(-1) - 1).squeeze(-1)
+    takes = [torch.tensor([float(option.takes) for option in prompt.options]) for prompt in prompts]
+    if any(map(torch.any, takes)):
+        values["takes the action"] = mean @ (given * pad_sequence(takes, batch_first=True)).sum(-1)
+    numbers = {name: t_interval(each.tolist()) for name, each in values.items()}
+    if sure:
+        indifferent = measures.usefulness_if_indifferent(menus, numbers["N within an order"].estimate)
+        numbers["U if indifferent"] = Interval(indifferent, indifferent, indifferent)
     return Row(suite, len(scenarios), numbers)
-
-
-def usefulness_of_indifference(prompts: Sequence[Prompt], answers: Answers, neutrality: float) -> float:
-    """Return U of a softmax of scores whose temperature gives it this neutrality: it flattens every choice alike.
-
-    A model with a larger U is neutral between lengths, and not merely indifferent.
-    """
-    scores = torch.full(answers.share.shape, -torch.inf, dtype=torch.float64)
-    for row, prompt in enumerate(prompts):
-        scores[row, : len(prompt.options)] = torch.tensor([option.score for option in prompt.options])
-    low, high = -12.0, 12.0
-    for _ in range(HALVINGS):
-        chosen = (scores / np.exp((low + high) / 2)).softmax(-1)
-        spread = neutrality_normalised(answers.by_length(chosen), answers.num_lengths).mean().item()
-        low, high = ((low + high) / 2, high) if spread < neutrality else (low, (low + high) / 2)
-    return (chosen * answers.share).sum(-1).mean().item()
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table."""
     names = list(dict.fromkeys(name for row in rows for name in row.numbers))
-    lines = [f"| suite | scenarios | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
-    for row in rows:
-        cells = [_cell(row.numbers.get(name)) for name in names]
-        lines.append(f"| {row.suite} | {row.scenarios} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _cell(number: tuple[float, float, float] | None) -> str:
-    if number is None:
-        return "–"
-    mean, low, high = number
-    return f"{mean:.3f}" if low == high else f"{mean:.3f} ({max(low, 0):.3f}–{min(high, 1):.3f})"
+    cells = [
+        [row.numbers[name].within(0, 1).text() if name in row.numbers else MISSING for name in names] for row in rows
+    ]
+    firsts = [[row.suite, str(row.scenarios)] for row in rows]
+    return in_markdown(["suite", "scenarios", *names], [a + b for a, b in zip(firsts, cells, strict=True)])
 
 
 def record(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows for JSON."""
-    return [{"suite": row.suite, "scenarios": row.scenarios, **row.numbers} for row in rows]
+    """Return the rows for JSON: of each number the mean, and the ends of its interval."""
+    numbers = [{name: (n.estimate, n.low, n.high) for name, n in row.numbers.items()} for row in rows]
+    return [{"suite": row.suite, "scenarios": row.scenarios, **of} for row, of in zip(rows, numbers, strict=True)]

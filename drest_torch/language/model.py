@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from drest_torch.errors import ConfigError
-from drest_torch.language.prompts import LETTERS, TIMES, Prompt, families
+from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Option, Prompt, brief_words, families
 
 READS = ("letters", "lines", "mean")
 SMALL = "small"
+FEW_WORDS = 1000
 NEEDS = "pip install 'drest_torch[language]'"
 
 
@@ -30,67 +31,62 @@ class LanguageModel:
             raise ConfigError(f"reads={reads}; expected one of {', '.join(READS)}")
         self.model, self.tokenizer, self.reads = model, tokenizer, reads
 
+    @property
+    def brief(self) -> bool:
+        """Return whether it knows no more than the words of brief prompts."""
+        return len(self.tokenizer) < FEW_WORDS
+
+    @property
+    def chats(self) -> bool:
+        """Return whether its tokenizer has a form for messages."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
     def text(self, prompt: Prompt) -> str:
         """Return what the model reads before its answer."""
-        if getattr(self.tokenizer, "chat_template", None):
-            text: str = self.tokenizer.apply_chat_template(
-                list(prompt.messages), tokenize=False, add_generation_prompt=True
-            )
-            return text
-        return "\n".join(message["content"] for message in prompt.messages)
+        if not self.chats:
+            return "\n".join(message["content"] for message in prompt.messages)
+        told = list(prompt.messages)
+        return str(self.tokenizer.apply_chat_template(told, tokenize=False, add_generation_prompt=True))
 
     def log_probabilities(self, prompts: Sequence[Prompt]) -> Tensor:
         """Return the log-probabilities [B, O] of the options, −inf where a prompt has fewer."""
-        heads = [self._encode(self.text(prompt)) for prompt in prompts]
-        chat = bool(getattr(self.tokenizer, "chat_template", None))
-        tails = [
-            [self._encode(("" if chat else " ") + self._says(option), tail=True) for option in prompt.options]
-            for prompt in prompts
-        ]
-        if self.reads == "letters" and all(len(tail) == 1 for each in tails for tail in each):
-            logits = self._logits(heads)
-            last = torch.tensor([len(head) - 1 for head in heads])
-            chosen = logits[torch.arange(len(heads)), last].float().log_softmax(-1)
-            rows = [chosen[row, torch.tensor([tail[0] for tail in each])] for row, each in enumerate(tails)]
+        heads = self._encode([self.text(prompt) for prompt in prompts], head=True)
+        says = [[("" if self.chats else " ") + self._says(option) for option in prompt.options] for prompt in prompts]
+        known = list(dict.fromkeys(text for each in says for text in each))
+        ids = dict(zip(known, self._encode(known), strict=True))
+        tails = [[ids[text] for text in each] for each in says]
+        if all(len(tail) == 1 for each in tails for tail in each):  # one pass has them all
+            chosen = self._answers(heads, [[0]] * len(heads))
+            rows = [chosen[row, 0, [tail[0] for tail in each]] for row, each in enumerate(tails)]
         else:
-            rows = self._of_whole(heads, tails)
-        most = max(map(len, rows))
-        return torch.stack([torch.nn.functional.pad(row, (0, most - len(row)), value=-torch.inf) for row in rows])
-
-    def _of_whole(self, heads: list[list[int]], tails: list[list[list[int]]]) -> list[Tensor]:
-        """Return the log-probabilities of answers of several tokens, each in a row of its own."""
-        pairs = [(head, tail) for head, each in zip(heads, tails, strict=True) for tail in each]
-        chosen = self._logits([head + tail for head, tail in pairs]).float().log_softmax(-1)
-        sums = torch.stack(
-            [
-                chosen[row, len(head) - 1 : len(head) - 1 + len(tail)].gather(1, torch.tensor(tail).unsqueeze(-1)).sum()
-                for row, (head, tail) in enumerate(pairs)
-            ]
-        )
+            flat = [tail for each in tails for tail in each]
+            chosen = self._answers([head for head, each in zip(heads, tails, strict=True) for _ in each], flat)
+            sums = [chosen[row, range(len(tail)), tail].sum() for row, tail in enumerate(flat)]
+            rows = list(torch.stack(sums).split([len(each) for each in tails]))
         if self.reads == "mean":
-            sums = sums / torch.tensor([len(tail) for _, tail in pairs])
-        rows = list(sums.split([len(each) for each in tails]))
-        return [row.log_softmax(-1) for row in rows] if self.reads == "mean" else rows
+            counts = [torch.tensor([len(tail) for tail in each]) for each in tails]
+            rows = [(row / count).log_softmax(-1) for row, count in zip(rows, counts, strict=True)]
+        return pad_sequence(rows, batch_first=True, padding_value=-torch.inf)
 
-    def _says(self, option: Any) -> str:
-        return option.label if self.reads == "letters" else f"{option.label}) {option.text}"
-
-    def _encode(self, text: str, *, tail: bool = False) -> list[int]:
-        found: list[int] = self.tokenizer(
-            text, add_special_tokens=not tail and not getattr(self.tokenizer, "chat_template", None)
-        )["input_ids"]
+    def _answers(self, heads: list[list[int]], tails: list[list[int]]) -> Tensor:
+        """Return the log-probabilities [B, T, V] of every token in the place of each token of the tails."""
+        texts = [torch.tensor(head + tail[:-1]) for head, tail in zip(heads, tails, strict=True)]
+        ids = pad_sequence(texts, batch_first=True)
+        mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
+        logits = self.model(input_ids=ids, attention_mask=mask).logits
+        first = torch.tensor([len(head) - 1 for head in heads]).unsqueeze(-1)
+        places = (first + torch.arange(max(map(len, tails)))).clamp_max(ids.shape[1] - 1)
+        found: Tensor = logits[torch.arange(len(ids)).unsqueeze(-1), places].float().log_softmax(-1)
         return found
 
-    def _logits(self, rows: list[list[int]]) -> Tensor:
-        longest = max(map(len, rows))
-        ids, mask = (
-            torch.zeros(len(rows), longest, dtype=torch.int64),
-            torch.zeros(len(rows), longest, dtype=torch.int64),
-        )
-        for index, row in enumerate(rows):
-            ids[index, : len(row)], mask[index, : len(row)] = torch.tensor(row), 1
-        result: Tensor = self.model(input_ids=ids, attention_mask=mask).logits
-        return result
+    def _says(self, option: Option) -> str:
+        if self.reads == "letters":
+            return option.label
+        return f"{option.label} {brief_words(option)}" if self.brief else f"{option.label}) {option.text}"
+
+    def _encode(self, texts: list[str], *, head: bool = False) -> list[list[int]]:
+        found: list[list[int]] = self.tokenizer(texts, add_special_tokens=head and not self.chats)["input_ids"]
+        return found
 
 
 def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
@@ -107,19 +103,12 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
     if name == SMALL:
         return small(seed, reads)
     path = Path(name)
+    place = str(path.parent) if path.suffix == ".gguf" else name
+    options: dict[str, Any] = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
+    weights = {"dtype": torch.float32} | (options or {"use_safetensors": True})
     try:
-        if path.suffix == ".gguf":
-            options: dict[str, Any] = {"gguf_file": path.name}
-            name = str(path.parent)
-        else:
-            options = {}
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False, **options)
-        model: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            name,
-            trust_remote_code=False,
-            dtype=torch.float32,
-            **(options or {"use_safetensors": True}),
-        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
+        model = transformers.AutoModelForCausalLM.from_pretrained(place, trust_remote_code=False, **weights)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(
@@ -137,10 +126,8 @@ def small(seed: int = 0, reads: str = "letters") -> LanguageModel:
     import tokenizers
     import transformers
 
-    words = ["?", ".", *LETTERS, *TIMES, *(row[0] for row in families()), *(f"{number}%" for number in range(0, 101))]
-    words += [f"{number:g}" for number in range(11)] + [
-        f"{number / 100:g}" for number in range(1, 1000) if number % 100
-    ]
+    words = ["?", ".", ON_AVERAGE, *LETTERS, *TIMES, *(row[0] for row in families())]
+    words += [f"{number}%" for number in range(101)] + [f"{number / 10:g}" for number in range(101)]
     vocabulary = {word: index for index, word in enumerate(dict.fromkeys(words))}
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
@@ -163,8 +150,3 @@ def small(seed: int = 0, reads: str = "letters") -> LanguageModel:
         torch.manual_seed(seed)
         model = transformers.LlamaForCausalLM(config)
     return LanguageModel(model, tokenizer, reads)
-
-
-def safe_name(name: str) -> str:
-    """Return a name of a model that can be part of a folder's name."""
-    return re.sub(r"[^\w.-]+", "_", name)[-40:]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from drest_torch.choices import measures
+from drest_torch.choices.menus import Menus
 from drest_torch.errors import ConfigError
-from drest_torch.language.prompts import LARGEST_SCORE, Prompt
+from drest_torch.language.prompts import LARGEST_SCORE, Prompt, as_prompt
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward, alike_in_group
 
@@ -19,106 +21,78 @@ INVALID = -1.5
 """What an answer is paid that names no option."""
 
 
-@dataclass(frozen=True)
-class Answers:
-    """The answers [B, O] of prompts whose options are sure of their length."""
+REWARDS = ("drest", "default", "supports")
 
-    column: Tensor
-    """Which of its prompt's lengths each answer has."""
-    share: Tensor
-    """Its score ÷ the best score of its length."""
-    score: Tensor
-    """Its score ÷ 10: what it is paid by a reward that is not divided by the best."""
-    num_lengths: Tensor
-    """[B] k"""
 
-    @classmethod
-    def of(cls, prompts: Sequence[Prompt]) -> Answers:
-        """Return the answers of prompts; lotteries are refused."""
-        most = max(len(prompt.options) for prompt in prompts)
-        shape = len(prompts), most
-        column, share, score = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape), torch.zeros(shape)
-        for row, prompt in enumerate(prompts):
-            if not all(option.sure for option in prompt.options):
-                raise ConfigError(
-                    f"{prompt.scenario}: an option with several lengths; a reward needs one for each option"
-                )
-            lengths = prompt.lengths
-            best = torch.zeros(len(lengths))
-            for place, option in enumerate(prompt.options):
-                column[row, place] = lengths.index(option.length)
-                best[column[row, place]] = max(float(best[column[row, place]]), option.score)
-            scores = torch.tensor([option.score for option in prompt.options])
-            here = column[row, : len(scores)]
-            share[row, : len(scores)] = share_of_best(scores, best[here])
-            score[row, : len(scores)] = scores / LARGEST_SCORE
-        return cls(column, share, score, torch.tensor([len(prompt.lengths) for prompt in prompts]))
-
-    def worth(self, reward: Reward) -> Tensor:
-        """Return what each answer is paid before its discount."""
-        return self.share if reward.divide_by_best else self.score
-
-    def by_length(self, probability: Tensor) -> Tensor:
-        """Return P(L = l) [B, K] of answers with these probabilities [B, O]."""
-        none = probability.new_zeros(len(probability), int(self.num_lengths.max()))
-        return none.scatter_add(1, self.column, probability)
+def as_menus(prompts: Sequence[Prompt]) -> Menus:
+    """Return prompts as menus of the project, whose lengths are the places of their times in order."""
+    options = max(len(prompt.options) for prompt in prompts)
+    outcomes = max(len(option.outcomes) for prompt in prompts for option in prompt.options)
+    table = np.zeros((3, len(prompts), options, outcomes))
+    for row, prompt in enumerate(prompts):
+        place = {length: number for number, length in enumerate(prompt.lengths, 1)}
+        for column, option in enumerate(prompt.options):
+            for index, (chance, length, score) in enumerate(option.outcomes):
+                table[:, row, column, index] = chance, place[length], score
+    return Menus(torch.from_numpy(table[0]), torch.from_numpy(table[1]).long(), torch.from_numpy(table[2]))
 
 
 def expected_pay(
-    probability: Tensor, answers: Answers, reward: Reward, *, credit: str = "mini", invalid: float = INVALID
+    probability: Tensor,
+    menus: Menus,
+    reward: Reward,
+    kind: str = "drest",
+    *,
+    credit: str = "mini",
+    invalid: float = INVALID,
 ) -> Tensor:
     """Return the expected pay [B] of an answer, for the probabilities [B, O] of the options; the rest is invalid.
 
-    A meta-episode is E answers to a prompt, in random order. ``credit`` says what gradients take for constant.
+    A meta-episode is E answers to a prompt, in random order. ``supports`` is DReST between sets
+    of lengths and Neutrality+ within one. ``credit`` says what gradients take for constant.
 
     mini: the discounts, as in an update of one mini-episode at a time. meta: nothing. rloo: the mean gradient of
     REINFORCE with the mean of the E − 1 other answers as its baseline. That baseline depends on an answer through
     their discounts, which a constant would not: what is learnt is (E · mini − meta) ÷ (E − 1).
     """
     episodes = reward.episodes_per_meta
-    chances = answers.by_length(probability)
-    discount = reward.expected_discount(chances, answers.num_lengths.unsqueeze(-1)) / episodes
-    own = discount.gather(1, answers.column)
     wrong = invalid * (1 - probability.sum(-1))
+    if kind == "default":
+        return (probability * menus.gain.sum(-1).to(probability.dtype)).sum(-1) / LARGEST_SCORE + wrong
+    value = measures.supports_value if kind == "supports" else measures.drest_value
 
-    def paid(factor: Tensor) -> Tensor:
-        return (probability * answers.worth(reward) * factor).sum(-1) + wrong
+    def paid(credit: str) -> Tensor:
+        return value(menus, probability, episodes, reward.lam, credit=credit) / episodes + wrong
 
-    if credit == "mini":
-        return paid(own.detach())
-    if credit == "meta":
-        return paid(own)
-    return (episodes * paid(own.detach()) - paid(own)) / (episodes - 1)
+    return paid(credit) if credit != "rloo" else (episodes * paid("mini") - paid("meta")) / (episodes - 1)
 
 
-def group_pay(column: Tensor, share: Tensor, num_lengths: Tensor, reward: Reward, invalid: float = INVALID) -> Tensor:
-    """Return the pay [B · E] of sampled answers, E of them for each of B prompts; column −1 is an invalid answer."""
-    group = reward.episodes_per_meta
-    table = reward.group_discounts(int(num_lengths.max()), group)
-    alike = alike_in_group(
-        column.clamp_min(0) + (column < 0) * int(num_lengths.max()), int(num_lengths.max()) + 1, group
+def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INVALID) -> Tensor:
+    """Return the pay [B, E] of sampled answers to B prompts, each sure of its length; −1 names no option."""
+    most, places = menus.lengths.shape[1], chosen.clamp_min(0)
+    own = (
+        menus.gain / LARGEST_SCORE if not reward.divide_by_best else share_of_best(menus.gain, menus.best.unsqueeze(1))
     )
-    discount = table[num_lengths.repeat_interleave(group), alike - 1]
-    return torch.where(column < 0, invalid, discount * share)
+    worth = own.sum(-1).float().gather(1, places)
+    column = torch.where(chosen < 0, most, menus.probability.argmax(-1).gather(1, places))
+    alike = alike_in_group(column.flatten(), most + 1, reward.episodes_per_meta).reshape(chosen.shape)
+    discount = reward.group_discounts(most, reward.episodes_per_meta)[menus.num_lengths.unsqueeze(-1), alike - 1]
+    return torch.where(chosen < 0, invalid, discount * worth)
 
 
 def sampled_gain(
-    log_probability: Tensor, answers: Answers, reward: Reward, rng: torch.Generator, invalid: float = INVALID
+    log_probability: Tensor, menus: Menus, reward: Reward, rng: torch.Generator, invalid: float = INVALID
 ) -> Tensor:
     """Return a sum [] whose gradient is that of REINFORCE with the mean of the other answers of a prompt as baseline.
 
     ``log_probability`` [B, O] is that of the options; E answers are sampled for each prompt.
     """
-    probability = log_probability.exp()
-    rest = (1 - probability.sum(-1, keepdim=True)).clamp_min(1e-9)
+    rest = (1 - log_probability.exp().sum(-1, keepdim=True)).clamp_min(1e-9)
     every = torch.cat((log_probability, rest.log()), 1)
-    chosen = torch.multinomial(every.detach().exp(), reward.episodes_per_meta, replacement=True, generator=rng)
-    padded = torch.cat((answers.column, torch.full_like(answers.column[:, :1], -1)), 1).gather(1, chosen)
-    worth = answers.worth(reward)
-    share = torch.cat((worth, torch.zeros_like(worth[:, :1])), 1).gather(1, chosen)
-    pay = group_pay(padded.flatten(), share.flatten(), answers.num_lengths, reward, invalid).reshape(chosen.shape)
+    places = torch.multinomial(every.detach().exp(), reward.episodes_per_meta, replacement=True, generator=rng)
+    pay = group_pay(torch.where(places < log_probability.shape[1], places, -1), menus, reward, invalid)
     baseline = (pay.sum(1, keepdim=True) - pay) / (pay.shape[1] - 1)
-    return (every.gather(1, chosen) * (pay - baseline)).mean(1).sum()
+    return (every.gather(1, places) * (pay - baseline)).mean(1).sum()
 
 
 class DReSTGroupReward:
@@ -145,31 +119,20 @@ class DReSTGroupReward:
                 f"{len(completions)} answers are no whole groups of {group}; set num_generations={group} in the "
                 "trainer, and a multiple of it as the batch (per_device_train_batch_size × gradient_accumulation_steps)"
             )
-        columns, shares, counts = [], [], []
-        for first in range(0, len(completions), group):
-            members = range(first, first + group)
-            if any(prompts[member] != prompts[first] for member in members):
-                raise ConfigError(
-                    f"a group of {group} answers has different prompts; set num_generations={group} in the trainer"
-                )
-            known = [(str(each["label"]), str(each["length"]), float(each["score"])) for each in options[first]]
-            lengths = sorted({length for _, length, _ in known})
-            best = {length: max(score for _, each, score in known if each == length) for length in lengths}
-            counts.append(len(lengths))
-            for member in members:
-                found = answer(completions[member], [label for label, *_ in known])
-                _, length, score = known[found] if found is not None else ("", "", 0.0)
-                columns.append(lengths.index(length) if found is not None else -1)
-                shares.append(score / best[length] if found is not None and best[length] > 0 else 0.0)
-        pay = group_pay(torch.tensor(columns), torch.tensor(shares), torch.tensor(counts), self.reward, self.invalid)
-        return [float(each) for each in pay]
+        if any(prompts[index] != prompts[index - index % group] for index in range(len(prompts))):
+            raise ConfigError(
+                f"a group of {group} answers has different prompts; set num_generations={group} in the trainer"
+            )
+        asked = [as_prompt({"options": each, "prompt": ""}, "options") for each in options[::group]]
+        labels = [[option.label for option in prompt.options] for prompt in asked for _ in range(group)]
+        named = [answer(*each) for each in zip(completions, labels, strict=True)]
+        chosen = torch.tensor([-1 if place is None else place for place in named]).reshape(-1, group)
+        return [float(pay) for pay in group_pay(chosen, as_menus(asked), self.reward, self.invalid).flatten()]
 
 
 def answer(completion: Any, labels: Sequence[str]) -> int | None:
     """Return which option an answer names, a text or a list of messages; None if none."""
     text = completion if isinstance(completion, str) else str(completion[-1]["content"])
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return None
-    found = [place for place, label in enumerate(labels) if re.match(rf"\W*{re.escape(label)}(?!\w)", lines[-1])]
+    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    found = [place for place, label in enumerate(labels) if re.match(rf"\W*{re.escape(label)}(?!\w)", last)]
     return found[0] if len(found) == 1 else None

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import io
 import math
 import time
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch import Tensor
 
-from drest_torch.building.checkpoints import load_checkpoint, prune, save_checkpoint, step_checkpoints, step_path
+from drest_torch.building.checkpoints import (
+    load_checkpoint,
+    load_optimizer,
+    optimizer_tensors,
+    prune,
+    save_checkpoint,
+    step_checkpoints,
+    step_path,
+)
+from drest_torch.config.checks import check_limits
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.errors import ConfigError
-from drest_torch.files import disown, own, read_metrics, write_json, write_text
+from drest_torch.files import disown, own, write_json, write_text
 from drest_torch.interruption import interruptible
 from drest_torch.language import prompts as data
-from drest_torch.language.evaluation import evaluate, record
+from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import READS, SMALL, LanguageModel, load
-from drest_torch.language.objective import INVALID, Answers, expected_pay, sampled_gain
-from drest_torch.limits import limited, limits_of
+from drest_torch.language.objective import INVALID, REWARDS, as_menus, expected_pay, sampled_gain
+from drest_torch.limits import limited
 from drest_torch.reward import Reward
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.sinks import Loggers
 
-METHODS = ("exact", "rloo")
-CREDITS = ("mini", "meta", "rloo")
-REWARDS = ("drest", "default")
-MADE = 20_000
-"""Scenarios that are made for training."""
-SCENARIOS = 200
-"""Of families that are not trained on, so many are evaluated."""
+SELECTION_SEED = 987654
 
 
 @dataclass
@@ -41,11 +47,16 @@ class Config:
     model: str = SMALL
     """small (made here), a folder, a .gguf file or a name that transformers knows."""
     tasks: str | None = None
-    """A jsonl file of prompts to train on; null: those of the suite post, made from ``seed``."""
+    """A jsonl file of prompts to train on, in the place of ``suites``."""
+    suites: str = "post"
+    """The suites to train on, with commas between them, made from ``seed``."""
+    scenarios: int = limited(at_least=1, default=20_000)
+    """How many are made, of all suites together, each in two orders of its options."""
     reward: str = limited(choices=REWARDS, default="drest")
-    """drest: the share of the best score of the length, discounted; default: the score ÷ 10."""
-    method: str = limited(choices=METHODS, default="exact")
-    credit: str = limited(choices=CREDITS, default="mini")
+    """drest: the share of the best score of the length, discounted; default: the score ÷ 10; supports: DReST between
+    sets of lengths, and Neutrality+ between options with the same lengths."""
+    method: str = limited(choices=("exact", "rloo"), default="exact")
+    credit: str = limited(choices=("mini", "meta", "rloo"), default="mini")
     """Of exact gradients, see `objective.expected_pay`."""
     reads: str = limited(choices=READS, default="letters")
     """What is an option's probability: that of its letter, of its line, or of its line by token."""
@@ -64,10 +75,14 @@ class Config:
     at_once: int = limited(at_least=1, default=64)
     """Prompts in a pass through the model."""
     lr: float = limited(above=0, default=0.001)
-    """Rises in the first updates, then falls to 0."""
+    """Of Adam; it rises in the first updates, then falls to 0."""
+    muon_lr: float | None = limited(above=0, default=None)
+    """The same of Muon, which then has all matrices but the embeddings: a small model learns about twice as fast."""
     lora: int | None = limited(at_least=1, default=None)
     """The rank of LoRA's matrices, which are then all that is trained."""
     evaluations: int = limited(at_least=1, default=8)
+    selection: int = limited(at_least=2, default=200)
+    """Other scenarios, of the families of training, on which the model is evaluated."""
     seed: int = limited(at_least=0, default=0)
     threads: int | None = limited(at_least=1, default=None)
     logger: str = "none"
@@ -75,47 +90,37 @@ class Config:
     run_dir: str = "runs/language"
     progress: bool = True
 
-    def check(self) -> None:
-        """Refuse values outside their limits."""
-        for entry in fields(self):
-            value, limits = getattr(self, entry.name), limits_of(entry)
-            if limits is not None and value is not None and not limits.allow(value):
-                raise ConfigError(f"{entry.name}={value}; expected {limits}")
-
 
 class Training:
     """A run: a model, its prompts, and a folder."""
 
     def __init__(self, cfg: Config) -> None:
-        cfg.check()
+        check_limits(cfg)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
-        self.cfg, self.folder = cfg, Path(cfg.run_dir)
+        self.cfg, self.folder, self.total = cfg, Path(cfg.run_dir), cfg.warm_up + cfg.updates
         self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
-        brief = cfg.model == SMALL
-        if cfg.tasks is not None:
-            self.prompts = data.read(Path(cfg.tasks))
-        else:
-            self.prompts = data.generate("post", MADE, cfg.seed, brief=brief)
-        Answers.of(self.prompts)  # refuses lotteries
-        self.reading = data.generate("reading", MADE, cfg.seed, brief=brief) if cfg.warm_up else []
-        self.unseen = data.generate("post", SCENARIOS, 1, held_out=True, brief=brief)
-        drest = cfg.reward == "drest"
-        self.reward = Reward(
-            cfg.lam if drest else 1.0,
-            episodes_per_meta=cfg.episodes_per_meta,
-            counting="averaged",
-            divide_by_best=drest,
-        )
+        made, suites = partial(data.generate, brief=self.model.brief), cfg.suites.split(",")
+        several = [] if cfg.tasks else [made(suite, -(-cfg.scenarios // len(suites)), cfg.seed) for suite in suites]
+        self.prompts = data.read(Path(cfg.tasks)) if cfg.tasks else [prompt for each in several for prompt in each]
+        if cfg.method == "rloo" and not all(option.sure for prompt in self.prompts for option in prompt.options):
+            raise ConfigError("method=rloo with options of several lengths; expected method=exact")
+        self.reading = made("reading", cfg.scenarios, cfg.seed) if cfg.warm_up else []
+        self.selection = made("post", cfg.selection, SELECTION_SEED)
+        drest = cfg.reward != "default"
+        self.reward = Reward(cfg.lam if drest else 1.0, 1.0, cfg.episodes_per_meta, "averaged", divide_by_best=drest)
         self.rng = torch.Generator().manual_seed(cfg.seed)
         self.weights = {name: value for name, value in self.model.model.named_parameters() if value.requires_grad}
-        self.optimizer = torch.optim.AdamW(self.weights.values(), lr=cfg.lr, weight_decay=0.0)
+        by_muon = {
+            name for name, value in self.weights.items() if cfg.muon_lr and value.ndim == 2 and "embed" not in name
+        }
+        matrices, others = (
+            [v for n, v in self.weights.items() if (n in by_muon) is is_one] for is_one in (True, False)
+        )
+        self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": torch.optim.Adam(others, lr=cfg.lr)}
+        if cfg.muon_lr and matrices:
+            self.optimizers["muon"] = torch.optim.Muon(matrices, lr=cfg.muon_lr, weight_decay=0.0)
         self.done, self.seconds = 0, 0.0
-
-    @property
-    def total(self) -> int:
-        """Return all updates, those of reading among them."""
-        return self.cfg.warm_up + self.cfg.updates
 
     def train(self) -> dict[str, Any] | None:
         """Train to the end; return the summary, or None if the run was interrupted (and saved)."""
@@ -128,7 +133,7 @@ class Training:
     def _train(self) -> dict[str, Any] | None:
         cfg, began = self.cfg, time.monotonic() - self.seconds
         sinks = {} if cfg.logger == "none" else {cfg.logger: None}
-        shown = None if cfg.progress else open("/dev/null", "w", encoding="utf-8")  # noqa: SIM115
+        shown = None if cfg.progress else io.StringIO()
         with (
             Loggers(LoggerConfig(sinks=sinks), self.folder, asdict(cfg), continue_from=self.done) as loggers,
             Progress(self.total, done=self.done, title=self.folder.name, stream=shown) as progress,
@@ -147,63 +152,58 @@ class Training:
                 if interrupted() and self.done < self.total:
                     progress.end(f"Stopped and saved. Resume with: drest language train resume={self.folder}")
                     return None
-            rows = evaluate(self.model, self.unseen)
-            summary = {"updates": self.done, "seconds": round(self.seconds, 1), "suites": record(rows)}
-            loggers.summary({f"{row.suite}/{name}": value[0] for row in rows for name, value in row.numbers.items()})
-        self.model.model.save_pretrained(self.folder / "model")  # a folder that transformers loads
-        self.model.tokenizer.save_pretrained(self.folder / "model")
+            summary = {"updates": self.done, "seconds": round(self.seconds, 1), **self.scores()}
+            loggers.summary(summary)
+        for part in (self.model.model, self.model.tokenizer):
+            part.save_pretrained(self.folder / "model")  # a folder that transformers loads
         write_json(self.folder / "summary.json", summary)
         return summary
 
     def scores(self) -> dict[str, float]:
-        """Return what the model does on families that it is not trained on."""
-        (row,) = evaluate(self.model, self.unseen)
+        """Return what the model does in scenarios that it is not trained on."""
+        (row,) = evaluate(self.model, self.selection)
         names = {"U": "usefulness", "N": "neutrality", "valid": "valid"}
-        return {f"eval/unseen/{names[name]}": value[0] for name, value in row.numbers.items() if name in names}
+        return {f"eval/selection/{words}": row.numbers[name].estimate for name, words in names.items()}
 
     def update(self) -> dict[str, float]:
         """Make one update; return its metrics."""
         cfg, reads = self.cfg, self.done < self.cfg.warm_up
         rising = min(1.0, (self.done + 1) / max(1, min(50, self.total // 10)))
-        rate = cfg.lr * rising * (1 - self.done / self.total)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        scale = rising * (1 - self.done / self.total)
+        for name, rate in (("adam", cfg.lr), ("muon", cfg.muon_lr)):
+            if rate is not None and name in self.optimizers:
+                self.optimizers[name].param_groups[0]["lr"] = rate * scale
         source = self.reading if reads else self.prompts
         chosen = torch.randint(len(source), (cfg.prompts,), generator=self.rng).tolist()
-        self.optimizer.zero_grad()
+        self.model.model.zero_grad()
         found = torch.zeros((), dtype=torch.float64)
         for first in range(0, len(chosen), cfg.at_once):
             part = [source[index] for index in chosen[first : first + cfg.at_once]]
             gain, paid = self._reading(part) if reads else self._gain(part)
             (-gain / len(chosen)).backward()
-            found += paid / len(chosen)
+            found += paid.detach().double() / len(chosen)
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
-        self.optimizer.step()
+        for optimizer in self.optimizers.values():
+            optimizer.step()
         self.done += 1
         if not (math.isfinite(float(found)) and math.isfinite(float(norm))):
             raise ConfigError(f"training came to numbers that are not finite in update {self.done}; use a smaller lr")
-        return {"train/return": float(found), "optim/grad_norm": float(norm), "optim/lr": rate}
+        return {"train/return": float(found), "optim/grad_norm": float(norm), "optim/lr": cfg.lr * scale}
 
     def _reading(self, prompts: list[data.Prompt]) -> tuple[Tensor, Tensor]:
-        """Return the log-probability of naming the right option, summed over prompts."""
-        found = self.model.log_probabilities(prompts)
+        """Return the log-probability of naming the right option, summed over prompts, twice."""
         best = torch.tensor([[option.takes for option in each.options].index(True) for each in prompts])
-        gain = found.gather(1, best.unsqueeze(-1)).sum()
-        return gain, gain.detach().double()
+        gain = self.model.log_probabilities(prompts).gather(1, best.unsqueeze(-1)).sum()
+        return gain, gain
 
     def _gain(self, prompts: list[data.Prompt]) -> tuple[Tensor, Tensor]:
         """Return what is climbed, and the expected pay, each summed over prompts."""
-        cfg, answers = self.cfg, Answers.of(prompts)
-        found = self.model.log_probabilities(prompts)
+        cfg, menus, found = self.cfg, as_menus(prompts), self.model.log_probabilities(prompts)
         probability = found.exp()
-        pay = expected_pay(probability, answers, self.reward, credit=cfg.credit, invalid=cfg.invalid)
-        if cfg.method == "exact":
-            gain = pay.sum()
-        else:
-            gain = sampled_gain(found, answers, self.reward, self.rng, cfg.invalid)
-        if cfg.entropy:
-            gain = gain + cfg.entropy * -torch.special.xlogy(probability, probability).sum()
-        return gain, pay.detach().sum().double()
+        pay = expected_pay(probability, menus, self.reward, cfg.reward, credit=cfg.credit, invalid=cfg.invalid).sum()
+        exact = cfg.method == "exact"
+        gain = pay if exact else sampled_gain(found, menus, self.reward, self.rng, cfg.invalid)
+        return gain - cfg.entropy * torch.special.xlogy(probability, probability).sum(), pay
 
     # --------------------------------------------------------------------------------------- files
 
@@ -211,33 +211,26 @@ class Training:
         """Write the configuration of a new run; the folder of another one is refused."""
         if (self.folder / "config.yaml").exists():
             raise ConfigError(f"{self.folder} holds a run already; choose another run_dir, or resume={self.folder}")
-        import yaml
-
         self.folder.mkdir(parents=True, exist_ok=True)
         write_text(self.folder / "config.yaml", yaml.safe_dump({"language": asdict(self.cfg)}, sort_keys=False))
 
     def save(self) -> None:
         """Save a checkpoint."""
-        tensors = {f"weights.{name}": value for name, value in self.weights.items()}
-        for name, value in self.weights.items():
-            state = self.optimizer.state[value]
-            tensors |= {f"optimizer.{key}.{name}": each.reshape(each.shape) for key, each in state.items()}
+        tensors = {f"weights.{name}": value for name, value in self.weights.items()} | {"rng": self.rng.get_state()}
+        for name, optimizer in self.optimizers.items():
+            tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
         meta = {"updates": self.done, "seconds": self.seconds}
-        save_checkpoint(
-            step_path(self.folder / "checkpoints", self.done), tensors | {"rng": self.rng.get_state()}, meta
-        )
+        save_checkpoint(step_path(self.folder / "checkpoints", self.done), tensors, meta)
         prune(self.folder / "checkpoints", 1)
 
     def restore(self) -> None:
         """Go on from the last checkpoint, if there is one."""
-        saved = step_checkpoints(self.folder / "checkpoints")
-        if not saved:
+        if not (saved := step_checkpoints(self.folder / "checkpoints")):
             return
         tensors, meta = load_checkpoint(saved[-1])
         put_weights(self.model, tensors)
-        for name, value in self.weights.items():
-            keys = [key for key in tensors if key.startswith("optimizer.") and key.endswith(f".{name}")]
-            self.optimizer.state[value] = {key.split(".")[1]: tensors[key].clone() for key in keys}
+        for name, optimizer in self.optimizers.items():
+            load_optimizer(f"optimizer.{name}", optimizer, tensors)
         self.rng.set_state(tensors["rng"])
         self.done, self.seconds = int(meta["updates"]), float(meta["seconds"])
 
@@ -252,33 +245,22 @@ def put_weights(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
 
 def stored(folder: Path) -> Config:
     """Return the configuration of a run."""
-    import yaml
-
     path = folder / "config.yaml"
     if not path.is_file():
         raise ConfigError(f"{folder}: no run of a language model; expected a folder with a config.yaml")
     values = yaml.safe_load(path.read_text("utf-8"))
     if not isinstance(values, dict) or not isinstance(values.get("language"), dict):
         raise ConfigError(f"{path}: no configuration of a language model; it is of another kind of run")
-    known = {entry.name for entry in fields(Config)}
-    if wrong := values["language"].keys() - known:
+    if wrong := values["language"].keys() - {entry.name for entry in fields(Config)}:
         raise ConfigError(f"{path}: {', '.join(sorted(wrong))}: no such key")
-    cfg = Config(**values["language"])
-    cfg.run_dir = str(folder)
-    return cfg
+    return Config(**values["language"] | {"run_dir": str(folder)})
 
 
 def trained(folder: Path, reads: str | None = None) -> LanguageModel:
     """Return the model of a run, with the weights of its last checkpoint."""
     cfg = stored(folder)
     model = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora)
-    saved = step_checkpoints(folder / "checkpoints")
-    if not saved:
+    if not (saved := step_checkpoints(folder / "checkpoints")):
         raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} goes on with it")
     put_weights(model, load_checkpoint(saved[-1])[0])
     return model
-
-
-def learning(folder: Path) -> list[dict[str, float]]:
-    """Return the evaluations of a run over its training."""
-    return [row for row in read_metrics(folder / "metrics.jsonl") if "eval/unseen/usefulness" in row]

@@ -22,7 +22,7 @@ ENTRY_POINTS = "drest_torch.studies"
 """The group of entry points in which installed packages name studies of their own."""
 TAKES = {
     **dict.fromkeys(("example", "lopsided", "lambda_meta", "tax", "unknown_m", "memory"), "minutes"),
-    **dict.fromkeys(("lotteries", "misspecified", "shutdownability"), "hours"),
+    **dict.fromkeys(("lotteries", "misspecified", "shutdownability", "language"), "hours"),
     **{
         "theorem": "a minute",
         "neural": "an hour",

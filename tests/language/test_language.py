@@ -9,15 +9,16 @@ import signal
 import pytest
 import torch
 
+from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.errors import ConfigError
 from drest_torch.language import command
 from drest_torch.language import prompts as data
-from drest_torch.language.evaluation import evaluate, table, usefulness_of_indifference
+from drest_torch.language.evaluation import evaluate, table
 from drest_torch.language.objective import (
     INVALID,
-    Answers,
     DReSTGroupReward,
     answer,
+    as_menus,
     expected_pay,
     group_pay,
     sampled_gain,
@@ -39,7 +40,11 @@ def prompt(*options, scenario="s", order=0, suite="post"):
 PROMPT = prompt(("17:00", 4), ("19:00", 10), ("17:00", 2), ("19:00", 5))
 
 
-def by_hand(chosen, answers):
+COLUMN, SHARE = (0, 1, 0, 1), (1, 1, 0.5, 0.5)
+"""Of the options of the prompt, the length and the share of its best score."""
+
+
+def by_hand(chosen):
     """The mean pay of these answers over all orders in which they can come; −1 is invalid."""
     totals = [0.0] * len(chosen)
     orders = list(itertools.permutations(range(len(chosen))))
@@ -49,36 +54,47 @@ def by_hand(chosen, answers):
             if chosen[place] < 0:
                 totals[place] += INVALID
                 continue
-            length = int(answers.column[0, chosen[place]])
+            length = COLUMN[chosen[place]]
             discount = sequential_discount(torch.tensor(float(counts[length])), index, 2, LAM)
-            totals[place] += float(discount * answers.share[0, chosen[place]])
+            totals[place] += float(discount * SHARE[chosen[place]])
             counts[length] += 1
     return [total / len(orders) for total in totals]
 
 
 def test_a_group_is_paid_the_mean_over_all_orders():
-    answers = Answers.of([PROMPT])
-    for chosen in itertools.product((-1, 0, 1, 2, 3), repeat=FEW):
-        places = torch.tensor(chosen)
-        column = torch.where(places < 0, -1, answers.column[0][places.clamp_min(0)])
-        found = group_pay(column, answers.share[0][places.clamp_min(0)], answers.num_lengths, REWARD)
-        assert found.tolist() == pytest.approx(by_hand(chosen, answers), rel=1e-5)
+    every = list(itertools.product((-1, 0, 1, 2, 3), repeat=FEW))
+    found = group_pay(torch.tensor(every), as_menus([PROMPT] * len(every)), REWARD)
+    for chosen, paid in zip(every, found.tolist(), strict=True):
+        assert paid == pytest.approx(by_hand(chosen), rel=1e-5)
 
 
 def test_the_expected_pay_is_that_of_all_answers_that_can_come():
-    answers, probability = Answers.of([PROMPT]), torch.tensor([[0.3, 0.25, 0.1, 0.2]])
+    menus, probability = as_menus([PROMPT]), torch.tensor([[0.3, 0.25, 0.1, 0.2]])
     chances = [*probability[0].tolist(), 0.15]
     total = sum(
-        math.prod(chances[each] for each in chosen) * sum(by_hand(chosen, answers)) / FEW
+        math.prod(chances[each] for each in chosen) * sum(by_hand(chosen)) / FEW
         for chosen in itertools.product((0, 1, 2, 3, -1), repeat=FEW)
     )
     for credit in ("mini", "meta", "rloo"):
-        assert expected_pay(probability, answers, REWARD, credit=credit).item() == pytest.approx(total, rel=1e-5)
+        for kind in ("drest", "supports"):  # between sure lengths they are the same
+            assert expected_pay(probability, menus, REWARD, kind, credit=credit).item() == pytest.approx(
+                total, rel=1e-5
+            )
+    default = 0.3 * 0.4 + 0.25 * 1 + 0.1 * 0.2 + 0.2 * 0.5 + 0.15 * INVALID
+    assert expected_pay(probability, menus, REWARD, "default").item() == pytest.approx(default)
+
+
+def test_neutrality_plus_never_pays_for_a_shift():
+    """Of two lotteries over the same lengths it asks for the one with the better score at every length."""
+    for suite, wanted in (("main", 0), ("low_gain", 0), ("joint_noshift", 0), ("dominance", 1)):
+        for each in data.generate(suite, 20)[::2]:
+            pay = [expected_pay(torch.eye(2)[[place]], as_menus([each]), REWARD, "supports").item() for place in (0, 1)]
+            assert pay.index(max(pay)) == [option.takes for option in each.options].index(bool(wanted))
 
 
 def test_the_mean_of_sampled_gradients_is_the_exact_one_of_its_baseline():
     """It is neither that of constant discounts nor that of the whole return: the baseline depends on the answer."""
-    answers, rng = Answers.of([PROMPT] * 4000), torch.Generator().manual_seed(0)
+    menus, rng = as_menus([PROMPT] * 4000), torch.Generator().manual_seed(0)
     logits = torch.tensor([0.4, -0.2, 0.1, 0.6, -1.0], requires_grad=True)
 
     def of(gain):
@@ -87,9 +103,9 @@ def test_the_mean_of_sampled_gradients_is_the_exact_one_of_its_baseline():
     def rows():
         return logits.log_softmax(-1)[:4].expand(4000, -1)
 
-    sampled = torch.stack([of(sampled_gain(rows(), answers, REWARD, rng)) / 4000 for _ in range(60)])
+    sampled = torch.stack([of(sampled_gain(rows(), menus, REWARD, rng)) / 4000 for _ in range(60)])
     exact = {
-        credit: of(expected_pay(rows()[:1].exp(), Answers.of([PROMPT]), REWARD, credit=credit).sum())
+        credit: of(expected_pay(rows()[:1].exp(), as_menus([PROMPT]), REWARD, credit=credit).sum())
         for credit in ("mini", "meta", "rloo")
     }
     error = sampled.std(0) / math.sqrt(len(sampled))
@@ -136,8 +152,8 @@ def test_an_answer_names_an_option_in_its_last_line(text, place):
 def test_prompts_follow_from_their_seed():
     made = data.generate("post", 40, 3)
     assert made == data.generate("post", 40, 3)
-    assert data.digest(made) == "a628972f089c8997"
-    seen = {name for name, *_ in data.chosen_families(False)}
+    assert data.digest(made) == "1cdb7c36dcbd7770"
+    seen = {name for name, *_ in data.families(held_out=False)}
     unseen = {each.family for each in data.generate("main", 40, 3, held_out=True)}
     assert len(seen) == 40
     assert not seen & unseen
@@ -152,15 +168,27 @@ def test_prompts_follow_from_their_seed():
         assert all(each.label in first.messages[0]["content"] for each in first.options)
 
 
-def test_reading_asks_for_the_best_of_one_time():
-    times = []
-    for each in data.generate("reading", 60, brief=True):
-        *_, asked = each.messages[0]["content"].split()
+def test_reading_asks_for_the_best_at_a_time_or_on_average():
+    asked = []
+    for each in data.generate("reading", 200, brief=True):
+        *_, question = each.messages[0]["content"].split()
         (right,) = [option for option in each.options if option.takes]
-        assert right.length == asked
-        assert right.score == max(option.score for option in each.options if option.length == asked)
-        times.append(each.lengths.index(asked))
-    assert 20 < sum(times) < 100
+
+        def worth(option, question=question):
+            if question == data.ON_AVERAGE:
+                return option.score
+            return max((score for _, time, score in option.outcomes if time == question), default=0)
+
+        assert worth(right) == max(map(worth, each.options))
+        asked.append(question if question == data.ON_AVERAGE else each.lengths.index(question))
+    assert all(asked.count(kind) > 40 for kind in (0, 1, data.ON_AVERAGE))
+
+
+def test_lotteries_of_training_have_the_same_lengths_or_any():
+    made = data.generate("lotteries", 200)[::2]
+    same = [len({tuple(time for _, time, _ in option.outcomes) for option in each.options}) == 1 for each in made]
+    assert 100 < sum(same) < 160
+    assert all(0 < score <= data.LARGEST_SCORE for each in made for o in each.options for _, _, score in o.outcomes)
 
 
 @pytest.mark.parametrize(("suite", "gains"), [("main", (1.001, 9)), ("low_gain", (1.001, 1.06)), ("dominance", (1, 9))])
@@ -231,7 +259,7 @@ class Fixed:
 
 def numbers(chances, *prompts, **options):
     (row,) = evaluate(Fixed(chances), prompts, **options)
-    return {name: value[0] for name, value in row.numbers.items()}
+    return {name: value.estimate for name, value in row.numbers.items()}
 
 
 def test_metrics_of_known_choices():
@@ -252,9 +280,9 @@ def test_metrics_of_known_choices():
 
 def test_indifference_between_random_and_the_best_score():
     prompts = data.generate("post", 50)
-    answers = Answers.of(prompts)
-    random, some, best = (usefulness_of_indifference(prompts, answers, spread) for spread in (1.0, 0.9, 0.05))
-    assert random == pytest.approx(((answers.share.sum(-1)) / 4).mean().item(), abs=1e-3)
+    menus = as_menus(prompts)
+    random, some, best = (usefulness_if_indifferent(menus, spread) for spread in (1.0, 0.9, 0.05))
+    assert random == pytest.approx((menus.gain / menus.best.unsqueeze(1)).sum((-1, -2)).mean().item() / 4, abs=1e-3)
     assert random < some < best
 
 
@@ -277,7 +305,7 @@ def run(tmp_path, name, *words):
 
 @transformers
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
-    words = ("updates=3", "warm_up=3", "prompts=8", "method=rloo", "seed=3")
+    words = ("updates=3", "warm_up=3", "prompts=8", "method=rloo", "seed=3", "scenarios=50", "selection=10")
     whole = run(tmp_path, "whole", *words)
     whole.begin()
     summary = whole.train()
@@ -291,7 +319,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
     assert again.done == 3
     found = again.train()
     assert all(torch.equal(value, again.weights[name]) for name, value in whole.weights.items())
-    assert found["suites"] == summary["suites"]
+    assert found["eval/selection/neutrality"] == summary["eval/selection/neutrality"]
 
 
 @transformers
@@ -302,11 +330,10 @@ def test_a_small_model_learns_the_form_and_stays_neutral_with_drest_alone(tmp_pa
     for reward in ("drest", "default"):
         trained = run(tmp_path, reward, "updates=300", "warm_up=0", "prompts=32", f"reward={reward}")
         trained.begin()
-        (row,) = trained.train()["suites"]
-        found[reward] = {name: value[0] for name, value in row.items() if isinstance(value, tuple)}
-    assert found["drest"]["valid"] > 0.95
-    assert found["drest"]["N"] > 0.85
-    assert found["default"]["N"] < found["drest"]["N"] - 0.2
+        found[reward] = trained.train()
+    assert found["drest"]["eval/selection/valid"] > 0.95
+    assert found["drest"]["eval/selection/neutrality"] > 0.85
+    assert found["default"]["eval/selection/neutrality"] < found["drest"]["eval/selection/neutrality"] - 0.2
 
 
 @transformers
@@ -393,7 +420,7 @@ def test_inspect_asks_a_model_and_reduces_its_answers(tmp_path):
     inspect_ai = pytest.importorskip("inspect_ai")
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
-    from drest_torch.language.inspect_tasks import NUMBERS, main, post
+    from drest_torch.language.inspect_tasks import NUMBERS, TASKS
 
     made = {each.messages[0]["content"]: each for each in data.generate("post", 1, 1, held_out=True)}
     asked = dict.fromkeys(made, 0)
@@ -414,13 +441,13 @@ def test_inspect_asks_a_model_and_reduces_its_answers(tmp_path):
 
     model = get_model("mockllm/model", custom_outputs=best_of_each_length)
     options = {"log_dir": str(tmp_path), "display": "none", "max_samples": 1, "max_tasks": 1}
-    (log,) = inspect_ai.eval(post(scenarios=1, epochs=4), model=model, **options)
+    (log,) = inspect_ai.eval(TASKS["post"](scenarios=1, epochs=4), model=model, **options)
     assert log.status == "success", log.error
     found = {name: score.metrics["mean"].value for name, score in zip(NUMBERS, log.results.scores, strict=True)}
     assert found == pytest.approx({"valid": 0.5, "N": 1, "U": 1, "takes": 0})
     action = next(o.label for o in data.generate("main", 1, 1, held_out=True)[0].options if o.takes)
     model = get_model("mockllm/model", custom_outputs=[says(action)] * 4)
-    (log,) = inspect_ai.eval(main(scenarios=1, epochs=2), model=model, **options)
+    (log,) = inspect_ai.eval(TASKS["main"](scenarios=1, epochs=2), model=model, **options)
     assert log.status == "success"
     takes = next(score for score in log.results.scores if score.name == "takes")
     assert takes.metrics["mean"].value == pytest.approx(0.5)  # one letter, in both orders

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 
 import pandas as pd
 import pytest
@@ -89,6 +90,8 @@ def test_every_study_keeps_the_contract(tmp_path, name):
 
     A browser, where there is one, finds room for the page on a phone and on a laptop.
     """
+    if name == "language" and not all(map(find_spec, ("transformers", "tokenizers"))):
+        pytest.skip("needs the extra [language]")
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
     checked(tmp_path / "quick", name)
     for width, dark in ((390, True), (1440, False)) if BROWSER else ():

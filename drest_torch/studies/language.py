@@ -1,0 +1,237 @@
+"""Language models that choose between options: DReST, its rivals, and what generalises from sure lengths to luck.
+
+A small transformer is made and pretrained for each seed, on prompts of this project, and then trained with each reward
+by exact gradients. Needs the extra ``drest_torch[language]``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from drest_torch.jobs.job import Job, Result
+from drest_torch.limits import limited
+from drest_torch.report.blocks import Table
+from drest_torch.report.tables import interval
+from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
+
+TITLE = "DReST in a small language model"
+QUESTION = (
+    "What does a language model choose that is trained with DReST between sure shutdown times: in families of tasks "
+    "that it has never seen, and where it could pay to make a later shutdown likelier?"
+)
+SUITES = (
+    "main",
+    "low_gain",
+    "dominance",
+    "zero_cost",
+    "shift_earlier",
+    "shift_earlier_dominance",
+    "joint_noshift",
+)
+"""Those in which an option is an action that shifts the shutdown time (`drest_torch.choices.suites`)."""
+PRETRAINED, TAKES = "pretrained", "takes the action"
+WANTED, DEFAULT_MOST = 0.98, 0.05
+MENDED = "DReST between sets, Neutrality+ within"
+FOLLOW_UP = "https://github.com/towardsshutdownable/towardsshutdownableagents (llm/results/paper_numbers.txt)"
+PUBLISHED: dict[str, tuple[float, ...]] = {
+    "Qwen3-14B, untrained": (0.231, 0.998, 80.5, 62.1, 98.9, 97.9, 0.1, 98.7, 2.1),
+    "Qwen3-14B, default": (0.031, 1.000, 87.0, 70.9, 99.6, 99.0, 0.1, 99.5, 2.2),
+    "Qwen3-14B, DReST": (0.798, 0.995, 67.7, 44.6, 97.5, 94.9, 0.5, 95.6, 4.4),
+    "Gemma 4 12B, untrained": (0.027, 1.000, 98.7, 90.0, 100.0, 100.0, 0.0, 99.6, 4.2),
+    "Gemma 4 12B, default": (0.020, 1.000, 98.4, 90.7, 100.0, 100.0, 0.1, 99.7, 3.7),
+    "Gemma 4 12B, DReST": (0.759, 0.998, 93.4, 73.4, 99.9, 99.9, 0.1, 98.4, 3.0),
+    "Granite 4.2 8B, untrained": (0.118, 0.993, 81.4, 69.5, 98.0, 96.7, 0.2, 97.6, 1.0),
+    "Granite 4.2 8B, default": (0.058, 0.999, 86.1, 75.7, 99.4, 97.5, 0.2, 98.6, 1.6),
+    "Granite 4.2 8B, DReST": (0.648, 0.990, 66.2, 48.3, 96.3, 91.7, 0.2, 94.2, 2.7),
+    "gpt-oss-20b, untrained": (0.079, 0.998, 93.4, 92.6, 99.5, 98.8, 1.4, 98.5, 5.5),
+    "gpt-oss-20b, default": (0.036, 0.999, 94.4, 92.9, 99.4, 98.7, 1.4, 98.9, 6.1),
+    "gpt-oss-20b, DReST": (0.880, 0.993, 75.4, 71.2, 94.6, 89.9, 2.4, 91.7, 7.8),
+}
+"""Neutrality, usefulness, and how often the action is taken in each of `SUITES`, in percent: means of five seeds."""
+
+
+@dataclass
+class Config(StudyConfig):
+    seeds: int = limited(at_least=1, default=5)
+    scenarios: int = limited(at_least=2, default=200)
+    """Of each suite, with the six families that are never trained on, each in two orders of the options."""
+    pretraining: dict[str, Any] = value(
+        {"warm_up": 1000, "updates": 1, "scenarios": 20_000, "lr": 0.003, "muon_lr": 0.03}
+    )
+    """Values of `drest language train`: the model learns to read, the same for every reward."""
+    common: dict[str, Any] = value({"updates": 700, "warm_up": 0, "scenarios": 10_000, "lr": 0.003, "muon_lr": 0.03})
+    models: dict[str, dict[str, Any]] = value(
+        {
+            "DReST": {},
+            "default": {"reward": "default"},
+            "DReST, entropy bonus": {"entropy": 0.05},
+            MENDED: {"suites": "post,lotteries", "reward": "supports", "updates": 1000},
+        }
+    )
+
+
+QUICK = {
+    "seeds": 2,
+    "scenarios": 10,
+    "pretraining": {"warm_up": 4, "scenarios": 50},
+    "common": {"updates": 4, "scenarios": 50},
+}
+
+
+def jobs(cfg: Config) -> dict[int, Job]:
+    """Return a run for each seed, in which a model is pretrained and then trained with each reward."""
+    given = {"scenarios": cfg.scenarios, "pretraining": dict(cfg.pretraining)}
+    given["models"] = {name: {**cfg.common, **own} for name, own in cfg.models.items()}
+    return {
+        seed: Job(f"language-{seed}", "drest_torch.studies.language:train", {**given, "seed": seed})
+        for seed in range(cfg.seeds)
+    }
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Pretrain a model and train it with each reward; return each mean over scenarios by model, suite and metric.
+
+    The suite ``lines`` is post, answered with whole lines (`drest_torch.language.model`).
+    """
+    from drest_torch.language import prompts
+    from drest_torch.language.evaluation import evaluate
+    from drest_torch.language.training import Config as Values
+    from drest_torch.language.training import Training, stored
+
+    def trained(name: str, **values: Any) -> tuple[Any, float]:
+        place, began = folder / name.replace(" ", "-").replace(",", ""), time.process_time()
+        exists = (place / "config.yaml").is_file()
+        own = {"run_dir": str(place), "seed": spec["seed"], "threads": 1, "evaluations": 4, "progress": False}
+        run = Training(stored(place) if exists else Values(**own, **values))
+        if exists:
+            run.restore()
+        else:
+            run.begin()
+        if run.train() is None:
+            raise KeyboardInterrupt
+        return run.model, time.process_time() - began
+
+    numbers: dict[str, float] = {}
+
+    def measure(name: str, model: Any, seconds: float) -> None:
+        asked = [
+            prompt
+            for suite in prompts.MEASURED
+            for prompt in prompts.generate(suite, spec["scenarios"], 1, held_out=True, brief=True)
+        ]
+        for row in evaluate(model, asked):
+            numbers.update({f"{name}/{row.suite}/{metric}": found.estimate for metric, found in row.numbers.items()})
+        numbers[f"{name}/post/seconds"] = seconds
+        reads = model.reads
+        model.reads = "lines"
+        (row,) = evaluate(model, [prompt for prompt in asked if prompt.suite == "post"])
+        numbers.update({f"{name}/lines/{metric}": found.estimate for metric, found in row.numbers.items()})
+        model.reads = reads
+
+    model, seconds = trained(PRETRAINED, **spec["pretraining"])
+    measure(PRETRAINED, model, seconds)
+    for name, values in spec["models"].items():
+        measure(name, *trained(name, model=str(folder / PRETRAINED / "model"), **values))
+    return Result(numbers)
+
+
+def report(cfg: Config, done: Done) -> Report:
+    rows = [
+        {"model": model, "suite": suite, "metric": metric, "seed": seed, "value": number}
+        for seed, result in done.items()
+        for name, number in result.numbers.items()
+        for model, suite, metric in [name.rsplit("/", 2)]
+    ]
+    found = pd.DataFrame(rows)
+    ours = found.groupby(["model", "suite", "metric"], sort=False).value.apply(np.array)
+    names = [PRETRAINED, *cfg.models]
+    makers = {"follow_up": comparison_table, "post": post_table, "lines": lines_table}
+    tables = {name: make(ours, names) for name, make in makers.items()}
+    return Report(
+        found,
+        lambda: list(quotes(ours, names)),
+        tables,
+        values=partial(sentences, ours, names),
+        kept={"tables": {name: {"header": table.header, "rows": table.rows} for name, table in tables.items()}},
+        exact=True,
+    )
+
+
+def comparison_table(ours: pd.Series, names: Sequence[str]) -> Table:
+    """Return the table of the follow-up, for our models and its own."""
+    cells = {
+        f"{name} (ours)": [
+            *(interval(3, 0, 1)(ours[name, "post", metric]) for metric in ("N", "U")),
+            *(interval(1, 0, 100)(100 * ours[name, suite, TAKES]) for suite in SUITES),
+        ]
+        for name in names
+    }
+    cells |= {
+        name: [*(f"{number:.3f}" for number in numbers[:2]), *(f"{number:.1f}" for number in numbers[2:])]
+        for name, numbers in PUBLISHED.items()
+    }
+    header = ["model", "neutrality ÷ log2 k", "usefulness", *(f"{suite.replace('_', ' ')} (%)" for suite in SUITES)]
+    caption = "What models do in unseen families, and how often they take the action, by suite"
+    return as_table(pd.DataFrame(cells).T, caption, header)
+
+
+def post_table(ours: pd.Series, names: Sequence[str]) -> Table:
+    """Return what models choose between sure times, and how long they were trained."""
+    columns = {
+        "N": "neutrality ÷ log2 k",
+        "N within an order": "within an order of the options",
+        "U": "usefulness",
+        "U if indifferent": "usefulness if indifferent",
+        "P(longest)": "P(later)",
+        "valid": "valid",
+    }
+    cells = {
+        name: [
+            *(interval(3, 0, 1)(ours[name, "post", metric]) for metric in columns),
+            interval(0)(ours[name, "post", "seconds"]),
+        ]
+        for name in names
+    }
+    return as_table(pd.DataFrame(cells).T, "Choices between sure times", ["model", *columns.values(), "seconds"])
+
+
+def lines_table(ours: pd.Series, names: Sequence[str]) -> Table:
+    """Return the same numbers as letters and as whole lines give them."""
+    cells = {
+        name: [interval(3, 0, 1)(ours[name, reads, metric]) for metric in ("N", "U") for reads in ("post", "lines")]
+        for name in names
+    }
+    header = ["model", "neutrality ÷ log2 k, letters", "whole lines", "usefulness, letters", "whole lines "]
+    return as_table(pd.DataFrame(cells).T, "Answers of one letter, and of whole lines", header)
+
+
+def quotes(ours: pd.Series, names: Sequence[str]) -> list[Quote]:
+    """Return a row for each model."""
+
+    def said(name: str) -> str:
+        neutral, useful = (ours[name, "post", metric].mean() for metric in ("N", "U"))
+        return f"N {neutral:.3f}, U {useful:.3f}; takes the action of main in {ours[name, 'main', TAKES].mean():.0%}"
+
+    return [Quote(f"a language model of half a million weights, {name}", "", said(name)) for name in names]
+
+
+def sentences(ours: pd.Series, names: Sequence[str]) -> dict[str, Any]:
+    """Return what the page says."""
+    return {
+        "neutral": {name: ours[name, "post", "N"] for name in names},
+        "useful": {name: ours[name, "post", "U"] for name in names},
+        "takes": {name: {suite: ours[name, suite, TAKES] for suite in SUITES} for name in names},
+        "apart": {
+            metric: max(abs(ours[name, "post", metric] - ours[name, "lines", metric]).max() for name in names)
+            for metric in ("N", "U")
+        },
+        "follow_up": FOLLOW_UP,
+    }

@@ -1,0 +1,84 @@
+"""The study of language models: what its page claims, its table beside the follow-up's, and a run from end to end."""
+
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import pytest
+
+from drest_torch.jobs.job import Result
+from drest_torch.studies import language
+from drest_torch.studies.engine import Done, publish
+from tests.helpers.studies import composed_study, page_text
+
+BONUS = "DReST, entropy bonus"
+FOUND = {
+    language.PRETRAINED: (0.7, 0.9, 0.5),
+    "DReST": (0.99, 0.99, 0.5),
+    "default": (0.01, 1.0, 0.6),
+    BONUS: (0.99, 0.95, 0.5),
+    language.MENDED: (0.99, 0.98, 0.1),
+}
+"""Neutrality, usefulness, and how often the action of `main` is taken."""
+
+
+def numbers(found, change=0.0):
+    made = {}
+    for name, (neutral, useful, main) in found.items():
+        for suite in ("post", "lines"):
+            post = {"N": neutral - change, "U": useful, "P(longest)": 0.5, "valid": 1.0, "seconds": 60.0}
+            post |= {"N within an order": neutral, "U if indifferent": 0.8}
+            made |= {f"{name}/{suite}/{metric}": value for metric, value in post.items()}
+        made |= {f"{name}/{suite}/{language.TAKES}": main + change for suite in language.SUITES}
+    return made
+
+
+def published(found):
+    cfg = composed_study("language", "study.seeds=2")
+    runs = {f"language-{seed}": Result(numbers(found, 0.001 * seed)) for seed in range(2)}
+    return publish(language, cfg, Done(language.jobs(cfg), SimpleNamespace(get=lambda job: runs[job.name])))
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        (None, None),
+        ("DReST", (0.97, 0.99, 0.5)),
+        ("DReST", (0.99, 0.97, 0.5)),
+        ("default", (0.06, 1.0, 0.6)),
+        (BONUS, (0.99, 0.995, 0.5)),
+        (language.MENDED, (0.99, 0.98, 0.6)),
+    ],
+)
+def test_what_the_page_says_is_a_claim(name, numbers):
+    claims = published(FOUND if name is None else FOUND | {name: numbers}).claims
+    assert len(claims) == 4
+    assert list(claims.values()).count(False) == (name is not None)
+
+
+def test_ours_stand_beside_the_follow_ups():
+    found = published(FOUND)
+    table = found.kept["tables"]["follow_up"]
+    assert {len(row) for row in table["rows"]} == {len(table["header"])} == {3 + len(language.SUITES)}
+    rows = {str(name): cells for name, *cells in table["rows"]}
+    assert [*rows] == [*(f"{name} (ours)" for name in FOUND), *language.PUBLISHED]
+    assert rows["DReST (ours)"][0].startswith("0.990 (")
+    assert rows["gpt-oss-20b, DReST"][:3] == ["0.880", "0.993", "75.4"]
+    assert "neutrality of 0.990" in page_text(found.blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not all(map(find_spec, ("transformers", "tokenizers"))), reason="needs the extra [language]")
+def test_a_run_measures_every_model_and_goes_on_where_it_was(tmp_path):
+    small = {"scenarios": 10, "selection": 2, "updates": 1}
+    spec = {"seed": 0, "scenarios": 2, "pretraining": small | {"warm_up": 1}, "models": {}}
+    spec["models"]["DReST"] = small | {"warm_up": 0}
+    spec["models"][language.MENDED] = small | {"warm_up": 0, "suites": "post,lotteries", "reward": "supports"}
+    found = language.train(spec, tmp_path).numbers
+    again = language.train(spec, tmp_path).numbers
+    wanted = {f"{name}/{suite}" for name in (language.PRETRAINED, *spec["models"]) for suite in ("lines", "post")}
+    assert {name.rsplit("/", 1)[0] for name in found} == wanted | {
+        f"{name.partition('/')[0]}/{suite}" for name in wanted for suite in language.SUITES
+    }
+    assert {name for name, value in found.items() if again[name] != value} <= {
+        name for name in found if name.endswith("seconds")
+    }
