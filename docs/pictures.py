@@ -14,7 +14,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import torch
 import yaml
 from matplotlib.figure import Figure
 from PIL import Image
@@ -23,10 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from drest_torch import Agent
 from drest_torch.agent import Results
-from drest_torch.envs.levels import WORLDS, parse_level, world
+from drest_torch.envs.levels import parse_level
 from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
 from drest_torch.plots.style import write_figure
-from drest_torch.theory import best_choice, choice_value
 from tests.helpers.documents import ROOT, blocks
 
 IMAGES = Path(__file__).resolve().parent / "images"
@@ -96,35 +94,6 @@ def readme() -> None:
     Agent.load("generalist").evaluate(ANIMATED).animate(IMAGES / "episodes.gif")
 
 
-def worlds() -> None:
-    """Plot the ten worlds of the paper."""
-    figure = Figure(figsize=(12.5, 5.6), layout="constrained")
-    for axes, name in zip(figure.subplots(2, 5).flat, WORLDS, strict=True):
-        level = world(name)
-        render(level, axes, style=LIGHT)
-        axes.set_title(f"{name}\nshutdown: {level.shutdown}", fontsize=12)
-    write_figure(figure, path := IMAGES / "worlds.png")
-    keep(path, path)
-
-
-def theorem(lam: float = 0.9) -> None:
-    """Plot the expected return of whole meta-episodes against P(longer) for several E, with its maxima."""
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    p = torch.linspace(0, 1, 1001, dtype=torch.float64)
-    for episodes in (16, 32, 58, 64, 72, 80):
-        values = choice_value(torch.stack((1 - p, p), dim=-1), episodes, lam)
-        (line,) = axes.plot(p, values / values[500], label=f"E = {episodes}")
-        axes.plot(best_choice(2, episodes, lam), [values.max() / values[500]] * 2, "o", color=line.get_color())
-    axes.set(
-        xlabel="P(the longer length) = p", ylabel="expected return ÷ that at p = 1/2", xlim=(0, 1), ylim=(0.5, 1.25)
-    )
-    axes.set_title(f"Whole meta-episodes, λ = {lam}, k = 2, optimal given each length")
-    axes.legend(ncols=2)
-    write_figure(figure, path := IMAGES / "theorem.png")
-    keep(path, path)
-
-
 def notebook() -> None:
     """Run the notebook of the tutorials from top to bottom, and store what it shows; a test compares the numbers."""
     import nbformat
@@ -173,7 +142,7 @@ def keep(path: Path, image: Path) -> None:
 
 
 def main() -> None:
-    own = {"README": readme, "worlds": worlds, "theorem": theorem, "notebook": notebook}
+    own = {"README": readme, "notebook": notebook}
     for name in sys.argv[1:] or [*own, *PAGES]:
         own[name]() if name in own else follow(name)
 
