@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +51,8 @@ def collect(results: Path) -> dict[str, dict[str, Any]]:
 def with_earlier(found: Found, earlier: Found) -> dict[str, Any]:
     """Return the results of a study, with the earlier ones of goals that it did not pursue this time."""
     merged = {**earlier, **{key: value for key, value in found.items() if value or key not in earlier}}
-    goals: dict[str, list[Found]] = {}
-    for results in (earlier, found):  # in the order of the earlier
-        new: dict[str, list[Found]] = {}
-        for row in results.get("goals", ()):
-            new.setdefault(row["title"], []).append(row)
-        goals |= new
-    if goals:
+    pursued = (groupby(results.get("goals", ()), itemgetter("title")) for results in (earlier, found))
+    if goals := {title: [*rows] for each in pursued for title, rows in each}:  # in the order of the earlier
         merged["goals"] = [row for rows in goals.values() for row in rows]
     if quotes := {row["what"]: row for results in (earlier, found) for row in results.get("quotes", ())}:
         merged["quotes"] = [*quotes.values()]

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+import yaml
 
 from drest_torch import neutrality
 from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, pressed
@@ -34,30 +35,8 @@ PAIRS = "in pairs of levels that share a state: (U + N) / 2"
 """What the study of shutdownability calls what it measures there."""
 PLOTS = {"sizes": sizes_plot, "cost": cost_plot}
 """Plots of the study `goals`, by what is kept of it."""
-SETS = {
-    "train": "its training levels ({})",
-    "test": "{} unseen levels of the same kind",
-    "paper": "the paper's {} worlds, unseen",
-}
-"""What the sets of levels are called."""
-HEADLINES = (
-    ("default command", "test"),
-    ("default command", "paper"),
-    ("PPO with DReST", "file"),
-    ("PPO on example with the default reward", "train"),
-    ("PPO on example", "train"),
-    ("CartPole", "test"),
-)
-"""The README's rows: goal and levels; first the default command. What the follow-up published follows its protocol."""
+SETS, HEADLINES, RECIPES = yaml.safe_load((KEPT / "names.yaml").read_text("utf-8")).values()
 PROTOCOL, PUBLISHED = "docs/results.md#the-follow-ups-protocol", "https://arxiv.org/abs/2604.17502"
-RECIPES = {
-    "env_steps": "environment steps of training; with exact gradients, updates × `algo.counted_steps`",
-    "policy.network": "the network",
-    "policy.observation": "what it sees of a gridworld",
-    "reward.episodes_per_meta": "E",
-    "reward.group": "slots that play a level side by side",
-}
-"""Keys of other groups that recipes set, with their meanings."""
 
 
 def of_study(name: str) -> Any:
@@ -99,12 +78,10 @@ def beyond() -> str:
     for episodes in (58, 59, 64, 96, 128, 256):
         choice, ratio = best_choice(2, episodes, LAM), 1 + margin(2, episodes, LAM)
         bits = neutrality(torch.tensor(choice, dtype=torch.float64)).item()
-        rows.append(
-            (str(episodes), f"{min(choice):.3f}", f"{bits:.3f}", f"{ratio:.4f}" if ratio < 1.1 else f"{ratio:.4g}")
-        )
-    return in_markdown(
-        ("E", "smaller probability at the optimum", "its neutrality", "its return ÷ a neutral policy's"), rows
-    )
+        compared = f"{ratio:.4f}" if ratio < 1.1 else f"{ratio:.4g}"
+        rows.append((str(episodes), f"{min(choice):.3f}", f"{bits:.3f}", compared))
+    header = ("E", "smaller probability at the optimum", "its neutrality", "its return ÷ a neutral policy's")
+    return in_markdown(header, rows)
 
 
 def arms() -> str:
@@ -173,7 +150,7 @@ def goals(*words: str) -> str:
 def headlines() -> str:
     """Return the README's table."""
     known = {(score.title, score.split): score for score in kept_scores()}
-    chosen = [known[key] for key in HEADLINES if key in known]
+    chosen = [known[title, split] for title, split in HEADLINES if (title, split) in known]
     at, rows = gammas(chosen), []
     for score in chosen:
         follows = score.part == "follow_up"
@@ -202,9 +179,8 @@ def sizes() -> str:
     means = of_study("goals")["sizes"]
     sides = [*map(int, next(iter(means.values()))["usefulness"])]
     tables = [size_table(means, measure, sides) for measure in ("usefulness", "neutrality")]
-    return "\n\n".join(f"{table.caption}:\n\n{in_markdown(table.header, table.rows)}" for table in tables) + image(
-        "sizes"
-    )
+    parts = [f"{table.caption}:\n\n{in_markdown(table.header, table.rows)}" for table in tables]
+    return "\n\n".join(parts) + image("sizes")
 
 
 def costs() -> str:
