@@ -32,13 +32,10 @@ ANIMATED = parse_level("shutdown: 3\nC1 .  C3 .  #\n.  A  .  .  .\n#  .  B3 .  C
 """The level that the README begins with."""
 REWARDS = {"default": "Default reward", "drest": "DReST reward"}
 DARK = BoardStyle("#1d2430", "#596273", "#6b7486", "#3a4353", "#f0f3f6", "#6e7681")
-BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
-"""The colours of GitHub's pages."""
-COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
-"""Of the short length and of the long one."""
+BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}  # of GitHub's pages
+COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}  # of the short length and of the long one
 PAGES = yaml.safe_load((IMAGES / "pages.yaml").read_text("utf-8"))
-WIDTH = 900
-"""The largest width of a picture in pixels."""
+WIDTH = 900  # the largest width of a picture, in pixels
 
 
 def caption(long: float) -> str:
@@ -132,11 +129,9 @@ def follow(page: str) -> None:
 
 def keep(path: Path, image: Path) -> None:
     """Copy a picture; one that does not move is made small."""
-    if path.suffix == ".gif":
-        shutil.copy(path, image)
-        return
-    with Image.open(path) as picture:
-        small = picture.convert("RGB")
+    shutil.copy(path, image)
+    if image.suffix != ".gif":
+        small = Image.open(image).convert("RGB")
         small.thumbnail((WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
         small.quantize(256).save(image, optimize=True)
 

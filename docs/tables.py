@@ -2,9 +2,8 @@
 
 A table stands between a line `<!-- NAME WORDS: written by python docs/tables.py -->` and one with `<!-- end -->`. It
 comes from the code, from a closed form, or from what is kept of studies in `docs/results/STUDY.json`. With a folder of
-results, such as `python docs/tables.py results`, what the tables need of its studies is kept first. A study that is not
-in the folder keeps its earlier results, and so do goals and figures that a study did not measure this time: those that
-nobody measures any more are deleted by hand.
+results, as in `python docs/tables.py results`, what the tables need of its studies is kept first. Studies, goals and
+figures that are not in it keep their earlier results: those that nobody measures any more are deleted by hand.
 """
 
 from __future__ import annotations
@@ -44,11 +43,9 @@ TABLE = re.compile(r"(<!-- (\w+)((?: \S+)*): written by python docs/tables\.py -
 LAM = 0.9
 PAIRS = "in pairs of levels that share a state: (U + N) / 2"
 """What the study of shutdownability calls what it measures there."""
-PLOTS = {"sizes": sizes_plot, "cost": cost_plot}
-"""Plots of the study `goals`, by what is kept of it."""
+PLOTS = {"sizes": sizes_plot, "cost": cost_plot}  # of the study `goals`, by what is kept of it
 SETS, HEADLINES, RECIPES = yaml.safe_load((KEPT / "names.yaml").read_text("utf-8")).values()
-KEYS = ("quotes", "claims", "goals", "path", "published", "sizes", "cost", "tables")
-"""What is kept of a summary."""
+KEYS = ("quotes", "claims", "goals", "path", "published", "sizes", "cost", "tables")  # kept of a summary
 PROTOCOL, PUBLISHED = "docs/results.md#the-follow-ups-protocol", "https://arxiv.org/abs/2604.17502"
 
 
@@ -99,8 +96,7 @@ def beyond() -> str:
 
 def arms() -> str:
     """Return what agents in menus do, by what they were trained for."""
-    table = of_study("lotteries")["tables"]["arms"]
-    return in_markdown(table["header"], table["rows"])
+    return in_markdown(**of_study("lotteries")["tables"]["arms"])
 
 
 def pairs() -> str:
