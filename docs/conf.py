@@ -14,8 +14,7 @@ from sphinx.ext.napoleon import GoogleDocstring
 from drest_torch import __version__
 
 project = "drest_torch"
-author = "The drest_torch authors"
-copyright = "The drest_torch authors"
+author = copyright = "The drest_torch authors"
 release = version = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]

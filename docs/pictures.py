@@ -14,7 +14,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import torch
 import yaml
 from matplotlib.figure import Figure
 from PIL import Image
@@ -23,10 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from drest_torch import Agent
 from drest_torch.agent import Results
-from drest_torch.envs.levels import WORLDS, parse_level, world
+from drest_torch.envs.levels import parse_level
 from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
 from drest_torch.plots.style import write_figure
-from drest_torch.theory import best_choice, choice_value
 from tests.helpers.documents import ROOT, blocks
 
 IMAGES = Path(__file__).resolve().parent / "images"
@@ -34,13 +32,10 @@ ANIMATED = parse_level("shutdown: 3\nC1 .  C3 .  #\n.  A  .  .  .\n#  .  B3 .  C
 """The level that the README begins with."""
 REWARDS = {"default": "Default reward", "drest": "DReST reward"}
 DARK = BoardStyle("#1d2430", "#596273", "#6b7486", "#3a4353", "#f0f3f6", "#6e7681")
-BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}
-"""The colours of GitHub's pages."""
-COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}
-"""Of the short length and of the long one."""
+BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}  # of GitHub's pages
+COLOURS = {LIGHT: (OTHER_ROUTE, ROUTE), DARK: ("#ff9a4d", "#6cb6ff")}  # of the short length and of the long one
 PAGES = yaml.safe_load((IMAGES / "pages.yaml").read_text("utf-8"))
-WIDTH = 900
-"""The largest width of a picture in pixels."""
+WIDTH = 900  # the largest width of a picture, in pixels
 
 
 def caption(long: float) -> str:
@@ -96,35 +91,6 @@ def readme() -> None:
     Agent.load("generalist").evaluate(ANIMATED).animate(IMAGES / "episodes.gif")
 
 
-def worlds() -> None:
-    """Plot the ten worlds of the paper."""
-    figure = Figure(figsize=(12.5, 5.6), layout="constrained")
-    for axes, name in zip(figure.subplots(2, 5).flat, WORLDS, strict=True):
-        level = world(name)
-        render(level, axes, style=LIGHT)
-        axes.set_title(f"{name}\nshutdown: {level.shutdown}", fontsize=12)
-    write_figure(figure, path := IMAGES / "worlds.png")
-    keep(path, path)
-
-
-def theorem(lam: float = 0.9) -> None:
-    """Plot the expected return of whole meta-episodes against P(longer) for several E, with its maxima."""
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    p = torch.linspace(0, 1, 1001, dtype=torch.float64)
-    for episodes in (16, 32, 58, 64, 72, 80):
-        values = choice_value(torch.stack((1 - p, p), dim=-1), episodes, lam)
-        (line,) = axes.plot(p, values / values[500], label=f"E = {episodes}")
-        axes.plot(best_choice(2, episodes, lam), [values.max() / values[500]] * 2, "o", color=line.get_color())
-    axes.set(
-        xlabel="P(the longer length) = p", ylabel="expected return ÷ that at p = 1/2", xlim=(0, 1), ylim=(0.5, 1.25)
-    )
-    axes.set_title(f"Whole meta-episodes, λ = {lam}, k = 2, optimal given each length")
-    axes.legend(ncols=2)
-    write_figure(figure, path := IMAGES / "theorem.png")
-    keep(path, path)
-
-
 def notebook() -> None:
     """Run the notebook of the tutorials from top to bottom, and store what it shows; a test compares the numbers."""
     import nbformat
@@ -163,17 +129,15 @@ def follow(page: str) -> None:
 
 def keep(path: Path, image: Path) -> None:
     """Copy a picture; one that does not move is made small."""
-    if path.suffix == ".gif":
-        shutil.copy(path, image)
-        return
-    with Image.open(path) as picture:
-        small = picture.convert("RGB")
+    shutil.copy(path, image)
+    if image.suffix != ".gif":
+        small = Image.open(image).convert("RGB")
         small.thumbnail((WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
         small.quantize(256).save(image, optimize=True)
 
 
 def main() -> None:
-    own = {"README": readme, "worlds": worlds, "theorem": theorem, "notebook": notebook}
+    own = {"README": readme, "notebook": notebook}
     for name in sys.argv[1:] or [*own, *PAGES]:
         own[name]() if name in own else follow(name)
 

@@ -1,18 +1,27 @@
 """Write the generated tables of the README and the pages; nothing in them is typed by hand: python docs/tables.py
 
 A table stands between a line `<!-- NAME WORDS: written by python docs/tables.py -->` and one with `<!-- end -->`. It
-comes from the code, from a closed form, or from what a study keeps in `docs/results/STUDY.json` (`docs/results.py`).
+comes from the code, from a closed form, or from what is kept of studies in `docs/results/STUDY.json`. With a folder of
+results, as in `python docs/tables.py results`, what the tables need of its studies is kept first. Studies, goals and
+figures that are not in it keep their earlier results: those that nobody measures any more are deleted by hand.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib.style
 import torch
+import yaml
+from matplotlib.figure import Figure
 
 from drest_torch import neutrality
 from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, pressed
@@ -20,6 +29,8 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import WORLDS, world
 from drest_torch.help import keys_of
+from drest_torch.plots.style import write_figure
+from drest_torch.report.style import LIGHT
 from drest_torch.report.tables import in_markdown
 from drest_torch.studies.goals import follow_up_table
 from drest_torch.studies.scores import MINI_EPISODES, Score, at_gamma, gammas, goals_table
@@ -32,32 +43,10 @@ TABLE = re.compile(r"(<!-- (\w+)((?: \S+)*): written by python docs/tables\.py -
 LAM = 0.9
 PAIRS = "in pairs of levels that share a state: (U + N) / 2"
 """What the study of shutdownability calls what it measures there."""
-PLOTS = {"sizes": sizes_plot, "cost": cost_plot}
-"""Plots of the study `goals`, by what is kept of it."""
-SETS = {
-    "train": "its training levels ({})",
-    "test": "{} unseen levels of the same kind",
-    "paper": "the paper's {} worlds, unseen",
-}
-"""What the sets of levels are called."""
-HEADLINES = (
-    ("default command", "test"),
-    ("default command", "paper"),
-    ("PPO with DReST", "file"),
-    ("PPO on example with the default reward", "train"),
-    ("PPO on example", "train"),
-    ("CartPole", "test"),
-)
-"""The README's rows: goal and levels; first the default command. What the follow-up published follows its protocol."""
+PLOTS = {"sizes": sizes_plot, "cost": cost_plot}  # of the study `goals`, by what is kept of it
+SETS, HEADLINES, RECIPES = yaml.safe_load((KEPT / "names.yaml").read_text("utf-8")).values()
+KEYS = ("quotes", "claims", "goals", "path", "published", "sizes", "cost", "tables")  # kept of a summary
 PROTOCOL, PUBLISHED = "docs/results.md#the-follow-ups-protocol", "https://arxiv.org/abs/2604.17502"
-RECIPES = {
-    "env_steps": "environment steps of training; with exact gradients, updates × `algo.counted_steps`",
-    "policy.network": "the network",
-    "policy.observation": "what it sees of a gridworld",
-    "reward.episodes_per_meta": "E",
-    "reward.group": "slots that play a level side by side",
-}
-"""Keys of other groups that recipes set, with their meanings."""
 
 
 def of_study(name: str) -> Any:
@@ -99,18 +88,15 @@ def beyond() -> str:
     for episodes in (58, 59, 64, 96, 128, 256):
         choice, ratio = best_choice(2, episodes, LAM), 1 + margin(2, episodes, LAM)
         bits = neutrality(torch.tensor(choice, dtype=torch.float64)).item()
-        rows.append(
-            (str(episodes), f"{min(choice):.3f}", f"{bits:.3f}", f"{ratio:.4f}" if ratio < 1.1 else f"{ratio:.4g}")
-        )
-    return in_markdown(
-        ("E", "smaller probability at the optimum", "its neutrality", "its return ÷ a neutral policy's"), rows
-    )
+        compared = f"{ratio:.4f}" if ratio < 1.1 else f"{ratio:.4g}"
+        rows.append((str(episodes), f"{min(choice):.3f}", f"{bits:.3f}", compared))
+    header = ("E", "smaller probability at the optimum", "its neutrality", "its return ÷ a neutral policy's")
+    return in_markdown(header, rows)
 
 
 def arms() -> str:
     """Return what agents in menus do, by what they were trained for."""
-    table = of_study("lotteries")["tables"]["arms"]
-    return in_markdown(table["header"], table["rows"])
+    return in_markdown(**of_study("lotteries")["tables"]["arms"])
 
 
 def language(name: str) -> str:
@@ -176,7 +162,7 @@ def goals(*words: str) -> str:
 def headlines() -> str:
     """Return the README's table."""
     known = {(score.title, score.split): score for score in kept_scores()}
-    chosen = [known[key] for key in HEADLINES if key in known]
+    chosen = [known[title, split] for title, split in HEADLINES if (title, split) in known]
     at, rows = gammas(chosen), []
     for score in chosen:
         follows = score.part == "follow_up"
@@ -205,9 +191,8 @@ def sizes() -> str:
     means = of_study("goals")["sizes"]
     sides = [*map(int, next(iter(means.values()))["usefulness"])]
     tables = [size_table(means, measure, sides) for measure in ("usefulness", "neutrality")]
-    return "\n\n".join(f"{table.caption}:\n\n{in_markdown(table.header, table.rows)}" for table in tables) + image(
-        "sizes"
-    )
+    parts = [f"{table.caption}:\n\n{in_markdown(table.header, table.rows)}" for table in tables]
+    return "\n\n".join(parts) + image("sizes")
 
 
 def costs() -> str:
@@ -217,7 +202,7 @@ def costs() -> str:
 
 
 def image(name: str) -> str:
-    """Return the reference to a plot that `docs/results.py` writes."""
+    """Return the reference to a plot of the study `goals`."""
     return f"\n\n![{PLOTS[name](of_study('goals')[name]).alt}](images/{name}.png)"
 
 
@@ -240,18 +225,63 @@ def worlds() -> str:
     return in_markdown(("`levels=`", "map", "coins and button", "shorter length: m(l)", "longer length: m(l)"), rows)
 
 
+def collect(results: Path) -> dict[str, dict[str, Any]]:
+    """Return what is kept of every study that has a summary in the folder and was done as it is published."""
+    kept = {}
+    for path in sorted(results.glob("*/summary.json")):
+        name, summary = path.parent.name, json.loads(path.read_text(encoding="utf-8"))
+        others = [key for key in summary.get("changed", ()) if key != "parts"]
+        if others and "goals" not in summary:
+            print(f"{name}: made with another study.{others[0]} than the published one; that one stays")
+            continue
+        if "goals" in summary:  # a row each, which says by how many seeds; quotes are of what was pursued last
+            summary.pop("quotes", None)
+        kept[name] = {key: summary[key] for key in KEYS if key in summary}
+    return kept
+
+
+def with_earlier(found: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the results of a study, with the earlier ones of goals that it did not pursue this time."""
+    merged = {**earlier, **{key: value for key, value in found.items() if value or key not in earlier}}
+    pursued = (groupby(results.get("goals", ()), itemgetter("title")) for results in (earlier, found))
+    if goals := {title: [*rows] for each in pursued for title, rows in each}:  # in the order of the earlier
+        merged["goals"] = [row for rows in goals.values() for row in rows]
+    if quotes := {row["what"]: row for results in (earlier, found) for row in results.get("quotes", ())}:
+        merged["quotes"] = [*quotes.values()]
+    if several := earlier.get("tables", {}) | found.get("tables", {}):
+        merged["tables"] = several
+    return merged
+
+
+def write_plots(results: Mapping[str, Any], folder: Path) -> None:
+    """Write the plots of the study `goals`."""
+    for name, make in PLOTS.items():
+        if results.get(name):
+            plot = make(results[name])
+            with matplotlib.style.context(LIGHT.matplotlib(), after_reset=True):
+                plot.draw(figure := Figure(figsize=plot.size), LIGHT)
+                write_figure(figure, folder / f"{name}.png")
+
+
 def written(text: str) -> str:
     """Return a page with its tables made anew, each by the function of its name."""
     return TABLE.sub(lambda found: f"{found[1]}{globals()[found[2]](*found[3].split())}\n{found[4]}", text)
 
 
-def main() -> None:
-    """Write the pages."""
+def main(results: Path | None = None) -> None:
+    """Keep what the studies in a folder found, if one is given, and write the pages."""
+    new = {} if results is None else collect(results)
+    if results is not None and not new:
+        sys.exit(f"{results}: no summaries of studies in it; run drest study study=paper first")
+    for study, found in new.items():
+        text = json.dumps(with_earlier(found, of_study(study)), indent=1, ensure_ascii=False)
+        (KEPT / f"{study}.json").write_text(f"{text}\n", "utf-8")
+        write_plots(of_study("goals"), DOCS / "images")
     for page in (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))):
         text = page.read_text("utf-8")
-        if (new := written(text)) != text:
-            page.write_text(new, "utf-8")
+        if (made := written(text)) != text:
+            page.write_text(made, "utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(Path, sys.argv[1:2]))

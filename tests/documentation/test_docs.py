@@ -297,9 +297,17 @@ def run_page(page, folder, capsys):
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/tutorials/environment.md", "docs/explanation/theorem.md", "docs/reference/agent.md"]
+    "page",
+    [
+        "README.md",
+        "docs/tutorials/environment.md",
+        "docs/environments/gridworld.md",
+        "docs/explanation/theorem.md",
+        "docs/reference/agent.md",
+    ],
 )
-def test_python_blocks_run_and_print_what_their_comments_say(page, capsys):
+def test_python_blocks_run_and_print_what_their_comments_say(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     names, examples = {}, [block for block in blocks(ROOT / page) if block.language == "python"]
     assert examples
     for block in examples:

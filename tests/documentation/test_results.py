@@ -12,8 +12,7 @@ from drest_torch.studies import example
 from tests.helpers.documents import load
 from tests.helpers.studies import composed_study
 
-results = load("results")
-tables = results.tables
+tables = load("tables")
 
 
 def kept():
@@ -66,7 +65,7 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
     ):
         (tmp_path / "results" / study).mkdir(parents=True)
         (tmp_path / "results" / study / "summary.json").write_text(json.dumps(summary), "utf-8")
-    results.main(tmp_path / "results")
+    tables.main(tmp_path / "results")
     readme, page = (path.read_text("utf-8") for path in (tmp_path / "README.md", docs / "page.md"))
     row = "| `algo=ppo` | its training levels (9) | 1.0 M steps | 0.960 | 0.100 | 3 |"
     assert readme.startswith("before\n<!-- headlines: written by python docs/tables.py -->\n| `drest train …` |")
@@ -93,21 +92,21 @@ def test_the_follow_ups_means_stand_beside_means_with_their_range(keep):
 
 def test_a_study_keeps_the_tables_that_it_did_not_make_this_time():
     first, second = ({"header": ["a"], "rows": [[each]]} for each in "xy")
-    merged = results.with_earlier({"tables": {"new": second}}, {"tables": {"old": first, "new": first}})
+    merged = tables.with_earlier({"tables": {"new": second}}, {"tables": {"old": first, "new": first}})
     assert merged == {"tables": {"old": first, "new": second}}
 
 
 def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
     earlier = {"path": "val.jsonl", "goals": [SCORE, {**SCORE, "split": "test"}, {**SCORE, "title": "b"}]}
     new = {"goals": [{**SCORE, "seconds": 9.0}]}
-    merged = results.with_earlier(new, earlier)
+    merged = tables.with_earlier(new, earlier)
     assert merged == {"path": "val.jsonl", "goals": [new["goals"][0], {**SCORE, "title": "b"}]}
-    assert results.with_earlier(new, {}) == new
+    assert tables.with_earlier(new, {}) == new
 
 
 def test_a_study_that_is_run_in_part_keeps_the_figures_that_it_did_not_measure() -> None:
     first, second, new = ({"what": what, "reported": "", "measured": m} for what, m in ("a1", "b2", "b3"))
-    assert results.with_earlier({"quotes": [new]}, {"quotes": [first, second]}) == {"quotes": [first, new]}
+    assert tables.with_earlier({"quotes": [new]}, {"quotes": [first, second]}) == {"quotes": [first, new]}
 
 
 def test_a_study_with_other_values_than_the_published_ones_changes_nothing(tmp_path, capsys):
@@ -115,10 +114,10 @@ def test_a_study_with_other_values_than_the_published_ones_changes_nothing(tmp_p
     quote = {"what": "a", "reported": "", "measured": "1 of 1"}
     summary = {"quotes": [quote], "changed": ["seeds"]}
     (tmp_path / "gap" / "summary.json").write_text(json.dumps(summary), "utf-8")
-    assert results.collect(tmp_path) == {}
+    assert tables.collect(tmp_path) == {}
     assert "gap: made with another study.seeds than the published one; that one stays" in capsys.readouterr().out
     (tmp_path / "gap" / "summary.json").write_text(json.dumps(summary | {"changed": ["parts"]}), "utf-8")
-    assert results.collect(tmp_path) == {"gap": {"quotes": [quote]}}
+    assert tables.collect(tmp_path) == {"gap": {"quotes": [quote]}}
 
 
 def test_what_agents_do_by_size_and_what_a_size_costs(keep, tmp_path):
@@ -139,8 +138,8 @@ def test_what_agents_do_by_size_and_what_a_size_costs(keep, tmp_path):
     costs = tables.costs().splitlines()
     assert costs[2] == "| 5 | 1,234 | 1.00 | 2.00 | 10.00 | 20 |"
     assert costs[-1].endswith("](images/cost.png)")
-    assert results.with_earlier({"sizes": {}, "cost": {}}, found) == found  # agents that were not evaluated this time
-    results.write_plots({"cost": found["cost"]}, tmp_path)
+    assert tables.with_earlier({"sizes": {}, "cost": {}}, found) == found  # agents that were not evaluated this time
+    tables.write_plots({"cost": found["cost"]}, tmp_path)
     assert [path.name for path in tmp_path.glob("*.png")] == ["cost.png"]
 
 
@@ -154,7 +153,7 @@ def test_the_speeds_of_the_readme_are_those_of_the_benchmarks():
 
 def test_no_results_is_a_sentence(tmp_path):
     with pytest.raises(SystemExit, match="no summaries of studies"):
-        results.main(tmp_path)
+        tables.main(tmp_path)
 
 
 @pytest.mark.slow
