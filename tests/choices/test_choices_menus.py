@@ -65,17 +65,10 @@ def test_a_mistake_in_an_option_is_one_sentence(text, said, tmp_path):
     with pytest.raises(UserError, match=said):
         Option.parse(text)
     path = tmp_path / "wrong.jsonl"
-    path.write_text(f'{{"options": ["1 L1 C1", "{text}"]}}\n')
-    with pytest.raises(UserError, match=r"wrong\.jsonl:1: "):
-        read_menus(path)
-
-
-@pytest.mark.parametrize("line", ["[]", "{", '{"options": 3}', '{"options": ["1 L1 C1"]}'])
-def test_a_line_that_is_no_menu_is_named(line, tmp_path):
-    path = tmp_path / "wrong.jsonl"
-    path.write_text("\n" + line)
-    with pytest.raises(UserError, match=r"wrong\.jsonl:2: "):
-        read_menus(path)
+    for line in (f'{{"options": ["1 L1 C1", "{text}"]}}', "[]", "{", '{"options": 3}', '{"options": ["1 L1 C1"]}'):
+        path.write_text("\n" + line)
+        with pytest.raises(UserError, match=r"wrong\.jsonl:2: "):
+            read_menus(path)
 
 
 def brute_force(menu, policy):
