@@ -32,30 +32,24 @@ def drest(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return main()
 
 
-def test_help_names_every_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drest(monkeypatch) == 0
-    printed = capsys.readouterr().out
-    assert all(f"drest {name}" in printed for name in COMMANDS)
-
-
-def test_the_version_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drest(monkeypatch, "--version") == 0
-    assert capsys.readouterr().out == f"drest_torch {drest_torch.__version__}\n"
-
-
-def test_a_wrong_command_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drest(monkeypatch, "trian") == 2
-    error = capsys.readouterr().err
-    assert "trian" in error
-    assert "did you mean 'train'?" in error
-    assert error.count("\n") == 1
-
-
-def test_a_command_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drest(monkeypatch, "show", "spacious", "--no-picture") == 0
-    assert "Spacious" in capsys.readouterr().out
-    assert drest(monkeypatch, "show", "nowhere") == 2
-    assert capsys.readouterr().err.startswith("drest show: ")
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        ([], 0, [f"drest {name}" for name in COMMANDS]),
+        (["--version"], 0, [f"drest_torch {drest_torch.__version__}\n"]),
+        (["show", "spacious", "--no-picture"], 0, ["Spacious"]),
+        (["trian"], 2, ["trian", "did you mean 'train'?"]),
+        (["show", "nowhere"], 2, ["drest show: "]),
+        (["completion", "fish"], 2, ["expected one of bash, zsh"]),
+    ],
+)
+def test_what_the_command_says(
+    arguments: list[str], status: int, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    assert drest(monkeypatch, *arguments) == status
+    said = capsys.readouterr()
+    assert all(word in (said.err if status else said.out) for word in words)
+    assert said.err.count("\n") == bool(status)
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +96,6 @@ def test_bash_completes_options_values_and_paths(
     )
     done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [wanted.rpartition("=")[2] if "=" in breaks and "=" in typed else wanted]
-
-
-def test_completion_is_for_shells_it_knows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drest(monkeypatch, "completion", "fish") == 2
-    assert "expected one of bash, zsh" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -42,24 +42,28 @@ def later(tmp_path: Path) -> Path:
     return tmp_path / "now"
 
 
-def test_without_ray_it_is_said_how_to_get_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ExecutorError, match=re.escape("pip install 'drest_torch[ray]'")):
-        run_jobs(squares(2), store, RayCluster())
+NOBODY = SimpleNamespace(is_initialized=lambda: False)
+ADDRESS = r"'{}' \(ConnectionRefusedError: .*ray start --head"
+
+
+@pytest.mark.parametrize(
+    ("ray", "how", "words"),
+    [
+        (None, {}, r"pip install 'drest_torch\[ray\]'"),
+        *((NOBODY, {"address": each}, ADDRESS.format(each)) for each in ("127.0.0.1:1", "ray://127.0.0.1:1")),
+        *((NOBODY, {name: 0}, f"{name}=0; .*expected 1") for name in ("workers", "runs_per_gpu")),
+        ("stand-in", {}, "1 runs have device=cuda, and no node of the Ray cluster has a GPU"),
+    ],
+)
+def test_a_cluster_that_is_not_there_or_cannot_do_the_runs(
+    store: Store, monkeypatch: pytest.MonkeyPatch, ray: Any, how: dict[str, Any], words: str
+) -> None:
+    ray = StandIn() if ray == "stand-in" else ray
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(ExecutorError, match=words):
+        run_jobs([cuda("one"), job("two")], store, RayCluster(**how))
     assert store.failures() == []
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
-def test_a_ray_cluster_that_is_not_there(store: Store, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
-    with pytest.raises(ExecutorError, match=rf"'{address}' \(ConnectionRefusedError: .*ray start --head"):
-        run_jobs(squares(2), store, RayCluster(address))
-
-
-@pytest.mark.parametrize("how", [{"workers": 0}, {"runs_per_gpu": 0}])
-def test_numbers_below_one_are_refused(how: dict[str, int]) -> None:
-    with pytest.raises(ExecutorError, match=rf"{next(iter(how))}=0; .*expected 1"):
-        RayCluster(**how)
+    assert not getattr(ray, "begun", [])
 
 
 def test_a_node_that_does_not_see_the_folder(tmp_path: Path) -> None:
@@ -210,13 +214,6 @@ def test_as_many_runs_at_once_as_there_are_workers(store: Store, monkeypatch: py
     _, heard = on_stand_in(monkeypatch, StandIn(CPU=64.0), squares(*range(9)), store, workers=3)
     going_on = list(itertools.accumulate(1 if isinstance(event, Started) else -1 for event in heard))
     assert (max(going_on), going_on[-1]) == (3, 0)
-
-
-def test_a_cluster_without_a_gpu(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = StandIn()
-    with pytest.raises(ExecutorError, match="1 runs have device=cuda, and no node of the Ray cluster has a GPU"):
-        on_stand_in(monkeypatch, ray, [cuda("one"), job("two")], store)
-    assert ray.begun == []
 
 
 @pytest.fixture(scope="module")

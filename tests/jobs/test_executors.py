@@ -92,6 +92,8 @@ def test_a_run_under_two_names_is_done_once(store: Store, later: Path) -> None:
     assert names(run_jobs(jobs, store, Local(0), report=heard.append)) == ["fails", "fails too"]
     assert [event.job.name for event in heard if isinstance(event, Done)] == [each.name for each in jobs]
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 1, 1]
+    with pytest.raises(ExecutorError, match="workers=-1; expected 0"):
+        Local(-1)
     with pytest.raises(JobError, match="two runs of the list are called 'one'"):
         run_jobs([job("one", n=1), job("one", n=2)], store, Local(0))
 
@@ -231,11 +233,6 @@ def test_workers_that_do_not_start(
         run_jobs(squares(1, 2, 3), store, Local(2))
     assert "a broken installation" in capfd.readouterr().err
     assert store.failures() == []
-
-
-def test_a_negative_number_of_workers() -> None:
-    with pytest.raises(ExecutorError, match="workers=-1; expected 0"):
-        Local(-1)
 
 
 def driver(

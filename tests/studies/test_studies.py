@@ -122,20 +122,28 @@ def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path, key, value
         Settings.of(cfg)
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        *(
-            ("example", each)
-            for each in ("agents=0", "window=0", "training.lam=0", "training.lr_end=0", "worlds=[atlantis]")
-        ),
-        *(("shutdownability", f"{key}=[nobody]") for key in ("parts", "archetypes", "sees")),
-        *(("lambda_meta", each) for each in ("training.gamma=1.1", "training.decay_episodes=0", "world=atlantis")),
-    ],
-)
+REFUSED = {
+    "example": ["agents=0", "window=0", "training.lam=0", "training.lr_end=0", "worlds=[atlantis]"],
+    "shutdownability": [f"{key}=[nobody]" for key in ("parts", "archetypes", "sees")],
+    "lambda_meta": ["training.gamma=1.1", "training.decay_episodes=0", "world=atlantis", "sizes=[8,60]"],
+    "alternatives": ["with_bit=[nobody]", "rivals.DReST.at=5", "rivals.DReST.colour=red"],
+    "lotteries": ["arms=[D,B,Z]", "arms=[D]"],
+}
+MORE = {
+    "sizes=[8,60]": "60",
+    "with_bit=[nobody]": "study.with_bit with 'nobody'; expected some of DReST",
+    "rivals.DReST.at=5": "'DReST' with at=5; expected one of its values",
+    "rivals.DReST.colour=red": "'DReST' has the key 'colour'",
+    "arms=[D,B,Z]": "expected D, B and others of A, A'",
+    "arms=[D]": "expected D, B and others of A, A'",
+}
+"""What else is said than that something else was expected."""
+
+
+@pytest.mark.parametrize(("name", "wrong"), [(name, each) for name, several in REFUSED.items() for each in several])
 def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, name, wrong):
-    cfg = composed_study(name, f"study.{wrong}")
-    with pytest.raises(ConfigError, match=r"^study[.=].*expected"):
+    cfg = composed_study(name, f"++study.{wrong}")
+    with pytest.raises(ConfigError, match=MORE.get(wrong, r"^study[.=].*expected")):
         run_studies([cfg], settings(tmp_path, quick=False))
     assert not (tmp_path / "runs").exists()
 

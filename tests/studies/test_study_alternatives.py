@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drest_torch.errors import ConfigError
 from drest_torch.studies import alternatives as study
 from tests.helpers.studies import composed_study
 
@@ -45,16 +44,3 @@ def test_a_constraint_says_by_how_much_it_misses_its_bound(problem: str, at_leas
     objective = {"name": "constrained", "problem": problem, "at_least": at_least}
     assert study.misses(objective, useful=0.7, neutral=0.88, longest=0.7) == pytest.approx(by)
     assert np.isnan(study.misses({"name": "drest"}, 0.7, 0.88, 0.7))
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ("study.with_bit=[nobody]", "study.with_bit with 'nobody'; expected some of DReST"),
-        ("study.rivals.DReST.at=5", "'DReST' with at=5; expected one of its values"),
-        ("+study.rivals.DReST.colour=red", "'DReST' has the key 'colour'"),
-    ],
-)
-def test_what_there_is_not_gets_one_sentence(change: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said.replace("(", r"\(")):
-        study.jobs(composed_study("alternatives", change))

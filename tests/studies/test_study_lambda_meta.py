@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import torch
 
-from drest_torch.errors import ConfigError
 from drest_torch.reward import sequential_discount
 from drest_torch.studies import lambda_meta
 from drest_torch.studies.lambda_meta import collapsed, corner, incentive, largest_discount
@@ -21,11 +20,6 @@ def test_every_agent_plays_as_many_mini_episodes():
         assert training["meta_episodes"] * key.size == cfg.mini_episodes
         assert training["evaluate_every"] >= training["meta_episodes"]
         assert (training["lam"], training["clip"] is not None) == (key.lam, key.clipped)
-
-
-def test_a_size_that_does_not_divide_is_refused():
-    with pytest.raises(ConfigError, match="60"):
-        lambda_meta.jobs(composed_study("lambda_meta", "study.sizes=[8,60]"))
 
 
 def test_a_corner_and_the_rest():

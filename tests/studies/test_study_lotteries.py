@@ -12,11 +12,9 @@ from drest_torch.choices.closed_forms import best_pressed, button_usefulness, pa
 from drest_torch.choices.prospects import RESIST_COSTS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.errors import ConfigError
 from drest_torch.studies import lotteries, lottery_tables
 from drest_torch.studies.climbing import climb, solve_levels, starting_logits
 from drest_torch.studies.lottery_runs import button, climb_worlds, measure
-from tests.helpers.studies import composed
 
 
 @pytest.mark.parametrize(("chance", "episodes"), [(0.2, 16), (0.2, 64), (0.5, 64)])
@@ -68,11 +66,3 @@ def test_agents_of_gridworlds_answer_prospects_in_all_symmetries() -> None:
     assert found["main"].tolist() == [0, 0]
     assert found["posl"].tolist() == [*range(8), *range(8)]
     assert found["usefulness"].tolist() == [0.75, 0.75]
-
-
-@pytest.mark.parametrize("arms", [["D", "B", "Z"], ["D"]])
-def test_an_arm_that_is_not_there_or_missing_is_named(arms: list[str]) -> None:
-    cfg = composed("lotteries")
-    cfg.arms = arms
-    with pytest.raises(ConfigError, match="expected D, B and others of A, A'"):
-        lotteries.jobs(cfg)

@@ -12,12 +12,11 @@ from drest_torch.tracking.sinks import LoggerConfig, Loggers
 CSV = LoggerConfig({"csv": None})
 
 
-def log(folder: Path, steps: range, continue_from: int = 0) -> Path:
+def log(folder: Path, steps: range, continue_from: int = 0) -> None:
     with Loggers(CSV, folder, {}, continue_from=continue_from) as loggers:
         for step in steps:
             late = {"late, and quoted": step / 7} if step > 20 else {}
             loggers.log(step, {"a/b": step / 3, **late})
-    return folder / "metrics.csv"
 
 
 def test_a_line_for_each_step_and_metric(tmp_path: Path) -> None:
@@ -28,11 +27,22 @@ def test_a_line_for_each_step_and_metric(tmp_path: Path) -> None:
     assert text == "step,name,value\n0,a/b,0.1\n0,bad,\n0,worse,\n10,a/b,2.0\n10,new,1e-30\n"
 
 
-@pytest.mark.parametrize("torn", ["", "50,a/b,0.", '50,"late, an', "\0\0\0", "50"])
-def test_a_resumed_run_continues_after_its_checkpoint(tmp_path: Path, torn: str) -> None:
-    expected = log(tmp_path / "straight", range(0, 60, 10)).read_bytes()
-    path = log(tmp_path / "killed", range(0, 50, 10))  # the checkpoint is at 20
-    path.write_bytes(path.read_bytes() + torn.encode())
-    log(tmp_path / "killed", range(30, 60, 10), continue_from=20)
-    assert path.read_bytes() == expected
-    assert sorted(each.name for each in path.parent.iterdir()) == ["metrics.csv", "metrics.jsonl"]
+@pytest.mark.parametrize(
+    "torn",
+    [
+        *(b"", b"50,a/b,0.", b'50,"late, an', b"\0\0\0", b"50"),
+        *(b'{"st', b'{"step": 50, "a": 0.', b"[]", b'{"a": 1}', '{"step": 50, "é'.encode()[:-1]),
+    ],
+)
+def test_a_resumed_run_continues_after_its_checkpoint(tmp_path: Path, torn: bytes) -> None:
+    """In metrics.csv and in metrics.jsonl, whatever a kill has left at their ends."""
+    names = ["metrics.csv", "metrics.jsonl"]
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    log(straight, range(0, 60, 10))
+    log(killed, range(0, 50, 10))  # the checkpoint is at 20
+    for name in names:
+        (killed / name).write_bytes((killed / name).read_bytes() + torn)
+    log(killed, range(30, 60, 10), continue_from=20)
+    for name in names:
+        assert (killed / name).read_bytes() == (straight / name).read_bytes(), name
+    assert sorted(each.name for each in killed.iterdir()) == names
