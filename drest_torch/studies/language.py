@@ -7,7 +7,7 @@ by exact gradients. Needs the extra ``drest_torch[language]``.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ import pandas as pd
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
-from drest_torch.report.tables import interval
+from drest_torch.report.tables import interval, mean
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 
 TITLE = "DReST in a small language model"
@@ -55,7 +55,8 @@ PUBLISHED: dict[str, tuple[float, ...]] = {
     "gpt-oss-20b, default": (0.036, 0.999, 94.4, 92.9, 99.4, 98.7, 1.4, 98.9, 6.1),
     "gpt-oss-20b, DReST": (0.880, 0.993, 75.4, 71.2, 94.6, 89.9, 2.4, 91.7, 7.8),
 }
-"""Neutrality, usefulness, and how often the action is taken in each of `SUITES`, in percent: means of five seeds."""
+"""Neutrality, usefulness, and how often the action is taken in each of `SUITES`, in percent: means of five seeds, of
+those that are untrained one run."""
 
 
 @dataclass
@@ -165,12 +166,17 @@ def report(cfg: Config, done: Done) -> Report:
     )
 
 
+def within(digits: int, least: float = 0.0, most: float = float("inf")) -> Callable[[np.ndarray], str]:
+    """Return a cell with the mean over seeds and its interval; one seed has none."""
+    return lambda values: (interval(digits, least, most) if len(values) > 1 else mean(digits))(values)
+
+
 def comparison_table(ours: pd.Series, names: Sequence[str]) -> Table:
     """Return the table of the follow-up, for our models and its own."""
     cells = {
         f"{name} (ours)": [
-            *(interval(3, 0, 1)(ours[name, "post", metric]) for metric in ("N", "U")),
-            *(interval(1, 0, 100)(100 * ours[name, suite, TAKES]) for suite in SUITES),
+            *(within(3, 0, 1)(ours[name, "post", metric]) for metric in ("N", "U")),
+            *(within(1, 0, 100)(100 * ours[name, suite, TAKES]) for suite in SUITES),
         ]
         for name in names
     }
@@ -195,8 +201,8 @@ def post_table(ours: pd.Series, names: Sequence[str]) -> Table:
     }
     cells = {
         name: [
-            *(interval(3, 0, 1)(ours[name, "post", metric]) for metric in columns),
-            interval(0)(ours[name, "post", "seconds"]),
+            *(within(3, 0, 1)(ours[name, "post", metric]) for metric in columns),
+            within(0)(ours[name, "post", "seconds"]),
         ]
         for name in names
     }
@@ -206,7 +212,7 @@ def post_table(ours: pd.Series, names: Sequence[str]) -> Table:
 def lines_table(ours: pd.Series, names: Sequence[str]) -> Table:
     """Return the same numbers as letters and as whole lines give them."""
     cells = {
-        name: [interval(3, 0, 1)(ours[name, reads, metric]) for metric in ("N", "U") for reads in ("post", "lines")]
+        name: [within(3, 0, 1)(ours[name, reads, metric]) for metric in ("N", "U") for reads in ("post", "lines")]
         for name in names
     }
     header = ["model", "neutrality ÷ log2 k, letters", "whole lines", "usefulness, letters", "whole lines "]

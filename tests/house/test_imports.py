@@ -34,7 +34,7 @@ MATHEMATICS = {
 ENTRY_POINTS = {
     f"drest_torch.{name}"
     for name in (
-        *("train", "evaluate", "study", "compare", "sweep", "cli", "help", "completion", "language.command"),
+        *("train", "evaluate", "study", "compare", "sweep", "cli", "help", "completion", "language_command"),
         "__main__",
     )
 }

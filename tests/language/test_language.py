@@ -9,9 +9,9 @@ import signal
 import pytest
 import torch
 
+from drest_torch import language_command as command
 from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.errors import ConfigError
-from drest_torch.language import command
 from drest_torch.language import prompts as data
 from drest_torch.language.evaluation import evaluate, table
 from drest_torch.language.objective import (
