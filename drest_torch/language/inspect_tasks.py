@@ -67,7 +67,7 @@ def _task(suite: str) -> Any:
             Sample(
                 input=[ROLES[each["role"]](content=each["content"]) for each in prompt.messages],
                 id=f"{prompt.scenario}-{prompt.order}",
-                metadata={"options": asdict(prompt)["options"]},
+                metadata={"options": [asdict(option) for option in prompt.options]},
             )
             for prompt in data.generate(suite, scenarios, seed, held_out=held_out)
         ]
