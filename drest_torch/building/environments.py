@@ -154,8 +154,8 @@ def _environment(
     flatten = Flatten(env, [*observed, *(["timer"] if isinstance(timer, ShutdownTimer) else [])])
     actions = _actions(env)
     env.append_transform(flatten)
-    if isinstance(env.full_action_spec["action"], Bounded):
-        env.append_transform(Squash())
+    if isinstance(bounded := env.full_action_spec["action"], Bounded):
+        env.append_transform(Squash(bounded.space.low, bounded.space.high))
     ask = None
     if isinstance(timer, ShutdownTimer) and len(timer.lengths) > 1 and not callable(timer.control):
         ask = 1 - 0.5 ** (1 / (timer.window or timer.lengths[0]))

@@ -10,13 +10,15 @@ from torchrl.envs import Transform
 
 
 class Squash(Transform):
-    """Maps actions from all real numbers into the box of the environment, by tanh."""
+    """Maps actions from all real numbers into a box, by tanh; ``low`` and ``high`` are those of the environment."""
+
+    def __init__(self, low: Tensor, high: Tensor) -> None:
+        super().__init__()
+        self.low, self.high = low, high
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
         """Declare actions without bounds."""
         spec = input_spec["full_action_spec"]["action"]
-        low, high = spec.space.low, spec.space.high
-        self.low, self.high = low, high
         input_spec["full_action_spec"]["action"] = Unbounded(spec.shape, dtype=spec.dtype, device=spec.device)
         return input_spec
 

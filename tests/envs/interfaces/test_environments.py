@@ -8,6 +8,7 @@ import signal
 import pytest
 import torch
 from PIL import Image
+from tensordict import TensorDict
 from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
 from torchrl.envs import Compose, TransformedEnv
 
@@ -21,7 +22,7 @@ from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, reco
 from drest_torch.reward import Reward
 from drest_torch.training.environment import keeps_state
 from drest_torch.training.run import Run, resume, start
-from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer
+from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer, Squash
 from drest_torch.transforms.on_batches import Advance
 from tests.helpers.counting import ACTIONS, Broken, Counting, Growing
 from tests.helpers.runs import metrics, same_run
@@ -90,6 +91,12 @@ def tanh_normal(rows, seed=0):
     mean, log_spread = torch.randn(rows, 3, generator=generator), torch.rand(rows, 3, generator=generator) * 2.5 - 2
     parts = [TanhTransform(cache_size=1), AffineTransform((LOW + HIGH) / 2, (HIGH - LOW) / 2)]
     return torch.cat((mean, log_spread), -1), TransformedDistribution(Normal(mean, log_spread.exp()), parts)
+
+
+def test_actions_are_squashed_before_anybody_has_asked_for_specs():
+    action = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    inner = Squash(LOW, HIGH).inv(TensorDict({"action": action}, [5]))
+    torch.testing.assert_close(inner["action"], squashed(action))
 
 
 def test_a_squashed_normal_is_torchs():
