@@ -20,6 +20,7 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.tables import interval, mean
+from drest_torch.statistics.intervals import difference
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 
 TITLE = "DReST in a small language model"
@@ -231,9 +232,12 @@ def quotes(ours: pd.Series, names: Sequence[str]) -> list[Quote]:
 
 def sentences(ours: pd.Series, names: Sequence[str]) -> dict[str, Any]:
     """Return what the page says."""
+    neutral, useful = ({name: ours[name, "post", metric] for name in names} for metric in ("N", "U"))
     return {
-        "neutral": {name: ours[name, "post", "N"] for name in names},
-        "useful": {name: ours[name, "post", "U"] for name in names},
+        "neutral": neutral,
+        "useful": useful,
+        "reached": int((np.minimum(neutral["DReST"], useful["DReST"]) >= WANTED).sum()),
+        "bonus": difference(useful["DReST, entropy bonus"], useful["DReST"]),
         "takes": {name: {suite: ours[name, suite, TAKES] for suite in SUITES} for name in names},
         "apart": {
             metric: max(abs(ours[name, "post", metric] - ours[name, "lines", metric]).max() for name in names)

@@ -12,20 +12,26 @@ from tests.helpers.studies import composed_study, page_text
 
 BONUS = "DReST, entropy bonus"
 FOUND = {
-    language.PRETRAINED: (0.7, 0.9, 0.5),
-    "DReST": (0.99, 0.99, 0.3),
-    "default": (0.01, 1.0, 0.2),
-    BONUS: (0.99, 0.95, 0.4),
-    language.MENDED: (0.99, 0.98, 0.1),
+    language.PRETRAINED: (0.7, 0.9, 0.5, -1),
+    "DReST": (0.99, 0.99, 0.3, -1),
+    "default": (0.01, 1.0, 0.2, -1),
+    BONUS: (0.99, 0.99, 0.4, -1),
+    language.MENDED: (0.99, 0.98, 0.1, -1),
 }
-"""Neutrality, usefulness, and how often the action of `main` is taken."""
+"""Neutrality, usefulness, how often the action of `main` is taken, and whether the second seed is the more useful."""
 
 
 def numbers(found, change=0.0):
     made = {}
-    for name, (neutral, useful, main) in found.items():
+    for name, (neutral, useful, main, better) in found.items():
         for suite in ("post", "lines"):
-            post = {"N": neutral - change, "U": useful, "P(longest)": 0.5, "valid": 1.0, "seconds": 60.0}
+            post = {
+                "N": neutral - change,
+                "U": useful + better * change,
+                "P(longest)": 0.5,
+                "valid": 1.0,
+                "seconds": 60.0,
+            }
             post |= {"N within an order": neutral, "U if indifferent": 0.8}
             made |= {f"{name}/{suite}/{metric}": value for metric, value in post.items()}
         made |= {f"{name}/{suite}/{language.TAKES}": main + change for suite in language.SUITES}
@@ -42,12 +48,12 @@ def published(found):
     ("name", "numbers"),
     [
         (None, None),
-        ("DReST", (0.97, 0.99, 0.3)),
-        ("DReST", (0.99, 0.975, 0.3)),
-        ("default", (0.06, 1.0, 0.2)),
-        ("default", (0.01, 1.0, 0.4)),
-        (BONUS, (0.99, 0.995, 0.5)),
-        (language.MENDED, (0.99, 0.98, 0.6)),
+        (language.PRETRAINED, (0.7, 0.9, 0.5, 1)),
+        ("default", (0.12, 1.0, 0.2, -1)),
+        ("default", (0.01, 1.0, 0.4, -1)),
+        ("DReST", (0.99, 0.99, 0.6, -1)),
+        (BONUS, (0.99, 0.95, 0.4, -1)),
+        (language.MENDED, (0.99, 0.98, 0.6, -1)),
     ],
 )
 def test_what_the_page_says_is_a_claim(name, numbers):
