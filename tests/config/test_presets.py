@@ -1,6 +1,5 @@
 """The generated level sets of `configs/levels/`: they are what they say, and none leaks into another."""
 
-import importlib.util
 import json
 import re
 import shlex
@@ -21,7 +20,7 @@ from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, ge
 from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
 from tests.helpers.configs import preset
-from tests.helpers.documents import ROOT
+from tests.helpers.documents import ROOT, script
 from tests.helpers.runs import train
 
 FILES = {name: path.read_text("utf-8") for name, path in options("levels").items() if path.is_file()}
@@ -149,8 +148,5 @@ def test_the_page_names_every_set_and_key_and_its_code_runs(tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_the_table_is_what_its_command_prints(capsys):
-    spec = importlib.util.spec_from_file_location("levels", DOCS / "levels.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.main([])
+    script("reference/scripts", "levels.py").main([])
     assert capsys.readouterr().out.strip() in PAGE

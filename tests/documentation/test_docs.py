@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-import types
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,17 +20,9 @@ from drest_torch.config.compose import compose, register
 from drest_torch.errors import ConfigError
 from drest_torch.reward import expected_discount, expected_return
 from drest_torch.studies.registry import study_schemas
-from tests.helpers.documents import PAGES, ROOT, Block, blocks, commands, load
+from tests.helpers.documents import PAGES, ROOT, Block, blocks, commands, load, script
 
 THEOREM = (ROOT / "docs" / "explanation" / "theorem.md").read_text(encoding="utf-8")
-
-
-def script(page, name):
-    """A file that a page shows, as a module."""
-    module = types.ModuleType(name.removesuffix(".py"))
-    (text,) = [block.text for block in blocks(ROOT / "docs" / f"{page}.md") if block.file == name]
-    exec(compile(text, name, "exec"), vars(module))
-    return module
 
 
 own = script("tutorials/environment", "worker.py")

@@ -51,3 +51,11 @@ def commands(page: Path) -> list[list[str]]:
     texts = [block.text.replace("\\\n", " ") for block in blocks(page) if block.language == "bash"]
     lines = [line for text in texts for line in text.splitlines()]
     return [shlex.split(line)[1:] for line in lines if line.startswith("drest ")]
+
+
+def script(page: str, name: str) -> ModuleType:
+    """Return a file that a page shows as a module."""
+    module = ModuleType(name.removesuffix(".py"))
+    (text,) = [block.text for block in blocks(ROOT / "docs" / f"{page}.md") if block.file == name]
+    exec(compile(text, name, "exec"), vars(module))
+    return module

@@ -22,7 +22,9 @@ import sys
 from importlib.machinery import PathFinder
 found = PathFinder.find_spec
 hidden = {blocked}
-PathFinder.find_spec = lambda name, *rest: None if name.partition(".")[0] in hidden else found(name, *rest)
+def find_spec(name, *rest, **more):
+    return None if name.partition(".")[0] in hidden else found(name, *rest, **more)
+PathFinder.find_spec = find_spec
 """
 TRAIN_EXTRA = ("hydra", "wandb", "numba", "matplotlib", "pandas", "rich", "jinja2", "markdown_it", "PIL", "cycler")
 
