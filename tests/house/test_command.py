@@ -24,7 +24,7 @@ found = PathFinder.find_spec
 hidden = {blocked}
 def find_spec(name, *rest, **more):
     return None if name.partition(".")[0] in hidden else found(name, *rest, **more)
-PathFinder.find_spec = find_spec
+PathFinder.find_spec = staticmethod(find_spec)
 """
 TRAIN_EXTRA = ("hydra", "wandb", "numba", "matplotlib", "pandas", "rich", "jinja2", "markdown_it", "PIL", "cycler")
 
