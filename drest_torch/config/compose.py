@@ -22,8 +22,9 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
 
+from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.objectives import OBJECTIVES
-from drest_torch.config.schema import config_folder, schemas
+from drest_torch.config.schema import Config, EvaluateConfig, config_folder
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
 
@@ -71,8 +72,9 @@ def register(
     Those ``of_training`` take seconds, as all algorithms are imported for them.
     """
     store = ConfigStore.instance()
-    store.repo = _Shared(store.repo)
-    for (group, name), schema in {**_known(of_training), **further}.items():
+    if not isinstance(store.repo, _Shared):
+        store.repo = _Shared(store.repo)
+    for (group, name), schema in {**_schemas(of_training), **_recipes(), **further}.items():
         if _registered.get((group, name)) is not schema:  # to tell Hydra takes a fifth of the time to compose
             is_recipe = group is not None and group.startswith("recipe/")
             store.store(group=group, name=name, node=schema, package="_global_" if is_recipe else None)
@@ -90,13 +92,25 @@ _registered: dict[tuple[str | None, str], Any] = {}
 
 
 @lru_cache(maxsize=2)
-def _known(of_training: bool = True) -> dict[tuple[str | None, str], Any]:
+def _schemas(of_training: bool) -> dict[tuple[str | None, str], Any]:
+    """Return the dataclass with which the options of a group begin, and options that need no file: the paper's worlds
+    and the objectives."""
+    world = {"defaults": [{"override kind": "worlds"}]}
+    found: dict[tuple[str | None, str], Any] = {(None, "base_evaluate"): EvaluateConfig}
+    found |= {("levels", name): {**world, "name": name} for name in WORLDS}
+    if of_training:
+        found[None, "base_config"] = Config
+        found |= {("algo", f"base_{name}"): ALGORITHMS[name].Config for name in ALGORITHMS}
+        found |= {("objective", f"base_{name}"): OBJECTIVES[name].Config for name in OBJECTIVES}
+        found |= {("objective", name): {"defaults": [f"base_{name}"], "name": name} for name in OBJECTIVES}
+    return found
+
+
+@lru_cache(maxsize=1)
+def _recipes() -> dict[tuple[str | None, str], Any]:
     found = OmegaConf.to_container(OmegaConf.load(config_folder() / "recipes.yaml"))
     paths = {name.rpartition("/")[::2]: values for name, values in cast("dict[str, Any]", found).items()}
-    return {
-        **schemas(of_training=of_training),
-        **{(f"recipe/{group}", name): values for (group, name), values in paths.items()},
-    }
+    return {(f"recipe/{group}", name): values for (group, name), values in paths.items()}
 
 
 def options(group: str) -> dict[str, Path]:
@@ -120,7 +134,9 @@ def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
     register(of_training=name == "config")
     with suppress(HydraException, OmegaConfBaseException, AssertionError):
         given = OverridesParser.create().parse_overrides(list(overrides))
-        if all(each.type is OverrideType.CHANGE and not each.is_sweep_override() for each in given):
+        if all(
+            each.type is OverrideType.CHANGE and not each.is_sweep_override() and not each.package for each in given
+        ):
             options = [each for each in given if each.key_or_group.partition("/")[0] in _groups(loader, name)]
             cfg = copy.deepcopy(_with_options(loader, name, tuple(str(each.input_line) for each in options)))
             for each in given:
@@ -166,7 +182,7 @@ def recipes(cfg: Any) -> list[str]:
     for group, name in sorted(running.choices.items()):
         files = [folder / group / f"{name}.yaml" for folder in folders]  # a user's own
         found = [OmegaConf.to_container(OmegaConf.load(file)) for file in files if file.is_file()]
-        found += [_known()[group, name]] if (group, name) in _known() else []
+        found += [_recipes()[group, name]] if (group, name) in _recipes() else []
         if group.startswith("recipe/") and found:
             values = _flat(found[0])
             taken = [f"{key}={value}" for key, value in values.items() if OmegaConf.select(cfg, key) == value]

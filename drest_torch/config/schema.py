@@ -20,7 +20,6 @@ from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.envs.exact.level_set import BEST_OF, VALUES
-from drest_torch.envs.levels import WORLDS
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -378,26 +377,6 @@ def copies_of(cfg: Config) -> int:
 def shown_features(cfg: Config) -> frozenset[str]:
     """Return the features that observations of a run show whether its levels have them or not."""
     return lottery_features(cfg.levels.outcomes) | ({"chance"} if cfg.levels.by_chance else set())
-
-
-def schemas(*, of_training: bool) -> dict[tuple[str | None, str], Any]:
-    """Return what Hydra is told by (group, name): the dataclass with which the options of a group begin, and options
-    that need no file: the paper's worlds and the objectives.
-
-    Without those ``of_training`` no algorithm is imported, which takes seconds.
-    """
-    world = {"defaults": [{"override kind": "worlds"}]}
-    found: dict[tuple[str | None, str], Any] = {(None, "base_evaluate"): EvaluateConfig}
-    found |= {("levels", name): {**world, "name": name} for name in WORLDS}
-    if not of_training:
-        return found
-    return {
-        **found,
-        (None, "base_config"): Config,
-        **{("algo", f"base_{name}"): ALGORITHMS[name].Config for name in ALGORITHMS},
-        **{("objective", f"base_{name}"): OBJECTIVES[name].Config for name in OBJECTIVES},
-        **{("objective", name): {"defaults": [f"base_{name}"], "name": name} for name in OBJECTIVES},
-    }
 
 
 def config_folder() -> Path:

@@ -179,7 +179,13 @@ def test_values_are_set_as_hydra_does_it() -> None:
     assert [plain(compose(*given)) for given in (options, mixed, values)] == [plain(cfg) for cfg in whole]
     assert [OmegaConf.is_struct(compose(*given)) for given in (options, mixed)] == [True, True]
     assert compose("+hydra.job.name=x", "seed=3").seed == 3
-    for wrong in (["seed=3", "seeed=3"], ["seed=1,2"], ["seed=x"], ["levels=example", "levels.generator.walls=[1]"]):
+    for wrong in (
+        ["seed=3", "seeed=3"],
+        ["seed@x=1"],
+        ["seed=1,2"],
+        ["seed=x"],
+        ["levels=example", "levels.generator.walls=[1]"],
+    ):
         with pytest.raises(ConfigError):
             compose(*wrong)
 
