@@ -246,3 +246,33 @@ def check_finite(reward: Tensor, env: EnvBase) -> None:
         raise ConfigError(
             f"{title(env)} paid a reward of NaN or infinity; mend its reward, or limit it (RewardClipping)"
         )
+
+
+class RequiredEntry(NamedTuple):
+    """What the environment has to declare under a key."""
+
+    key: NestedKey
+    dtype: str
+    """The kind of dtype: bool, integer, floating point or number."""
+    meaning: str
+    argument: str
+    """How else the transform gets along, for messages."""
+
+
+def is_kind(dtype: torch.dtype, kind: str) -> bool:
+    if dtype == torch.bool:
+        return kind == "bool"
+    if kind == "integer":
+        return not dtype.is_floating_point and not dtype.is_complex
+    return kind == "number" or (kind == "floating point" and dtype.is_floating_point)
+
+
+def described(spec: TensorSpec) -> str:
+    return f"{str(spec.dtype).removeprefix('torch.')} of shape {tuple(spec.shape)}"
+
+
+def declaration(kind: str, shape: tuple[int, ...]) -> str:
+    """Return Python code for the spec of an entry of this kind."""
+    if kind == "bool":
+        return f"Binary(shape={shape}, dtype=torch.bool)"
+    return f"Unbounded({shape})" if kind == "floating point" else f"Unbounded({shape}, dtype=torch.int64)"

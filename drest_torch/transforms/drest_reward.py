@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -17,33 +17,18 @@ from drest_torch.reward import Reward
 from drest_torch.transforms.base import (
     Entries,
     MiniEpisodes,
+    RequiredEntry,
     StatefulTransform,
     check_whole,
     column,
+    declaration,
+    described,
     innermost,
+    is_kind,
     round_of,
     total,
     whole,
 )
-
-
-class _Entry(NamedTuple):
-    """What the environment has to declare under a key."""
-
-    key: NestedKey
-    dtype: str
-    """The kind of dtype: bool, integer, floating point or number."""
-    meaning: str
-    argument: str
-    """How else the transform gets along, for messages."""
-
-
-def _is_kind(dtype: torch.dtype, kind: str) -> bool:
-    if dtype == torch.bool:
-        return kind == "bool"
-    if kind == "integer":
-        return not dtype.is_floating_point and not dtype.is_complex
-    return kind == "number" or (kind == "floating point" and dtype.is_floating_point)
 
 
 class DReSTReward(StatefulTransform):
@@ -176,7 +161,7 @@ class DReSTReward(StatefulTransform):
         batch = tuple(observation.shape)
         raw = output_spec["full_reward_spec"].get("reward", None)
         if raw is None or tuple(raw.shape) != (*batch, 1) or not raw.dtype.is_floating_point:
-            declared = "no such entry" if raw is None else _described(raw)
+            declared = "no such entry" if raw is None else described(raw)
             raise ConfigError(
                 f"DReSTReward reads 'reward', and the environment's reward_spec has {declared}; "
                 f"declare Unbounded({(*batch, 1)}), the reward before any discount"
@@ -185,16 +170,16 @@ class DReSTReward(StatefulTransform):
             spec = observation.get(entry.key, None)
             if spec is None:
                 spec = output_spec["full_done_spec"].get(entry.key, None)
-            declaration = _declaration(entry.dtype, (*batch, 1))
+            add = declaration(entry.dtype, (*batch, 1))
             if spec is None:
                 raise ConfigError(
                     f"DReSTReward reads {entry.key!r} ({entry.meaning}), and the environment does not declare it; "
-                    f"add {declaration} to observation_spec, or {entry.argument}"
+                    f"add {add} to observation_spec, or {entry.argument}"
                 )
-            if not _is_kind(spec.dtype, entry.dtype) or tuple(spec.shape) not in (batch, (*batch, 1)):
+            if not is_kind(spec.dtype, entry.dtype) or tuple(spec.shape) not in (batch, (*batch, 1)):
                 raise ConfigError(
                     f"DReSTReward reads {entry.key!r} ({entry.meaning}), and the environment declares it as "
-                    f"{_described(spec)}; declare {declaration}, and return such a tensor"
+                    f"{described(spec)}; declare {add}, and return such a tensor"
                 )
         length = observation.get(self.length_key, None)
         count = length.space.n if isinstance(length, Categorical) else self.num_lengths
@@ -204,23 +189,27 @@ class DReSTReward(StatefulTransform):
                 f"{self.num_lengths}; give it num_lengths={count}"
             )
 
-    def _required(self) -> list[_Entry]:
+    def _required(self) -> list[RequiredEntry]:
         """Return the entries that the transform reads with its arguments."""
         entries = [
-            _Entry(
+            RequiredEntry(
                 self.mini_done_key, "bool", "whether this step ended a mini-episode", "name yours with mini_done_key="
             ),
-            _Entry(self.length_key, "integer", "which of the k lengths it had, from 0", "name yours with length_key="),
+            RequiredEntry(
+                self.length_key, "integer", "which of the k lengths it had, from 0", "name yours with length_key="
+            ),
         ]
         if self.num_lengths_key is not None:
             other = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
-            entries.append(_Entry(self.num_lengths_key, "number", "k, the number of lengths", other))
+            entries.append(RequiredEntry(self.num_lengths_key, "number", "k, the number of lengths", other))
         if self.reward.divide_by_best:
             other = "pass divide_by_best=False"
-            entries.append(_Entry(self.best_return_key, "floating point", "m, the most that the length offers", other))
+            entries.append(
+                RequiredEntry(self.best_return_key, "floating point", "m, the most that the length offers", other)
+            )
         if self.reward.gamma != 1 and self.tick_key is not None:
             other = "pass tick_key=None to count steps instead"
-            entries.append(_Entry(self.tick_key, "integer", "ticks of the mini-episode so far", other))
+            entries.append(RequiredEntry(self.tick_key, "integer", "ticks of the mini-episode so far", other))
         return entries
 
     # ------------------------------------------------------------------------------------ steps
@@ -395,14 +384,3 @@ class DReSTReward(StatefulTransform):
         composite = reward_spec if isinstance(reward_spec, Composite) else Composite(reward=reward_spec)
         composite["reward_raw"] = composite["reward"].clone()
         return composite
-
-
-def _described(spec: TensorSpec) -> str:
-    return f"{str(spec.dtype).removeprefix('torch.')} of shape {tuple(spec.shape)}"
-
-
-def _declaration(kind: str, shape: tuple[int, ...]) -> str:
-    """Return Python code for the spec of an entry of this kind."""
-    if kind == "bool":
-        return f"Binary(shape={shape}, dtype=torch.bool)"
-    return f"Unbounded({shape})" if kind == "floating point" else f"Unbounded({shape}, dtype=torch.int64)"
