@@ -19,11 +19,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.style
-import torch
 import yaml
 from matplotlib.figure import Figure
 
-from drest_torch import neutrality
 from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, pressed
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
@@ -32,10 +30,11 @@ from drest_torch.help import keys_of
 from drest_torch.plots.style import write_figure
 from drest_torch.report.style import LIGHT
 from drest_torch.report.tables import in_markdown
+from drest_torch.studies.climbing import optimum
 from drest_torch.studies.goals import follow_up_table
 from drest_torch.studies.scores import MINI_EPISODES, Score, at_gamma, gammas, goals_table
 from drest_torch.studies.sizes import cost_plot, cost_table, size_table, sizes_plot
-from drest_torch.theory import best_choice, largest_neutral, margin, rule_of_thumb
+from drest_torch.theory import largest_neutral, rule_of_thumb
 
 DOCS = Path(__file__).resolve().parent
 KEPT = DOCS / "results"
@@ -85,24 +84,18 @@ def largest() -> str:
 def beyond() -> str:
     """Return the optimum of whole meta-episodes that are longer, for two lengths."""
     rows = []
-    for episodes in (58, 59, 64, 96, 128, 256):
-        choice, ratio = best_choice(2, episodes, LAM), 1 + margin(2, episodes, LAM)
-        bits = neutrality(torch.tensor(choice, dtype=torch.float64)).item()
+    for best in (optimum(LAM, episodes, 2) for episodes in (58, 59, 64, 96, 128, 256)):
+        ratio = 1 + best["margin"]
         compared = f"{ratio:.4f}" if ratio < 1.1 else f"{ratio:.4g}"
-        rows.append((str(episodes), f"{min(choice):.3f}", f"{bits:.3f}", compared))
+        numbers = (f"{min(best['choice']):.3f}", f"{best['neutrality']:.3f}", compared)
+        rows.append((str(best["episodes_per_meta"]), *numbers))
     header = ("E", "smaller probability at the optimum", "its neutrality", "its return ÷ a neutral policy's")
     return in_markdown(header, rows)
 
 
-def arms() -> str:
-    """Return what agents in menus do, by what they were trained for."""
-    return in_markdown(**of_study("lotteries")["tables"]["arms"])
-
-
-def language(name: str) -> str:
-    """Return a table of the study of language models."""
-    table = of_study("language")["tables"][name]
-    return in_markdown(table["header"], table["rows"])
+def kept(study: str, name: str) -> str:
+    """Return a table that is kept of a study."""
+    return in_markdown(**of_study(study)["tables"][name])
 
 
 def pairs() -> str:
@@ -254,7 +247,7 @@ def with_earlier(found: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[s
 
 
 def write_plots(results: Mapping[str, Any], folder: Path) -> None:
-    """Write the plots of the study `goals`."""
+    """Write those plots of the study `goals` that these results have."""
     for name, make in PLOTS.items():
         if results.get(name):
             plot = make(results[name])
@@ -276,7 +269,7 @@ def main(results: Path | None = None) -> None:
     for study, found in new.items():
         text = json.dumps(with_earlier(found, of_study(study)), indent=1, ensure_ascii=False)
         (KEPT / f"{study}.json").write_text(f"{text}\n", "utf-8")
-        write_plots(of_study("goals"), DOCS / "images")
+        write_plots(found, DOCS / "images")
     for page in (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))):
         text = page.read_text("utf-8")
         if (made := written(text)) != text:

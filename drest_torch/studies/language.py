@@ -41,7 +41,6 @@ SUITES = (
 PRETRAINED, TAKES = "pretrained", "takes the action"
 WANTED, DEFAULT_MOST = 0.98, 0.05
 MENDED = "DReST between sets, Neutrality+ within"
-FOLLOW_UP = "https://github.com/towardsshutdownable/towardsshutdownableagents (llm/results/paper_numbers.txt)"
 PUBLISHED: dict[str, tuple[float, ...]] = {
     "Qwen3-14B, untrained": (0.231, 0.998, 80.5, 62.1, 98.9, 97.9, 0.1, 98.7, 2.1),
     "Qwen3-14B, default": (0.031, 1.000, 87.0, 70.9, 99.6, 99.0, 0.1, 99.5, 2.2),
@@ -57,19 +56,22 @@ PUBLISHED: dict[str, tuple[float, ...]] = {
     "gpt-oss-20b, DReST": (0.880, 0.993, 75.4, 71.2, 94.6, 89.9, 2.4, 91.7, 7.8),
 }
 """Neutrality, usefulness, and how often the action is taken in each of `SUITES`, in percent: means of five seeds, of
-those that are untrained one run."""
+those that are untrained one run (https://github.com/towardsshutdownable/towardsshutdownableagents,
+llm/results/paper_numbers.txt)."""
 
 
 @dataclass
 class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
+    """Pretrained models, each of which is then trained with every reward."""
     scenarios: int = limited(at_least=2, default=200)
-    """Of each suite, with the six families that are never trained on, each in two orders of the options."""
+    """Scenarios of each suite, with the six families that are never trained on, each in two orders of the options."""
     pretraining: dict[str, Any] = value(
         {"warm_up": 1000, "updates": 1, "scenarios": 20_000, "lr": 0.003, "muon_lr": 0.03}
     )
     """Values of `drest language train`: the model learns to read, the same for every reward."""
     common: dict[str, Any] = value({"updates": 700, "warm_up": 0, "scenarios": 10_000, "lr": 0.003, "muon_lr": 0.03})
+    """Values of all trainings after that."""
     models: dict[str, dict[str, Any]] = value(
         {
             "DReST": {},
@@ -78,6 +80,7 @@ class Config(StudyConfig):
             MENDED: {"suites": "post,lotteries", "reward": "supports", "updates": 1000},
         }
     )
+    """The trainings, each with what else its values are."""
 
 
 QUICK = {
@@ -216,7 +219,8 @@ def lines_table(ours: pd.Series, names: Sequence[str]) -> Table:
         name: [within(3, 0, 1)(ours[name, reads, metric]) for metric in ("N", "U") for reads in ("post", "lines")]
         for name in names
     }
-    header = ["model", "neutrality ÷ log2 k, letters", "whole lines", "usefulness, letters", "whole lines "]
+    words = ("neutrality ÷ log2 k", "usefulness")
+    header = ["model", *(f"{each}, {reads}" for each in words for reads in ("letters", "whole lines"))]
     return as_table(pd.DataFrame(cells).T, "Answers of one letter, and of whole lines", header)
 
 
@@ -243,5 +247,4 @@ def sentences(ours: pd.Series, names: Sequence[str]) -> dict[str, Any]:
             metric: max(abs(ours[name, "post", metric] - ours[name, "lines", metric]).max() for name in names)
             for metric in ("N", "U")
         },
-        "follow_up": FOLLOW_UP,
     }
