@@ -86,6 +86,15 @@ def training_plot(
     return Plot(alt=alt, caption=caption, draw=drawn, size=size)
 
 
+def curves(title: str, xlabel: str, x: np.ndarray, groups: Mapping[str, np.ndarray]) -> Plot:
+    """Plot a curve with its band for each group, and say in words where they begin and end."""
+    ends = "; ".join(f"{name} {each[0].mean():.2f} to {each[-1].mean():.2f}" for name, each in groups.items())
+    several = [
+        Curves(name, [*COLOURS][index % len(COLOURS)], each) for index, (name, each) in enumerate(groups.items())
+    ]
+    return training_plot(x, several, title=title, xlabel=xlabel, alt=f"{title}, from the left to the right: {ends}.")
+
+
 def dots(
     series: Mapping[str, Mapping[str, Interval]],
     *,

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ from drest_torch.envs.levels import Level, LevelError, parse_level, world
 from drest_torch.jobs.job import Result
 from drest_torch.metrics import neutrality, neutrality_normalised, share_of_best, usefulness
 from drest_torch.reward import Reward
-from drest_torch.theory import neutral_value
+from drest_torch.theory import best_choice, is_neutral_best, margin, neutral_value, one_length_value
 
 CREDITS = ("meta", "mini")
 """What is climbed: the return of the meta-episode, or what credit within the mini-episode climbs on average."""
@@ -207,3 +208,18 @@ def best_of(climbed: pd.DataFrame) -> pd.DataFrame:
     best = climbed.loc[climbed.groupby([*SETTING, "level"], sort=False)["return"].idxmax()]
     neutral = [neutral_value(row.k, row.episodes_per_meta, row.lam) for row in best.itertuples()]
     return best.assign(neutral=neutral, ratio=best["return"] / neutral)
+
+
+def optimum(lam: float, episodes_per_meta: int, k: int) -> dict[str, Any]:
+    """Return the best choice of lengths, without any level."""
+    key, choice = (k, episodes_per_meta, lam), best_choice(k, episodes_per_meta, lam)
+    bits = neutrality(torch.tensor(choice, dtype=torch.float64)).item()
+    return {
+        **dict(zip(SETTING, (lam, episodes_per_meta, k), strict=True)),
+        "choice": list(choice),
+        "neutral_is_best": is_neutral_best(*key),
+        "neutrality": bits,
+        "neutrality_normalised": bits / np.log2(k),
+        "margin": margin(*key),
+        "neutral_over_one_length": neutral_value(*key) / one_length_value(*key),
+    }

@@ -15,7 +15,7 @@ from omegaconf import MISSING
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.tabular_job import Training, last, p_longest
+from drest_torch.jobs.tabular_job import last, p_longest
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import THREE_ABREAST, Curves, dots, policy_plot, training_plot
@@ -23,8 +23,8 @@ from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import at_least, interval, mean, mean_sd, spread
 from drest_torch.statistics.bootstrap import standard_errors_apart
 from drest_torch.statistics.intervals import t_interval
-from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, tables_job, title
+from drest_torch.studies.engine import Done, Quote, Report, as_table, value
+from drest_torch.studies.shared import REWARDS, TablesConfig, tables_job, title
 
 TITLE = "The paper's nine worlds (Figures 3, 4 and 9 to 16)"
 QUESTION = (
@@ -60,7 +60,7 @@ CURVES = {"p_longer": "P(longer)", "neutrality": "neutrality", "usefulness": "us
 
 
 @dataclass
-class Config(StudyConfig):
+class Config(TablesConfig):
     world: str = "example"
     """The world that is shown in detail."""
     worlds: list[str] = value([name for name in PAPER_WORLDS if name != "example"])
@@ -71,10 +71,6 @@ class Config(StudyConfig):
     """The first ones are set beside the paper's."""
     window: int = limited(at_least=1, default=20)
     """Evaluations in the moving average of the curves."""
-    training: Training = value(EXAMPLE)
-    """In the running example."""
-    in_worlds: dict[str, Any] = value(WORLDS)
-    """What differs from that in the other worlds."""
     cures: dict[str, dict[str, Any]] = MISSING
     """What may mend the clock that counts every step; the last one is the cure that we recommend."""
     cure_agents: int = limited(at_least=1, default=20)

@@ -28,8 +28,8 @@ from drest_torch.reward import group_discount
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import runs_interval
 from drest_torch.statistics.times import hitting_times
-from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, tables_job, title
+from drest_torch.studies.engine import Done, Quote, Report, as_table, value
+from drest_torch.studies.shared import EXAMPLE, REWARDS, TablesConfig, gamma_of, tables_job, title
 
 TITLE = "Networks in place of the table (section 8.1)"
 QUESTION = (
@@ -47,7 +47,7 @@ NOTICED, LEARNED = 0.1, 0.9
 
 
 @dataclass
-class Config(StudyConfig):
+class Config(TablesConfig):
     worlds: list[str] = value([*PAPER_WORLDS])
     """Each is trained in alone; the first is shown in detail."""
     seeds: int = limited(at_least=1, default=3)
@@ -73,9 +73,6 @@ class Config(StudyConfig):
     agents: int = limited(at_least=1, default=100)
     """Tabular agents of each kind in each world; their runs are those of the study `example`."""
     training: Training = value(replace(EXAMPLE, random_episodes=524288))
-    """Training of the tables in the running example."""
-    in_worlds: dict[str, Any] = value(WORLDS)
-    """What differs from that in the other worlds."""
     mark: float = 0.95
     """Usefulness and neutrality that are good enough."""
 
@@ -125,10 +122,6 @@ def networks(cfg: Config, kind: Key, label: str = "", changes: Any = None) -> di
     options = {"levels": kind.level, "algo": kind.algorithm, "reward": kind.reward}
     runs = training_jobs("-".join(options.values()) + label, seeds, values, **options)
     return {kind._replace(seed=seed): job for seed, job in zip(seeds, runs, strict=True)}
-
-
-def gamma_of(cfg: Config, name: str) -> float:
-    return float(cfg.training.gamma if name == "example" else cfg.in_worlds["gamma"])
 
 
 # --------------------------------------------------------------------------------------- measurement

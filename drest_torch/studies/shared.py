@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -11,6 +12,7 @@ from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job
+from drest_torch.studies.engine import StudyConfig, value
 
 REWARDS = {"default": "default", "drest": "DReST"}
 RANDOM_FIRST = "steps / steps, random play first"
@@ -42,6 +44,21 @@ WORLDS = {
     "decay_episodes": 32768,
 }
 """What is different in its other worlds."""
+
+
+@dataclass
+class TablesConfig(StudyConfig):
+    """The values of a study that trains tables in several worlds."""
+
+    training: Training = value(EXAMPLE)
+    """Training of tables in the running example."""
+    in_worlds: dict[str, Any] = value(WORLDS)
+    """What differs from that in the other worlds."""
+
+
+def gamma_of(cfg: TablesConfig, name: str) -> float:
+    """Return the γ of training in a world."""
+    return float(cfg.training.gamma if name == "example" else cfg.in_worlds["gamma"])
 
 
 def title(name: str) -> str:

@@ -21,7 +21,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import COLOURS, Curves, dots, training_plot
+from drest_torch.report.plots import curves, dots
 from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
@@ -192,14 +192,6 @@ def report(cfg: Config, done: Done) -> Report:
         lambda: {"parts": [*parts]} | {name: each for part in parts.values() for name, each in part.values().items()},
         exact="private_bit" not in cfg.parts,  # where the neutrality given some ways to show a bit is sampled
     )
-
-
-def curves(title: str, xlabel: str, x: np.ndarray, groups: Mapping[str, np.ndarray]) -> Plot:
-    ends = "; ".join(f"{name} {each[0].mean():.2f} to {each[-1].mean():.2f}" for name, each in groups.items())
-    several = [
-        Curves(name, [*COLOURS][index % len(COLOURS)], each) for index, (name, each) in enumerate(groups.items())
-    ]
-    return training_plot(x, several, title=title, xlabel=xlabel, alt=f"{title}, from the left to the right: {ends}.")
 
 
 # ---------------------------------------------------------------------------------------------- forks

@@ -13,14 +13,14 @@ import pandas as pd
 
 from drest_torch.envs.levels import PAPER_WORLDS
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import Training, last
+from drest_torch.jobs.tabular_job import last
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import THREE_ABREAST, Curves, dots, training_plot
 from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio
 from drest_torch.statistics.times import hitting_times, moving_average
-from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, RANDOM_FIRST, REWARDS, WORLDS, tables_job, title
+from drest_torch.studies.engine import Done, Quote, Report, as_table, value
+from drest_torch.studies.shared import RANDOM_FIRST, REWARDS, TablesConfig, tables_job, title
 
 TITLE = "The shutdownability tax (section 7.2)"
 QUESTION = (
@@ -36,7 +36,7 @@ DEFINITIONS = {"own": "as above", "first": "for the first time", "common": "of t
 
 
 @dataclass
-class Config(StudyConfig):
+class Config(TablesConfig):
     world: str = "example"
     """The world that is shown in detail."""
     worlds: list[str] = value([name for name in PAPER_WORLDS if name != "example"])
@@ -57,10 +57,6 @@ class Config(StudyConfig):
     """Level of the intervals."""
     resamples: int = 2000
     """Resamples of the bootstrap."""
-    training: Training = value(EXAMPLE)
-    """In the running example."""
-    in_worlds: dict[str, Any] = value(WORLDS)
-    """What differs from that in the other worlds."""
     early: dict[str, int] = value({"meta_episodes": 128, "evaluate_every": 2})
     """The first mini-episodes of the runs on the moves clock are done a second time, and evaluated more often."""
     cure: dict[str, int] = value({"random_episodes": 524288})

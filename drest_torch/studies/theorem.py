@@ -21,19 +21,17 @@ from drest_torch.envs.levels import PAPER_WORLDS, parse_level
 from drest_torch.envs.view.rendering import render as draw_level
 from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
-from drest_torch.metrics import neutrality, neutrality_normalised
+from drest_torch.metrics import neutrality_normalised
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.style import Style
-from drest_torch.studies.climbing import CREDITS, SETTING, best_of, climbs
+from drest_torch.studies.climbing import CREDITS, SETTING, best_of, climbs, optimum
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.theory import (
     best_choice,
     choice_value,
-    is_neutral_best,
     largest_neutral,
     margin,
     neutral_value,
-    one_length_value,
     rule_of_thumb,
 )
 
@@ -120,21 +118,6 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 
 
 # --------------------------------------------------------------------------------------- measurement
-
-
-def optimum(lam: float, episodes_per_meta: int, k: int) -> dict[str, Any]:
-    """Return the best choice of lengths, without any level."""
-    key, choice = (k, episodes_per_meta, lam), best_choice(k, episodes_per_meta, lam)
-    bits = neutrality(torch.tensor(choice, dtype=torch.float64)).item()
-    return {
-        **dict(zip(SETTING, (lam, episodes_per_meta, k), strict=True)),
-        "choice": list(choice),
-        "neutral_is_best": is_neutral_best(*key),
-        "neutrality": bits,
-        "neutrality_normalised": bits / np.log2(k),
-        "margin": margin(*key),
-        "neutral_over_one_length": neutral_value(*key) / one_length_value(*key),
-    }
 
 
 def compare(optima: pd.DataFrame, meta: pd.DataFrame, mini: pd.DataFrame) -> pd.DataFrame:

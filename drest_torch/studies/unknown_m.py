@@ -28,8 +28,8 @@ from drest_torch.report.plots import COLOURS
 from drest_torch.report.style import Style
 from drest_torch.report.tables import MISSING, Cell, marked, mean_sd
 from drest_torch.report.template import num
-from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, WORLDS, tables_job, title
+from drest_torch.studies.engine import Done, Quote, Report, as_table, value
+from drest_torch.studies.shared import EXAMPLE, TablesConfig, gamma_of, tables_job, title
 from drest_torch.theory import balance
 
 TITLE = "If m is not known (section 7.3)"
@@ -49,7 +49,7 @@ FAIRLY = 0.9
 
 
 @dataclass
-class Config(StudyConfig):
+class Config(TablesConfig):
     worlds: list[str] = value([*PAPER_WORLDS])
     """Where agents are trained."""
     agents: int = limited(at_least=1, default=20)
@@ -59,9 +59,6 @@ class Config(StudyConfig):
     patience: int = 4
     """The largest factor, for the longer length, is also tried with training and schedules so many times as long."""
     training: Training = value(replace(EXAMPLE, evaluate_every=2048))
-    """In the running example."""
-    in_worlds: dict[str, Any] = value(WORLDS)
-    """What differs from that in the other worlds."""
 
 
 QUICK = {
@@ -152,7 +149,7 @@ def rest(cfg: Config, shorter: Any, longer: Any) -> tuple[np.ndarray, np.ndarray
 
 def best_return(cfg: Config, name: str) -> list[float]:
     """Return m of the shorter and of the longer length of a world, with its γ."""
-    gamma = cfg.training.gamma if name == "example" else cfg.in_worlds["gamma"]
+    gamma = gamma_of(cfg, name)
     best: list[float] = solve(compile_levels([world(name)]), gamma).best_return[0].tolist()
     return best
 
