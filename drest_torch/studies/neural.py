@@ -28,8 +28,8 @@ from drest_torch.reward import group_discount
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import runs_interval
 from drest_torch.statistics.times import hitting_times
-from drest_torch.studies.engine import Done, Quote, Report, as_table, value
-from drest_torch.studies.shared import EXAMPLE, REWARDS, TablesConfig, gamma_of, tables_job, title
+from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
+from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, gamma_of, tables_job, title
 
 TITLE = "Networks in place of the table (section 8.1)"
 QUESTION = (
@@ -43,11 +43,11 @@ TITLES = {"reinforce": "REINFORCE", "a2c": "A2C", "ppo": "PPO"}
 MEASURES = ("usefulness", "neutrality")
 HEADS = ("usefulness", "neutrality (bits)")
 NOTICED, LEARNED = 0.1, 0.9
-"""P(longer) at which agents have found the longer trajectory, and usefulness at which they have learned one."""
+"""P(longer) of agents that found the longer trajectory, and usefulness of agents that learned one."""
 
 
 @dataclass
-class Config(TablesConfig):
+class Config(StudyConfig):
     worlds: list[str] = value([*PAPER_WORLDS])
     """Each is trained in alone; the first is shown in detail."""
     seeds: int = limited(at_least=1, default=3)
@@ -73,6 +73,9 @@ class Config(TablesConfig):
     agents: int = limited(at_least=1, default=100)
     """Tabular agents of each kind in each world; their runs are those of the study `example`."""
     training: Training = value(replace(EXAMPLE, random_episodes=524288))
+    """Training of the tables in the running example."""
+    in_worlds: dict[str, Any] = value(WORLDS)
+    """What differs from that in the other worlds."""
     mark: float = 0.95
     """Usefulness and neutrality that are good enough."""
 

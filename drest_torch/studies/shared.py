@@ -48,7 +48,7 @@ WORLDS = {
 
 @dataclass
 class TablesConfig(StudyConfig):
-    """The values of a study that trains tables in several worlds."""
+    """The values of a study that trains tables alone, in several worlds."""
 
     training: Training = value(EXAMPLE)
     """Training of tables in the running example."""
@@ -56,8 +56,8 @@ class TablesConfig(StudyConfig):
     """What differs from that in the other worlds."""
 
 
-def gamma_of(cfg: TablesConfig, name: str) -> float:
-    """Return the γ of training in a world."""
+def gamma_of(cfg: Any, name: str) -> float:
+    """Return the γ of training in a world, in a study with ``training`` and ``in_worlds``."""
     return float(cfg.training.gamma if name == "example" else cfg.in_worlds["gamma"])
 
 
