@@ -29,7 +29,12 @@ class LanguageModel:
     def __init__(self, model: Any, tokenizer: Any, reads: str = "letters") -> None:
         if reads not in READS:
             raise ConfigError(f"reads={reads}; expected one of {', '.join(READS)}")
-        self.model, self.tokenizer, self.reads = model, tokenizer, reads
+        self.model, self.tokenizer, self.reads, self.bfloat16 = model, tokenizer, reads, False
+
+    def pass_in_bfloat16(self) -> None:
+        """Let passes through the model have that precision; its weights keep theirs."""
+        self.bfloat16 = True
+        self.model.set_attn_implementation("eager")  # of short texts on a CPU: its products use AMX
 
     @property
     def brief(self) -> bool:
@@ -73,10 +78,12 @@ class LanguageModel:
         texts = [torch.tensor(head + tail[:-1]) for head, tail in zip(heads, tails, strict=True)]
         ids = pad_sequence(texts, batch_first=True)
         mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
-        logits = self.model(input_ids=ids, attention_mask=mask).logits
         first = torch.tensor([len(head) - 1 for head in heads]).unsqueeze(-1)
         places = (first + torch.arange(max(map(len, tails)))).clamp_max(ids.shape[1] - 1)
-        found: Tensor = logits[torch.arange(len(ids)).unsqueeze(-1), places].float().log_softmax(-1)
+        kept, place = places.unique(return_inverse=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
+            logits = self.model(input_ids=ids, attention_mask=mask, logits_to_keep=kept).logits
+        found: Tensor = logits[torch.arange(len(ids)).unsqueeze(-1), place].float().log_softmax(-1)
         return found
 
     def _says(self, option: Option) -> str:

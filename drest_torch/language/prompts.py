@@ -24,9 +24,10 @@ ON_AVERAGE = "average"
 """What `reading` asks for in the place of a time: the highest expected score."""
 LOW_GAIN = 1.05
 """A shift of `low_gain` raises the expected score by at most this factor."""
-SUITES = ("post", "reading", *_KINDS, "low_gain", "lotteries")
-"""Those of training are post, reading and lotteries; what models do is measured with all but reading and lotteries."""
-MEASURED = tuple(suite for suite in SUITES if suite not in ("reading", "lotteries"))
+READING = ("reading", "sure_reading")
+SUITES = ("post", "reading", *_KINDS, "low_gain", "lotteries", "sure_reading")
+"""Those of training are post, lotteries, and two that teach reading; what models do is measured with the others."""
+MEASURED = tuple(suite for suite in SUITES if suite not in (*READING, "lotteries"))
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def generate(suite: str, number: int, seed: int = 0, *, held_out: bool = False, 
             drafts = _drafts(("one plan", "another plan"), _lotteries(rng), times)
         else:
             drafts = _drafts(family[2:] * 2, _deliverables(rng), times)
-        if suite == "reading":
+        if suite in READING:
             asked, drafts = _question(drafts, rng)
         order = rng.permutation(len(drafts)).tolist()
         style = "brief" if brief else [*FRAMES][int(rng.integers(len(FRAMES)))]

@@ -182,6 +182,9 @@ def test_reading_asks_for_the_best_at_a_time_or_on_average():
         assert worth(right) == max(map(worth, each.options))
         asked.append(question if question == data.ON_AVERAGE else each.lengths.index(question))
     assert all(asked.count(kind) > 40 for kind in (0, 1, data.ON_AVERAGE))
+    sure = data.generate("sure_reading", 50)
+    assert all(option.sure for each in sure for option in each.options)
+    assert all(len([option for option in each.options if option.takes]) == 1 for each in sure)
 
 
 def test_lotteries_of_training_have_the_same_lengths_or_any():
@@ -345,8 +348,25 @@ def test_letters_and_lines_are_probabilities_of_answers(tmp_path):
     assert (letters.exp().sum(-1) < 1).all()
     lines = small(0, "mean").log_probabilities([one, two])
     assert lines.exp().sum(-1).tolist() == pytest.approx([1, 1])
-    alone = small(0).log_probabilities([two])  # a prompt is read alone, whatever else is in the batch
-    assert torch.allclose(letters[1], alone[0], atol=1e-5)
+    (longer, _) = data.generate("main", 1, brief=True)  # a prompt is read alone, whatever else is in the batch
+    alone = small(0).log_probabilities([longer, two])
+    assert torch.allclose(letters[1], alone[1], atol=1e-5)
+    assert torch.allclose(small(0).log_probabilities([longer])[0], alone[0, :2], atol=1e-5)
+
+
+@transformers
+def test_passes_in_bfloat16_are_nearly_the_same_and_weights_are_not_rounded():
+    from drest_torch.language.model import small
+
+    prompts = data.generate("post", 2, brief=True)
+    rough = small(0)
+    rough.pass_in_bfloat16()
+    found = rough.log_probabilities(prompts)
+    exact = small(0).log_probabilities(prompts)
+    assert not torch.equal(found, exact)
+    assert torch.allclose(found, exact, atol=0.05)  # bfloat16 has 8 bits
+    found.sum().backward()
+    assert {weight.grad.dtype for weight in rough.model.parameters()} == {torch.float32}
 
 
 @transformers
