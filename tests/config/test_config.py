@@ -22,7 +22,7 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config import schema as config
 from drest_torch.config.checks import check_limits, check_run
 from drest_torch.config.compose import compose, options
-from drest_torch.config.compose import keys_of as keys_of_values
+from drest_torch.config.reading import flattened
 from drest_torch.config.schema import config_folder
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.envs.generation import stream as generator
@@ -59,12 +59,6 @@ def inherited(group: str, name: str) -> dict[str, Any]:
     own = [OmegaConf.create({**inherited(group, file), **ours(FOLDER / group / f"{file}.yaml")}) for file in files]
     merged: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(schema)), *own))
     return merged
-
-
-def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(values, dict):
-        return {prefix[:-1]: values}
-    return {key: value for name, each in values.items() for key, value in flattened(each, f"{prefix}{name}.").items()}
 
 
 FILES = [(group, name) for group, name in OPTIONS if (FOLDER / group / f"{name}.yaml").is_file()]
@@ -245,10 +239,7 @@ def test_the_help_says_of_every_key_its_value_its_type_and_what_it_means(
     assert together == []  # each has a meaning of its own
     if command != "study":
         cfg = OmegaConf.to_container(compose(*overrides, name=COMMANDS[command].config))
-        deepest = {
-            key for key in keys_of_values(cfg) if not any(other.startswith(f"{key}.") for other in keys_of_values(cfg))
-        }
-        assert {key for key in deepest if not key.startswith("logger.sinks.")} <= set(found)
+        assert {key for key in flattened(cfg) if not key.startswith("logger.sinks.")} <= set(found)
 
 
 @pytest.mark.parametrize(
