@@ -212,7 +212,7 @@ class Run:
         pictures = dict(verdict.pictures)
         if cfg.pictures:
             pictures["learning"] = self.folder / "pictures" / "learning.png"
-            learning_curves(self.folder / "metrics.jsonl", pictures["learning"], summary)
+            learning_curves(self.folder, pictures["learning"], summary)
         for name, path in pictures.items():
             loggers.picture(name, path)
         write_json(self.folder / "summary.json", summary)  # the last file: with it, a run is complete

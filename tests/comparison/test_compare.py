@@ -177,8 +177,7 @@ def test_a_colour_for_each_run_and_a_row_of_axes_for_each_split(
 
 def plotted(monkeypatch: pytest.MonkeyPatch, runs: list[RunRecord]) -> list[Any]:
     figures: list[Any] = []
-    monkeypatch.setattr("drest_torch.plots.comparison.write_whole", lambda *_: None)
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: figures.append(figure))
+    monkeypatch.setattr("drest_torch.plots.comparison.write_figure", lambda figure, _: figures.append(figure))
     compared = configurations(runs)
     axis, curves = curves_over_training(compared)
     compare_curves(curves, labels(compared), Path("curves.png"), axis)
