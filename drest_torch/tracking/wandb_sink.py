@@ -11,8 +11,6 @@ from typing import Any
 
 from drest_torch.tracking.sinks import LoggerError, RunInfo, Sink
 
-MODES = ("offline", "online", "disabled")
-
 QUIET: dict[str, Any] = {
     "silent": True,
     "console": "off",
@@ -42,8 +40,6 @@ class WandbSink(Sink):
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
         config = run.logger
-        if config.mode not in MODES:
-            raise LoggerError(f"logger.mode={config.mode}; expected one of {', '.join(MODES)}")
         self._run = None if config.mode == "disabled" else _start(run)
         self.run_id = None if self._run is None else self._run.id
         if config.mode == "offline":

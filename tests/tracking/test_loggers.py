@@ -167,16 +167,10 @@ def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path: Path) ->
     assert "logger.mode=offline" in sentence
 
 
-@pytest.mark.parametrize(
-    ("config", "complaint"),
-    [
-        (LoggerConfig(mode="on"), r"^logger\.mode=on; expected one of offline, online, disabled$"),
-        (LoggerConfig(project="a/b"), r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"),
-    ],
-)
-def test_a_wrong_value_is_one_sentence(tmp_path: Path, config: LoggerConfig, complaint: str) -> None:
+def test_a_wrong_value_is_one_sentence(tmp_path: Path) -> None:
+    complaint = r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"
     with pytest.raises(LoggerError, match=complaint):
-        WandbSink(RunInfo(tmp_path, {}, config), {})
+        WandbSink(RunInfo(tmp_path, {}, LoggerConfig(project="a/b")), {})
 
 
 class Recorder(Sink):

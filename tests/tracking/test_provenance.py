@@ -14,8 +14,7 @@ import torch
 
 import drest_torch
 from drest_torch.errors import FileError
-from drest_torch.tracking import provenance as module
-from drest_torch.tracking.provenance import append_provenance, command, git_state, provenance, read_provenance
+from drest_torch.tracking.provenance import FILE, append_provenance, command, git_state, provenance, read_provenance
 
 CPU = torch.device("cpu")
 
@@ -57,26 +56,20 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def fresh(repository: Path) -> object:
-    module._git_state.cache_clear()
-    return git_state(repository)
-
-
 def test_the_commit_and_whether_files_differ_from_it(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", "/nowhere")  # as a hook of another repository would set it
-    before = fresh(repository)
+    before = git_state(repository)
     assert isinstance(before, dict)
     assert len(before["commit"]) == 40
     assert before["dirty"] is False
     (repository / "new_algorithm.py").write_text("")
-    assert fresh(repository) == before | {"dirty": True}
+    assert git_state(repository) == before | {"dirty": True}
 
 
 def test_without_git_or_a_checkout_there_is_no_commit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert git_state(None) is None
-    assert fresh(repository / "no_such_folder") is None
+    assert git_state(repository / "no_such_folder") is None
     monkeypatch.setenv("PATH", "")
-    assert fresh(repository) is None
+    assert git_state(repository) is None
 
 
 def test_a_session_is_appended(tmp_path: Path) -> None:
@@ -87,7 +80,7 @@ def test_a_session_is_appended(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_not_written_over(tmp_path: Path) -> None:
-    (tmp_path / module.FILE).write_text('[{"time"')
+    (tmp_path / FILE).write_text('[{"time"')
     with pytest.raises(FileError, match="damaged; delete it"):
         append_provenance(tmp_path, {})
-    assert (tmp_path / module.FILE).read_text() == '[{"time"'
+    assert (tmp_path / FILE).read_text() == '[{"time"'
