@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from drest_torch import compare
 from drest_torch.comparison.configurations import configurations, curves_over_training, differences, labels
 from drest_torch.comparison.records import RUNS_OF_SWEEP, RunRecord, find_runs, read_run
 from drest_torch.plots.comparison import compare_curves
+from tests.helpers.commands import Done
 
-Call = Callable[..., tuple[int, str, str]]
+Call = Callable[..., Done]
 
 
 def write_run(folder: Path, *, algo: str = "ppo", seed: int = 0, finished: bool = True, **values: Any) -> Path:
@@ -54,20 +55,8 @@ def write_run(folder: Path, *, algo: str = "ppo", seed: int = 0, finished: bool 
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
-    """Run the command in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["drest compare", *arguments])
-        code = 0
-        try:
-            compare.main()
-        except SystemExit as stopped:
-            code = int(stopped.code or 0)
-        return code, *capsys.readouterr()
-
-    return run
+def call(call: Call) -> Call:
+    return partial(call, compare.main)
 
 
 def cells(out: str) -> list[list[str]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +29,7 @@ from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.help import COLUMNS, COMMANDS, first_sentence, help_text, keys_of
 from drest_torch.limits import limited, limits_of
+from tests.helpers.commands import Done
 from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys, names, ours, schema_of
 from tests.helpers.documents import ROOT
 
@@ -81,13 +81,6 @@ def test_an_option_composes_to_its_values_and_can_be_run(group: str, name: str) 
         cfg = compose(f"{group}={name}", "algo=generalist", "run_dir=x")
     if name != "own":
         check_run(cfg)
-
-
-@pytest.mark.parametrize("file", ["config", "evaluate", "study"])
-def test_a_defaults_list_overrides_nothing_twice(file: str) -> None:
-    defaults = yaml.safe_load((FOLDER / f"{file}.yaml").read_text("utf-8"))["defaults"]
-    chosen = [key.removeprefix("override ") for each in defaults if isinstance(each, dict) for key in each]
-    assert len(chosen) == len(set(chosen))
 
 
 def test_every_algorithm_world_and_network_is_an_option() -> None:
@@ -157,9 +150,7 @@ def test_every_recipe_is_one_of_what_it_goes_by() -> None:
     assert all(name in expected[group] for group, name in recipes)
 
 
-def test_options_of_ones_own_go_by_what_they_begin_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_ones_own_go_by_what_they_begin_with(tmp_path: Path, call: Callable[..., Done]) -> None:
     files = {
         "algo/mine": "defaults:\n  - ppo\n",
         "algo/other": "defaults:\n  - base_ppo\nname: ppo\nepochs: 2\n",
@@ -171,9 +162,8 @@ def test_options_of_ones_own_go_by_what_they_begin_with(
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
 
     def printed(*overrides: str) -> Any:
-        monkeypatch.setattr(sys, "argv", ["train", f"--config-dir={tmp_path}", *overrides, "--cfg", "job"])
-        train.main()
-        return OmegaConf.create(re.sub("run_dir:.*", "", capsys.readouterr().out))
+        done = call(train.main, f"--config-dir={tmp_path}", *overrides, "--cfg", "job")
+        return OmegaConf.create(re.sub("run_dir:.*", "", done.out))
 
     own, shipped = printed("algo=mine"), printed("algo=ppo")
     assert own == shipped
@@ -359,10 +349,6 @@ def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong: str)
     algo = "tabular" if key.removeprefix("algo.") in TABULAR else "ppo"
     with pytest.raises(ConfigError, match=rf"^{key}=.*(expected|use at most)"):
         check_run(compose(f"algo={algo}", wrong, "run_dir=x"))
-
-
-def test_null_is_no_number_out_of_limits() -> None:
-    check_run(compose("threads=null", "reward.clip=null", "sampled=null"))
 
 
 @dataclass

@@ -6,7 +6,6 @@ Most tests call the entry points in this process, with ``sys.argv`` set; a subpr
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import re
@@ -14,7 +13,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -27,6 +25,7 @@ from drest_torch.errors import UserError
 from drest_torch.files import read_metrics
 from drest_torch.help import help_text
 from drest_torch.tracking.stages import announce
+from tests.helpers.commands import Done, Terminal
 from tests.helpers.documents import ROOT
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 
@@ -38,39 +37,7 @@ SAMPLED = (*TINY, "algo.episodes=64", "reward.group=16")
 FEW_GENERATED = ("levels=generated", "levels.train=5", "levels.selection=2", "levels.test=3")
 
 
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def sentence(self) -> str:
-        """Our own message: one line, and nothing else."""
-        assert self.code == 2, self.err
-        assert self.err.startswith("drest_torch: ")
-        assert self.err.count("\n") == 1
-        return self.err
-
-
 Call = Callable[..., Done]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
-    """Run a command in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(main: Callable[[], None], *arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["command", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as stopped:
-            code = int(stopped.code or 0)
-        return Done(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -134,11 +101,6 @@ def test_an_evaluation_names_the_agent_and_the_levels(call: Call, trained: Path)
     assert re.search(r"^ *example +1 +0\.\d{3}", done.out, re.MULTILINE)
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [(["seed=1"], True), (["--help"], False), (["--cfg=job"], False), (["progress=false"], False)],
@@ -154,7 +116,7 @@ def test_what_a_run_says_in_a_terminal(call: Call, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     call(train.main, *SAMPLED, "progress=true", "run_dir=run")
-    said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    said = terminal.plain()
     wanted = (
         *("loading …", "loading the levels of example …", "algorithm: ppo, reward drest, 500 steps, seed 0"),
         *("trained on: 1 level (example)", "evaluated on: 1 training level, exactly", "policy: mlp network, "),

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import drest_torch
 from drest_torch import completion
 from drest_torch.__main__ import COMMANDS, main
+from tests.helpers.commands import Done
 
 CORE_ONLY = """
 import sys
@@ -29,11 +31,6 @@ PathFinder.find_spec = staticmethod(find_spec)
 TRAIN_EXTRA = ("hydra", "wandb", "numba", "matplotlib", "pandas", "rich", "jinja2", "markdown_it", "PIL", "cycler")
 
 
-def drest(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["drest", *arguments])
-    return main()
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
@@ -45,13 +42,11 @@ def drest(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         (["completion", "fish"], 2, ["expected one of bash, zsh"]),
     ],
 )
-def test_what_the_command_says(
-    arguments: list[str], status: int, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    assert drest(monkeypatch, *arguments) == status
-    said = capsys.readouterr()
-    assert all(word in (said.err if status else said.out) for word in words)
-    assert said.err.count("\n") == bool(status)
+def test_what_the_command_says(arguments: list[str], status: int, words: list[str], call: Callable[..., Done]) -> None:
+    done = call(main, *arguments)
+    assert done.code == status
+    assert all(word in (done.err if status else done.out) for word in words)
+    assert done.err.count("\n") == bool(status)
 
 
 @pytest.fixture(scope="module")
