@@ -31,17 +31,6 @@ from tests.helpers.job_runners import ROOT, calls, is_alive, job, names, squares
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "studies")
-
-
-@pytest.fixture
-def later(tmp_path: Path) -> Path:
-    """A file that runs wait for."""
-    return tmp_path / "now"
-
-
 NOBODY = SimpleNamespace(is_initialized=lambda: False)
 ADDRESS = r"'{}' \(ConnectionRefusedError: .*ray start --head"
 

@@ -23,21 +23,10 @@ from tests.helpers.job_runners import calls, is_alive, job, names, quick_path, s
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "studies")
-
-
-@pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers start in a tenth of a second."""
     for each in reversed(quick_path(tmp_path)):
         monkeypatch.syspath_prepend(each)
-
-
-@pytest.fixture
-def later(tmp_path: Path) -> Path:
-    """A file that runs wait for."""
-    return tmp_path / "now"
 
 
 def test_what_exists_is_not_repeated_and_what_is_damaged_or_changed_is_done(store: Store) -> None:
@@ -129,18 +118,22 @@ def test_ctrl_c_in_this_process(store: Store) -> None:
     assert store.failures() == []
 
 
-def test_every_run_in_this_process_has_one_thread(store: Store) -> None:
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_every_run_has_one_thread_whatever_the_one_before_has_set(store: Store, workers: int) -> None:
     import torch
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         jobs = [job(f"threads {i}", "threads") for i in range(2)]
-        assert run_jobs(jobs, store, Local(0)) == []
+        assert run_jobs(jobs, store, Local(workers)) == []
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-    assert [result and result.numbers["threads"] for result in map(store.get, jobs)] == [1, 1]
+    found = [result.numbers for result in map(store.get, jobs) if result is not None]
+    assert [each["threads"] for each in found] == [1, 1]
+    assert workers == 0 or [each["environment"] for each in found] == ["1", "1"]
 
 
 def test_a_study_that_runs_already_is_left_alone(store: Store, later: Path, tmp_path: Path) -> None:
@@ -212,16 +205,6 @@ def test_what_goes_wrong_in_a_worker_is_one_run(store: Store, later: Path, capfd
     assert "in dies" in failures[-2].traceback
     assert capfd.readouterr() == ("", "")
     assert names(store.failures()) == sorted(names(failures))
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_run_does_not_see_the_threads_of_the_one_before(store: Store) -> None:
-    jobs = [job(f"threads {i}", "threads") for i in range(2)]
-    assert run_jobs(jobs, store, Local(1)) == []
-    for each in jobs:
-        result = store.get(each)
-        assert result is not None
-        assert result.numbers == {"threads": 1, "environment": "1"}
 
 
 def test_workers_that_do_not_start(

@@ -38,11 +38,6 @@ def job() -> Job:
     return Job("tabular/example", RUNNER, SPEC)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "studies")
-
-
 def elsewhere(program: str, tmp_path: Path, **environment: str) -> str:
     """What a program prints in another process."""
     return subprocess.run(
