@@ -78,12 +78,12 @@ def _check_value(key: str, value: Any, limits: Limits) -> None:
 
 def check_run(cfg: Config) -> None:
     """Refuse what no run can be made of, whatever its levels: to generate levels takes seconds."""
+    check_limits(cfg)
     ALGORITHMS.check(cfg.algo.name)
     NETWORKS.check(cfg.policy.network)
     _check_objective(cfg)
     for name in cfg.logger.sinks:
         SINKS.check(name)
-    check_limits(cfg)
     _device_number(cfg.device)  # whether there is such a device is known where the run is done
     _check_start(cfg)
     if not in_gridworld(cfg):

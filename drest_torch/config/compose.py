@@ -182,7 +182,7 @@ def recipes(cfg: Any) -> list[str]:
     lines = []
     for group, name in sorted(running.choices.items()):
         files = [folder / group / f"{name}.yaml" for folder in folders]  # a user's own
-        found = [OmegaConf.to_container(OmegaConf.load(file)) for file in files if file.is_file()]
+        found: list[Any] = [OmegaConf.to_container(OmegaConf.load(file)) for file in files if file.is_file()]
         found += [_recipes()[group, name]] if (group, name) in _recipes() else []
         if group.startswith("recipe/") and found:
             values = flattened({name: each for name, each in found[0].items() if name != "defaults"})

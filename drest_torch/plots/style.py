@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ POINTS = 40
 """A curve with at most as many points has a marker at each; a single point would not be visible as a line."""
 
 
-def marks(steps: Sequence[float]) -> dict[str, Any]:
+def marks(steps: Sized) -> dict[str, Any]:
     """Return the markers of a curve with few points."""
     return {"marker": "o", "markersize": 3.5} if len(steps) <= POINTS else {}
 

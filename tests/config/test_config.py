@@ -24,13 +24,12 @@ from drest_torch.config.compose import compose, options
 from drest_torch.config.reading import flattened
 from drest_torch.config.schema import config_folder
 from drest_torch.config.stored import load_config, write_config
-from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.help import COLUMNS, COMMANDS, first_sentence, help_text, keys_of
 from drest_torch.limits import limited, limits_of
 from tests.helpers.commands import Done
-from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys, names, ours, schema_of
+from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys, ours, schema_of
 from tests.helpers.documents import ROOT
 
 SOURCES = [path for package in ("drest_torch", "algos") for path in (ROOT / package).rglob("*.py")]
@@ -88,10 +87,6 @@ def test_every_algorithm_world_and_network_is_an_option() -> None:
     assert set(ALGORITHMS) <= offered["algo"]
     assert {compose(f"policy={name}", "levels=paper").policy.network for name in offered["policy"]} == set(NETWORKS)
     assert set(WORLDS) <= offered["levels"]
-
-
-def test_the_generator_is_given_all_that_it_can_be() -> None:
-    assert names(config.GeneratorConfig) | {"clock"} == names(generator.GeneratorConfig)
 
 
 # ---------------------------------------------------------------------------------- recipes
