@@ -104,7 +104,7 @@ def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
     assert tables.with_earlier(new, {}) == new
 
 
-def test_a_study_that_is_run_in_part_keeps_the_figures_that_it_did_not_measure() -> None:
+def test_a_study_that_is_run_in_part_keeps_the_figures_that_it_did_not_measure():
     first, second, new = ({"what": what, "reported": "", "measured": m} for what, m in ("a1", "b2", "b3"))
     assert tables.with_earlier({"quotes": [new]}, {"quotes": [first, second]}) == {"quotes": [first, new]}
 

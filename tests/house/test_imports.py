@@ -4,14 +4,10 @@ The import statements of every module are read, also those inside functions and 
 What `importlib` imports by name at run time is not seen.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -53,12 +49,12 @@ MATHEMATICS_LIBRARIES = {"torch", "torchrl", "tensordict", "numpy"}
 """All that the lowest floor may import, besides the standard library."""
 
 
-def lies_in(module: str, package: str) -> bool:
+def lies_in(module, package):
     """Return whether a module is a package or lies in it."""
     return module == package or module.startswith(f"{package}.")
 
 
-def floor_of(module: str) -> str | None:
+def floor_of(module):
     """Return the floor of a module of this project, or None for a library."""
     if module == "drest_torch" or any(lies_in(module, name) for name in MATHEMATICS - {"drest_torch"}):
         return "mathematics"
@@ -73,7 +69,7 @@ def floor_of(module: str) -> str | None:
     return inner if inner in ("envs", "algos") else "application"
 
 
-def modules(root: Path) -> dict[str, Path]:
+def modules(root):
     """Return the file of every module of the packages under ``root``, by its dotted name."""
     found = {}
     for package, folder in PACKAGES.items():
@@ -86,13 +82,13 @@ def modules(root: Path) -> dict[str, Path]:
 
 
 @cache
-def statements_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
+def statements_of(path):
     """Return the import statements of a file."""
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def public_names(files: Mapping[str, Path]) -> dict[str, str]:
+def public_names(files):
     """Return the module of each name that `drest_torch` imports when it is asked for; its `_WHERE` lists them."""
     for statement in ast.parse(files["drest_torch"].read_text("utf-8")).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "_WHERE":
@@ -103,7 +99,7 @@ def public_names(files: Mapping[str, Path]) -> dict[str, str]:
     return {}
 
 
-def imported(module: str, files: Mapping[str, Path], public: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+def imported(module, files, public):
     """Yield what a module imports, with its line; ``files`` tells ``from package import module`` from a name in it."""
     for node in statements_of(files[module]):
         if isinstance(node, ast.Import):
@@ -115,7 +111,7 @@ def imported(module: str, files: Mapping[str, Path], public: Mapping[str, str]) 
             yield node.lineno, inner if inner in files else public.get(inner, str(node.module))
 
 
-def violations(root: Path) -> list[str]:
+def violations(root):
     """Return one sentence for each import that goes the wrong way."""
     wrong = []
     files = modules(root)
@@ -123,7 +119,6 @@ def violations(root: Path) -> list[str]:
     for module, path in files.items():
         # The package itself names what is imported when it is asked for, from whichever floor.
         floor = "entry point" if module == "drest_torch" else floor_of(module)
-        assert floor is not None
         for line, target in imported(module, files, public):
             top, target_floor = target.partition(".")[0], floor_of(target)
             if target_floor is not None:
@@ -140,19 +135,19 @@ def violations(root: Path) -> list[str]:
     return wrong
 
 
-def test_imports_run_downwards() -> None:
+def test_imports_run_downwards():
     assert violations(ROOT) == []
 
 
 @cache
-def graph(root: Path) -> dict[str, set[str]]:
+def graph(root):
     """Return which modules each module imports.
 
     Who imports ``a.b.c`` also imports ``a`` and ``a.b``, except the packages that it lies in itself.
     """
     files = modules(root)
     public = public_names(files)
-    arrows: dict[str, set[str]] = {module: set() for module in files}
+    arrows = {module: set() for module in files}
     for module in files:
         for _, target in imported(module, files, public):
             parts = target.split(".")
@@ -162,9 +157,9 @@ def graph(root: Path) -> dict[str, set[str]]:
     return arrows
 
 
-def reached(arrows: Mapping[str, set[str]], starts: Iterable[str]) -> set[str]:
+def reached(arrows, starts):
     """Return what can be reached from some nodes of a graph by at least one arrow."""
-    known: set[str] = set()
+    known = set()
     waiting = list(starts)
     while waiting:
         new = arrows.get(waiting.pop(), set()) - known
@@ -173,7 +168,7 @@ def reached(arrows: Mapping[str, set[str]], starts: Iterable[str]) -> set[str]:
     return known
 
 
-def circles(arrows: Mapping[str, set[str]]) -> set[frozenset[str]]:
+def circles(arrows):
     """Return the strongly connected components of a graph that have more than one node."""
     after = {node: reached(arrows, [node]) for node in arrows}
     components = {
@@ -182,13 +177,13 @@ def circles(arrows: Mapping[str, set[str]]) -> set[frozenset[str]]:
     return {component for component in components if len(component) > 1}
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def test_no_module_imports_itself_by_way_of_others():
     arrows = graph(ROOT)
     assert sum(map(len, arrows.values())) > 1000
     assert circles(arrows) == set()
 
 
-def room_of(module: str) -> str:
+def room_of(module):
     """Return the package or module of a package that a module is in; of `algos` only the networks are apart."""
     parts = module.split(".")
     if parts[1:2] == ["algos"]:
@@ -196,9 +191,9 @@ def room_of(module: str) -> str:
     return ".".join(parts[:3] if parts[1:2] == ["envs"] else parts[:2])
 
 
-def test_no_package_imports_itself_by_way_of_others() -> None:
+def test_no_package_imports_itself_by_way_of_others():
     """Hold packages to more than their modules: two may not need each other, even where no modules do."""
-    arrows: dict[str, set[str]] = {}
+    arrows = {}
     for module, targets in graph(ROOT).items():
         arrows.setdefault(room_of(module), set()).update(room_of(target) for target in targets)
     for package, others in arrows.items():
@@ -207,11 +202,11 @@ def test_no_package_imports_itself_by_way_of_others() -> None:
     assert circles(arrows) == set()
 
 
-def test_every_module_that_is_named_here_exists() -> None:
+def test_every_module_that_is_named_here_exists():
     assert modules(ROOT).keys() >= MATHEMATICS | WITH_HYDRA | TRAINERS | JUDGES
 
 
-def comes_with(statements: str) -> set[str]:
+def comes_with(statements):
     """Return the modules that are imported once some statements are carried out."""
     program = f"{statements}\nimport sys\nprint()\nprint(*sys.modules)\n"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -219,7 +214,7 @@ def comes_with(statements: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def among(found: Iterable[str], packages: Collection[str]) -> list[str]:
+def among(found, packages):
     """Return which modules lie in some packages, or are named themselves."""
     return sorted(module for module in found if any(lies_in(module, package) for package in packages))
 
@@ -230,7 +225,7 @@ JUDGES = {"drest_torch.agent", "drest_torch.evaluation"}
 """What evaluates policies, however they were trained."""
 
 
-def test_judges_reach_no_trainer() -> None:
+def test_judges_reach_no_trainer():
     """Follow the imports inside functions, too: nothing that evaluates needs anything that trains.
 
     `Agent.train` alone does, which imports it when it is called.
@@ -263,7 +258,7 @@ EVALUATION = "\n".join(f"import {name}" for name in among(modules(ROOT), {"drest
         ("import drest_torch.config.stored", "numba wandb drest_torch.evaluation drest_torch.tracking"),
     ],
 )
-def test_what_is_imported_comes_without_what_it_does_not_need(statements: str, absent: str) -> None:
+def test_what_is_imported_comes_without_what_it_does_not_need(statements, absent):
     found = comes_with(statements)
     assert among(found, TRAINERS | {"hydra"} | set(absent.split())) == []
     if "DReSTReward" in statements:

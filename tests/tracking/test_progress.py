@@ -1,7 +1,5 @@
 """What a user sees while a run or a study goes on: live lines in a terminal, next to nothing in a file."""
 
-from __future__ import annotations
-
 import io
 import sys
 
@@ -32,7 +30,7 @@ def last(stream):
 class Clock:
     now = 100.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 

@@ -1,7 +1,5 @@
 """The final table: every number in its column, and plain text outside a terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 
