@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TextIO
 
 from rich import box
 from rich.table import Table
@@ -17,9 +16,9 @@ _NUMBER = 5
 """The width of ``0.873``, and of the names of the splits above it."""
 
 
-def print_comparison(runs: Sequence[RunRecord], stream: TextIO | None = None) -> None:
+def print_comparison(runs: Sequence[RunRecord]) -> None:
     """Print the tables of several runs, and the folder of each."""
-    console = console_for(stream or sys.stdout)
+    console = console_for(sys.stdout)
     console.print(result_table(runs))
     if (seeds := seeds_table(configurations(runs))).rows:
         console.print(seeds)
