@@ -176,7 +176,7 @@ def test_a_level_of_ones_own_takes_the_recipe_of_worlds():
 def test_no_group_takes_a_value_from_another():
     text = "".join(path.read_text("utf-8") for path in FOLDER.rglob("*.yaml") if path.parent.name != "sweeps")
     assert set(re.findall(r"\$\{(\w+\.\w+)\}", text)) == {
-        *("levels.name", "env.id", "env.factory"),  # in env.title
+        *("levels.name", "env.id", "env.factory")  # in env.title
     }
 
 
@@ -227,11 +227,7 @@ def test_the_help_says_of_every_key_its_value_its_type_and_what_it_means(command
     ("command", "overrides", "words"),
     [
         ("train", ["algo=ppo"], "algo.clip=0.2 (number above 0) The probability ratio is clipped"),
-        (
-            "train",
-            ["algo=tabular"],
-            "algo.lr=0.25 (number above 0) Learning rate at the start of the schedule.",
-        ),
+        ("train", ["algo=tabular"], "algo.lr=0.25 (number above 0) Learning rate at the start of the schedule."),
         ("train", ["objective=weighted"], "objective.product=false (true or false) Whether the value is the product"),
         ("train", ["env.base=[5,9]"], "env.base=[5,9] (whole number, a list of them, or null) Steps until shutdown;"),
         ("train", [], "threads=null (whole number from 1 to 1024, or null) Threads that torch may use"),

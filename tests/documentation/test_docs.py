@@ -75,10 +75,7 @@ def test_the_loop_of_ones_own_runs(capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "few", "lines"),
-    [
-        ("levels.py", {"COUNT": 10}, 20),
-        ("gradients.py", {"LEVELS": 4, "GROUPS": (4,), "BATCHES": 1}, 5),
-    ],
+    [("levels.py", {"COUNT": 10}, 20), ("gradients.py", {"LEVELS": 4, "GROUPS": (4,), "BATCHES": 1}, 5)],
 )
 def test_the_scripts_behind_tables_run(name, few, lines, capsys):
     module = script("reference/scripts", name)
@@ -262,13 +259,8 @@ def test_python_blocks_run_and_print_what_their_comments_say(page, tmp_path, mon
 @pytest.mark.parametrize(
     "page",
     [
-        "quickstart",
-        "tutorials/train",
-        "tutorials/levels",
-        "tutorials/study",
-        "tutorials/language",
-        "explanation/private-bits",
-        "howto/gymnasium",
+        *("quickstart", "tutorials/train", "tutorials/levels", "tutorials/study", "tutorials/language"),
+        *("explanation/private-bits", "howto/gymnasium"),
     ],
 )
 def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):

@@ -19,14 +19,7 @@ from tests.helpers.documents import ROOT
 from tests.helpers.runs import configured, metrics
 
 PAGE = (ROOT / "docs" / "howto" / "extend.md").read_text("utf-8")
-SMALL = (
-    "policy.width=16",
-    "policy.depth=2",
-    "progress=false",
-    "test.paper=false",
-    "env_steps=6000",
-    "evaluations=2",
-)
+SMALL = ("policy.width=16", "policy.depth=2", "progress=false", "test.paper=false", "env_steps=6000", "evaluations=2")
 
 
 def follow(heading, folder, monkeypatch):

@@ -59,10 +59,7 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
         marks = [f"<!-- {name}: written by python docs/tables.py -->\nold\n<!-- end -->\n" for name in names]
         path.write_text(f"before\n{''.join(marks)}after\n", "utf-8")
     quote = {"what": "a|b", "reported": "", "measured": "U 0.9"}
-    for study, summary in (
-        ("one", {"quotes": [quote], "more": 1}),
-        ("goals", {"quotes": [quote], "goals": [SCORE]}),
-    ):
+    for study, summary in (("one", {"quotes": [quote], "more": 1}), ("goals", {"quotes": [quote], "goals": [SCORE]})):
         (tmp_path / "results" / study).mkdir(parents=True)
         (tmp_path / "results" / study / "summary.json").write_text(json.dumps(summary), "utf-8")
     tables.main(tmp_path / "results")

@@ -15,7 +15,7 @@ class Done(NamedTuple):
     err: str
 
     @property
-    def sentence(self) -> str:
+    def sentence(self):
         """Our own message: one line, and nothing else."""
         assert self.code == 2, self.err
         assert self.err.startswith("drest_torch: ")
@@ -26,9 +26,9 @@ class Done(NamedTuple):
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
-    def plain(self) -> str:
+    def plain(self):
         """What was written, without its control sequences."""
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())

@@ -57,16 +57,8 @@ def test_nothing_is_missing_and_nothing_is_too_much(source, wheel):
     """What lies at the top of the repository is installed inside the package, and no other name is occupied."""
     patterns = {
         "drest_torch": (
-            "*.py",
-            "*.css",
-            "*.md",
-            "*.yaml",
-            "*.j2",
-            "*.safetensors",
-            "*.json",
-            "*.jsonl",
-            "*.txt",
-            "py.typed",
+            *("*.py", "*.css", "*.md", "*.yaml", "*.j2"),
+            *("*.safetensors", "*.json", "*.jsonl", "*.txt", "py.typed"),
         ),
         "envs": ("*.py", "*.txt"),
         "algos": ("*.py",),

@@ -60,11 +60,7 @@ def test_worlds_that_stay_the_same_add_no_noise():
 
 
 def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refused():
-    for interval in (
-        t_interval([0.3]),
-        t_interval([0.3] * 4),
-        runs_interval([[0.3]]),
-    ):
+    for interval in (t_interval([0.3]), t_interval([0.3] * 4), runs_interval([[0.3]])):
         assert (interval.low, interval.high) == pytest.approx((0.3, 0.3))
     for refused in ([], [math.inf, 1.0], [[1.0]]):
         with pytest.raises(ValueError, match=r"shape|finite"):
