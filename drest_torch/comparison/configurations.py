@@ -56,9 +56,7 @@ def splits_of(runs: Sequence[RunRecord]) -> list[str]:
     return list(dict.fromkeys(split for run in runs for split, _ in run.scores))
 
 
-def curves_over_training(
-    compared: Sequence[Configuration],
-) -> tuple[str, list[dict[tuple[str, str], list[Curve]]]]:
+def curves_over_training(compared: Sequence[Configuration]) -> tuple[str, list[dict[tuple[str, str], list[Curve]]]]:
     """Return what curves can be plotted against, and those of each configuration, one a seed, by split and measure.
 
     Environment steps are compared with environment steps, updates of exact gradients with updates. Where some runs play

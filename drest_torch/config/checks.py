@@ -351,15 +351,12 @@ def _check_policy(cfg: Config) -> None:
             "levels.by_chance or levels.outcomes, but the vector observation shows no chances; use "
             "policy.observation=grid"
         )
-    for key in _several_maps(cfg) if policy.observation == "vector" else ():
-        raise ConfigError(
-            f"{key}=true, but the vector observation shows one level, and no map; use policy.observation=centred"
-        )
-
-
-def _several_maps(cfg: Config) -> list[str]:
-    """Return the keys by which other maps than those of the training levels are played."""
-    return [f"levels.{key}" for key in ("symmetries", "fresh") if getattr(cfg.levels, key)]
+    for key in ("symmetries", "fresh"):  # by which other maps than those of the training levels are played
+        if policy.observation == "vector" and getattr(cfg.levels, key):
+            raise ConfigError(
+                f"levels.{key}=true, but the vector observation shows one level, and no map; use "
+                "policy.observation=centred"
+            )
 
 
 def _check_vector(train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
