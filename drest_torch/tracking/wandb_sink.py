@@ -23,7 +23,7 @@ QUIET: dict[str, Any] = {
     "x_save_requirements": False,
 }
 """Settings of wandb: it prints nothing, and records only what the run logs."""
-PATIENCE = {"init_timeout": 10.0, "finish_timeout": 60.0}
+PATIENCE: dict[str, Any] = {"init_timeout": 10.0, "finish_timeout": 60.0}
 """Seconds that a server gets to answer, and to take what is left at the end, unless WANDB_INIT_TIMEOUT or
 WANDB_FINISH_TIMEOUT say otherwise: by itself wandb waits for minutes for an answer, and at the end for ever."""
 
