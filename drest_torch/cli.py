@@ -43,11 +43,14 @@ def command(
             # Read when torch is loaded: threads that wait for each other soon sleep, and leave a core to other work.
             if "OMP_WAIT_POLICY" not in os.environ:
                 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-            with streams():
+            with streams(), one_sentence():
                 leave_here()
                 announce(sys.argv[1:])
-                if prepare is not None and not is_asked(sys.argv[1:]):
-                    stop_on_mistakes(lambda _: prepare())(None)
+                if is_asked(sys.argv[1:]):
+                    print(help_text(name, *(word for word in sys.argv[1:] if "=" in word and word[0] != "-")))
+                    return
+                if prepare is not None:
+                    prepare()
                 _run(name, main)
 
         return run
@@ -78,15 +81,8 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     from drest_torch.config.compose import VERSION_BASE, explain, implied, register
     from drest_torch.config.schema import config_folder
 
-    if is_asked(sys.argv[1:]):
-        try:
-            print(help_text(name, *(word for word in sys.argv[1:] if "=" in word and not word.startswith("-"))))
-        except UserError as error:
-            stop(str(error))
-        return
-    if sentence := _of_another_style(sys.argv[1:]):
-        stop(sentence)
-    stop_on_mistakes(lambda _: _import_named())(None)
+    _refuse_another_style(sys.argv[1:])
+    _import_named()
     if name == "train":
         sys.argv[1:] = implied(sys.argv[1:])
     register(of_training=name == "train")
@@ -95,7 +91,8 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     def begin(cfg: Any) -> None:
         nonlocal is_composed
         is_composed = True
-        stop_on_mistakes(main)(cfg)
+        with one_sentence():  # here already, as Hydra adds a line of its own in a sweep
+            main(cfg)
 
     composed = hydra.main(
         version_base=VERSION_BASE, config_path=str(config_folder()), config_name=COMMANDS[name].config
@@ -104,10 +101,8 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     os.environ[FULL_ERROR] = "1"
     try:
         composed()
-    except HydraException as error:
-        stop(explain(error))
     except Exception as error:
-        if is_composed:
+        if is_composed and not isinstance(error, HydraException):
             raise
         stop(explain(error))  # Hydra and OmegaConf raise errors of all kinds for what a user types
     finally:
@@ -121,8 +116,8 @@ def _import_named() -> None:
     use(*(module for several in named for module in re.split("[, ]+", several.strip("[]\"' ")) if module))
 
 
-def _of_another_style(arguments: list[str]) -> str:
-    """Return what to write in place of ``--key value``, or nothing where no argument is of this kind."""
+def _refuse_another_style(arguments: list[str]) -> None:
+    """Refuse ``--key value``, and say what to write in its place."""
     from hydra._internal.utils import get_args_parser
 
     known = [flag for action in get_args_parser()._actions for flag in action.option_strings]
@@ -130,8 +125,8 @@ def _of_another_style(arguments: list[str]) -> str:
         flag, equals, value = word.partition("=")
         if word.startswith("--") and not any(option.startswith(flag) for option in known):
             value = value if equals else next(iter(arguments[index + 1 : index + 2]), "VALUE")
-            return f"{word}: values are written {flag.lstrip('-')}={value}, without dashes; --help prints what there is"
-    return ""
+            name = flag.lstrip("-")
+            raise UserError(f"{word}: values are written {name}={value}, without dashes; --help prints what there is")
 
 
 def key_values(words: list[str], schema: type) -> Any:
@@ -144,19 +139,15 @@ def key_values(words: list[str], schema: type) -> Any:
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_dotlist(words)))
 
 
-def stop_on_mistakes(main: Callable[[Any], None]) -> Callable[[Any], None]:
+@contextlib.contextmanager
+def one_sentence() -> Iterator[None]:
     """Print an error that the user can correct as one sentence, and exit with status 2 instead of a traceback."""
-
-    @functools.wraps(main)
-    def wrapped(cfg: Any) -> None:
-        try:
-            main(cfg)
-        except BrokenPipeError:
-            raise
-        except MISTAKES as error:
-            stop(sentence_of(error))
-
-    return wrapped
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except MISTAKES as error:
+        stop(sentence_of(error))
 
 
 def stop(sentence: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from drest_torch.cli import stop_on_mistakes, streams
+from drest_torch.cli import one_sentence, streams
 from drest_torch.comparison.configurations import configurations, curves_over_training, labels
 from drest_torch.comparison.records import find_runs
 from drest_torch.comparison.tables import print_comparison
@@ -36,8 +36,8 @@ def main() -> None:
     if {"-h", "--help"} & set(arguments):
         print(HELP)
         return
-    with streams():
-        stop_on_mistakes(_compare)(arguments)
+    with streams(), one_sentence():
+        _compare(arguments)
 
 
 def _compare(arguments: list[str]) -> None:

@@ -44,7 +44,8 @@ def main(cfg: EvaluateConfig) -> None:
     # A run's own levels are evaluated as the run does it.
     sampled = agent.cfg.sampled if cfg.sampled is None and cfg.levels.name == "own" else cfg.sampled
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=sampled, memory_gib=cfg.memory_gib)
-    print(shown(_agent_line(agent, shipped=cfg.run is None)))
+    who = "the agent that comes with drest_torch" if cfg.run is None else str(agent.folder)
+    print(_agent_line(agent, who, f"on {agent.cfg.levels.path or agent.cfg.levels.name} levels"))
     name = cfg.levels.path or ("its own test levels" if cfg.levels.name == "own" else cfg.levels.name)
     print_table([replace(row, split=name) for row in results.rows()])
     if cfg.out is not None:
@@ -98,8 +99,7 @@ def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
         agent.render(cfg.animation)
     stage(f"playing {cfg.sampled or trained.sampled or 1024:,} mini-episodes of {trained.env.title} …")
     results = agent.evaluate(greedy=cfg.greedy, sampled=cfg.sampled)
-    how = f"{trained.algo.name} with the reward {trained.reward.name} in {trained.env.title}, seed {trained.seed}"
-    print(shown(f"Agent: {agent.folder} ({how}; {agent.checkpoint.stem})"))
+    print(_agent_line(agent, str(agent.folder), f"in {trained.env.title}"))
     print_table(results.rows())
     if cfg.out is not None:
         results.write(Path(cfg.out))
@@ -119,12 +119,10 @@ def _drawn(count: int, levels: int, cfg: EvaluateConfig) -> str:
     return f"{sentence}; to render the next level takes more than memory_gib"
 
 
-def _agent_line(agent: Agent, *, shipped: bool) -> str:
+def _agent_line(agent: Agent, name: str, where: str) -> str:
     """Say which agent is evaluated, and how it was trained."""
-    cfg = agent.cfg
-    name = "the agent that comes with drest_torch" if shipped else str(agent.folder)
-    trained = f"{cfg.algo.name} with the reward {cfg.reward.name} on {cfg.levels.path or cfg.levels.name} levels"
-    return f"Agent: {name} ({trained}, seed {cfg.seed}; {agent.checkpoint.stem})"
+    trained = f"{agent.cfg.algo.name} with the reward {agent.cfg.reward.name} {where}, seed {agent.cfg.seed}"
+    return shown(f"Agent: {name} ({trained}; {agent.checkpoint.stem})")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from drest_torch.cli import key_values, stop, stop_on_mistakes, streams
-from drest_torch.errors import ConfigError
+from drest_torch.cli import key_values, one_sentence, streams
+from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import write_json
 
 HELP = """\
@@ -53,10 +53,10 @@ def main() -> None:
         print(HELP)
         return
     actions = {"train": _train, "evaluate": _evaluate, "tasks": _tasks}
-    with streams():
+    with streams(), one_sentence():
         if what not in actions:
-            stop(f"drest language {what}; expected train, evaluate or tasks")
-        stop_on_mistakes(actions[what])(words)
+            raise UserError(f"drest language {what}; expected train, evaluate or tasks")
+        actions[what](words)
 
 
 def _train(words: list[str]) -> None:

@@ -41,24 +41,15 @@ class Limits:
         return f"a number {', '.join(words)}"
 
 
-def limited(
-    *,
-    at_least: float = -math.inf,
-    above: float = -math.inf,
-    at_most: float = math.inf,
-    finite: bool = True,
-    choices: Collection[str] | None = None,
-    kind: str = "",
-    default: Any = "???",
-) -> Any:
-    """Return a field of a configuration with these limits; without a default it is OmegaConf's MISSING.
+def limited(*, kind: str = "", default: Any = "???", **bounds: Any) -> Any:
+    """Return a field of a configuration with these `Limits`; without a default it is OmegaConf's MISSING.
 
     Each configuration gets a list or a dictionary of its own.
 
     The limits of a list or a dictionary hold for each value in it. `drest_torch.config.checks` has them kept. ``kind``
     says what a value may be where the type of the field does not.
     """
-    limits = Limits(at_least, above, at_most, finite, choices)
+    limits = Limits(**bounds)
     metadata = {_KIND: kind, **({} if limits == Limits() else {_KEY: limits})}
     if isinstance(default, list | dict):
         return field(default_factory=lambda: copy.deepcopy(default), metadata=metadata)

@@ -4,10 +4,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.commands import Done
 
 IN_A_TURN = 3
 """The studies of which a submission runs the quick version."""
@@ -45,6 +48,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept |= {item for item in items if item.get_closest_marker("every_turn")}
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Run a command, given by its function, in this process and in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(main, *arguments):
+        monkeypatch.setattr(sys, "argv", ["command", *arguments])
+        try:
+            code = main() or 0
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+        return Done(code, *capsys.readouterr())
+
+    return run
 
 
 def _commits() -> int:

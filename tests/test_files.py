@@ -1,10 +1,7 @@
 """A file is written whole or not at all, and never through a link or over another process's half of it."""
 
-from __future__ import annotations
-
 import errno
 import os
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +9,7 @@ from drest_torch.errors import FileError
 from drest_torch.files import write_whole
 
 
-def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
     (tmp_path / "elsewhere").write_bytes(b"theirs")
     path = tmp_path / "link"
     path.symlink_to(tmp_path / "elsewhere")
@@ -22,7 +19,7 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     assert not path.is_symlink()
 
 
-def test_a_link_in_the_place_of_the_temporary_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_in_the_place_of_the_temporary_file_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("drest_torch.files.secrets.token_hex", lambda _: "known")
     (tmp_path / ".known.partial").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(FileError, match="File exists"):
@@ -31,11 +28,11 @@ def test_a_link_in_the_place_of_the_temporary_file_is_refused(tmp_path: Path, mo
     assert not (tmp_path / "file").exists()
 
 
-def test_two_that_write_the_same_file_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_that_write_the_same_file_do_not_meet(tmp_path, monkeypatch):
     path = tmp_path / "file"
     fsync = os.fsync
 
-    def second_in_between(descriptor: int) -> None:
+    def second_in_between(descriptor):
         monkeypatch.setattr(os, "fsync", fsync)
         write_whole(path, b"second")
         assert path.read_bytes() == b"second"
@@ -47,13 +44,11 @@ def test_two_that_write_the_same_file_do_not_meet(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_the_error_names_the_file_and_says_that_it_is_untouched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_the_error_names_the_file_and_says_that_it_is_untouched(tmp_path, monkeypatch, step):
     path = tmp_path / "file"
     write_whole(path, b"before")
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, step, full)
@@ -65,7 +60,7 @@ def test_the_error_names_the_file_and_says_that_it_is_untouched(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
+def test_a_file_has_the_permissions_of_any_other(tmp_path):
     (tmp_path / "other").write_bytes(b"")
     write_whole(tmp_path / "file", b"")
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode

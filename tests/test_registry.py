@@ -1,9 +1,5 @@
 """Code is found by its name: this project's own, an installed package's, and any module that can be imported."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from drest_torch.algos import ALGORITHMS
@@ -27,19 +23,19 @@ FILES = {
 
 
 @pytest.fixture(autouse=True)
-def shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def shapes(tmp_path, monkeypatch):
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_names_are_those_of_complete_modules_and_of_entry_points() -> None:
+def test_names_are_those_of_complete_modules_and_of_entry_points():
     assert list(SHAPES) == ["round", "star"]
     assert len(SHAPES) == 2
 
 
-def test_own_modules_come_first_then_entry_points_then_any_module() -> None:
+def test_own_modules_come_first_then_entry_points_then_any_module():
     assert SHAPES["round"].__name__ == "shapes.round_shape"
     assert SHAPES["star"].__name__ == "elsewhere.star"
     assert SHAPES["shapes.other"].AREA == 2
@@ -49,7 +45,7 @@ def test_own_modules_come_first_then_entry_points_then_any_module() -> None:
 @pytest.mark.parametrize(
     "name", ["square", "no_package.square", "elsewhere.star.tip", "", "elsewhere.", "../star", "1"]
 )
-def test_an_unknown_name_is_refused_with_the_choices(name: str) -> None:
+def test_an_unknown_name_is_refused_with_the_choices(name):
     assert name not in SHAPES
     with pytest.raises(ConfigError) as raised:
         SHAPES[name]
@@ -57,18 +53,18 @@ def test_an_unknown_name_is_refused_with_the_choices(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["json", "shapes.half_shape"])
-def test_a_module_that_lacks_something_is_refused_with_what_it_lacks(name: str) -> None:
+def test_a_module_that_lacks_something_is_refused_with_what_it_lacks(name):
     assert name not in SHAPES
     with pytest.raises(ConfigError, match=rf"^shape={name}, but the module {name} has no draw"):
         SHAPES[name]
 
 
-def test_a_mistake_in_a_module_is_not_taken_for_its_absence() -> None:
+def test_a_mistake_in_a_module_is_not_taken_for_its_absence():
     with pytest.raises(ModuleNotFoundError, match="a_library_that_nobody_has"):
         SHAPES["elsewhere.broken"]
 
 
-def test_every_kind_of_this_project_is_found_and_nothing_else() -> None:
+def test_every_kind_of_this_project_is_found_and_nothing_else():
     """A module beside them that is of no such kind has no name."""
     assert {"ppo", "exact", "tabular"} <= set(ALGORITHMS)
     assert not {"base", "batch", "networks"} & set(ALGORITHMS)

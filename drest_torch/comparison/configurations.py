@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from drest_torch.comparison.records import MEASURES, MOST, Curve, RunRecord
+from drest_torch.comparison.records import MOST, Curve, RunRecord
 
 if TYPE_CHECKING:
     from drest_torch.statistics.bootstrap import Interval
@@ -33,7 +33,7 @@ class Configuration:
 
     def interval(self, split: str, measure: str) -> Interval | None:
         """Return the mean over the seeds with its 95 % interval, within what is possible; None for fewer than two."""
-        from drest_torch.statistics.intervals import t_interval
+        from drest_torch.statistics.intervals import t_interval  # with numpy, which takes time
 
         scores = self.scores(split, measure)
         if len(scores) < 2:
@@ -44,13 +44,11 @@ class Configuration:
 
 def configurations(runs: Sequence[RunRecord]) -> list[Configuration]:
     """Return the runs by their configuration without the seed, in the order of the first of each."""
-    alike: dict[tuple[tuple[str, str], ...], list[int]] = {}
-    for place, run in enumerate(runs):
+    alike: dict[frozenset[tuple[str, str]], list[int]] = {}
+    for number, run in enumerate(runs, start=1):
         values = {key: str(value) for key, value in run.config.items() if key not in (*NOT_COMPARED, "seed")}
-        alike.setdefault(tuple(sorted(values.items())), []).append(place)
-    return [
-        Configuration([place + 1 for place in places], [runs[place] for place in places]) for places in alike.values()
-    ]
+        alike.setdefault(frozenset(values.items()), []).append(number)
+    return [Configuration(numbers, [runs[number - 1] for number in numbers]) for numbers in alike.values()]
 
 
 def splits_of(runs: Sequence[RunRecord]) -> list[str]:
@@ -58,30 +56,28 @@ def splits_of(runs: Sequence[RunRecord]) -> list[str]:
     return list(dict.fromkeys(split for run in runs for split, _ in run.scores))
 
 
-def curves_over_training(
-    compared: Sequence[Configuration],
-) -> tuple[str, list[dict[tuple[str, str], list[Curve]]]]:
+def curves_over_training(compared: Sequence[Configuration]) -> tuple[str, list[dict[tuple[str, str], list[Curve]]]]:
     """Return what curves can be plotted against, and those of each configuration, one a seed, by split and measure.
 
     Environment steps are compared with environment steps, updates of exact gradients with updates. Where some runs play
     and others do not, the axis is the share of each run's own training.
     """
-    exact = {run.training is not None for configuration in compared for run in configuration.runs}
+    kinds = {run.training is None for configuration in compared for run in configuration.runs}
+    axis = "share of training, %" if len(kinds) > 1 else "updates" if False in kinds else "environment steps"
 
     def place(run: RunRecord, step: float) -> float:
-        if len(exact) > 1:
+        if len(kinds) > 1:
             return 100 * step / run.config["env_steps"]
-        return step // run.counted_steps if run.training is not None else step
+        return step if run.training is None else step // run.counted_steps
 
-    def of(configuration: Configuration) -> dict[tuple[str, str], list[Curve]]:
+    found = []
+    for configuration in compared:
         curves: dict[tuple[str, str], list[Curve]] = {}
         for run in configuration.runs:
             for key, (steps, values) in run.curves.items():
                 curves.setdefault(key, []).append(([place(run, step) for step in steps], values))
-        return curves
-
-    axis = "share of training, %" if len(exact) > 1 else "updates" if True in exact else "environment steps"
-    return axis, [of(configuration) for configuration in compared]
+        found.append(curves)
+    return axis, found
 
 
 # ---------------------------------------------------------------------------------- what they differ in
@@ -118,12 +114,12 @@ def labels(compared: Sequence[Configuration]) -> list[str]:
     further = [key for key in differing if key not in _MAIN and varies(key)][:3]
     names = []
     for configuration, run in zip(compared, first, strict=True):
-        words = [run.value(key) if key.endswith(".name") else f"{_last(key)} {run.value(key)}" for key in main]
-        words += [f"{_last(key)} {run.value(key)}" for key in further]
+        words = [run.value(key) if key.endswith(".name") else f"{key.split('.')[-1]} {run.value(key)}" for key in main]
+        words += [f"{key.split('.')[-1]} {run.value(key)}" for key in further]
         if (seeds := len(configuration.runs)) > 1:
             words.append(f"{seeds} seeds")
         elif "seed" in differing:
-            words.append(f"seed {run.seed}")
+            words.append(f"seed {run.value('seed')}")
         names.append(f"{span(configuration.numbers)}  {', '.join(words) or run.folder.name}")
     return names
 
@@ -133,21 +129,3 @@ def span(numbers: Sequence[int]) -> str:
     if len(numbers) > 1 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]}-{numbers[-1]}"
     return " ".join(map(str, numbers))
-
-
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
-
-
-def intervals(
-    compared: Sequence[Configuration], splits: Sequence[str]
-) -> list[tuple[Configuration, str, Mapping[str, Interval]]]:
-    """Return the means over seeds by configuration and split, of those that have several."""
-    found: list[tuple[Configuration, str, Mapping[str, Interval]]] = []
-    for configuration in compared:
-        for split in splits:
-            means = {measure: configuration.interval(split, measure) for measure in MEASURES}
-            known = {measure: mean for measure, mean in means.items() if mean is not None}
-            if known:
-                found.append((configuration, split, known))
-    return found

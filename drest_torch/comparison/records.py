@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
-from drest_torch.config.reading import read_config
+from drest_torch.config.reading import flattened, read_config
 from drest_torch.effort import effort, is_exact, rows
 from drest_torch.errors import CheckpointError, UserError
 from drest_torch.files import read_metrics, read_whole
@@ -26,7 +24,6 @@ MEASURES = ("usefulness", "neutrality")
 MOST = 1e6
 """No usefulness or neutrality is as large."""
 
-_T = TypeVar("_T")
 Curve = tuple[list[float], list[float]]
 """Steps and values."""
 
@@ -39,12 +36,8 @@ class RunRecord:
     config: Mapping[str, Any]
     """By dotted key."""
     summary: Mapping[str, Any] | None
+    """Of a run that has been trained and evaluated to its end."""
     rows: Sequence[Mapping[str, float]]
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has been trained and evaluated to its end."""
-        return self.summary is not None
 
     @property
     def steps(self) -> int:
@@ -74,11 +67,6 @@ class RunRecord:
             return float(self.summary["wall_seconds"])
         times = (row.get("time/wall_seconds", math.nan) for row in reversed(self.rows))
         return next((seconds for seconds in times if math.isfinite(seconds)), None)
-
-    @property
-    def seed(self) -> str:
-        """The seed."""
-        return str(self.config["seed"])
 
     def value(self, key: str) -> str:
         """Return a value of the configuration as text."""
@@ -160,29 +148,25 @@ def read_run(folder: Path) -> RunRecord:
     )
 
 
-_WRONG = (YAMLError, OmegaConfBaseException, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
-
-
-def _read(file: Path, read: Callable[[Path], _T], what: str) -> _T:
+def _read(file: Path, read: Callable[[Path], Any], what: str) -> Any:
     """Return what is read from a file of a run, or say that the file is damaged."""
     try:
         return read(file)
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
-    except (*_WRONG, RecursionError):
+    except Exception:  # of whatever kind: anything may stand in the file
         raise CheckpointError(f"{file}: not the {what} of a run") from None
 
 
 def _config(file: Path) -> dict[str, Any]:
     """Return a configuration by dotted key, with those values checked that a comparison computes with."""
     config: Any = OmegaConf.to_container(read_config(file))
-    flat = _flat(config)
+    flat = flattened(config)
     flat["algo.name"], flat["seed"]
-    for key in ("env_steps", "algo.counted_steps"):
-        if key in flat or key == "env_steps":
-            flat[key] = int(flat[key])
-            if flat[key] < 1:
-                raise ValueError(key)
+    for key in ("env_steps", *({"algo.counted_steps"} & flat.keys())):
+        flat[key] = int(flat[key])
+        if flat[key] < 1:
+            raise ValueError(key)
     return flat
 
 
@@ -194,21 +178,8 @@ def _summary(file: Path) -> dict[str, Any]:
         optimum = numbers.get("optimum", {})
         splits[split] = {measure: float(numbers[measure]) for measure in MEASURES}
         splits[split]["optimum"] = {measure: float(optimum[measure]) for measure in MEASURES if measure in optimum}
-    summary = {
-        **found,
-        "env_steps": int(found["env_steps"]),
-        "wall_seconds": float(found["wall_seconds"]),
-        "splits": splits,
-    }
+    took = {"env_steps": int(found["env_steps"]), "wall_seconds": float(found["wall_seconds"])}
+    summary: dict[str, Any] = {**found, **took, "splits": splits}
     if is_exact(summary):
         effort(summary), rows(summary)
     return summary
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested values by dotted key."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        flat |= _flat(value, f"{name}.") if isinstance(value, dict) and value else {name: value}
-    return flat

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TextIO
 
 from rich import box
 from rich.table import Table
 
-from drest_torch.comparison.configurations import Configuration, configurations, differences, intervals, span, splits_of
+from drest_torch.comparison.configurations import Configuration, configurations, differences, span, splits_of
 from drest_torch.comparison.records import MEASURES, RunRecord
 from drest_torch.tracking.console import console_for
 
@@ -17,16 +16,16 @@ _NUMBER = 5
 """The width of ``0.873``, and of the names of the splits above it."""
 
 
-def print_comparison(runs: Sequence[RunRecord], stream: TextIO | None = None) -> None:
+def print_comparison(runs: Sequence[RunRecord]) -> None:
     """Print the tables of several runs, and the folder of each."""
-    console = console_for(stream or sys.stdout)
+    console = console_for(sys.stdout)
     console.print(result_table(runs))
     if (seeds := seeds_table(configurations(runs))).rows:
         console.print(seeds)
     if differing := differences(runs):
         console.print(difference_table(differing))
     for number, run in enumerate(runs, start=1):
-        state = "" if run.finished else f" (not finished: {run.steps / run.config['env_steps']:.0%})"
+        state = "" if run.summary else f" (not finished: {run.steps / run.config['env_steps']:.0%})"
         took = "" if run.training is None else f": {run.training}"
         console.print(f"run {number}: {run.folder}{state}{took}", soft_wrap=True, highlight=False)
 
@@ -38,7 +37,7 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
     """
     splits = splits_of(runs)
     notes = ["usefulness and neutrality (in bits) on training levels, test levels (not trained on), the paper's worlds"]
-    if not all(run.finished for run in runs):
+    if not all(run.summary for run in runs):
         notes.append("*: not finished; the values are those of its latest evaluation, on fewer levels")
     if any(run.training for run in runs):
         notes.append("-: exact gradients take no environment steps; what they took is below")
@@ -60,8 +59,8 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
             run.value("algo.name"),
             *([run.value("reward.name")] if rewards else []),
             run.value("levels.path" if run.config.get("levels.path") else "levels.name"),
-            run.seed,
-            f"{'-' if run.training else f'{run.steps:,}'}{' ' if run.finished else '*'}",
+            run.value("seed"),
+            f"{'-' if run.training else f'{run.steps:,}'}{' ' if run.summary else '*'}",
             *(" ".join(_score(run, split, measure) for split in splits) for measure in MEASURES),
             "-" if run.seconds is None else f"{run.seconds:,.0f}",
         )
@@ -82,11 +81,14 @@ def seeds_table(compared: Sequence[Configuration]) -> Table:
     for measure in MEASURES:
         table.add_column(measure if measure == "usefulness" else f"{measure} (bits)", style="bold", no_wrap=True)
     splits = splits_of([run for configuration in compared for run in configuration.runs])
-    for configuration, split, means in intervals(compared, splits):
-        seeds = max(len(configuration.scores(split, measure)) for measure in MEASURES)
-        algorithm = configuration.runs[0].value("algo.name")
-        cells = [str(means[measure]) if measure in means else "-" for measure in MEASURES]
-        table.add_row(span(configuration.numbers), algorithm, split, str(seeds), *cells)
+    for configuration in compared:
+        for split in splits:
+            means = [configuration.interval(split, measure) for measure in MEASURES]
+            if any(means):
+                seeds = max(len(configuration.scores(split, measure)) for measure in MEASURES)
+                algorithm = configuration.runs[0].value("algo.name")
+                cells = ["-" if mean is None else str(mean) for mean in means]
+                table.add_row(span(configuration.numbers), algorithm, split, str(seeds), *cells)
     return table
 
 

@@ -78,12 +78,12 @@ def _check_value(key: str, value: Any, limits: Limits) -> None:
 
 def check_run(cfg: Config) -> None:
     """Refuse what no run can be made of, whatever its levels: to generate levels takes seconds."""
+    check_limits(cfg)
     ALGORITHMS.check(cfg.algo.name)
     NETWORKS.check(cfg.policy.network)
     _check_objective(cfg)
     for name in cfg.logger.sinks:
         SINKS.check(name)
-    check_limits(cfg)
     _device_number(cfg.device)  # whether there is such a device is known where the run is done
     _check_start(cfg)
     if not in_gridworld(cfg):
@@ -351,15 +351,12 @@ def _check_policy(cfg: Config) -> None:
             "levels.by_chance or levels.outcomes, but the vector observation shows no chances; use "
             "policy.observation=grid"
         )
-    for key in _several_maps(cfg) if policy.observation == "vector" else ():
-        raise ConfigError(
-            f"{key}=true, but the vector observation shows one level, and no map; use policy.observation=centred"
-        )
-
-
-def _several_maps(cfg: Config) -> list[str]:
-    """Return the keys by which other maps than those of the training levels are played."""
-    return [f"levels.{key}" for key in ("symmetries", "fresh") if getattr(cfg.levels, key)]
+    for key in ("symmetries", "fresh"):  # by which other maps than those of the training levels are played
+        if policy.observation == "vector" and getattr(cfg.levels, key):
+            raise ConfigError(
+                f"levels.{key}=true, but the vector observation shows one level, and no map; use "
+                "policy.observation=centred"
+            )
 
 
 def _check_vector(train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:

@@ -24,6 +24,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.objectives import OBJECTIVES
+from drest_torch.config.reading import flattened
 from drest_torch.config.schema import Config, EvaluateConfig, config_folder
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
@@ -181,25 +182,13 @@ def recipes(cfg: Any) -> list[str]:
     lines = []
     for group, name in sorted(running.choices.items()):
         files = [folder / group / f"{name}.yaml" for folder in folders]  # a user's own
-        found = [OmegaConf.to_container(OmegaConf.load(file)) for file in files if file.is_file()]
+        found: list[Any] = [OmegaConf.to_container(OmegaConf.load(file)) for file in files if file.is_file()]
         found += [_recipes()[group, name]] if (group, name) in _recipes() else []
         if group.startswith("recipe/") and found:
-            values = _flat(found[0])
+            values = flattened({name: each for name, each in found[0].items() if name != "defaults"})
             taken = [f"{key}={value}" for key, value in values.items() if OmegaConf.select(cfg, key) == value]
             lines += [f"recipe {group.removeprefix('recipe/')}/{name}: {' '.join(taken)}"] if taken else []
     return lines
-
-
-def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
-    """Return the values of nested dictionaries by their keys, with dots; without what files they begin with."""
-    if not isinstance(values, dict):
-        return {prefix[:-1]: values}
-    return {
-        key: value
-        for name, inner in values.items()
-        if prefix or name != "defaults"
-        for key, value in _flat(inner, f"{prefix}{name}.").items()
-    }
 
 
 # --------------------------------------------------------------------------------------- mistakes

@@ -1,4 +1,4 @@
-"""Read configuration files, which may be a stranger's. Torch is not needed."""
+"""Read configuration files, which may be a stranger's, and their keys. Torch is not needed."""
 
 from __future__ import annotations
 
@@ -49,3 +49,10 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_text(inner) for inner in value]
     return value.replace("${", "\\${") if isinstance(value, str) else value
+
+
+def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the values of nested dictionaries by their keys, with dots."""
+    if not isinstance(values, dict) or not values:
+        return {prefix[:-1]: values}
+    return {key: value for name, inner in values.items() for key, value in flattened(inner, f"{prefix}{name}.").items()}

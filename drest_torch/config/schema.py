@@ -20,6 +20,7 @@ from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.envs.exact.level_set import BEST_OF, VALUES
+from drest_torch.envs.generation import config as generation
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -36,6 +37,7 @@ MOST_LEVELS = 10_000_000
 RANGE = "whole number, or [lowest,highest]"
 
 if TYPE_CHECKING:
+    GeneratorConfig = generation.GeneratorConfig
 
     class RewardConfig(Reward):
         """The fields of `Reward`, so that a new one is written there alone; its name, how a collector counts, and what
@@ -74,60 +76,22 @@ else:
     RewardConfig = make_dataclass("RewardConfig", _FORMULA, bases=(_Paid,))
     RewardConfig.__module__, RewardConfig.documented_by = __name__, Reward
 
+    def _of_generator(name: str, kind: Any, default: Any) -> tuple[str, Any, Any]:
+        """Return a field of a generator as yaml has it: a pair is a list, or a number where the usual one is."""
+        if name in ("height", "width", "lengths"):
+            return name, Any, limited(kind=RANGE, default=default[0])
+        listed = {generation.Range: list[int], generation.RealRange: list[float]}
+        listed |= {each | None: one | None for each, one in listed.items()}
+        listed[get_type_hints(generation.GeneratorConfig)["weights"]] = dict[str, list[int]] | None
+        return name, listed.get(kind, kind), limited(default=[*default] if isinstance(default, tuple) else default)
 
-@dataclass
-class GeneratorConfig:
-    """The limits are those of `drest_torch.envs.generation.config`."""
-
-    height: Any = limited(kind=RANGE, default=5)
-    """Rows. This and all pairs below are sampled uniformly, from the lowest to the highest."""
-    width: Any = limited(kind=RANGE, default=5)
-    """Columns."""
-    walls: list[int] = limited(default=[0, 10])
-    """Cells of wall."""
-    wall_share: list[float] | None = None
-    """In place of `walls`, their share of the map, such as [0.0, 0.3]."""
-    wall_shape: str = "scattered"
-    """scattered, lines, blocks, or mixed: each level is one of the three."""
-    wall_length: list[int] = limited(default=[2, 4])
-    """Length of a line, or of the side of a block."""
-    coins: list[int] = limited(default=[1, 4])
-    """Coins."""
-    coin_values: list[int] = limited(default=[1, 7])
-    """Value of each coin."""
-    buttons: list[int] = limited(default=[1, 1])
-    """Shutdown-delay buttons, 0 to 3."""
-    chance: list[float] = limited(default=[1.0, 1.0])
-    """Probability with which each button works, in whole hundredths."""
-    doors: list[int] = limited(default=[0, 0])
-    """One-way doors."""
-    lotteries: list[int] = limited(default=[0, 0])
-    """Lotteries."""
-    lottery_outcomes: list[int] = limited(default=[2, 2])
-    """Outcomes of each lottery."""
-    lottery_coins: list[int] = limited(default=[-2, 6])
-    """Coins that each outcome gives, or takes if negative."""
-    lottery_delay: list[int] = limited(default=[0, 0])
-    """Timesteps by which each outcome delays shutdown, or brings it forward if negative."""
-    shutdown: list[int] = limited(default=[1, 7])
-    """Timesteps until shutdown."""
-    delay: list[int] = limited(default=[1, 8])
-    """Timesteps that each button adds."""
-    lengths: Any = limited(kind=RANGE, default=2)
-    """Trajectory-lengths that a level must have. This and the rest are filters of the levels that are sampled; null:
-    anything."""
-    coin_in_every_length: bool = True
-    """Whether each trajectory-length must have a coin that can be reached."""
-    ratio: list[float] | None = None
-    """The most that can be collected in the longest trajectory, divided by the most in the shortest."""
-    distance: list[int] | None = None
-    """Moves to the nearest button."""
-    spare: list[int] | None = None
-    """Timesteps that are left before shutdown when the nearest button has been reached."""
-    slack: list[int] | None = None
-    """For each length, the timesteps left over when the most is collected as soon as possible."""
-    weights: dict[str, list[int]] | None = None
-    """For some of the ranges above, a weight for each number of the range; null: all the same."""
+    _RANGES = [
+        _of_generator(entry.name, get_type_hints(generation.GeneratorConfig)[entry.name], entry.default)
+        for entry in fields(generation.GeneratorConfig)
+        if entry.name != "clock"  # which is a key of `levels`
+    ]
+    GeneratorConfig = make_dataclass("GeneratorConfig", _RANGES)
+    GeneratorConfig.__module__, GeneratorConfig.documented_by = __name__, generation.GeneratorConfig
 
 
 @dataclass

@@ -17,7 +17,7 @@ from drest_torch.config.checks import check_limits
 from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import read_config
 from drest_torch.config.schema import Config, algorithm
-from drest_torch.errors import CheckpointError, ConfigError, UserError
+from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
 from drest_torch.own_code import is_trusted, not_here, trust
 
@@ -54,15 +54,7 @@ def _load(folder: Path) -> Config:
         check_limits(cfg)
     except CheckpointError:
         raise
-    except (
-        yaml.YAMLError,
-        OmegaConfBaseException,
-        UserError,
-        LookupError,
-        AttributeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (yaml.YAMLError, OmegaConfBaseException, LookupError, AttributeError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
     return cfg

@@ -152,7 +152,8 @@ def run_job(job: Job, folder: Path, *, own_output: bool = False) -> Done:
         folder.mkdir(parents=True, exist_ok=True)
         output: AbstractContextManager[None] = _output_to(folder / OUTPUT) if own_output else nullcontext()
         with output:
-            runner = _load(job.runner)
+            module, _, name = job.runner.partition(":")
+            runner = getattr(importlib.import_module(module), name)
             with _one_thread():
                 began = perf_counter()  # imports do not count as part of the run
                 result = runner(copy.deepcopy(job.spec), folder)
@@ -162,12 +163,6 @@ def run_job(job: Job, folder: Path, *, own_output: bool = False) -> Done:
     except (Exception, SystemExit) as error:
         failure = Failure(job, reason_of(error), traceback.format_exc())
         return Done(job, None, failure, perf_counter() - began)
-
-
-def _load(runner: str) -> Callable[[dict[str, Any], Path], Any]:
-    module, _, name = runner.partition(":")
-    function: Callable[[dict[str, Any], Path], Any] = getattr(importlib.import_module(module), name)
-    return function
 
 
 def reason_of(error: BaseException) -> str:

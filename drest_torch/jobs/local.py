@@ -92,7 +92,9 @@ class _Worker:
     def hear(self, waiting: deque[Task]) -> Iterator[Event]:
         """Receive a message of the worker (it is ready, its run is done, or it is dead), and send it the next run."""
         try:
-            done = self._receive()
+            if not self.connection.poll():
+                raise EOFError
+            done: Done | None = self.connection.recv()
         except (EOFError, OSError):  # dead, perhaps in the middle of a message
             self._end()
             yield from self._death()
@@ -110,12 +112,6 @@ class _Worker:
             yield Started(self.task[0])
         elif not waiting:
             self._end()
-
-    def _receive(self) -> Done | None:
-        if not self.connection.poll():
-            raise EOFError
-        done: Done | None = self.connection.recv()
-        return done
 
     def _end(self) -> None:
         self.dead = True

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from drest_torch.errors import FileError, shown
-from drest_torch.files import write_whole
-from drest_torch.plots.style import GREY, GRID, TEXT
+from drest_torch.plots.style import GREY, MEASURES, TEXT, marks, tidy, write_figure
 
 Curve = tuple[list[float], list[float]]
 """Environment steps, or another measure of training, and values."""
@@ -26,10 +23,7 @@ Curves = Mapping[tuple[str, str], Sequence[Curve]]
 Colour = tuple[float, float, float, float]
 
 FORMATS = (".png", ".svg", ".pdf")
-_MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
 _SPLITS = {"train": "training levels", "test": "test levels", "paper": "the paper's worlds"}
-_POINTS = 40
-"""A curve with at most as many points has a marker at each."""
 
 
 def check_format(path: Path) -> None:
@@ -50,34 +44,25 @@ def compare_curves(
     legend_rows = -(-len(names) // 2)
     figure = Figure(figsize=(10, 0.4 + 2.7 * len(splits) + 0.22 * legend_rows), facecolor="white")
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
-    axes = figure.subplots(len(splits), len(_MEASURES), squeeze=False, sharex=True)
+    axes = figure.subplots(len(splits), len(MEASURES), squeeze=False, sharex=True)
     colours = _colours(len(compared))
     for split, row in zip(splits, axes, strict=True):
-        for (measure, title), ax in zip(_MEASURES.items(), row, strict=True):
+        for (measure, title), ax in zip(MEASURES.items(), row, strict=True):
             for colour, curves in zip(colours, compared, strict=True):
                 _plot_seeds(ax, curves.get((split, measure), []), colour)
-            words = f"{title}, {_SPLITS.get(split, split)}"
-            ax.set_title(shown(words), fontsize=10, color=TEXT, loc="left", parse_math=False)
+            tidy(ax, shown(f"{title}, {_SPLITS.get(split, split)}"), size=10)
             highest = max(
                 (max(values) for curves in compared for _, values in curves.get((split, measure), [])), default=1
             )
             ax.set_ylim(-0.03, 1.06 * max(1, highest))
             ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=(1, 2, 2.5, 5, 10)))
-            ax.xaxis.set_major_formatter(EngFormatter(sep=""))
-            ax.tick_params(labelsize=8, length=0, colors=TEXT)
-            ax.grid(color=GRID, linewidth=0.8)
-            ax.set_axisbelow(True)
-            ax.spines[:].set_visible(False)
-            ax.spines["bottom"].set(visible=True, color=GREY)
     for ax in axes[-1]:
         ax.set_xlabel(axis, fontsize=9, color=GREY)
     style = {"ncols": 2, "fontsize": 8, "frameon": False, "labelcolor": TEXT}
     legend = figure.legend(axes[0][0].lines, [*map(shown, names)], loc="outside lower left", **style)
     for text in legend.get_texts():
         text.set_parse_math(False)
-    image = io.BytesIO()
-    figure.savefig(image, format=picture.suffix[1:].lower(), dpi=160, bbox_inches="tight", pad_inches=0.15)
-    write_whole(picture, image.getvalue())
+    write_figure(figure, picture)
 
 
 def _plot_seeds(ax: Axes, curves: Sequence[Curve], colour: Colour) -> None:
@@ -91,8 +76,7 @@ def _plot_seeds(ax: Axes, curves: Sequence[Curve], colour: Colour) -> None:
             (steps >= max(places[0] for places, _ in curves)) & (steps <= min(places[-1] for places, _ in curves))
         ]
     values = np.array([np.interp(steps, *curve) for curve in curves]).reshape(len(curves), len(steps))
-    marks: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(steps) <= _POINTS else {}
-    ax.plot(steps, values.mean(0) if curves else [], color=colour, linewidth=1.8, alpha=0.85, **marks)
+    ax.plot(steps, values.mean(0) if curves else [], color=colour, linewidth=1.8, alpha=0.85, **marks(steps))
     if len(curves) > 1:
         ax.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.2, linewidth=0)
 

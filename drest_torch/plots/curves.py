@@ -6,7 +6,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,62 +13,39 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from drest_torch.config.reading import read_config
 from drest_torch.effort import updates_of
 from drest_torch.files import read_metrics
-from drest_torch.plots.style import GREY, GRID, TEXT, write_figure
+from drest_torch.plots.style import GREY, MEASURES, POINTS, TEXT, marks, tidy, write_figure
 from drest_torch.statistics.times import moving_average
 
 Curve = tuple[list[int], list[float]]
 """Steps and values."""
 
 
-_MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
-
-
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?:usefulness|neutrality)")
-
-
 _CHANCE = re.compile(r"eval/(?P<split>.+)/p_length/(?P<length>.+)")
-
-
 _OPTIMISER = ("train/", "policy/", "loss/", "critic/", "optim/")
-
-
 _COLOURS = ("#2c7fb8", "#d95f02", "#7a7a7a", "#1b9e77", "#7b3294", "#b8860b")
 """The colours of the splits, in order of appearance."""
-
-
 _COLUMNS = 4
 """The number of optimiser curves in a row."""
 
 
-_POINTS = 40
-"""A curve with at least twice as many points is plotted pale, with its moving average over it."""
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What the other files in a run's folder say, as far as they are there."""
-
-    title: str = ""
-    steps: str = "environment steps"
-    steps_per_tick: int = 1
-    """The counted steps of an update of exact gradients, whose axis shows updates."""
-    splits: Mapping[str, Any] = field(default_factory=dict)
-    """The numbers of each split in the run's summary, those of the uniform policy and of an optimal one among them."""
-
-
-def learning_curves(metrics_file: Path, picture: Path, summary: Mapping[str, Any] | None = None) -> None:
+def learning_curves(folder: Path, picture: Path, summary: Mapping[str, Any]) -> None:
     """Plot a run's ``metrics.jsonl``: the exact metrics of every split above, the optimiser's curves below.
 
     A record need not have every key. An incomplete last line, left by a kill, is ignored. The title is read from the
-    run's configuration, the uniform policy from its ``summary``. Straight lines of the optimiser's are left out.
+    run's configuration, the uniform policy and an optimal one from its ``summary``. Straight lines of the optimiser's
+    are left out.
     """
-    run = _Run() if summary is None else _read_run(metrics_file.parent, summary)
-    curves = _read_curves(metrics_file, run.steps_per_tick)
+    cfg = read_config(folder / "config.yaml")
+    levels = f"levels={cfg.levels.name if cfg.levels.path is None else cfg.levels.path}"
+    where = levels if cfg.env.name == "gridworld" else f"env={cfg.env.title}"
+    is_exact = "levels_per_update" in summary
+    curves = _read_curves(folder / "metrics.jsonl", cfg.algo.counted_steps if is_exact else 1)
     shown = [name for name in sorted(curves) if not _is_straight(*curves[name])]
     below = [name for prefix in _OPTIMISER for name in shown if name.startswith(prefix)]
     chances = _chances(curves)
@@ -78,10 +54,10 @@ def learning_curves(metrics_file: Path, picture: Path, summary: Mapping[str, Any
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     grid = figure.add_gridspec(1 + rows, 2 * _COLUMNS, height_ratios=[2.2] + [1] * rows)
     last_step = max((steps[-1] for steps, _ in curves.values()), default=0)
-    for index, measure in enumerate(_MEASURES):
+    for index, measure in enumerate(MEASURES):
         ax = figure.add_subplot(grid[0, index * _COLUMNS : (index + 1) * _COLUMNS])
-        _plot_splits(ax, curves, measure, run.splits)
-        _tidy(ax, last_step, title=_MEASURES[measure], size=11)
+        _plot_splits(ax, curves, measure, summary["splits"])
+        _tidy(ax, last_step, title=MEASURES[measure], size=11)
     for index, name in enumerate([*chances, *below]):
         row, column = divmod(index, _COLUMNS)
         ax = figure.add_subplot(grid[1 + row, 2 * column : 2 * column + 2])
@@ -91,9 +67,10 @@ def learning_curves(metrics_file: Path, picture: Path, summary: Mapping[str, Any
             _plot_noisy(ax, curves[name], "#4d4d4d")
         ax.yaxis.set_major_locator(MaxNLocator(3))
         _tidy(ax, last_step, title=name, size=9)
-    figure.supxlabel(run.steps, fontsize=9, color=GREY)
-    if run.title:
-        figure.suptitle(run.title, fontsize=12, color=TEXT, parse_math=False)
+    axis = updates_of(summary["levels_per_update"]) if is_exact else "environment steps"
+    figure.supxlabel(axis, fontsize=9, color=GREY)
+    title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} {where}"
+    figure.suptitle(title, fontsize=12, color=TEXT, parse_math=False)
     write_figure(figure, picture)
 
 
@@ -107,18 +84,6 @@ def _read_curves(path: Path, steps_per_tick: int) -> dict[str, Curve]:
                 steps.append(int(record["step"]) // steps_per_tick)
                 values.append(value)
     return dict(curves)
-
-
-def _read_run(folder: Path, summary: Mapping[str, Any]) -> _Run:
-    """Return the title and the splits of the run in a folder."""
-    cfg = read_config(folder / "config.yaml")
-    levels = f"levels={cfg.levels.name if cfg.levels.path is None else cfg.levels.path}"
-    where = levels if cfg.env.name == "gridworld" else f"env={cfg.env.title}"
-    title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} {where}"
-    if "levels_per_update" not in summary:
-        return _Run(title, splits=summary["splits"])
-    axis = updates_of(summary["levels_per_update"])
-    return _Run(title, axis, cfg.algo.counted_steps, summary["splits"])
 
 
 def _is_straight(steps: Sequence[int], values: Sequence[float]) -> bool:
@@ -149,8 +114,8 @@ def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str, numbers: M
             top = max(top, *values)
             label = f"{split}  {values[-1]:.2f}"
             colour = _COLOURS[index % len(_COLOURS)]
-            marks = _marks(steps) if split in evaluated else {"marker": "D", "markersize": 5.5, "linestyle": "none"}
-            ax.plot(steps, values, color=colour, linewidth=2, label=label, zorder=3, **marks)
+            look = marks(steps) if split in evaluated else {"marker": "D", "markersize": 5.5, "linestyle": "none"}
+            ax.plot(steps, values, color=colour, linewidth=2, label=label, zorder=3, **look)
             if split in numbers:
                 uniform = numbers[split]["uniform"][measure]
                 label = f"{split}, uniform policy  {uniform:.2f}"
@@ -175,7 +140,7 @@ def _plot_chances(ax: Axes, by_length: Mapping[str, Curve]) -> None:
     """Plot the probability of each length, which is written at its curve's end."""
     for index, length in enumerate(sorted(by_length, key=float)):
         steps, values = by_length[length]
-        ax.plot(steps, values, color=_COLOURS[index % len(_COLOURS)], linewidth=1.6, label=length, **_marks(steps))
+        ax.plot(steps, values, color=_COLOURS[index % len(_COLOURS)], linewidth=1.6, label=length, **marks(steps))
     ax.set_ylim(-0.03, 1.03)
     ax.legend(fontsize=7, frameon=False, labelcolor=TEXT, ncols=len(by_length), loc="upper right")
 
@@ -183,26 +148,15 @@ def _plot_chances(ax: Axes, by_length: Mapping[str, Curve]) -> None:
 def _plot_noisy(ax: Axes, curve: Curve, colour: str) -> None:
     """Plot a curve; one with many points is pale, with its moving average over it."""
     steps, values = curve
-    window = len(values) // _POINTS
+    window = len(values) // POINTS
     if window > 1:
         ax.plot(steps, values, color=colour, linewidth=0.8, alpha=0.25)
         values = moving_average(np.array(values), window, symmetric=False).tolist()
-    ax.plot(steps, values, color=colour, linewidth=1.4, **_marks(steps))
-
-
-def _marks(steps: Sequence[int]) -> dict[str, Any]:
-    """Return the markers of a curve with few points; a single point would not be visible as a line."""
-    return {"marker": "o", "markersize": 3.5} if len(steps) <= _POINTS else {}
+    ax.plot(steps, values, color=colour, linewidth=1.4, **marks(steps))
 
 
 def _tidy(ax: Axes, last_step: int, *, title: str, size: int) -> None:
-    ax.set_title(title, fontsize=size, color=TEXT, loc="left")
+    tidy(ax, title, size)
     ax.set_xlim(-0.02 * (last_step or 1), 1.02 * (last_step or 1))
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
-    ax.tick_params(labelsize=8, length=0, colors=TEXT)
-    ax.grid(color=GRID, linewidth=0.8)
-    ax.set_axisbelow(True)
-    ax.spines[:].set_visible(False)
-    ax.spines["bottom"].set(visible=True, color=GREY)

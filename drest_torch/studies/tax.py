@@ -17,7 +17,7 @@ from drest_torch.jobs.tabular_job import last
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import THREE_ABREAST, Curves, dots, training_plot
-from drest_torch.statistics.bootstrap import Interval, bootstrap, median, ratio
+from drest_torch.statistics.bootstrap import Interval, bootstrap, ratio
 from drest_torch.statistics.times import hitting_times, moving_average
 from drest_torch.studies.engine import Done, Quote, Report, as_table, value
 from drest_torch.studies.shared import RANDOM_FIRST, REWARDS, TablesConfig, tables_job, title
@@ -219,7 +219,7 @@ def text(interval: Interval, digits: int = 2) -> str:
 
 
 def thousands(cfg: Config, times: np.ndarray) -> str:
-    return text(bootstrap(times / 1000, median, level=cfg.level, resamples=cfg.resamples), 1)
+    return text(bootstrap(times / 1000, level=cfg.level, resamples=cfg.resamples), 1)
 
 
 def tables(cfg: Config, taxes: pd.DataFrame, finals: pd.DataFrame) -> dict[str, Table]:

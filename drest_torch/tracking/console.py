@@ -49,27 +49,25 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
     )
     table.add_column("\nlevels", overflow="fold")
     table.add_column("\nnumber", justify="right", no_wrap=True)
-    for measure in ("usefulness", "neutrality"):
+    parts = (
+        ("usefulness", "sure", "usefulness_committed", shows_committed),
+        ("neutrality", "own", "neutrality_own", shows_own),
+    )
+    for measure, further, _, is_shown in parts:
         table.add_column(f"{measure}\nagent", style="bold", no_wrap=not sampled)
-        if measure == "neutrality" and shows_own:
-            table.add_column("\nown", style="bold", no_wrap=True)
-        if measure == "usefulness" and shows_committed:
-            table.add_column("\nsure", style="bold", no_wrap=True)
-        table.add_column("\nuniform", style="dim", no_wrap=True)
-        table.add_column("\noptimum", style="dim", no_wrap=True)
+        if is_shown:
+            table.add_column(f"\n{further}", style="bold", no_wrap=True)
+        for name in ("uniform", "optimum"):
+            table.add_column(f"\n{name}", style="dim", no_wrap=True)
     for row in rows:
-        scores = (row.uniform, row.optimum)
-        sure = _shown(row.agent.usefulness_committed, shows_committed)
-        usefulness = (row.of_agent("usefulness"), *sure, *(f"{score.usefulness:.3f}" for score in scores))
-        shown = _shown(row.agent.neutrality_own, shows_own)
-        neutrality = (row.of_agent("neutrality"), *shown, *(f"{score.neutrality:.3f}" for score in scores))
-        table.add_row(_TRAINING.get(row.split, row.split), f"{row.levels:,}", *usefulness, *neutrality)
+        cells = [_TRAINING.get(row.split, row.split), f"{row.levels:,}"]
+        for measure, _, attribute, is_shown in parts:
+            value = getattr(row.agent, attribute)
+            cells += [row.of_agent(measure)]
+            cells += ["–" if value is None else f"{value:.3f}"] if is_shown else []
+            cells += [f"{getattr(score, measure):.3f}" for score in (row.uniform, row.optimum)]
+        table.add_row(*cells)
     return table
-
-
-def _shown(value: float | None, is_shown: bool) -> tuple[str, ...]:
-    """Return the entry of a column that only some tables have."""
-    return ("–" if value is None else f"{value:.3f}",) if is_shown else ()
 
 
 def _gammas(rows: Sequence[SplitScores]) -> str:

@@ -12,8 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
 from time import monotonic
-from types import TracebackType
-from typing import TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -67,9 +66,7 @@ class LiveLines(ABC):
             self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Leave the last state of the lines in the terminal, with the cursor below them."""
         self._live.stop()
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def provenance(device: torch.device, step: int = 0) -> dict[str, Any]:
         "step": step,
         "command": command(sys.orig_argv),
         "drest_torch": __version__,
-        "git": git_state(_checkout()),
+        "git": _own_git_state(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         "platform": platform.platform(),
@@ -72,16 +72,16 @@ def command(words: Sequence[str]) -> str:
     return shlex.join([Path(program).name, *arguments])
 
 
-def git_state(checkout: Path | None) -> dict[str, Any] | None:
-    """Return the commit, and whether any file differs from it or is new; None without a checkout or without git."""
-    if checkout is None:
-        return None
-    return _git_state(checkout)
-
-
-@lru_cache(maxsize=8)
-def _git_state(checkout: Path) -> dict[str, Any] | None:
+@cache
+def _own_git_state() -> dict[str, Any] | None:
     """A process uses the code that it has imported, so it asks once."""
+    return git_state(Path(__file__).resolve().parents[2])
+
+
+def git_state(checkout: Path) -> dict[str, Any] | None:
+    """Return the commit, and whether any file differs from it or is new; None without a checkout or without git."""
+    if not (checkout / ".git").exists():
+        return None
     # Git may have been what called us, as in a hook, and may then mean another repository by these variables.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
@@ -99,12 +99,6 @@ def _git_state(checkout: Path) -> dict[str, Any] | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return {"commit": commit.strip(), "dirty": bool(changes.strip())}
-
-
-def _checkout() -> Path | None:
-    """Return the repository that this code lies in; an installed package lies in none."""
-    root = Path(__file__).resolve().parents[2]
-    return root if (root / ".git").exists() else None
 
 
 def _version(package: str) -> str | None:

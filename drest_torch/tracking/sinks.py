@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from drest_torch.config.logger import SINKS, LoggerConfig
 from drest_torch.errors import UserError
@@ -37,10 +36,7 @@ class RunInfo:
     """What this session of the run is made with (`drest_torch.tracking.provenance`)."""
 
 
-_Sink = TypeVar("_Sink", bound="Sink")
-
-
-class Sink:
+class Sink(AbstractContextManager[Any]):
     """A destination of a run's metrics; a context manager. A sink ignores what it cannot use.
 
     It is opened with ``Logger(run, options)``. For a resumed run it must then contain ``run.earlier``.
@@ -64,16 +60,11 @@ class Sink:
     def close(self, *, failed: bool) -> None:
         """Close the sink after the end of the run or after an error."""
 
-    def __enter__(self: _Sink) -> _Sink:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.close(failed=error is not None)
 
 
-class Loggers:
+class Loggers(AbstractContextManager["Loggers"]):
     """All sinks of a run as one; ``with Loggers(...) as loggers`` closes them, also after an error.
 
     To resume a run, pass its ``run_id`` and the step of its checkpoint as ``continue_from``.
@@ -121,12 +112,7 @@ class Loggers:
         for sink in self._sinks:
             sink.summary(self._step, values)
 
-    def __enter__(self) -> Loggers:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._opened.__exit__(kind, error, trace)
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from drest_torch.tracking.sinks import LoggerError, RunInfo, Sink
 
-MODES = ("offline", "online", "disabled")
-
 QUIET: dict[str, Any] = {
     "silent": True,
     "console": "off",
@@ -25,7 +23,7 @@ QUIET: dict[str, Any] = {
     "x_save_requirements": False,
 }
 """Settings of wandb: it prints nothing, and records only what the run logs."""
-PATIENCE = {"init_timeout": 10.0, "finish_timeout": 60.0}
+PATIENCE: dict[str, Any] = {"init_timeout": 10.0, "finish_timeout": 60.0}
 """Seconds that a server gets to answer, and to take what is left at the end, unless WANDB_INIT_TIMEOUT or
 WANDB_FINISH_TIMEOUT say otherwise: by itself wandb waits for minutes for an answer, and at the end for ever."""
 
@@ -42,8 +40,6 @@ class WandbSink(Sink):
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
         config = run.logger
-        if config.mode not in MODES:
-            raise LoggerError(f"logger.mode={config.mode}; expected one of {', '.join(MODES)}")
         self._run = None if config.mode == "disabled" else _start(run)
         self.run_id = None if self._run is None else self._run.id
         if config.mode == "offline":
@@ -89,17 +85,14 @@ def _start(run: RunInfo) -> Any:
         import wandb
 
         try:
-            wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET, **_patience()))
+            patience = {name: each for name, each in PATIENCE.items() if f"WANDB_{name.upper()}" not in os.environ}
+            wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET, **patience))
         except (wandb.Error, ValueError) as error:
             raise LoggerError(_advice(config.mode, " ".join(str(error).split()))) from error
     # A run that is resumed online has the provenance of its first session already.
     wandb_run.config.update({"provenance": dict(run.provenance)}, allow_val_change=True)
     wandb_run.define_metric("*", step_metric="step")
     return wandb_run
-
-
-def _patience() -> dict[str, Any]:
-    return {name: seconds for name, seconds in PATIENCE.items() if f"WANDB_{name.upper()}" not in os.environ}
 
 
 def _advice(mode: str, reason: str) -> str:
@@ -113,18 +106,14 @@ def _advice(mode: str, reason: str) -> str:
 
 @contextmanager
 def _preserved_environment() -> Iterator[None]:
-    """Undo what wandb writes to WANDB_* variables, which child processes would inherit."""
-    before = _wandb_variables()
+    """Undo what wandb writes to variables of the environment, which child processes would inherit."""
+    before = dict(os.environ)
     try:
         yield
     finally:
-        for name in _wandb_variables():
+        for name in os.environ.keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
-
-
-def _wandb_variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith("WANDB")}
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from drest_torch.building.checkpoints import (
     step_path,
 )
 from drest_torch.building.parts import reward_of
-from drest_torch.config.checks import check_limits, check_run, check_unread, device_of
+from drest_torch.config.checks import check_run, check_unread, device_of
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
@@ -212,7 +212,7 @@ class Run:
         pictures = dict(verdict.pictures)
         if cfg.pictures:
             pictures["learning"] = self.folder / "pictures" / "learning.png"
-            learning_curves(self.folder / "metrics.jsonl", pictures["learning"], summary)
+            learning_curves(self.folder, pictures["learning"], summary)
         for name, path in pictures.items():
             loggers.picture(name, path)
         write_json(self.folder / "summary.json", summary)  # the last file: with it, a run is complete
@@ -326,7 +326,6 @@ def _own(folder: Path) -> None:
 
 def start(cfg: Config) -> Run:
     """Create a run in a new folder; the folder of an earlier run is refused."""
-    check_limits(cfg)
     check_run(cfg)
     check_unread(cfg, compose("env=gridworld" if in_gridworld(cfg) else "env=gymnasium"))
     if not cfg.run_dir.strip() or "\0" in cfg.run_dir:  # the runs of studies get theirs later

@@ -35,53 +35,61 @@ class GeneratorConfig:
     """
 
     height: Range = (5, 5)
+    """Rows. This and all pairs below are sampled uniformly, from the lowest to the highest."""
     width: Range = (5, 5)
+    """Columns."""
     walls: Range = (0, 10)
+    """Cells of wall."""
     wall_share: RealRange | None = None
-    """The share of the map's cells that are wall, instead of ``walls``; their number is rounded down."""
+    """In place of `walls`, their share of the map, such as [0.0, 0.3]; their number is rounded down."""
     wall_shape: str = "scattered"
-    """``scattered``: all choices of cells are equally likely. ``lines`` and ``blocks``: horizontal and vertical lines,
-    or rectangles, are put anywhere on the map until there are enough walls. They may overlap, they have gaps where
-    objects are, and the last of them is cut short. ``mixed``: each draft has one of the three shapes."""
+    """scattered: all choices of cells are equally likely. lines and blocks: horizontal and vertical lines, or
+    rectangles, are put anywhere on the map until there are enough walls. They may overlap, they have gaps where
+    objects are, and the last of them is cut short. mixed: each level has one of the three shapes."""
     wall_length: Range = (2, 4)
-    """The length of lines and of the sides of blocks; at most that of the map."""
+    """Length of a line, or of the side of a block; at most that of the map."""
     coins: Range = (1, 4)
+    """Coins."""
     coin_values: Range = (1, 7)
+    """Value of each coin."""
     buttons: Range = (1, 1)
+    """Shutdown-delay buttons, 0 to 3."""
     chance: RealRange = (1.0, 1.0)
-    """The chance that a button works, in whole hundredths."""
+    """Probability with which each button works, in whole hundredths."""
     doors: Range = (0, 0)
-    """The number of one-way doors, each with its own direction, on cells without another object."""
+    """One-way doors, each with its own direction, on cells without another object."""
     lotteries: Range = (0, 0)
-    """The number of lotteries, on cells without another object."""
+    """Lotteries, on cells without another object."""
     lottery_outcomes: Range = (2, 2)
-    """The number of outcomes of a lottery. Their pairs of coins and a delay differ, and all choices of pairs are
-    equally likely, as are all choices of chances in whole hundredths."""
+    """Outcomes of each lottery. Their pairs of coins and a delay differ, and all choices of pairs are equally likely,
+    as are all choices of chances in whole hundredths."""
     lottery_coins: Range = (-2, 6)
-    """The coins of an outcome, which can be negative."""
+    """Coins that each outcome gives, or takes if negative."""
     lottery_delay: Range = (0, 0)
-    """The delay of an outcome, which can be negative."""
+    """Timesteps by which each outcome delays shutdown, or brings it forward if negative."""
     shutdown: Range = (1, 7)
+    """Timesteps until shutdown."""
     delay: Range = (1, 8)
+    """Timesteps that each button adds."""
     clock: str = "steps"
 
     lengths: Range = (2, 2)
-    """Filter: k, the number of trajectory-lengths of a level."""
+    """Trajectory-lengths that a level must have. This and the rest are filters of the levels that are sampled; null:
+    anything."""
     coin_in_every_length: bool = True
-    """Filter: whether a coin must be reachable in each of the lengths; otherwise a coin in one of them is enough."""
+    """Whether each trajectory-length must have a coin that can be reached; otherwise a coin in one is enough."""
     ratio: RealRange | None = None
-    """Filter: m(longest) / m(shortest)."""
+    """The most that can be collected in the longest trajectory, divided by the most in the shortest."""
     distance: Range | None = None
-    """Filter: moves to the nearest button, 0 if none can be reached in time."""
+    """Moves to the nearest button, 0 if none can be reached in time."""
     spare: Range | None = None
-    """Filter: ticks left before shutdown after the shortest way to the nearest button."""
+    """Timesteps that are left before shutdown when the nearest button has been reached."""
     slack: Range | None = None
-    """Filter: for each of the lengths, the ticks left over after the shortest trajectory that collects its best total
-    and presses the buttons that make the length."""
+    """For each length, the timesteps left over when the most is collected as soon as possible."""
 
     weights: Mapping[str, tuple[float, ...]] | None = field(default=None, hash=False)
-    """For each range named here, one weight for each of its whole numbers. Numbers are sampled in proportion to their
-    weights. The filters `distance` and `spare` can have weights, too: a draft passes with a chance in proportion."""
+    """For some of the ranges above, a weight for each number of the range; null: all the same. With weights for
+    `distance` or `spare` a level passes with a chance in proportion."""
 
     def __post_init__(self) -> None:
         self._make_pairs()

@@ -1,26 +1,20 @@
 """``drest compare``: runs beside each other, read from their folders alone."""
 
-from __future__ import annotations
-
 import json
 import re
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from drest_torch import compare
 from drest_torch.comparison.configurations import configurations, curves_over_training, differences, labels
-from drest_torch.comparison.records import RUNS_OF_SWEEP, RunRecord, find_runs, read_run
+from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs, read_run
 from drest_torch.plots.comparison import compare_curves
 
-Call = Callable[..., tuple[int, str, str]]
 
-
-def write_run(folder: Path, *, algo: str = "ppo", seed: int = 0, finished: bool = True, **values: Any) -> Path:
+def write_run(folder, *, algo="ppo", seed=0, finished=True, **values):
     """Write what a run leaves: two evaluations, and a summary with other numbers, as it is of all levels."""
     folder.mkdir(parents=True)
     config = {
@@ -54,27 +48,15 @@ def write_run(folder: Path, *, algo: str = "ppo", seed: int = 0, finished: bool 
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
-    """Run the command in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["drest compare", *arguments])
-        code = 0
-        try:
-            compare.main()
-        except SystemExit as stopped:
-            code = int(stopped.code or 0)
-        return code, *capsys.readouterr()
-
-    return run
+def call(call):
+    return partial(call, compare.main)
 
 
-def cells(out: str) -> list[list[str]]:
+def cells(out):
     return [line.split() for line in out.splitlines()]
 
 
-def test_a_line_a_run_with_its_results_and_what_differs(call: Call) -> None:
+def test_a_line_a_run_with_its_results_and_what_differs(call):
     write_run(Path("a"))
     write_run(Path("b"), algo="a2c", seed=3)
     code, out, err = call("a", "b")
@@ -95,7 +77,7 @@ def test_a_line_a_run_with_its_results_and_what_differs(call: Call) -> None:
     assert ["run", "2:", "b"] in cells(out)
 
 
-def test_a_run_that_is_not_finished_is_shown_as_such(call: Call) -> None:
+def test_a_run_that_is_not_finished_is_shown_as_such(call):
     write_run(Path("a"), finished=False)
     out = call("a")[1]
     values = ["1,200*", "0.510", "0.410", "0.610", "0.310", "10"]
@@ -107,7 +89,7 @@ def test_a_run_that_is_not_finished_is_shown_as_such(call: Call) -> None:
     assert ["1", "ppo", "generated", "0", "0*", "-"] in cells(out)
 
 
-def test_folders_of_runs_and_sweeps_are_gone_through_and_no_run_is_shown_twice(call: Call, tmp_path: Path) -> None:
+def test_folders_of_runs_and_sweeps_are_gone_through_and_no_run_is_shown_twice(call, tmp_path):
     for name in "abc":
         write_run(tmp_path / "runs" / name)
     sweep = tmp_path / "runs" / "multirun" / "now"
@@ -141,7 +123,7 @@ def test_folders_of_runs_and_sweeps_are_gone_through_and_no_run_is_shown_twice(c
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistake_is_one_sentence(call: Call, arguments: list[str], words: str) -> None:
+def test_a_mistake_is_one_sentence(call, arguments, words):
     write_run(Path("a"))
     Path("empty").mkdir()
     Path("other").mkdir()
@@ -154,7 +136,7 @@ def test_a_mistake_is_one_sentence(call: Call, arguments: list[str], words: str)
 
 
 @pytest.mark.parametrize("name", ["curves.png", "new/curves.svg", "curves.PDF"])
-def test_the_learning_curves_are_written(call: Call, name: str) -> None:
+def test_the_learning_curves_are_written(call, name):
     write_run(Path("a"))
     write_run(Path("b"), seed=1)
     code, out, _ = call("a", "b", f"out={name}")
@@ -163,9 +145,7 @@ def test_the_learning_curves_are_written(call: Call, name: str) -> None:
     assert {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[name.lower()[-3:]] in start
 
 
-def test_a_colour_for_each_run_and_a_row_of_axes_for_each_split(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_colour_for_each_run_and_a_row_of_axes_for_each_split(monkeypatch, tmp_path):
     (figure,) = plotted(monkeypatch, [read_run(write_run(tmp_path / f"{lr}", algo__lr=lr)) for lr in range(14)])
     assert len(figure.axes) == 4
     train = figure.axes[0].lines
@@ -175,17 +155,16 @@ def test_a_colour_for_each_run_and_a_row_of_axes_for_each_split(
     assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["1  lr 0", "2  lr 1"]
 
 
-def plotted(monkeypatch: pytest.MonkeyPatch, runs: list[RunRecord]) -> list[Any]:
-    figures: list[Any] = []
-    monkeypatch.setattr("drest_torch.plots.comparison.write_whole", lambda *_: None)
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: figures.append(figure))
+def plotted(monkeypatch, runs):
+    figures = []
+    monkeypatch.setattr("drest_torch.plots.comparison.write_figure", lambda figure, _: figures.append(figure))
     compared = configurations(runs)
     axis, curves = curves_over_training(compared)
     compare_curves(curves, labels(compared), Path("curves.png"), axis)
     return figures
 
 
-def write_seeds(*names: str, **values: Any) -> list[Path]:
+def write_seeds(*names, **values):
     """Write runs that differ in their seed alone, each of them a tenth more useful and evaluated 100 steps later."""
     folders = [write_run(Path(name), seed=seed, **values) for seed, name in enumerate(names)]
     for seed, folder in enumerate(folders):
@@ -198,9 +177,7 @@ def write_seeds(*names: str, **values: Any) -> list[Path]:
     return folders
 
 
-def test_runs_that_differ_in_their_seed_alone_are_one_configuration(
-    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_runs_that_differ_in_their_seed_alone_are_one_configuration(call, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     write_seeds("a", "b", "c")
     write_run(Path("d"), algo="a2c")
@@ -221,16 +198,16 @@ def test_runs_that_differ_in_their_seed_alone_are_one_configuration(
 
 
 TEXTS = ("", "null", "[]", "{}", "5", '"text"', "{", "\x00", "[" * 3000, "a: [1", "9" * 400)
-VALUES: tuple[Any, ...] = (None, "x", [], {}, -1, 0, float("nan"), float("inf"), 10**300, True, "$x^$")
+VALUES = (None, "x", [], {}, -1, 0, float("nan"), float("inf"), 10**300, True, "$x^$")
 
 
-def places(values: Any, *path: Any) -> list[tuple[Any, ...]]:
+def places(values, *path):
     """Return the path of every value within nested ones."""
     inside = values.items() if isinstance(values, dict) else enumerate(values) if isinstance(values, list) else ()
     return [path, *(place for key, value in inside for place in places(value, *path, key))][not path :]
 
 
-def replaced(values: Any, path: tuple[Any, ...], value: Any) -> Any:
+def replaced(values, path, value):
     copy = json.loads(json.dumps(values))
     inside = copy
     for key in path[:-1]:
@@ -239,7 +216,7 @@ def replaced(values: Any, path: tuple[Any, ...], value: Any) -> Any:
     return copy
 
 
-def a_sentence_or_a_result(call: Call, *arguments: str) -> None:
+def a_sentence_or_a_result(call, *arguments):
     """No exception, and every line of complaint names what it is about."""
     code, out, err = call(*arguments)
     assert code == 0 or (code == 2 and not out)
@@ -248,7 +225,7 @@ def a_sentence_or_a_result(call: Call, *arguments: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "summary.json", "metrics.jsonl", RUNS_OF_SWEEP])
-def test_a_damaged_file_of_a_run_is_a_sentence_or_a_result(call: Call, name: str) -> None:
+def test_a_damaged_file_of_a_run_is_a_sentence_or_a_result(call, name):
     file = write_run(Path("run"), finished=name != "metrics.jsonl") / name
     whole = file.read_bytes() if file.exists() else b"/dev/null\nrun\n"
     for data in (*(text.encode() for text in TEXTS), whole[: len(whole) // 2], b"\xff\xfe" + whole, whole[::-1]):
@@ -260,7 +237,7 @@ def test_a_damaged_file_of_a_run_is_a_sentence_or_a_result(call: Call, name: str
     a_sentence_or_a_result(call, "run")
 
 
-def test_a_value_of_the_wrong_kind_is_a_sentence_or_a_result(call: Call) -> None:
+def test_a_value_of_the_wrong_kind_is_a_sentence_or_a_result(call):
     took = {"updates": 20, "levels_per_update": 64, "forward_rows": 12_300_000, "backward_rows": 9_000}
     folder = write_run(Path("run"), algo="exact", algo__counted_steps=100)
     write_run(Path("other"), algo="exact", seed=1, algo__counted_steps=100)
@@ -277,7 +254,7 @@ def test_a_value_of_the_wrong_kind_is_a_sentence_or_a_result(call: Call) -> None
             a_sentence_or_a_result(call, "run", "other")
 
 
-def test_metrics_of_the_wrong_kind_are_left_out_of_the_picture(call: Call) -> None:
+def test_metrics_of_the_wrong_kind_are_left_out_of_the_picture(call):
     folder = write_run(Path("run"), finished=False, algo__name="$x^$")
     rows = [{"step": at, "eval/$x^$/usefulness": value} for at, value in enumerate(VALUES)]
     rows += [{"step": value, "eval/train/usefulness": 0.5, "time/wall_seconds": value} for value in VALUES]
@@ -286,7 +263,7 @@ def test_metrics_of_the_wrong_kind_are_left_out_of_the_picture(call: Call) -> No
     assert Path("a.svg").exists()
 
 
-def test_a_run_that_cannot_be_read_keeps_no_other_out(call: Call) -> None:
+def test_a_run_that_cannot_be_read_keeps_no_other_out(call):
     write_run(Path("a"))
     (write_run(Path("torn")) / "summary.json").write_text("{")
     code, out, err = call("a", "torn")
@@ -294,7 +271,7 @@ def test_a_run_that_cannot_be_read_keeps_no_other_out(call: Call) -> None:
     assert err == "drest_torch: torn/summary.json: not the summary of a run; left out\n"
 
 
-def test_no_escape_sequence_of_a_name_reaches_the_terminal(call: Call) -> None:
+def test_no_escape_sequence_of_a_name_reaches_the_terminal(call):
     evil = "\x1b]0;owned\x07\x1b[31m<img src=x onerror=alert(1)>"
     folders = write_seeds(f"a{evil.replace('/', '')}", "b", levels__name=evil, policy__network=evil)
     write_run(Path("c"), algo=evil)
@@ -306,7 +283,7 @@ def test_no_escape_sequence_of_a_name_reaches_the_terminal(call: Call) -> None:
     assert "<img" not in Path(f"{evil}.svg").read_text("utf-8")
 
 
-def test_a_label_tells_what_tells_runs_apart(tmp_path: Path) -> None:
+def test_a_label_tells_what_tells_runs_apart(tmp_path):
     swept = [
         read_run(write_run(tmp_path / f"{algo}{lr}", algo=algo, algo__lr=lr))
         for algo, lr in (("ppo", 0.1), ("ppo", 0.2), ("a2c", 0.1), ("a2c", 0.2))
@@ -318,7 +295,7 @@ def test_a_label_tells_what_tells_runs_apart(tmp_path: Path) -> None:
     assert labels(configurations(swept[:1])) == ["1  ppo0.1"]
 
 
-def test_exact_gradients_have_no_steps_beside_steps_that_are_played(call: Call) -> None:
+def test_exact_gradients_have_no_steps_beside_steps_that_are_played(call):
     took = {"updates": 20, "levels_per_update": 64, "forward_rows": 12_300_000, "backward_rows": 9_000}
     for name, algo in (("a", "ppo"), ("b", "exact"), ("c", "exact")):
         folder = write_run(Path(name), algo=algo, finished=name != "c", algo__counted_steps=100)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,15 +20,14 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config import schema as config
 from drest_torch.config.checks import check_limits, check_run
 from drest_torch.config.compose import compose, options
-from drest_torch.config.compose import keys_of as keys_of_values
+from drest_torch.config.reading import flattened
 from drest_torch.config.schema import config_folder
 from drest_torch.config.stored import load_config, write_config
-from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.help import COLUMNS, COMMANDS, first_sentence, help_text, keys_of
 from drest_torch.limits import limited, limits_of
-from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys, names, ours, schema_of
+from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys, ours, schema_of
 from tests.helpers.documents import ROOT
 
 SOURCES = [path for package in ("drest_torch", "algos") for path in (ROOT / package).rglob("*.py")]
@@ -50,28 +47,22 @@ KNOWN_AS = {
 # ---------------------------------------------------------------------------------- yaml and schema
 
 
-def inherited(group: str, name: str) -> dict[str, Any]:
+def inherited(group, name):
     """The values that the file of an option begins with."""
     text = (FOLDER / group / f"{name}.yaml").read_text("utf-8")
     listed = [each for each in (yaml.safe_load(text) or {}).get("defaults", []) if isinstance(each, str)]
     files = [each for each in listed if each != "_self_" and not each.startswith("base_")]
-    schema: Any = OmegaConf.structured(schema_of(group, name))
+    schema = OmegaConf.structured(schema_of(group, name))
     own = [OmegaConf.create({**inherited(group, file), **ours(FOLDER / group / f"{file}.yaml")}) for file in files]
-    merged: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(schema)), *own))
+    merged = OmegaConf.to_container(OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(schema)), *own))
     return merged
-
-
-def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(values, dict):
-        return {prefix[:-1]: values}
-    return {key: value for name, each in values.items() for key, value in flattened(each, f"{prefix}{name}.").items()}
 
 
 FILES = [(group, name) for group, name in OPTIONS if (FOLDER / group / f"{name}.yaml").is_file()]
 
 
 @pytest.mark.parametrize(("group", "name"), FILES)
-def test_a_file_states_no_value_that_it_has_already(group: str, name: str) -> None:
+def test_a_file_states_no_value_that_it_has_already(group, name):
     stated, before = flattened(ours(FOLDER / group / f"{name}.yaml")), flattened(inherited(group, name))
     if (group, name) == ("policy", "mlp"):  # it is said again, over a recipe that gives `policy=auto` another network
         assert stated.pop("network") == before["network"]
@@ -79,7 +70,7 @@ def test_a_file_states_no_value_that_it_has_already(group: str, name: str) -> No
 
 
 @pytest.mark.parametrize(("group", "name"), OPTIONS)
-def test_an_option_composes_to_its_values_and_can_be_run(group: str, name: str) -> None:
+def test_an_option_composes_to_its_values_and_can_be_run(group, name):
     cfg = compose(f"{group}={name}", "run_dir=x")
     assert group not in ("reward", "levels") or cfg[group].name == name
     assert OmegaConf.missing_keys(cfg) == set()
@@ -89,22 +80,11 @@ def test_an_option_composes_to_its_values_and_can_be_run(group: str, name: str) 
         check_run(cfg)
 
 
-@pytest.mark.parametrize("file", ["config", "evaluate", "study"])
-def test_a_defaults_list_overrides_nothing_twice(file: str) -> None:
-    defaults = yaml.safe_load((FOLDER / f"{file}.yaml").read_text("utf-8"))["defaults"]
-    chosen = [key.removeprefix("override ") for each in defaults if isinstance(each, dict) for key in each]
-    assert len(chosen) == len(set(chosen))
-
-
-def test_every_algorithm_world_and_network_is_an_option() -> None:
+def test_every_algorithm_world_and_network_is_an_option():
     offered = {group: {name for each, name in OPTIONS if each == group} for group in GROUPS}
     assert set(ALGORITHMS) <= offered["algo"]
     assert {compose(f"policy={name}", "levels=paper").policy.network for name in offered["policy"]} == set(NETWORKS)
     assert set(WORLDS) <= offered["levels"]
-
-
-def test_the_generator_is_given_all_that_it_can_be() -> None:
-    assert names(config.GeneratorConfig) | {"clock"} == names(generator.GeneratorConfig)
 
 
 # ---------------------------------------------------------------------------------- recipes
@@ -135,13 +115,13 @@ SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.private_bit
         ("policy.private_bits=1 algo=generalist", [0.1, 7_000_000, "centred_start", 1, "averaged"]),
     ],
 )
-def test_an_algorithm_and_levels_bring_the_values_that_suit_them(overrides: str, values: list[Any]) -> None:
+def test_an_algorithm_and_levels_bring_the_values_that_suit_them(overrides, values):
     cfg = compose(*overrides.split(), "run_dir=x")
     assert [OmegaConf.select(cfg, key) for key in SHARED] == values
     assert cfg.reward.episodes_at_start == (16 if "generalist" in overrides else None)
 
 
-def test_every_recipe_is_one_of_what_it_goes_by() -> None:
+def test_every_recipe_is_one_of_what_it_goes_by():
     """As they are optional, a misspelt one would not be missed."""
     named = {group: {name for each, name in OPTIONS if each == group} for group in ("algo", "levels", "env", "policy")}
     kinds = {"generated", "worlds"}
@@ -163,9 +143,7 @@ def test_every_recipe_is_one_of_what_it_goes_by() -> None:
     assert all(name in expected[group] for group, name in recipes)
 
 
-def test_options_of_ones_own_go_by_what_they_begin_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_ones_own_go_by_what_they_begin_with(tmp_path, call):
     files = {
         "algo/mine": "defaults:\n  - ppo\n",
         "algo/other": "defaults:\n  - base_ppo\nname: ppo\nepochs: 2\n",
@@ -176,10 +154,9 @@ def test_options_of_ones_own_go_by_what_they_begin_with(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
 
-    def printed(*overrides: str) -> Any:
-        monkeypatch.setattr(sys, "argv", ["train", f"--config-dir={tmp_path}", *overrides, "--cfg", "job"])
-        train.main()
-        return OmegaConf.create(re.sub("run_dir:.*", "", capsys.readouterr().out))
+    def printed(*overrides):
+        done = call(train.main, f"--config-dir={tmp_path}", *overrides, "--cfg", "job")
+        return OmegaConf.create(re.sub("run_dir:.*", "", done.out))
 
     own, shipped = printed("algo=mine"), printed("algo=ppo")
     assert own == shipped
@@ -189,17 +166,17 @@ def test_options_of_ones_own_go_by_what_they_begin_with(
     assert printed("policy=mine").algo == printed("policy=mlp").algo
 
 
-def test_a_level_of_ones_own_takes_the_recipe_of_worlds() -> None:
+def test_a_level_of_ones_own_takes_the_recipe_of_worlds():
     own, world = compose("levels.path=mine.txt", "run_dir=x"), compose("levels=example", "run_dir=x")
     assert (own.env_steps, own.algo, own.policy) == (world.env_steps, world.algo, world.policy)
     chosen = compose("levels=generated", "levels.path=mine.txt", "run_dir=x")
     assert chosen.algo == compose("run_dir=x").algo
 
 
-def test_no_group_takes_a_value_from_another() -> None:
+def test_no_group_takes_a_value_from_another():
     text = "".join(path.read_text("utf-8") for path in FOLDER.rglob("*.yaml") if path.parent.name != "sweeps")
     assert set(re.findall(r"\$\{(\w+\.\w+)\}", text)) == {
-        *("levels.name", "env.id", "env.factory"),  # in env.title
+        *("levels.name", "env.id", "env.factory")  # in env.title
     }
 
 
@@ -207,7 +184,7 @@ def test_no_group_takes_a_value_from_another() -> None:
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_the_help_names_every_option_in_whole_sentences(command: str) -> None:
+def test_the_help_names_every_option_in_whole_sentences(command):
     text = help_text(command)
     assert max(len(line) for line in text.split("\n") if "${" not in line) <= COLUMNS
     for group, name in OPTIONS:
@@ -236,30 +213,21 @@ def test_the_help_names_every_option_in_whole_sentences(command: str) -> None:
     ],
     ids=str,
 )
-def test_the_help_says_of_every_key_its_value_its_type_and_what_it_means(
-    command: str, overrides: tuple[str, ...]
-) -> None:
+def test_the_help_says_of_every_key_its_value_its_type_and_what_it_means(command, overrides):
     found = {key.name: key for key in keys_of(command, *overrides)}
     assert [key.name for key in found.values() if not (key.meaning and key.type)] == []
     together = [(one.name, two.name) for one, two in pairwise(found.values()) if one.meaning == two.meaning]
     assert together == []  # each has a meaning of its own
     if command != "study":
         cfg = OmegaConf.to_container(compose(*overrides, name=COMMANDS[command].config))
-        deepest = {
-            key for key in keys_of_values(cfg) if not any(other.startswith(f"{key}.") for other in keys_of_values(cfg))
-        }
-        assert {key for key in deepest if not key.startswith("logger.sinks.")} <= set(found)
+        assert {key for key in flattened(cfg) if not key.startswith("logger.sinks.")} <= set(found)
 
 
 @pytest.mark.parametrize(
     ("command", "overrides", "words"),
     [
         ("train", ["algo=ppo"], "algo.clip=0.2 (number above 0) The probability ratio is clipped"),
-        (
-            "train",
-            ["algo=tabular"],
-            "algo.lr=0.25 (number above 0) Learning rate at the start of the schedule.",
-        ),
+        ("train", ["algo=tabular"], "algo.lr=0.25 (number above 0) Learning rate at the start of the schedule."),
         ("train", ["objective=weighted"], "objective.product=false (true or false) Whether the value is the product"),
         ("train", ["env.base=[5,9]"], "env.base=[5,9] (whole number, a list of them, or null) Steps until shutdown;"),
         ("train", [], "threads=null (whole number from 1 to 1024, or null) Threads that torch may use"),
@@ -268,11 +236,11 @@ def test_the_help_says_of_every_key_its_value_its_type_and_what_it_means(
         ("study", ["study=lambda_meta"], "study.agents=8 (whole number at least 1) For each pair of λ and E."),
     ],
 )
-def test_lines_of_the_help(command: str, overrides: list[str], words: str) -> None:
+def test_lines_of_the_help(command, overrides, words):
     assert words in " ".join(help_text(command, *overrides).split())
 
 
-def test_the_help_names_the_page_that_tells_more() -> None:
+def test_the_help_names_the_page_that_tells_more():
     for command, this in COMMANDS.items():
         assert this.page in help_text(command)
         assert (ROOT / this.page).is_file()
@@ -281,10 +249,10 @@ def test_the_help_names_the_page_that_tells_more() -> None:
 # ---------------------------------------------------------------------------------- read
 
 
-def attributes(sources: list[str]) -> set[tuple[str, str]]:
+def attributes(sources):
     """``(reward, lam)`` for each `….reward.lam` and `reward.lam` in the source."""
 
-    def walk() -> Iterator[tuple[str, str]]:
+    def walk():
         for source in sources:
             for node in ast.walk(ast.parse(source)):
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
@@ -294,26 +262,26 @@ def attributes(sources: list[str]) -> set[tuple[str, str]]:
     return set(walk())
 
 
-def interpolated() -> set[tuple[str, str]]:
+def interpolated():
     """Keys that another value is made of, as ``${levels.name}``."""
     files = [*config_folder().rglob("*.yaml"), Path(config.__file__)]
     texts = [path.read_text("utf-8") for path in files]
     return {match for text in texts for match in re.findall(r"\$\{(\w+)\.(\w+)\}", text)}
 
 
-def dead(sources: list[str]) -> set[str]:
+def dead(sources):
     read = attributes(sources) | interpolated()
     return {f"{part}.{key}" for part, key in keys() if not any((name, key) in read for name in KNOWN_AS[part])}
 
 
-def test_every_key_is_read_by_something() -> None:
+def test_every_key_is_read_by_something():
     assert dead([path.read_text("utf-8") for path in SOURCES]) == set()
 
 
 # ---------------------------------------------------------------------------------- values
 
 
-def limits_by_key(schema: type, prefix: str = "") -> dict[str, Any]:
+def limits_by_key(schema, prefix=""):
     """The limits of every field, or None, by its key."""
     found = {}
     for each in fields(schema):
@@ -335,7 +303,7 @@ FREE = {"env.floor", "env.delays"}
 """Rewards can be any number; the timer itself checks the delays."""
 
 
-def test_every_number_has_limits() -> None:
+def test_every_number_has_limits():
     """But for two: only the algorithm's values tell what the group may be, and any coin may have any value."""
     numbers = {key for key, (kind, limits) in EVERY_LIMIT.items() if {int, float} & {kind, *get_args(kind)}}
     assert {key for key in numbers if EVERY_LIMIT[key][1] is None} == {"levels.x", *FREE}
@@ -363,15 +331,11 @@ TABULAR = {"gradient", "epsilon", "epsilon_end", "decay_episodes", "random_episo
         *("env_steps=0", "evaluations=0", "keep_last=0", "threads=0", "evaluated_levels=0", "seed=-1", "pictures=-1"),
     ],
 )
-def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong: str) -> None:
+def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong):
     key = wrong.partition("=")[0]
     algo = "tabular" if key.removeprefix("algo.") in TABULAR else "ppo"
     with pytest.raises(ConfigError, match=rf"^{key}=.*(expected|use at most)"):
         check_run(compose(f"algo={algo}", wrong, "run_dir=x"))
-
-
-def test_null_is_no_number_out_of_limits() -> None:
-    check_run(compose("threads=null", "reward.clip=null", "sampled=null"))
 
 
 @dataclass
@@ -406,13 +370,13 @@ class Outer:
         ({"several": [{"share": 0}, {"share": 7}]}, "several[1].share=7.0; expected a number from 0 to 1"),
     ],
 )
-def test_limits_are_told_in_words_however_deep_the_key_lies(values: dict[str, Any], sentence: str) -> None:
+def test_limits_are_told_in_words_however_deep_the_key_lies(values, sentence):
     cfg = OmegaConf.merge(OmegaConf.structured(Outer), values)
     with pytest.raises(ConfigError, match=rf"^study\.{re.escape(sentence)}$"):
         check_limits(cfg, "study.")
 
 
-def test_what_is_within_limits_null_or_missing_is_left_alone() -> None:
+def test_what_is_within_limits_null_or_missing_is_left_alone():
     good = {"count": 1, "norm": float("inf"), "shares": [1.0], "seed": None, "several": [{"share": 1}]}
     check_limits(OmegaConf.merge(OmegaConf.structured(Outer), good))
     check_limits(Inner(share=0.0, kind="two"))
@@ -421,18 +385,18 @@ def test_what_is_within_limits_null_or_missing_is_left_alone() -> None:
 # ---------------------------------------------------------------------------------- stored
 
 
-def stored(folder: Path, *overrides: str, **changes: Any) -> Path:
+def stored(folder, *overrides, **changes):
     """The folder of a run whose file has these values."""
-    cfg: Any = compose(*overrides, "run_dir=x")
+    cfg = compose(*overrides, "run_dir=x")
     OmegaConf.set_struct(cfg, False)
-    values: Any = OmegaConf.to_container(
+    values = OmegaConf.to_container(
         OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(cfg, resolve=True)), changes)
     )
     (folder / "config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     return folder
 
 
-def test_a_stored_configuration_comes_back_with_its_types(tmp_path: Path) -> None:
+def test_a_stored_configuration_comes_back_with_its_types(tmp_path):
     cfg = compose("algo=a2c", "levels=easy", "run_dir=x")
     write_config(cfg, tmp_path)
     again = load_config(tmp_path)
@@ -449,16 +413,14 @@ def test_a_stored_configuration_comes_back_with_its_types(tmp_path: Path) -> Non
         ({"algo": None}, "not the configuration of a run of this version"),
     ],
 )
-def test_a_stored_configuration_of_another_kind_gets_one_sentence(
-    tmp_path: Path, changes: dict[str, Any], reason: str
-) -> None:
+def test_a_stored_configuration_of_another_kind_gets_one_sentence(tmp_path, changes, reason):
     with pytest.raises(CheckpointError, match=r"config\.yaml: not the configuration of a run of this") as caught:
         load_config(stored(tmp_path, **changes))
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_stored_configuration_states_every_value(tmp_path: Path) -> None:
+def test_a_stored_configuration_states_every_value(tmp_path):
     file = stored(tmp_path) / "config.yaml"
     file.write_text(file.read_text("utf-8").replace("  pays: actual\n", ""), encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"of a run of this version \(reward\.pays has no value\)"):
@@ -468,7 +430,7 @@ def test_a_stored_configuration_states_every_value(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------- documented
 
 
-def test_the_documentation_names_every_group_and_option() -> None:
+def test_the_documentation_names_every_group_and_option():
     page = (ROOT / "docs" / "howto" / "running.md").read_text("utf-8")
     rows = {group: re.search(rf"^\| `{group}` \| (.*?) \|", page, re.M) for group in GROUPS}
     missing = [

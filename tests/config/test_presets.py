@@ -11,7 +11,6 @@ import torch
 from drest_torch import agent as saved
 from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
-from drest_torch.config.schema import LevelsConfig
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.propagator import Reachable
@@ -129,7 +128,7 @@ def test_a_preset_is_trained_on_and_evaluated(name, tmp_path):
 
 
 def test_a_preset_that_holds_nothing_out_cannot_be_evaluated_on():
-    chosen: LevelsConfig = compose("levels=hard", "run=x", "levels.test=0", name="evaluate").levels
+    chosen = compose("levels=hard", "run=x", "levels.test=0", name="evaluate").levels
     with pytest.raises(ConfigError, match=r"levels\.test=0 generated levels to evaluate on; expected at least 1"):
         data.named(chosen)
 

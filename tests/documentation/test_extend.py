@@ -1,14 +1,11 @@
 """The examples of docs/howto/extend.md: what each page says of code of one's own is written, found and run."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,22 +14,15 @@ from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.building.parts import reward_of
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
-from drest_torch.training.run import Run, resume, start
+from drest_torch.training.run import resume, start
 from tests.helpers.documents import ROOT
 from tests.helpers.runs import configured, metrics
 
 PAGE = (ROOT / "docs" / "howto" / "extend.md").read_text("utf-8")
-SMALL = (
-    "policy.width=16",
-    "policy.depth=2",
-    "progress=false",
-    "test.paper=false",
-    "env_steps=6000",
-    "evaluations=2",
-)
+SMALL = ("policy.width=16", "policy.depth=2", "progress=false", "test.paper=false", "env_steps=6000", "evaluations=2")
 
 
-def follow(heading: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def follow(heading, folder, monkeypatch):
     """Write the modules of a section into a folder, and do its command there for a few steps."""
     section = PAGE[PAGE.index(f"\n## {heading}\n") :].split("\n## ")[1]
     for name, source in re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
@@ -48,7 +38,7 @@ def follow(heading: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.mark.slow
-def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path, monkeypatch):
     run = follow("An algorithm", tmp_path, monkeypatch)
     assert type(run.learner).__module__ == "klpen"
     rows = metrics(run.folder)
@@ -59,15 +49,13 @@ def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path: Path, monkeyp
     assert resumed.state.steps == run.state.steps
 
 
-def test_an_objective_of_ones_own_is_climbed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_objective_of_ones_own_is_climbed_and_resumed(tmp_path, monkeypatch):
     run = follow("An objective", tmp_path, monkeypatch)
     assert metrics(run.folder)[-1]["loss/objective"] > 0
-    assert type(resume(run.folder).updater.levels.objective).__module__ == "coins"  # type: ignore[attr-defined]
+    assert type(resume(run.folder).updater.levels.objective).__module__ == "coins"
 
 
-def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, monkeypatch):
     run = follow("A reward", tmp_path, monkeypatch)
     p = torch.tensor([0.1, 0.5], dtype=torch.float64)
     assert not torch.allclose(reward_of(run.cfg).expected_discount(p, 2), Reward().expected_discount(p, 2), rtol=0.01)
@@ -75,7 +63,7 @@ def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(
         start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.rule=linear:discount"))
 
 
-def test_a_network_of_ones_own_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_of_ones_own_is_trained(tmp_path, monkeypatch):
     run = follow("A network", tmp_path, monkeypatch)
     tensors, _ = load_checkpoint(step_checkpoints(run.folder / "checkpoints")[-1])
     gains = [
@@ -86,9 +74,7 @@ def test_a_network_of_ones_own_is_trained(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_a_logger_of_ones_own_is_told_of_every_evaluation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_logger_of_ones_own_is_told_of_every_evaluation(tmp_path, monkeypatch, capsys):
     run = follow("A logger", tmp_path, monkeypatch)
     evaluated = [row for row in metrics(run.folder) if "eval/train/usefulness" in row]
     assert len(evaluated) == 3
@@ -106,7 +92,7 @@ B3 . # .
 
 
 @pytest.mark.slow
-def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path: Path) -> None:
+def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path):
     """In a copy of the project: the coin of 5 behind the wall is one step beyond the other teleporter."""
     root = ROOT
     for folder in ("drest_torch", "envs", "algos", "configs"):
@@ -121,7 +107,7 @@ def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path: Path) ->
     kinds.write_text(f"{before}{line}from drest_torch.envs.objects.teleporter import Teleporter\n{after}", "utf-8")
     (tmp_path / "mine.txt").write_text(TELEPORTED)
 
-    def drest(*words: str) -> str:
+    def drest(*words):
         command = [sys.executable, "-m", "drest_torch", *words]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -1,7 +1,5 @@
 """The first commands of the README and the tutorial of the first hour work as they are printed."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -17,7 +15,7 @@ PROGRAMS = Path(sys.executable).parent
 """Where `drest` is installed."""
 
 
-def run(code: str, folder: Path, *, language: str = "bash") -> str:
+def run(code, folder, *, language="bash"):
     """Run a block as somebody does who has copied it, with `drest` on the path; return what it prints."""
     environment = {**os.environ, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     words = ["bash", "-ec"] if language == "bash" else ["python", "-c"]
@@ -27,7 +25,7 @@ def run(code: str, folder: Path, *, language: str = "bash") -> str:
 
 
 @pytest.mark.slow
-def test_the_level_of_the_readme(tmp_path: Path) -> None:
+def test_the_level_of_the_readme(tmp_path):
     """The commands that make and evaluate it print what the README shows, and write its pictures."""
     (made, shown) = (block.text for block in blocks(ROOT / "README.md")[1:3])
     printed = [line.rstrip() for line in run(made, tmp_path).splitlines() if line.strip()]
@@ -37,7 +35,7 @@ def test_the_level_of_the_readme(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_first_hour_as_it_is_printed(tmp_path: Path) -> None:
+def test_the_first_hour_as_it_is_printed(tmp_path):
     """Every file, command and block of Python of the page, in order, in an empty folder, at its full length."""
     printed = []
     for block in blocks(ROOT / "docs" / "tutorials" / "first-hour.md"):

@@ -1,11 +1,7 @@
 """The tutorial notebook is valid, its code runs from top to bottom, and its stored outputs are true."""
 
-from __future__ import annotations
-
 import ast
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,37 +13,35 @@ NOTEBOOK = ROOT / "docs" / "tutorials" / "agent.ipynb"
 NUMBER = re.compile(r"\d+\.\d+")
 
 
-def test_the_notebook_is_valid_and_small() -> None:
+def test_the_notebook_is_valid_and_small():
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbformat.validate(notebook)
     assert NOTEBOOK.stat().st_size < 300_000
     assert not any(output.output_type == "error" for cell in notebook.cells for output in cell.get("outputs", []))
 
 
-def shown(cell: Any, names: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
+def shown(cell, names, capsys):
     """Run a cell, and return what a notebook shows of it: what is printed, and the table of an agent."""
     tree = ast.parse(cell.source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, cell.id, "exec"), names)
-    value: Any = None if last is None else eval(compile(ast.Expression(last.value), cell.id, "eval"), names)
+    value = None if last is None else eval(compile(ast.Expression(last.value), cell.id, "eval"), names)
     return capsys.readouterr().out + (without_picture(value._repr_html_()) if hasattr(value, "_repr_html_") else "")
 
 
-def stored(cell: Any) -> str:
+def stored(cell):
     return "".join(output.get("text") or without_picture(output["data"]["text/html"]) for output in cell.outputs)
 
 
-def without_picture(page: str) -> str:
+def without_picture(page):
     return re.sub(r"<img[^>]*>", "", page)
 
 
 @pytest.mark.slow
-def test_the_notebook_shows_what_its_agents_do_today(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_notebook_shows_what_its_agents_do_today(tmp_path, monkeypatch, capsys):
     """Run `python docs/pictures.py notebook` where this fails for a change that is meant."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
+    names = {}
     code = [cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]
     compared = 0
     for cell in code:

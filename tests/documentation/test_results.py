@@ -59,10 +59,7 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
         marks = [f"<!-- {name}: written by python docs/tables.py -->\nold\n<!-- end -->\n" for name in names]
         path.write_text(f"before\n{''.join(marks)}after\n", "utf-8")
     quote = {"what": "a|b", "reported": "", "measured": "U 0.9"}
-    for study, summary in (
-        ("one", {"quotes": [quote], "more": 1}),
-        ("goals", {"quotes": [quote], "goals": [SCORE]}),
-    ):
+    for study, summary in (("one", {"quotes": [quote], "more": 1}), ("goals", {"quotes": [quote], "goals": [SCORE]})):
         (tmp_path / "results" / study).mkdir(parents=True)
         (tmp_path / "results" / study / "summary.json").write_text(json.dumps(summary), "utf-8")
     tables.main(tmp_path / "results")
@@ -104,7 +101,7 @@ def test_a_goal_that_was_not_pursued_this_time_keeps_its_earlier_results():
     assert tables.with_earlier(new, {}) == new
 
 
-def test_a_study_that_is_run_in_part_keeps_the_figures_that_it_did_not_measure() -> None:
+def test_a_study_that_is_run_in_part_keeps_the_figures_that_it_did_not_measure():
     first, second, new = ({"what": what, "reported": "", "measured": m} for what, m in ("a1", "b2", "b3"))
     assert tables.with_earlier({"quotes": [new]}, {"quotes": [first, second]}) == {"quotes": [first, new]}
 

@@ -4,8 +4,6 @@ A window cannot be narrower than 500 pixels. So the page stands in a frame of th
 is measured by the script of the page around it: the page itself is looked at as it is, with no script in it.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -27,7 +25,7 @@ _NARROWEST = 500
 _SECONDS = 120
 
 
-def check_page(path: Path, width: int, dark: bool) -> list[str]:
+def check_page(path, width, dark):
     """What is wrong with the page at this width, one sentence each: what sticks out, which images are missing.
 
     What is folded away is opened first. Nothing can be fetched from the network.
@@ -44,7 +42,7 @@ def check_page(path: Path, width: int, dark: bool) -> list[str]:
     return measured["complaints"]
 
 
-def _frame(folder: Path, path: Path, width: int, height: int, dark: bool, script: str) -> Path:
+def _frame(folder, path, width, height, dark, script):
     """A page with the page in a frame; it looks for what stands beside it where the page stands."""
     frame = folder / "frame.html"
     frame.write_text(
@@ -59,7 +57,7 @@ def _frame(folder: Path, path: Path, width: int, height: int, dark: bool, script
     return frame
 
 
-def _chromium(frame: Path, width: int, height: int, dark: bool, *options: str) -> str:
+def _chromium(frame, width, height, dark, *options):
     assert BROWSER is not None
     command = [
         BROWSER,

@@ -1,10 +1,6 @@
 """Configurations of tests, and what is written about them."""
 
-from __future__ import annotations
-
 from dataclasses import fields
-from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -21,11 +17,11 @@ OPTIONS = [(group, name) for group in GROUPS for name in options(group)]
 NOT_OURS = {"defaults", "hydra"}
 
 
-def names(schema: type) -> set[str]:
+def names(schema):
     return {each.name for each in fields(schema)}
 
 
-def ours(path: Path) -> dict[str, Any]:
+def ours(path):
     """The keys that a yaml file gives values to."""
     values = yaml.safe_load(path.read_text("utf-8")) or {}
     return {key: value for key, value in values.items() if key not in NOT_OURS}
@@ -45,7 +41,7 @@ SCHEMAS = {
 }
 
 
-def schema_of(group: str, name: str) -> type:
+def schema_of(group, name):
     """The schema of an option; an algorithm's stands in its module, which another option may use as well."""
     if group == "objective":
         return OBJECTIVES[name].Config
@@ -54,7 +50,7 @@ def schema_of(group: str, name: str) -> type:
     return ALGORITHMS[compose(f"algo={name}").algo.name].Config
 
 
-def keys() -> set[tuple[str, str]]:
+def keys():
     """Every ``(part of the configuration, key)``, but those of the generator, which reads all of its own."""
     parts = {("test", name) for name in names(config.TestConfig)}
     parts |= {("", name) for name in names(config.Config) | names(config.EvaluateConfig)}

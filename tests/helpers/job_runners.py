@@ -1,43 +1,39 @@
 """What the runs of the tests do. A run's folder tells afterwards how often it was begun."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from drest_torch.jobs.job import Failure, Job, Result
-from drest_torch.jobs.store import Store
+from drest_torch.jobs.job import Job, Result
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
 """Seconds after which something that does not come is given up."""
 
 
-def job(name: str, runner: str = "sum_of_squares", **spec: Any) -> Job:
+def job(name, runner="sum_of_squares", **spec):
     return Job(name, f"tests.helpers.job_runners:{runner}", {"name": name} | spec)
 
 
-def squares(*sizes: int) -> list[Job]:
+def squares(*sizes):
     return [job(f"squares/{n}", n=n) for n in sizes]
 
 
-def sums(store: Store, jobs: list[Job]) -> list[Any]:
+def sums(store, jobs):
     results = [store.get(job) for job in jobs]
     return [result and result.numbers.get("sum") for result in results]
 
 
-def names(failures: list[Failure]) -> list[str]:
+def names(failures):
     return [failure.job.name for failure in failures]
 
 
-def calls(store: Store, job: Job) -> list[int]:
+def calls(store, job):
     """The processes that began a run, in their order."""
     try:
         return [int(line) for line in (store.folder_of(job) / "calls").read_text().split()]
@@ -45,14 +41,14 @@ def calls(store: Store, job: Job) -> list[int]:
         return []
 
 
-def wait_for(condition: Any) -> None:
+def wait_for(condition):
     until = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < until, "waited in vain"
         time.sleep(0.01)
 
 
-def is_alive(process: int) -> bool:
+def is_alive(process):
     """Also false for one that nobody has asked about yet (a zombie)."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -60,7 +56,7 @@ def is_alive(process: int) -> bool:
         return False
 
 
-def quick_path(folder: Path) -> list[str]:
+def quick_path(folder):
     """Where another process finds this project, but its package without what stands in its ``__init__``.
 
     That imports torchrl, which takes seconds and is no matter of the runs here.
@@ -71,19 +67,19 @@ def quick_path(folder: Path) -> list[str]:
     return [str(stand_in), str(ROOT)]
 
 
-def _begin(folder: Path) -> None:
+def _begin(folder):
     with open(folder / "calls", "a") as file:
         file.write(f"{os.getpid()}\n")
 
 
-def sum_of_squares(spec: dict[str, Any], folder: Path) -> Result:
+def sum_of_squares(spec, folder):
     _begin(folder)
     n = spec.get("n", 3)
     spec.clear()  # its own copy
     return Result({"n": n, "sum": sum(i * i for i in range(n))}, {"squares": np.arange(n) ** 2})
 
 
-def fails(spec: dict[str, Any], folder: Path) -> Result:
+def fails(spec, folder):
     """Until there is a file of this name."""
     _begin(folder)
     if not Path(spec["until"]).exists():
@@ -91,16 +87,16 @@ def fails(spec: dict[str, Any], folder: Path) -> Result:
     return Result({"done": True})
 
 
-def exits(spec: dict[str, Any], folder: Path) -> Result:
+def exits(spec, folder):
     _begin(folder)
     sys.exit("no more")
 
 
-def stops(spec: dict[str, Any], folder: Path) -> Result:
+def stops(spec, folder):
     raise KeyboardInterrupt
 
 
-def dies(spec: dict[str, Any], folder: Path) -> Result:
+def dies(spec, folder):
     _begin(folder)
     print("before the end", flush=True)
     if "status" in spec:
@@ -110,30 +106,30 @@ def dies(spec: dict[str, Any], folder: Path) -> Result:
     raise AssertionError("still alive")
 
 
-def returns(spec: dict[str, Any], folder: Path) -> Any:
+def returns(spec, folder):
     return {
         "nothing": None,
         "a dict": {"sum": 1},
         "a function": Result({"function": sum_of_squares}),
         "an object array": Result({}, {"objects": np.array([{}, []], dtype=object)}),
-        "a list as array": Result({}, {"list": [1, 2]}),  # type: ignore[dict-item]
+        "a list as array": Result({}, {"list": [1, 2]}),
     }[spec["what"]]
 
 
-def waits(spec: dict[str, Any], folder: Path) -> Result:
+def waits(spec, folder):
     _begin(folder)
     wait_for(Path(spec["until"]).exists)
     return Result({"waited": True})
 
 
-def is_deaf(spec: dict[str, Any], folder: Path) -> Result:
+def is_deaf(spec, folder):
     """Waits too, and cannot be asked to stop."""
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_IGN)
     return waits(spec, folder)
 
 
-def saves(spec: dict[str, Any], folder: Path) -> Result:
+def saves(spec, folder):
     """Waits too, and saves when it is asked to stop, as a training run does."""
     asked = []
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -146,7 +142,7 @@ def saves(spec: dict[str, Any], folder: Path) -> Result:
     return Result({"saved": (folder / "saved").exists()})
 
 
-def threads(spec: dict[str, Any], folder: Path) -> Result:
+def threads(spec, folder):
     import torch
 
     found = torch.get_num_threads()
@@ -154,7 +150,7 @@ def threads(spec: dict[str, Any], folder: Path) -> Result:
     return Result({"threads": found, "environment": os.environ.get("OMP_NUM_THREADS")})
 
 
-def plays(spec: dict[str, Any], folder: Path) -> Result:
+def plays(spec, folder):
     """Tabular agents, as good as for ever."""
     from drest_torch.algos.tabular import Schedule, rules_for
     from drest_torch.algos.tabular_kernel import new_state, play
@@ -184,7 +180,7 @@ def plays(spec: dict[str, Any], folder: Path) -> Result:
     raise AssertionError("it has ended")
 
 
-def trains(spec: dict[str, Any], folder: Path) -> Result:
+def trains(spec, folder):
     """A training run. The first time it waits, so many updates after its beginning and at least one after its
     last checkpoint, until there is a file of this name.
     """
@@ -196,7 +192,7 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
     _begin(folder)
     update, count = Run.update, 0
 
-    def counted(run: Run) -> dict[str, float]:
+    def counted(run):
         nonlocal count
         if count == 0:
             with open(folder / "begun_at", "a") as file:
@@ -207,8 +203,8 @@ def trains(spec: dict[str, Any], folder: Path) -> Result:
         count += 1
         return update(run)
 
-    Run.update = counted  # type: ignore[method-assign]
+    Run.update = counted
     try:
         return runs.train(spec, folder)
     finally:
-        Run.update = update  # type: ignore[method-assign]
+        Run.update = update

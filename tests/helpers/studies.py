@@ -1,33 +1,29 @@
 """Studies of tests: configurations, and the words and blocks of what a study publishes."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator, Sequence
 from html import unescape
-from typing import Any
 from unittest.mock import patch
 
 from markupsafe import Markup
 from omegaconf import OmegaConf
 
-from drest_torch.report.blocks import Block, Details, Gallery, Page, Section
+from drest_torch.report.blocks import Details, Gallery, Page, Section
 from drest_torch.report.html import Picture, render
 from drest_torch.studies.registry import compose_study
 
 
-def composed_study(name: str, *overrides: str) -> Any:
+def composed_study(name, *overrides):
     """Return the configuration of a study."""
     return compose_study(name, *overrides).study
 
 
-def composed(name: str) -> Any:
+def composed(name):
     """Return the configuration of a study's quick version."""
     cfg = composed_study(name)
     return OmegaConf.merge(cfg, cfg.quick)
 
 
-def page_text(blocks: Sequence[Block]) -> str:
+def page_text(blocks):
     """Return the words of a page of these blocks, without markup, pictures and line breaks."""
     sections = [block for block in blocks if isinstance(block, Section)]
     intro = [block for block in blocks if not isinstance(block, Section)]
@@ -38,7 +34,7 @@ def page_text(blocks: Sequence[Block]) -> str:
     return " ".join(unescape(words).split())
 
 
-def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
+def all_blocks(blocks):
     """Return blocks and those within them."""
     for block in blocks:
         yield block

@@ -4,20 +4,15 @@ A file begins with 7 bytes of its own. Blocks are 32 KiB; a record's pieces have
 bytes), length (2) and kind (1: whole, 2: first, 3: middle, 4: last piece). What a kill cut off is left out.
 """
 
-from __future__ import annotations
-
 import json
 import time
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any
 
 from wandb.proto.wandb_internal_pb2 import Record
 
 BLOCK, FILE_HEADER, PIECE_HEADER = 32768, 7, 7
 
 
-def records(path: Path) -> Iterator[Record]:
+def records(path):
     data, at, record = path.read_bytes(), FILE_HEADER, b""
     while at + PIECE_HEADER <= len(data):
         if BLOCK - at % BLOCK < PIECE_HEADER:  # too little room for a header: the block is filled up
@@ -33,7 +28,7 @@ def records(path: Path) -> Iterator[Record]:
             yield Record.FromString(record)
 
 
-def finished_files(folder: Path) -> list[Path]:
+def finished_files(folder):
     """The ``.wandb`` files of a run's folder, the oldest first, waited for until they have ended.
 
     wandb's own process writes the last records some milliseconds after ``finish`` has returned.
@@ -46,28 +41,28 @@ def finished_files(folder: Path) -> list[Path]:
     return paths
 
 
-def read_history(path: Path) -> list[dict[str, Any]]:
+def read_history(path):
     """One dictionary for each ``log``; wandb's own keys begin with an underscore, a picture's path is ``name.path``."""
     return [_values(each.history.item) for each in records(path) if each.HasField("history")]
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    config: dict[str, Any] = {}
+def read_config(path):
+    config = {}
     for each in records(path):
         config |= _values(each.run.config.update) | _values(each.config.update)
     return config
 
 
-def read_summary(path: Path) -> dict[str, Any]:
-    summary: dict[str, Any] = {}
+def read_summary(path):
+    summary = {}
     for each in records(path):
         summary |= _values(each.summary.update)
     return summary
 
 
-def read_id(path: Path) -> str:
+def read_id(path):
     return next(each.run.run_id for each in records(path) if each.HasField("run"))
 
 
-def _values(items: Iterable[Any]) -> dict[str, Any]:
+def _values(items):
     return {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in items}

@@ -1,7 +1,5 @@
 """The command `drest`: it names its commands, runs them, and completes what is typed."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -9,7 +7,6 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
@@ -29,11 +26,6 @@ PathFinder.find_spec = staticmethod(find_spec)
 TRAIN_EXTRA = ("hydra", "wandb", "numba", "matplotlib", "pandas", "rich", "jinja2", "markdown_it", "PIL", "cycler")
 
 
-def drest(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["drest", *arguments])
-    return main()
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
@@ -45,17 +37,15 @@ def drest(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         (["completion", "fish"], 2, ["expected one of bash, zsh"]),
     ],
 )
-def test_what_the_command_says(
-    arguments: list[str], status: int, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    assert drest(monkeypatch, *arguments) == status
-    said = capsys.readouterr()
-    assert all(word in (said.err if status else said.out) for word in words)
-    assert said.err.count("\n") == bool(status)
+def test_what_the_command_says(arguments, status, words, call):
+    done = call(main, *arguments)
+    assert done.code == status
+    assert all(word in (done.err if status else done.out) for word in words)
+    assert done.err.count("\n") == bool(status)
 
 
 @pytest.fixture(scope="module")
-def script() -> str:
+def script():
     """The completion script of bash."""
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
         patch.setattr(sys, "argv", ["completion", "bash"])
@@ -85,9 +75,7 @@ def script() -> str:
         ("drest show example my", "my level.txt"),
     ],
 )
-def test_bash_completes_options_values_and_paths(
-    script: str, typed: str, wanted: str, breaks: str, tmp_path: Path
-) -> None:
+def test_bash_completes_options_values_and_paths(script, typed, wanted, breaks, tmp_path):
     (tmp_path / "runs" / "first").mkdir(parents=True)
     (tmp_path / "my level.txt").touch()
     words = re.findall(r"=|[^ =]+" if "=" in breaks else r"\S+", typed)
@@ -101,7 +89,7 @@ def test_bash_completes_options_values_and_paths(
 
 
 @pytest.mark.slow
-def test_the_core_needs_none_of_what_the_commands_need() -> None:
+def test_the_core_needs_none_of_what_the_commands_need():
     """Reward, metrics, worlds, exact evaluation and the agent that ships, with the extra `train` left out."""
     program = CORE_ONLY.format(blocked=TRAIN_EXTRA) + (
         "from drest_torch import Agent, DReSTReward, usefulness, neutrality\n"
@@ -114,7 +102,7 @@ def test_the_core_needs_none_of_what_the_commands_need() -> None:
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
-def test_without_the_extra_a_command_says_what_to_install() -> None:
+def test_without_the_extra_a_command_says_what_to_install():
     program = CORE_ONLY.format(blocked=TRAIN_EXTRA) + (
         "from drest_torch.__main__ import main\nsys.argv = ['drest', 'train']\nsys.exit(main())\n"
     )

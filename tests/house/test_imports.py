@@ -4,15 +4,10 @@ The import statements of every module are read, also those inside functions and 
 What `importlib` imports by name at run time is not seen.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -53,25 +48,13 @@ BELOW = {
 MATHEMATICS_LIBRARIES = {"torch", "torchrl", "tensordict", "numpy"}
 """All that the lowest floor may import, besides the standard library."""
 
-AT_ONCE, WHEN_CALLED, FOR_TYPES = "at once", "when called", "for types"
-"""When an import is carried out: with its module, with a function of its module, or never (``if TYPE_CHECKING``)."""
-WHEN = ((AT_ONCE,), (AT_ONCE, WHEN_CALLED), (AT_ONCE, WHEN_CALLED, FOR_TYPES))
 
-
-class Import(NamedTuple):
-    """One module that a statement imports."""
-
-    line: int
-    module: str
-    when: str
-
-
-def lies_in(module: str, package: str) -> bool:
+def lies_in(module, package):
     """Return whether a module is a package or lies in it."""
     return module == package or module.startswith(f"{package}.")
 
 
-def floor_of(module: str) -> str | None:
+def floor_of(module):
     """Return the floor of a module of this project, or None for a library."""
     if module == "drest_torch" or any(lies_in(module, name) for name in MATHEMATICS - {"drest_torch"}):
         return "mathematics"
@@ -86,7 +69,7 @@ def floor_of(module: str) -> str | None:
     return inner if inner in ("envs", "algos") else "application"
 
 
-def modules(root: Path) -> dict[str, Path]:
+def modules(root):
     """Return the file of every module of the packages under ``root``, by its dotted name."""
     found = {}
     for package, folder in PACKAGES.items():
@@ -98,29 +81,14 @@ def modules(root: Path) -> dict[str, Path]:
     return found
 
 
-def statements(node: ast.AST, when: str = AT_ONCE) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
-    """Yield each import statement under a node, and when it is carried out."""
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        yield node, when
-    elif isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-        for inner in node.body:
-            yield from statements(inner, FOR_TYPES)
-        for inner in node.orelse:
-            yield from statements(inner, when)
-    else:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and when == AT_ONCE:
-            when = WHEN_CALLED
-        for child in ast.iter_child_nodes(node):
-            yield from statements(child, when)
-
-
 @cache
-def statements_of(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, str]]:
+def statements_of(path):
     """Return the import statements of a file."""
-    return list(statements(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))))
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def public_names(files: Mapping[str, Path]) -> dict[str, str]:
+def public_names(files):
     """Return the module of each name that `drest_torch` imports when it is asked for; its `_WHERE` lists them."""
     for statement in ast.parse(files["drest_torch"].read_text("utf-8")).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "_WHERE":
@@ -131,26 +99,19 @@ def public_names(files: Mapping[str, Path]) -> dict[str, str]:
     return {}
 
 
-def imported(module: str, files: Mapping[str, Path], public: Mapping[str, str]) -> Iterator[Import]:
-    """Yield what a module imports; ``files`` tells ``from package import module`` from a name in the package."""
-    path = files[module]
-    for node, when in statements_of(path):
+def imported(module, files, public):
+    """Yield what a module imports, with its line; ``files`` tells ``from package import module`` from a name in it."""
+    for node in statements_of(files[module]):
         if isinstance(node, ast.Import):
-            yield from (Import(node.lineno, alias.name, when) for alias in node.names)
+            yield from ((node.lineno, alias.name) for alias in node.names)
             continue
-        source = node.module or ""
-        if node.level:
-            parents = module.split(".")
-            if path.name != "__init__.py":
-                parents.pop()
-            parents = parents[: len(parents) - node.level + 1]
-            source = ".".join([*parents, *filter(None, [node.module])])
+        assert node.level == 0, f"{files[module]}:{node.lineno}: imports are absolute here"
         for alias in node.names:
-            inner = f"{source}.{alias.name}"
-            yield Import(node.lineno, inner if inner in files else public.get(inner, source), when)
+            inner = f"{node.module}.{alias.name}"
+            yield node.lineno, inner if inner in files else public.get(inner, str(node.module))
 
 
-def violations(root: Path) -> list[str]:
+def violations(root):
     """Return one sentence for each import that goes the wrong way."""
     wrong = []
     files = modules(root)
@@ -158,8 +119,7 @@ def violations(root: Path) -> list[str]:
     for module, path in files.items():
         # The package itself names what is imported when it is asked for, from whichever floor.
         floor = "entry point" if module == "drest_torch" else floor_of(module)
-        assert floor is not None
-        for line, target, _ in imported(module, files, public):
+        for line, target in imported(module, files, public):
             top, target_floor = target.partition(".")[0], floor_of(target)
             if target_floor is not None:
                 allowed = target_floor in BELOW[floor]
@@ -175,22 +135,21 @@ def violations(root: Path) -> list[str]:
     return wrong
 
 
-def test_imports_run_downwards() -> None:
+def test_imports_run_downwards():
     assert violations(ROOT) == []
 
 
-def graph(root: Path, when: Collection[str] = (AT_ONCE, WHEN_CALLED, FOR_TYPES)) -> dict[str, set[str]]:
-    """Return which modules each module imports, by statements that are carried out at these times.
+@cache
+def graph(root):
+    """Return which modules each module imports.
 
     Who imports ``a.b.c`` also imports ``a`` and ``a.b``, except the packages that it lies in itself.
     """
     files = modules(root)
     public = public_names(files)
-    arrows: dict[str, set[str]] = {module: set() for module in files}
+    arrows = {module: set() for module in files}
     for module in files:
-        for _, target, carried_out in imported(module, files, public):
-            if carried_out not in when:
-                continue
+        for _, target in imported(module, files, public):
             parts = target.split(".")
             packages = {".".join(parts[:count]) for count in range(1, len(parts))}
             arrows[module] |= {target} | {package for package in packages if not lies_in(module, package)}
@@ -198,9 +157,9 @@ def graph(root: Path, when: Collection[str] = (AT_ONCE, WHEN_CALLED, FOR_TYPES))
     return arrows
 
 
-def reached(arrows: Mapping[str, set[str]], starts: Iterable[str]) -> set[str]:
+def reached(arrows, starts):
     """Return what can be reached from some nodes of a graph by at least one arrow."""
-    known: set[str] = set()
+    known = set()
     waiting = list(starts)
     while waiting:
         new = arrows.get(waiting.pop(), set()) - known
@@ -209,7 +168,7 @@ def reached(arrows: Mapping[str, set[str]], starts: Iterable[str]) -> set[str]:
     return known
 
 
-def circles(arrows: Mapping[str, set[str]]) -> set[frozenset[str]]:
+def circles(arrows):
     """Return the strongly connected components of a graph that have more than one node."""
     after = {node: reached(arrows, [node]) for node in arrows}
     components = {
@@ -218,14 +177,13 @@ def circles(arrows: Mapping[str, set[str]]) -> set[frozenset[str]]:
     return {component for component in components if len(component) > 1}
 
 
-@pytest.mark.parametrize("when", WHEN, ids=" or ".join)
-def test_no_module_imports_itself_by_way_of_others(when: tuple[str, ...]) -> None:
-    arrows = graph(ROOT, when)
+def test_no_module_imports_itself_by_way_of_others():
+    arrows = graph(ROOT)
     assert sum(map(len, arrows.values())) > 1000
     assert circles(arrows) == set()
 
 
-def room_of(module: str) -> str:
+def room_of(module):
     """Return the package or module of a package that a module is in; of `algos` only the networks are apart."""
     parts = module.split(".")
     if parts[1:2] == ["algos"]:
@@ -233,9 +191,9 @@ def room_of(module: str) -> str:
     return ".".join(parts[:3] if parts[1:2] == ["envs"] else parts[:2])
 
 
-def test_no_package_imports_itself_by_way_of_others() -> None:
+def test_no_package_imports_itself_by_way_of_others():
     """Hold packages to more than their modules: two may not need each other, even where no modules do."""
-    arrows: dict[str, set[str]] = {}
+    arrows = {}
     for module, targets in graph(ROOT).items():
         arrows.setdefault(room_of(module), set()).update(room_of(target) for target in targets)
     for package, others in arrows.items():
@@ -244,11 +202,11 @@ def test_no_package_imports_itself_by_way_of_others() -> None:
     assert circles(arrows) == set()
 
 
-def test_every_module_that_is_named_here_exists() -> None:
+def test_every_module_that_is_named_here_exists():
     assert modules(ROOT).keys() >= MATHEMATICS | WITH_HYDRA | TRAINERS | JUDGES
 
 
-def comes_with(statements: str) -> set[str]:
+def comes_with(statements):
     """Return the modules that are imported once some statements are carried out."""
     program = f"{statements}\nimport sys\nprint()\nprint(*sys.modules)\n"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -256,7 +214,7 @@ def comes_with(statements: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def among(found: Iterable[str], packages: Collection[str]) -> list[str]:
+def among(found, packages):
     """Return which modules lie in some packages, or are named themselves."""
     return sorted(module for module in found if any(lies_in(module, package) for package in packages))
 
@@ -267,14 +225,16 @@ JUDGES = {"drest_torch.agent", "drest_torch.evaluation"}
 """What evaluates policies, however they were trained."""
 
 
-def test_judges_reach_no_trainer() -> None:
+def test_judges_reach_no_trainer():
     """Follow the imports inside functions, too: nothing that evaluates needs anything that trains.
 
     `Agent.train` alone does, which imports it when it is called.
     """
-    arrows = graph(ROOT)
-    arrows["drest_torch.agent"].remove("drest_torch.training.from_python")
-    arrows["drest_torch.agent"].discard("drest_torch.training")
+    arrows = dict(graph(ROOT))
+    arrows["drest_torch.agent"] = arrows["drest_torch.agent"] - {
+        "drest_torch.training.from_python",
+        "drest_torch.training",
+    }
     judges = among(arrows, JUDGES)
     assert len(judges) > 5
     assert among(reached(arrows, judges), TRAINERS) == []
@@ -298,7 +258,7 @@ EVALUATION = "\n".join(f"import {name}" for name in among(modules(ROOT), {"drest
         ("import drest_torch.config.stored", "numba wandb drest_torch.evaluation drest_torch.tracking"),
     ],
 )
-def test_what_is_imported_comes_without_what_it_does_not_need(statements: str, absent: str) -> None:
+def test_what_is_imported_comes_without_what_it_does_not_need(statements, absent):
     found = comes_with(statements)
     assert among(found, TRAINERS | {"hydra"} | set(absent.split())) == []
     if "DReSTReward" in statements:

@@ -1,32 +1,28 @@
 """The sweep files give command lines of Hydra overrides, and their comments the same sweep without a server."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 
 from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
 
 FILES = sorted(SWEEPS.glob("*.yaml"))
 
 
-def parse(overrides: list[str]) -> list[Override]:
+def parse(overrides):
     return OverridesParser.create().parse_overrides(overrides)
 
 
-def parameters(path: Path) -> dict[str, list[Any]]:
+def parameters(path):
     """The values of each parameter of a sweep."""
     sweep = yaml.safe_load(path.read_text(encoding="utf-8"))
     return {name: each.get("values", [each.get("value")]) for name, each in sweep["parameters"].items()}
 
 
-def multirun(path: Path) -> list[str]:
+def multirun(path):
     """The words of the command with -m in a sweep file's comment."""
     comment = [line.removeprefix("#").strip() for line in path.read_text("utf-8").split("\n") if line.startswith("#")]
     joined = "\n".join(comment).replace("\\\n", " ")
@@ -34,12 +30,12 @@ def multirun(path: Path) -> list[str]:
     return shlex.split(line)
 
 
-def test_both_sweeps_are_there() -> None:
+def test_both_sweeps_are_there():
     assert [path.stem for path in FILES] == ["lambda_meta", "optimiser"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_command_is_a_line_of_overrides(path: Path) -> None:
+def test_a_command_is_a_line_of_overrides(path):
     chosen = first_parameters(path)
     env, interpreter, option, program, *arguments = sweep_command(path, chosen)
     assert env == "/usr/bin/env"
@@ -51,10 +47,10 @@ def test_a_command_is_a_line_of_overrides(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_comment_gives_the_same_sweep_for_multirun(path: Path) -> None:
+def test_the_comment_gives_the_same_sweep_for_multirun(path):
     words = multirun(path)
     assert words[:4] == ["python", "-m", "drest_torch.train", "-m"]
-    offline: dict[str, list[Any]] = {}
+    offline = {}
     for each in parse(words[4:]):
         swept = each.is_sweep_override()
         offline[each.key_or_group] = list(each.sweep_iterator()) if swept else [each.value()]

@@ -1,7 +1,5 @@
 """What a user gets who installs the project instead of cloning it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -16,7 +14,7 @@ from tests.helpers.documents import ROOT
 pytestmark = pytest.mark.slow
 
 
-def call(*command: str | Path, cwd: Path, **variables: str) -> str:
+def call(*command, cwd, **variables):
     environment = {**os.environ, **variables}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
@@ -24,7 +22,7 @@ def call(*command: str | Path, cwd: Path, **variables: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(tmp_path_factory):
     """A copy of the checkout without what git ignores, so that building leaves nothing behind in it."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: which files belong to the project is not known")
@@ -38,7 +36,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(source, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir")
     call(sys.executable, "-m", "pip", "wheel", *options, folder, ".", cwd=source)
@@ -47,7 +45,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(wheel, tmp_path_factory):
     """A folder with the wheel's contents only; the libraries come from the environment the tests run in."""
     folder = tmp_path_factory.mktemp("installed")
     options = ("--no-deps", "--no-index", "--quiet", "--target")
@@ -55,20 +53,12 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_nothing_is_missing_and_nothing_is_too_much(source: Path, wheel: Path) -> None:
+def test_nothing_is_missing_and_nothing_is_too_much(source, wheel):
     """What lies at the top of the repository is installed inside the package, and no other name is occupied."""
     patterns = {
         "drest_torch": (
-            "*.py",
-            "*.css",
-            "*.md",
-            "*.yaml",
-            "*.j2",
-            "*.safetensors",
-            "*.json",
-            "*.jsonl",
-            "*.txt",
-            "py.typed",
+            *("*.py", "*.css", "*.md", "*.yaml", "*.j2"),
+            *("*.safetensors", "*.json", "*.jsonl", "*.txt", "py.typed"),
         ),
         "envs": ("*.py", "*.txt"),
         "algos": ("*.py",),
@@ -90,7 +80,7 @@ def test_nothing_is_missing_and_nothing_is_too_much(source: Path, wheel: Path) -
     assert inside == expected | {path.relative_to(source).as_posix() for path in pretrained}
 
 
-def test_folders_of_the_user_with_our_names_do_no_harm(installed: Path, tmp_path: Path) -> None:
+def test_folders_of_the_user_with_our_names_do_no_harm(installed, tmp_path):
     for name in ("envs", "algos", "configs"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n", encoding="utf-8")
@@ -98,7 +88,7 @@ def test_folders_of_the_user_with_our_names_do_no_harm(installed: Path, tmp_path
         assert call(sys.executable, *command, cwd=tmp_path, PYTHONPATH=str(installed)).strip()
 
 
-def test_it_works_away_from_the_repository(installed: Path, tmp_path: Path) -> None:
+def test_it_works_away_from_the_repository(installed, tmp_path):
     program = "import drest_torch, drest_torch.envs, drest_torch.algos\nprint(drest_torch.__file__)\n"
     path = call(sys.executable, "-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).strip()
     assert Path(path).parents[1].resolve() == installed.resolve()

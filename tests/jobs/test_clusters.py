@@ -1,7 +1,5 @@
 """Runs on a Ray cluster: how Ray is asked for them, and that a machine that dies costs the others nothing."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -9,10 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +16,7 @@ import pytest
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.files import read_metrics
 from drest_torch.jobs import ray_cluster as clusters
-from drest_torch.jobs.executor import Again, Done, Event, ExecutorError, Started, run_jobs
+from drest_torch.jobs.executor import Again, Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.local import Local
 from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
@@ -29,17 +25,6 @@ from drest_torch.jobs.training_job import train, training_jobs
 from tests.helpers.job_runners import ROOT, calls, is_alive, job, names, squares, sums, wait_for
 
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "studies")
-
-
-@pytest.fixture
-def later(tmp_path: Path) -> Path:
-    """A file that runs wait for."""
-    return tmp_path / "now"
 
 
 NOBODY = SimpleNamespace(is_initialized=lambda: False)
@@ -55,9 +40,7 @@ ADDRESS = r"'{}' \(ConnectionRefusedError: .*ray start --head"
         ("stand-in", {}, "1 runs have device=cuda, and no node of the Ray cluster has a GPU"),
     ],
 )
-def test_a_cluster_that_is_not_there_or_cannot_do_the_runs(
-    store: Store, monkeypatch: pytest.MonkeyPatch, ray: Any, how: dict[str, Any], words: str
-) -> None:
+def test_a_cluster_that_is_not_there_or_cannot_do_the_runs(store, monkeypatch, ray, how, words):
     ray = StandIn() if ray == "stand-in" else ray
     monkeypatch.setitem(sys.modules, "ray", ray)
     with pytest.raises(ExecutorError, match=words):
@@ -66,13 +49,13 @@ def test_a_cluster_that_is_not_there_or_cannot_do_the_runs(
     assert not getattr(ray, "begun", [])
 
 
-def test_a_node_that_does_not_see_the_folder(tmp_path: Path) -> None:
+def test_a_node_that_does_not_see_the_folder(tmp_path):
     with pytest.raises(ExecutorError, match=re.escape(f"{tmp_path / 'elsewhere'} does not exist on ")):
         run_on_a_node(job("one"), tmp_path / "elsewhere" / "one", clusters.project_checksum())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_node_with_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_with_another_version(tmp_path, monkeypatch):
     checksum = clusters.project_checksum()
     clusters.project_checksum.cache_clear()
     monkeypatch.setattr(clusters.importlib.util, "find_spec", lambda package: None)
@@ -95,7 +78,7 @@ NodeDiedError, WorkerCrashedError, OutOfMemoryError, TaskCancelledError = (
 
 
 class RayTaskError(RayError):
-    def __init__(self, cause: Exception) -> None:
+    def __init__(self, cause):
         super().__init__(str(cause))
         self.cause = cause
 
@@ -109,47 +92,47 @@ class StandIn:
 
     exceptions = sys.modules[__name__]
 
-    def __init__(self, fates: dict[str, list[Exception]] | None = None, **resources: float) -> None:
+    def __init__(self, fates=None, **resources):
         self.fates, self.resources = fates or {}, {"CPU": 2.0} | resources
-        self.begun: list[tuple[str, float]] = []
-        self.asked: dict[str, Any] = {}
+        self.begun = []
+        self.asked = {}
         self.numbers = itertools.count()
 
-    def is_initialized(self) -> bool:
+    def is_initialized(self):
         return True
 
-    def cluster_resources(self) -> dict[str, float]:
+    def cluster_resources(self):
         return self.resources
 
-    def remote(self, **asked: Any) -> Any:
+    def remote(self, **asked):
         self.asked = asked
         return lambda function: self
 
-    def options(self, num_gpus: float) -> Any:
+    def options(self, num_gpus):
         return SimpleNamespace(remote=lambda job, folder, checksum: self._begin(job, num_gpus))
 
-    def _begin(self, job: Job, num_gpus: float) -> Any:
+    def _begin(self, job, num_gpus):
         self.begun.append((job.name, num_gpus))
         return next(self.numbers), job
 
-    def wait(self, references: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+    def wait(self, references, **_):
         return references[:1], references[1:]
 
-    def get(self, reference: Any) -> Done:
+    def get(self, reference):
         _, job = reference
         fates = self.fates.get(job.name, [])
         if fates:
             raise fates.pop(0)
         return Done(job, Result({}), None, 1.0)
 
-    def cancel(self, reference: Any, force: bool = False) -> None:
+    def cancel(self, reference, force=False):
         pass
 
 
-def on_stand_in(monkeypatch: pytest.MonkeyPatch, ray: StandIn, jobs: list[Job], store: Store, **how: Any) -> Any:
+def on_stand_in(monkeypatch, ray, jobs, store, **how):
     """The failures, and what was heard."""
     monkeypatch.setitem(sys.modules, "ray", ray)
-    heard: list[Event] = []
+    heard = []
     return run_jobs(jobs, store, RayCluster(**how), report=heard.append), heard
 
 
@@ -162,9 +145,7 @@ def on_stand_in(monkeypatch: pytest.MonkeyPatch, ray: StandIn, jobs: list[Job], 
         (OutOfMemoryError, "its process died"),
     ],
 )
-def test_a_death_begins_a_run_again_a_few_times(
-    store: Store, monkeypatch: pytest.MonkeyPatch, error: type[Exception], reason: str
-) -> None:
+def test_a_death_begins_a_run_again_a_few_times(store, monkeypatch, error, reason):
     ray = StandIn({"always": [error("it is dead") for _ in range(9)], "twice": [error("dead")] * 2})
     (failure,), heard = on_stand_in(monkeypatch, ray, [job("always"), job("twice"), job("never")], store, retries=2)
     assert failure.job.name == "always"
@@ -184,23 +165,19 @@ def test_a_death_begins_a_run_again_a_few_times(
         (ModuleNotFoundError("No module named 'drest_torch'"), "ModuleNotFoundError: No module named 'drest_torch'"),
     ],
 )
-def test_a_node_that_can_do_no_runs_stops_the_study_and_fails_none(
-    store: Store, monkeypatch: pytest.MonkeyPatch, cause: Exception, words: str
-) -> None:
+def test_a_node_that_can_do_no_runs_stops_the_study_and_fails_none(store, monkeypatch, cause, words):
     with pytest.raises(ExecutorError) as caught:
         on_stand_in(monkeypatch, StandIn({"one": [RayTaskError(cause)]}), [job("one"), job("two")], store)
     assert words in str(caught.value)
     assert store.failures() == []
 
 
-def cuda(name: str, runner: str = "sum_of_squares", **spec: Any) -> Job:
+def cuda(name, runner="sum_of_squares", **spec):
     return job(name, runner, config={"device": "cuda"}, **spec)
 
 
 @pytest.mark.parametrize(("per_gpu", "share"), [(1, 1.0), (2, 0.5), (6, 0.1666)])
-def test_runs_on_a_gpu_ask_for_their_share_of_it(
-    store: Store, monkeypatch: pytest.MonkeyPatch, per_gpu: int, share: float
-) -> None:
+def test_runs_on_a_gpu_ask_for_their_share_of_it(store, monkeypatch, per_gpu, share):
     ray = StandIn(CPU=64.0, GPU=2.0)
     jobs = [*squares(2), *(cuda(f"cuda {i}") for i in range(20)), job("cpu", config={"device": "cpu"})]
     failures, heard = on_stand_in(monkeypatch, ray, jobs, store, runs_per_gpu=per_gpu)
@@ -210,14 +187,14 @@ def test_runs_on_a_gpu_ask_for_their_share_of_it(
     assert [event.job.name for event in heard][:2] == ["cuda 0", "cuda 1"]  # GPUs are scarce
 
 
-def test_as_many_runs_at_once_as_there_are_workers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_runs_at_once_as_there_are_workers(store, monkeypatch):
     _, heard = on_stand_in(monkeypatch, StandIn(CPU=64.0), squares(*range(9)), store, workers=3)
     going_on = list(itertools.accumulate(1 if isinstance(event, Started) else -1 for event in heard))
     assert (max(going_on), going_on[-1]) == (3, 0)
 
 
 @pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
+def ray():
     ray = pytest.importorskip("ray", reason=NO_RAY)
     sigterm = signal.getsignal(signal.SIGTERM)
     ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
@@ -228,7 +205,7 @@ def ray() -> Iterator[Any]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray")
-def test_a_ray_cluster_finds_what_one_process_finds(store: Store, tmp_path: Path, later: Path) -> None:
+def test_a_ray_cluster_finds_what_one_process_finds(store, tmp_path, later):
     alone = Store(tmp_path / "alone")
     jobs = [job("raises", "fails", until=str(later)), *squares(*range(12), 10**6), job("exits", "exits")]
     run_jobs(squares(3), store, Local(0))
@@ -241,18 +218,17 @@ def test_a_ray_cluster_finds_what_one_process_finds(store: Store, tmp_path: Path
     assert sums(store, jobs) == sums(alone, jobs)
     assert calls(store, *squares(3)) == [os.getpid()]
     large = store.get(*squares(10**6))
-    assert large is not None
     np.testing.assert_array_equal(large.arrays["squares"], np.arange(10**6) ** 2)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray")
-def test_a_study_on_a_ray_cluster_can_be_stopped(store: Store, later: Path) -> None:
+def test_a_study_on_a_ray_cluster_can_be_stopped(store, later):
     """Runs that can save do so, and one that does not listen is ended."""
     saves, deaf = job("saves", "saves", until=str(later)), job("deaf", "is_deaf", until=str(later))
     jobs = [*squares(2), saves, deaf, *squares(3)]
 
-    def stop(event: Event) -> None:
+    def stop(event):
         if isinstance(event, Done):
             wait_for(lambda: calls(store, saves) and calls(store, deaf))
             signal.raise_signal(signal.SIGTERM)
@@ -268,7 +244,7 @@ def test_a_study_on_a_ray_cluster_can_be_stopped(store: Store, later: Path) -> N
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def cluster():
     """A head with one core. Nothing connects to it from here: this process may have another cluster."""
     pytest.importorskip("ray", reason=NO_RAY)
     from ray.cluster_utils import Cluster
@@ -278,7 +254,7 @@ def cluster() -> Iterator[Any]:
     cluster.shutdown()
 
 
-def driver(cluster: Any, store: Store, jobs: list[Job], how: str = "") -> subprocess.Popen[str]:
+def driver(cluster, store, jobs, how=""):
     """A study in another process."""
     program = (
         "import sys\n"
@@ -297,18 +273,18 @@ def driver(cluster: Any, store: Store, jobs: list[Job], how: str = "") -> subpro
     return subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-def training(until: Path, seed: int = 0) -> Job:
+def training(until, seed=0):
     """A run with four checkpoints, that waits between two of them the first time that it is begun."""
     values = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 32}}
     (run,) = training_jobs(f"training-{seed}", [seed], values, algo="ppo", levels="example")
     return Job(run.name, "tests.helpers.job_runners:trains", run.spec | {"updates": 16, "until": str(until)})
 
 
-def waits(store: Store, job: Job) -> bool:
+def waits(store, job):
     return (store.folder_of(job) / "waits").exists()
 
 
-def saved_at(store: Store, job: Job) -> int:
+def saved_at(store, job):
     """The step of the last checkpoint; something has been done since."""
     folder = store.folder_of(job)
     saved = int(step_checkpoints(folder / "checkpoints")[-1].stem.removeprefix("step-"))
@@ -316,15 +292,14 @@ def saved_at(store: Store, job: Job) -> int:
     return saved
 
 
-def begun_at(store: Store, job: Job) -> list[int]:
+def begun_at(store, job):
     """The steps at which a run has begun, each time."""
     return [int(line) for line in (store.folder_of(job) / "begun_at").read_text().split()]
 
 
-def assert_as_if_undisturbed(store: Store, job: Job, folder: Path) -> None:
+def assert_as_if_undisturbed(store, job, folder):
     """What it has found, logged and learned is what a run has that nothing disturbs, bit for bit."""
     whole, found = train(job.spec, folder).checked(), store.get(job)
-    assert found is not None
     assert found.numbers | {"wall_seconds": 0} == whole.numbers | {"wall_seconds": 0}
     for name, array in whole.arrays.items():
         np.testing.assert_array_equal(found.arrays[name], array, strict=True)
@@ -337,7 +312,7 @@ def assert_as_if_undisturbed(store: Store, job: Job, folder: Path) -> None:
     assert all(tensors[0][name].equal(tensors[1][name]) for name in tensors[1])
 
 
-def children(process: int) -> list[int]:
+def children(process):
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -351,8 +326,8 @@ def children(process: int) -> list[int]:
 
 @pytest.mark.slow
 def test_a_node_that_dies_costs_the_other_runs_nothing_and_its_own_the_time_since_the_last_checkpoint(
-    cluster: Any, store: Store, tmp_path: Path
-) -> None:
+    cluster, store, tmp_path
+):
     node = cluster.add_node(num_cpus=1)
     ((raylet,),) = node.all_processes.values()
     runs = [training(tmp_path / f"now-{seed}", seed) for seed in range(2)]  # one for each node

@@ -1,50 +1,35 @@
 """Finished runs are kept and not repeated, failed ones take no other with them, and a study can be stopped."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from drest_torch.errors import FileError
-from drest_torch.jobs.executor import Done, Event, ExecutorError, Started, run_jobs
-from drest_torch.jobs.job import Job, JobError, Result
+from drest_torch.jobs.executor import Done, ExecutorError, Started, run_jobs
+from drest_torch.jobs.job import Job, JobError
 from drest_torch.jobs.local import Local
 from drest_torch.jobs.store import Store
 from tests.helpers.job_runners import calls, is_alive, job, names, quick_path, squares, sums, wait_for
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "studies")
-
-
-@pytest.fixture
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(tmp_path, monkeypatch):
     """Workers start in a tenth of a second."""
     for each in reversed(quick_path(tmp_path)):
         monkeypatch.syspath_prepend(each)
 
 
-@pytest.fixture
-def later(tmp_path: Path) -> Path:
-    """A file that runs wait for."""
-    return tmp_path / "now"
-
-
-def test_what_exists_is_not_repeated_and_what_is_damaged_or_changed_is_done(store: Store) -> None:
+def test_what_exists_is_not_repeated_and_what_is_damaged_or_changed_is_done(store):
     jobs = squares(2, 3, 4)
     assert run_jobs(jobs[:2], store, Local(0)) == []
     (store.folder_of(jobs[1]) / "result.npz").write_bytes(b"damaged")
-    heard: list[Event] = []
+    heard = []
     run_jobs([*jobs, job("no", "exits")], store, Local(0), report=heard.append)
     assert sums(store, jobs) == [1, 5, 14]
     assert [len(calls(store, each)) for each in jobs] == [1, 2, 1]
@@ -55,11 +40,10 @@ def test_what_exists_is_not_repeated_and_what_is_damaged_or_changed_is_done(stor
     assert [event.result is None for event in done] == [event.failure is not None for event in done]
     assert [event.failure is None for event in done] == [True, True, True, False]
     result = store.get(jobs[2])
-    assert result is not None
     np.testing.assert_array_equal(result.arrays["squares"], [0, 1, 4, 9])
 
 
-def test_failed_runs_are_listed_and_tried_again(store: Store, later: Path) -> None:
+def test_failed_runs_are_listed_and_tried_again(store, later):
     jobs = [job("b", "fails", until=str(later)), *squares(2), job("a", "exits"), *squares(3)]
     failures = run_jobs(jobs, store, Local(0))
     assert [(failure.job, failure.reason) for failure in failures] == [
@@ -80,15 +64,15 @@ def test_failed_runs_are_listed_and_tried_again(store: Store, later: Path) -> No
     ("runner", "reason"),
     [("no.such.module:run", "ModuleNotFoundError: "), ("tests.helpers.job_runners:missing", "AttributeError: ")],
 )
-def test_a_runner_that_is_not_there(store: Store, runner: str, reason: str) -> None:
+def test_a_runner_that_is_not_there(store, runner, reason):
     (failure,) = run_jobs([Job("one", runner, {})], store, Local(0))
     assert failure.reason.startswith(reason)
 
 
-def test_a_run_under_two_names_is_done_once(store: Store, later: Path) -> None:
+def test_a_run_under_two_names_is_done_once(store, later):
     one, fails = job("one"), job("fails", "fails", until=str(later))
     jobs = [one, Job("two", one.runner, one.spec), fails, Job("fails too", fails.runner, fails.spec)]
-    heard: list[Event] = []
+    heard = []
     assert names(run_jobs(jobs, store, Local(0), report=heard.append)) == ["fails", "fails too"]
     assert [event.job.name for event in heard if isinstance(event, Done)] == [each.name for each in jobs]
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 1, 1]
@@ -98,16 +82,16 @@ def test_a_run_under_two_names_is_done_once(store: Store, later: Path) -> None:
         run_jobs([job("one", n=1), job("one", n=2)], store, Local(0))
 
 
-def test_a_full_disk_stops_the_study(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_the_study(store, monkeypatch):
     jobs = squares(2, 3, 4)
     put = store.put
 
-    def put_until_full(job: Job, result: Result, seconds: float) -> None:
+    def put_until_full(job, result, seconds):
         if job == jobs[1]:
             monkeypatch.setattr(os, "fsync", full)
         put(job, result, seconds)
 
-    def full(_: int) -> None:
+    def full(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(store, "put", put_until_full)
@@ -119,7 +103,7 @@ def test_a_full_disk_stops_the_study(store: Store, monkeypatch: pytest.MonkeyPat
     assert run_jobs(jobs, store, Local(0)) == []
 
 
-def test_ctrl_c_in_this_process(store: Store) -> None:
+def test_ctrl_c_in_this_process(store):
     jobs = [*squares(2), job("stopped", "stops"), *squares(3)]
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
@@ -129,21 +113,25 @@ def test_ctrl_c_in_this_process(store: Store) -> None:
     assert store.failures() == []
 
 
-def test_every_run_in_this_process_has_one_thread(store: Store) -> None:
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_every_run_has_one_thread_whatever_the_one_before_has_set(store, workers):
     import torch
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         jobs = [job(f"threads {i}", "threads") for i in range(2)]
-        assert run_jobs(jobs, store, Local(0)) == []
+        assert run_jobs(jobs, store, Local(workers)) == []
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-    assert [result and result.numbers["threads"] for result in map(store.get, jobs)] == [1, 1]
+    found = [result.numbers for result in map(store.get, jobs) if result is not None]
+    assert [each["threads"] for each in found] == [1, 1]
+    assert workers == 0 or [each["environment"] for each in found] == ["1", "1"]
 
 
-def test_a_study_that_runs_already_is_left_alone(store: Store, later: Path, tmp_path: Path) -> None:
+def test_a_study_that_runs_already_is_left_alone(store, later, tmp_path):
     jobs = [job("waits", "waits", until=str(later)), *squares(2)]
     with driver(tmp_path, store, jobs, "Local(0)") as process:
         wait_for(lambda: calls(store, jobs[0]))
@@ -157,7 +145,7 @@ def test_a_study_that_runs_already_is_left_alone(store: Store, later: Path, tmp_
 
 
 @pytest.mark.usefixtures("quick")
-def test_workers_find_what_one_process_finds(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_find_what_one_process_finds(store, tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     jobs = squares(*range(12))
     alone = Store(tmp_path / "alone")
@@ -167,8 +155,6 @@ def test_workers_find_what_one_process_finds(store: Store, tmp_path: Path, monke
     assert sums(store, jobs) == sums(alone, jobs) == [sum(i * i for i in range(n)) for n in range(12)]
     for each in jobs:
         ours, theirs = store.get(each), alone.get(each)
-        assert ours is not None
-        assert theirs is not None
         np.testing.assert_array_equal(ours.arrays["squares"], theirs.arrays["squares"], strict=True)
     processes = {process for each in jobs for process in calls(store, each)}
     assert 1 <= len(processes) <= 2  # each is used for many runs
@@ -178,7 +164,7 @@ def test_workers_find_what_one_process_finds(store: Store, tmp_path: Path, monke
 
 
 @pytest.mark.usefixtures("quick")
-def test_what_goes_wrong_in_a_worker_is_one_run(store: Store, later: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_goes_wrong_in_a_worker_is_one_run(store, later, capfd):
     """It raises, returns what cannot be sent, or dies, while the other worker is in the middle of a run."""
     guilty = {
         job("nothing", "returns", what="nothing"): "returned a value of type NoneType; expected a Result",
@@ -195,7 +181,7 @@ def test_what_goes_wrong_in_a_worker_is_one_run(store: Store, later: Path, capfd
     }
     innocent = job("waits", "waits", until=str(later))
 
-    def report(event: Event) -> None:
+    def report(event):
         if isinstance(event, Done) and event.job.name == "killed":
             later.touch()
 
@@ -214,19 +200,7 @@ def test_what_goes_wrong_in_a_worker_is_one_run(store: Store, later: Path, capfd
     assert names(store.failures()) == sorted(names(failures))
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_run_does_not_see_the_threads_of_the_one_before(store: Store) -> None:
-    jobs = [job(f"threads {i}", "threads") for i in range(2)]
-    assert run_jobs(jobs, store, Local(1)) == []
-    for each in jobs:
-        result = store.get(each)
-        assert result is not None
-        assert result.numbers == {"threads": 1, "environment": "1"}
-
-
-def test_workers_that_do_not_start(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_workers_that_do_not_start(store, tmp_path, monkeypatch, capfd):
     (tmp_path / "drest_torch.py").write_text("raise ImportError('a broken installation')")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ExecutorError, match="a worker process could not be started"):
@@ -235,9 +209,7 @@ def test_workers_that_do_not_start(
     assert store.failures() == []
 
 
-def driver(
-    tmp_path: Path, store: Store, jobs: list[Job], executor: str, patience: float = 5.0
-) -> subprocess.Popen[str]:
+def driver(tmp_path, store, jobs, executor, patience=5.0):
     """A study in another process, and a session of its own."""
     program = (
         "import sys\n"
@@ -264,7 +236,7 @@ def driver(
     )
 
 
-def test_a_killed_study_continues(store: Store, later: Path, tmp_path: Path) -> None:
+def test_a_killed_study_continues(store, later, tmp_path):
     jobs = [*squares(2, 3), job("waits", "waits", until=str(later)), *squares(4)]
     with driver(tmp_path, store, jobs, "Local(1)") as process:
         wait_for(lambda: calls(store, jobs[2]) and all(sums(store, jobs[:2])))
@@ -277,19 +249,17 @@ def test_a_killed_study_continues(store: Store, later: Path, tmp_path: Path) -> 
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 2, 1]
 
 
-def to_all(process: subprocess.Popen[str]) -> None:
+def to_all(process):
     """As a terminal sends Ctrl-C."""
     os.killpg(process.pid, signal.SIGINT)
 
 
-def to_the_driver(process: subprocess.Popen[str]) -> None:
+def to_the_driver(process):
     process.send_signal(signal.SIGTERM)
 
 
 @pytest.mark.parametrize("send", [to_all, to_the_driver])
-def test_a_stopped_study_keeps_what_it_has(
-    store: Store, later: Path, tmp_path: Path, send: Callable[[subprocess.Popen[str]], None]
-) -> None:
+def test_a_stopped_study_keeps_what_it_has(store, later, tmp_path, send):
     saving = [job(name, "saves", until=str(later)) for name in "ab"]  # one in each worker
     jobs = [*squares(2, 3), *saving, *squares(4)]
     with driver(tmp_path, store, jobs, "Local(2)") as process:
@@ -310,7 +280,7 @@ def test_a_stopped_study_keeps_what_it_has(
     assert [result and result.numbers for result in results] == [{"saved": True}] * 2
 
 
-def test_a_study_in_the_background_of_a_script_heeds_sigint(store: Store, later: Path, tmp_path: Path) -> None:
+def test_a_study_in_the_background_of_a_script_heeds_sigint(store, later, tmp_path):
     """A shell without job control has such a process ignore it, and the training command stops all the same."""
     waits = job("waits", "waits", until=str(later))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -326,7 +296,7 @@ def test_a_study_in_the_background_of_a_script_heeds_sigint(store: Store, later:
     assert not is_alive(*calls(store, waits))
 
 
-def test_a_second_ctrl_c_ends_runs_that_do_not_listen(store: Store, later: Path, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_runs_that_do_not_listen(store, later, tmp_path):
     deaf = job("deaf", "is_deaf", until=str(later))
     with driver(tmp_path, store, [deaf], "Local(1)", patience=1e6) as process:
         wait_for(lambda: calls(store, deaf))
@@ -341,7 +311,7 @@ def test_a_second_ctrl_c_ends_runs_that_do_not_listen(store: Store, later: Path,
 
 
 @pytest.mark.slow
-def test_a_killed_study_takes_compiled_runs_with_it(store: Store, tmp_path: Path) -> None:
+def test_a_killed_study_takes_compiled_runs_with_it(store, tmp_path):
     """Also one that would go on for ever without a look at what else happens in its process."""
     plays = job("plays", "plays")
     with driver(tmp_path, store, [plays], "Local(1)") as process:

@@ -1,7 +1,5 @@
 """A run is known by what its result depends on; the store gives back what was stored, whole or not at all."""
 
-from __future__ import annotations
-
 import enum
 import errno
 import hashlib
@@ -34,16 +32,11 @@ RESULT = Result({"usefulness": 0.5, "by_length": {"3": [1, 2.5]}}, {"curve": np.
 
 
 @pytest.fixture
-def job() -> Job:
+def job():
     return Job("tabular/example", RUNNER, SPEC)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "studies")
-
-
-def elsewhere(program: str, tmp_path: Path, **environment: str) -> str:
+def elsewhere(program, tmp_path, **environment):
     """What a program prints in another process."""
     return subprocess.run(
         [sys.executable, "-c", program],
@@ -55,17 +48,17 @@ def elsewhere(program: str, tmp_path: Path, **environment: str) -> str:
     ).stdout
 
 
-def files(store: Store, job: Job) -> set[str]:
+def files(store, job):
     return {path.name for path in store.folder_of(job).iterdir()}
 
 
-def test_a_digest_is_the_same_everywhere(job: Job, tmp_path: Path) -> None:
+def test_a_digest_is_the_same_everywhere(job, tmp_path):
     """In this process, in one with other hashes, and in a year; a change of it makes every run be done again."""
     program = f"from drest_torch.jobs.job import Job; print(Job('another', {RUNNER!r}, {SPEC!r}).digest())"
     assert (job.digest(), elsewhere(program, tmp_path, PYTHONHASHSEED="7")) == (DIGEST, f"{DIGEST}\n")
 
 
-def test_a_digest_depends_on_what_the_result_depends_on(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_digest_depends_on_what_the_result_depends_on(job, monkeypatch):
     reversed_spec = OrderedDict(reversed(SPEC.items())) | {"algo": {"steps": (1, 2), "lr": np.float64(0.1)}}
     assert Job("another name", RUNNER, reversed_spec).digest() == job.digest()
     others = [
@@ -94,12 +87,12 @@ def test_a_digest_depends_on_what_the_result_depends_on(job: Job, monkeypatch: p
         ("one", RUNNER, {"a": enum.Enum("Colour", "RED")(1)}, "spec['a'] is of type Colour"),
     ],
 )
-def test_what_cannot_be_described_is_refused(name: str, runner: str, spec: dict, complaint: str) -> None:
+def test_what_cannot_be_described_is_refused(name, runner, spec, complaint):
     with pytest.raises(JobError, match=re.escape(complaint)):
         Job(name, runner, spec)
 
 
-def test_a_result_comes_back(store: Store, job: Job) -> None:
+def test_a_result_comes_back(store, job):
     numbers = {"nan": math.nan, "inf": [-math.inf, 1e-320, 0.1], "λ": {"a": None, "b": True}, "tuple": (1, 2)}
     arrays = {
         "scalar": np.array(2**60),
@@ -112,7 +105,6 @@ def test_a_result_comes_back(store: Store, job: Job) -> None:
     }
     store.put(job, Result(numbers, arrays), 1.5)
     found = Store(store.folder).get(job)
-    assert found is not None
     assert repr(found.numbers) == repr(numbers | {"tuple": [1, 2]})
     assert list(found.arrays) == list(arrays)
     for name, array in arrays.items():
@@ -120,7 +112,7 @@ def test_a_result_comes_back(store: Store, job: Job) -> None:
     assert store.seconds(job) == 1.5
 
 
-def test_what_is_not_there(store: Store, job: Job) -> None:
+def test_what_is_not_there(store, job):
     assert store.get(job) is None
     assert store.failures() == []
     with pytest.raises(JobError, match="run 'tabular/example' has no result"):
@@ -129,11 +121,10 @@ def test_what_is_not_there(store: Store, job: Job) -> None:
     store.put(job, Result({"a": 1}), 0)
     assert files(store, job) == {"result.json"}
     found = store.get(job)
-    assert found is not None
     assert (found.numbers, found.arrays) == ({"a": 1}, {})
 
 
-def test_studies_share_a_run_whatever_they_call_it(store: Store, job: Job) -> None:
+def test_studies_share_a_run_whatever_they_call_it(store, job):
     store.put(job, RESULT, 1)
     another = Job("of another study", RUNNER, SPEC)
     assert store.get(another) is not None
@@ -146,13 +137,13 @@ def test_studies_share_a_run_whatever_they_call_it(store: Store, job: Job) -> No
     ("name", "folder"),
     [("../../etc", "etc"), ("λ=0.9 γ=1", "-=0.9-=1"), ("x" * 300, "x" * 100), ("...", "run"), ("a\nb\\c", "a-b-c")],
 )
-def test_every_name_makes_a_folder(store: Store, name: str, folder: str) -> None:
+def test_every_name_makes_a_folder(store, name, folder):
     job = Job(name, RUNNER, SPEC)
     store.put(job, RESULT, 1)
     assert [path.name for path in store.folder.iterdir()] == [f"{folder}-{DIGEST}"]
 
 
-def edit(path: Path, **changes: object) -> None:
+def edit(path, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
@@ -174,9 +165,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_result_counts_as_none_and_says_so_once(
-    store: Store, job: Job, damage: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_result_counts_as_none_and_says_so_once(store, job, damage, capsys):
     store.put(job, RESULT, 1)
     DAMAGES[damage](store.folder_of(job))
     assert store.get(job) is None
@@ -188,14 +177,11 @@ def test_a_damaged_result_counts_as_none_and_says_so_once(
 
     store.put(job, RESULT, 2)
     found = store.get(job)
-    assert found is not None
     np.testing.assert_array_equal(found.arrays["curve"], RESULT.arrays["curve"])
 
 
 @pytest.mark.parametrize(("most", "shape"), [(100, (1000,)), (10**6, (10**13,))])
-def test_arrays_that_unpack_to_too_much_are_not_read(
-    store: Store, job: Job, most: int, shape: tuple[int], monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def test_arrays_that_unpack_to_too_much_are_not_read(store, job, most, shape, monkeypatch, capsys):
     """A stranger's file that is small itself: it holds many zeros, or says that much will follow."""
     monkeypatch.setattr(stores, "MOST_BYTES", most)
     store.put(job, RESULT, 1)
@@ -208,9 +194,7 @@ def test_arrays_that_unpack_to_too_much_are_not_read(
     assert re.search("it unpacks to|it holds no arrays", capsys.readouterr().err)
 
 
-def test_results_of_an_older_version_are_mentioned_once(
-    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_of_an_older_version_are_mentioned_once(store, monkeypatch, capsys):
     """They are not found, as they have other digests; without a word they would be done again beside the old ones."""
     for module in (jobs, stores):
         monkeypatch.setattr(module, "FORMAT", 1)
@@ -225,11 +209,11 @@ def test_results_of_an_older_version_are_mentioned_once(
 
 
 @pytest.mark.parametrize("file", ["result.npz", "result.json"])
-def test_a_write_that_fails_stores_nothing(store: Store, job: Job, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_stores_nothing(store, job, file, monkeypatch):
     store.record_failure(Failure(job, "a reason", ""))
     replace = os.replace
 
-    def full(source: Path, target: Path) -> None:
+    def full(source, target):
         if target.name == file:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         replace(source, target)
@@ -253,15 +237,13 @@ def test_a_write_that_fails_stores_nothing(store: Store, job: Job, file: str, mo
         ([], {}, "expected two dicts"),
     ],
 )
-def test_a_result_that_cannot_be_stored_is_refused(
-    store: Store, job: Job, numbers: dict, arrays: dict, complaint: str
-) -> None:
+def test_a_result_that_cannot_be_stored_is_refused(store, job, numbers, arrays, complaint):
     with pytest.raises(JobError, match=re.escape(complaint)):
         store.put(job, Result(numbers, arrays), 1)
     assert store.get(job) is None
 
 
-def test_a_failure_stays_until_the_run_succeeds(store: Store, job: Job) -> None:
+def test_a_failure_stays_until_the_run_succeeds(store, job):
     another = Job("another", RUNNER, {})
     store.record_failure(Failure(job, "first", "traceback\nof two lines"))
     store.record_failure(Failure(another, "a reason", ""))
@@ -274,10 +256,8 @@ def test_a_failure_stays_until_the_run_succeeds(store: Store, job: Job) -> None:
     assert store.failures() == [Failure(another, "a reason", "")]
 
 
-def test_a_kill_between_the_result_and_the_end_of_its_failure(
-    store: Store, job: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def kill(*_: object, **__: object) -> None:
+def test_a_kill_between_the_result_and_the_end_of_its_failure(store, job, monkeypatch):
+    def kill(*_, **__):
         raise KeyboardInterrupt
 
     store.record_failure(Failure(job, "a reason", ""))
@@ -288,16 +268,14 @@ def test_a_kill_between_the_result_and_the_end_of_its_failure(
     assert store.failures() == []
 
 
-def test_a_damaged_failure_is_left_out(store: Store, job: Job) -> None:
+def test_a_damaged_failure_is_left_out(store, job):
     store.record_failure(Failure(job, "a reason", ""))
     (store.folder_of(job) / "failure.json").write_text('{"name": "one"')
     assert store.failures() == []
 
 
-def test_without_locks_in_the_file_system_runs_are_done_all_the_same(
-    store: Store, job: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unsupported(*_: object) -> None:
+def test_without_locks_in_the_file_system_runs_are_done_all_the_same(store, job, monkeypatch):
+    def unsupported(*_):
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 
     monkeypatch.setattr(stores.fcntl, "lockf", unsupported)

@@ -78,6 +78,7 @@ def test_every_text_is_escaped(tmp_path):
         ("a_b_c ** a ** ` [0.1, 0.2] (c)", "a_b_c ** a ** ` [0.1, 0.2] (c)"),
         ("![a](https://b.org)", '!<a href="https://b.org">a</a>'),
         ("<b>a</b> *a*", "&lt;b&gt;a&lt;/b&gt; <em>a</em>"),
+        ("<div>", "&lt;div&gt;"),
         ("[a `b`](https://c.org/d_(e)?f=1&g).", '<a href="https://c.org/d_(e)?f=1&amp;g">a <code>b</code></a>.'),
         ("[a](javascript:b) [a](http://b.org)", "[a](javascript:b) [a](http://b.org)"),
         ('[a](https://b.org/"c)', '<a href="https://b.org/%22c">a</a>'),

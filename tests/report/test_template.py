@@ -10,7 +10,7 @@ import pytest
 from drest_torch.errors import StudyError
 from drest_torch.report.blocks import Commands, Details, Gallery, Lead, Page, Plot, Prose, Section, Table
 from drest_torch.report.html import render
-from drest_torch.report.markdown import blocks, code, inline, literal, plain
+from drest_torch.report.markdown import code, inline, literal, plain
 from drest_torch.report.template import FILTERS, render_template
 
 TABLES = {"ends": Table("Ends", ["", "N"], [["a", "0.5"]], "old")}
@@ -144,12 +144,6 @@ def test_what_templates_make_is_not_escaped_twice(rendered):
 @pytest.mark.parametrize("text", ["a", "a`b", "``", "`a", "a``b`"])
 def test_code_has_its_backticks(text):
     assert inline(code(text)) == f"<code>{text}</code>"
-
-
-def test_html_and_pictures_are_text():
-    assert blocks("<script>a</script>\n\n<div>\n\n![a](https://b.org/c.png)") == (
-        '<p>&lt;script&gt;a&lt;/script&gt;</p>\n<p>&lt;div&gt;</p>\n<p>!<a href="https://b.org/c.png">a</a></p>\n'
-    )
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from drest_torch.statistics.bootstrap import Interval, bootstrap, median
+from drest_torch.statistics.bootstrap import Interval, bootstrap
 from drest_torch.statistics.intervals import difference, runs_interval, t_interval, t_quantile
 
-ENOUGH, TOO_FEW = 0.915, 0.87
-"""How often a 95 % interval has to cover the truth, and what is too seldom (2,000 samples: standard error 0.005)."""
+ENOUGH = 0.915
+"""How often a 95 % interval has to cover the truth (2,000 samples: standard error 0.005)."""
 
 
 def covered(intervals, truth=0.0):
@@ -39,12 +39,9 @@ def test_three_seeds_by_hand():
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
-def test_few_seeds_are_covered_as_often_as_said_which_a_percentile_bootstrap_does_not(seeds):
-    rng = np.random.default_rng(seeds)
-    samples = rng.normal(size=(2000, seeds))
+def test_few_seeds_are_covered_as_often_as_said(seeds):
+    samples = np.random.default_rng(seeds).normal(size=(2000, seeds))
     assert covered([t_interval(sample) for sample in samples]) >= ENOUGH
-    percentile = [bootstrap(sample, resamples=300, seed=i) for i, sample in enumerate(samples[:1000])]
-    assert covered(percentile) < TOO_FEW
 
 
 def test_a_difference_covers_seeds_of_both_sides():
@@ -63,11 +60,7 @@ def test_worlds_that_stay_the_same_add_no_noise():
 
 
 def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refused():
-    for interval in (
-        t_interval([0.3]),
-        t_interval([0.3] * 4),
-        runs_interval([[0.3]]),
-    ):
+    for interval in (t_interval([0.3]), t_interval([0.3] * 4), runs_interval([[0.3]])):
         assert (interval.low, interval.high) == pytest.approx((0.3, 0.3))
     for refused in ([], [math.inf, 1.0], [[1.0]]):
         with pytest.raises(ValueError, match=r"shape|finite"):
@@ -88,11 +81,7 @@ def test_no_estimate_lies_outside_its_own_interval(n, most):
     for spread in (1e-4, 0.01, 0.5):
         for _ in range(50):
             values = np.abs(1 - spread * rng.standard_normal(n))
-            for found in (
-                t_interval(values),
-                bootstrap(values, median, resamples=200),
-                bootstrap(values, resamples=200),
-            ):
+            for found in (t_interval(values), bootstrap(values, resamples=200)):
                 assert found.low <= found.estimate <= found.high
                 within = found.within(0, most)
                 assert 0 <= within.low <= within.estimate <= within.high <= most

@@ -6,28 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from drest_torch.statistics import bootstrap as stats
-from drest_torch.statistics.bootstrap import Interval, bootstrap, mean, median, ratio, standard_errors_apart
+from drest_torch.statistics.bootstrap import Interval, bootstrap, ratio, standard_errors_apart
 
 INF = math.inf
 
 
 def numbers(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape)
-
-
-@pytest.mark.parametrize("statistic", [mean, median])
-def test_statistics_take_the_last_axis_in_any_order(statistic):
-    values = numbers(0, 3, 4, 11)
-    shuffled = np.random.default_rng(1).permuted(values, axis=-1)
-    assert statistic(values).shape == (3, 4)
-    assert statistic(shuffled) == pytest.approx(statistic(values), rel=1e-12)
-    assert statistic(values)[2, 1] == pytest.approx(statistic(values[2, 1]), rel=1e-12)
-
-
-def enumerated(resamples, statistic):
-    """The statistic of all resamples, which are equally likely; sorted."""
-    return np.sort([float(statistic(np.array(resample, dtype=float))) for resample in resamples])
 
 
 def assert_quantiles(interval_at, exact):
@@ -48,12 +33,10 @@ def assert_quantiles(interval_at, exact):
     assert checked >= 5
 
 
-@pytest.mark.parametrize("statistic", [mean, median])
-def test_bootstrap_against_all_27_resamples(statistic):
+def test_the_median_against_all_27_resamples():
     values = (0.0, 1.0, 10.0)
-    exact = enumerated(itertools.product(values, repeat=3), statistic)
-    assert len(exact) == 27
-    assert_quantiles(lambda level: bootstrap(values, statistic, level=level, resamples=10_000), exact)
+    medians = np.sort([np.median(resample) for resample in itertools.product(values, repeat=3)])
+    assert_quantiles(lambda level: bootstrap(values, level=level, resamples=10_000), medians)
 
 
 def test_the_ratio_against_all_resamples():
@@ -72,16 +55,15 @@ def test_as_much_is_left_out_below_as_above():
     assert one.low == one.high
 
 
-@pytest.mark.parametrize("statistic", [mean, median])
-@pytest.mark.parametrize("n", [1, 3, 7, 10, 100])
-def test_equal_values_leave_no_width(statistic, n):
+@pytest.mark.parametrize("n", [1, 3, 10])
+def test_equal_values_leave_no_width(n):
     for value in (0.1, 0.995, 1 / 3):
-        interval = bootstrap([value] * n, statistic)
+        interval = bootstrap([value] * n)
         assert interval.low == interval.high == interval.estimate == pytest.approx(value)
 
 
 def test_the_seed_decides_and_nothing_else():
-    a, b = numbers(0, 12), numbers(1, 9)
+    a, b = numbers(0, 120), numbers(1, 90)
     calls = (lambda seed: bootstrap(a, seed=seed), lambda seed: ratio(a**2, b**2, seed=seed))
     for call in calls:
         first = call(1)
@@ -92,33 +74,16 @@ def test_the_seed_decides_and_nothing_else():
         assert any((other.low, other.high) != (first.low, first.high) for other in others)
 
 
-def test_resamples_come_in_chunks_and_all_of_them_count(monkeypatch):
-    values = numbers(10, 70)
-    whole = bootstrap(values, resamples=333)
-    sizes = []
-
-    def spy(drawn):
-        sizes.append(drawn.shape)
-        return mean(drawn)
-
-    monkeypatch.setattr(stats, "NUMBERS_AT_ONCE", 1000)
-    chunked = bootstrap(values, spy, resamples=333)
-    assert (chunked.low, chunked.high) == pytest.approx((whole.low, whole.high))
-    assert max(math.prod(shape) for shape in sizes) <= 1000
-    assert sum(shape[0] for shape in sizes if len(shape) == 2) == 333
-    assert len(sizes) > 20
-
-
 def test_never_reached_in_a_median():
-    assert bootstrap([1, 2, 3, INF, 5], median).estimate == 3
-    most_never = bootstrap([1, 2, INF, INF, INF], median)
+    assert bootstrap([1, 2, 3, INF, 5]).estimate == 3
+    most_never = bootstrap([1, 2, INF, INF, INF])
     assert most_never.estimate == most_never.high == INF
     assert most_never.low in (1, 2)
-    assert bootstrap([1, INF], median).estimate == INF
-    assert bootstrap([INF, INF], median) == Interval(INF, INF, INF)
+    assert bootstrap([1, INF]).estimate == INF
+    assert bootstrap([INF, INF]) == Interval(INF, INF, INF)
     # One never in many moves the median no further than one large number does.
     times = list(range(1, 30))
-    assert bootstrap([*times, INF], median) == bootstrap([*times, 1e9], median)
+    assert bootstrap([*times, INF]) == bootstrap([*times, 1e9])
 
 
 def test_never_reached_in_a_ratio():
@@ -158,19 +123,15 @@ def test_text():
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
-        (lambda: bootstrap([1, math.nan], median), "NaN"),
-        (lambda: bootstrap([1, INF]), "inf"),
-        (lambda: bootstrap([1, -INF], median), "-inf"),
+        (lambda: bootstrap([1, math.nan]), "NaN"),
+        (lambda: bootstrap([1, -INF]), "-inf"),
         (lambda: bootstrap([]), "shape"),
         (lambda: bootstrap([[1, 2], [3, 4]]), "shape"),
-        (lambda: bootstrap(1.0), "shape"),
         (lambda: bootstrap([1, 2], level=95), "level"),
         (lambda: bootstrap([1, 2], resamples=0), "resamples"),
         (lambda: ratio([1, 2], [-1, 2]), "negative"),
         (lambda: ratio([1, 2], [math.nan]), "NaN"),
         (lambda: standard_errors_apart(1, 1, 1, 1, 1, 5), "two values"),
-        (lambda: standard_errors_apart(1, 1, 5, 1, -1, 5), "not negative"),
-        (lambda: standard_errors_apart(1, 1, 5, 1, math.nan, 5), "finite"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(call, complaint):

@@ -1,9 +1,6 @@
 """metrics.csv: a line for each step and metric, and after a kill the same bytes as if there had been none."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import pytest
 
@@ -12,14 +9,14 @@ from drest_torch.tracking.sinks import LoggerConfig, Loggers
 CSV = LoggerConfig({"csv": None})
 
 
-def log(folder: Path, steps: range, continue_from: int = 0) -> None:
+def log(folder, steps, continue_from=0):
     with Loggers(CSV, folder, {}, continue_from=continue_from) as loggers:
         for step in steps:
             late = {"late, and quoted": step / 7} if step > 20 else {}
             loggers.log(step, {"a/b": step / 3, **late})
 
 
-def test_a_line_for_each_step_and_metric(tmp_path: Path) -> None:
+def test_a_line_for_each_step_and_metric(tmp_path):
     with Loggers(CSV, tmp_path, {}) as loggers:
         loggers.log(0, {"a/b": 0.1, "bad": math.nan, "worse": math.inf})
         loggers.log(10, {"a/b": 2, "new": 1e-30})
@@ -34,7 +31,7 @@ def test_a_line_for_each_step_and_metric(tmp_path: Path) -> None:
         *(b'{"st', b'{"step": 50, "a": 0.', b"[]", b'{"a": 1}', '{"step": 50, "é'.encode()[:-1]),
     ],
 )
-def test_a_resumed_run_continues_after_its_checkpoint(tmp_path: Path, torn: bytes) -> None:
+def test_a_resumed_run_continues_after_its_checkpoint(tmp_path, torn):
     """In metrics.csv and in metrics.jsonl, whatever a kill has left at their ends."""
     names = ["metrics.csv", "metrics.jsonl"]
     straight, killed = tmp_path / "straight", tmp_path / "killed"

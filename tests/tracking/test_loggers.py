@@ -1,18 +1,14 @@
 """What a run logs: the local file survives kills, and an offline run of W&B is read back from its file."""
 
-from __future__ import annotations
-
 import math
 import os
 import pty
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -25,11 +21,11 @@ from tests.helpers.documents import ROOT
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_id, read_summary, records
 
 RUN_CONFIG = {"seed": 3, "algo": {"name": "ppo", "lr": 1e-3}}
-WANDB: dict[str, Any] = {"wandb": None}
+WANDB = {"wandb": None}
 METRICS = {"eval/train/usefulness": 0.5, "optim/lr": 0.001, "time/wall_seconds": 2.0}
 
 
-def test_one_object_a_line_with_step_first_and_no_nan(tmp_path: Path) -> None:
+def test_one_object_a_line_with_step_first_and_no_nan(tmp_path):
     lines = JsonLines(tmp_path / "metrics.jsonl")
     lines.log(10, {"a/b": 1.5, "bad": math.nan, "worse": math.inf})
     lines.log(20, {"a/b": 2})
@@ -42,7 +38,7 @@ def test_one_object_a_line_with_step_first_and_no_nan(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def picture(tmp_path_factory):
     from PIL import Image
 
     path = tmp_path_factory.mktemp("pictures") / "learning.png"
@@ -51,7 +47,7 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, picture: Path) -> tuple[Path, str | None]:
+def finished(tmp_path_factory, picture):
     """The folder and the id of a run that was logged offline, and left the environment as it was."""
     folder, before = tmp_path_factory.mktemp("runs") / "the_run", dict(os.environ)
     with Loggers(LoggerConfig(WANDB, group="g", tags=["t"]), folder, RUN_CONFIG) as loggers:
@@ -64,7 +60,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, picture: Path) -> tuple[P
     return folder, loggers.run_id
 
 
-def test_an_offline_run_is_read_back_with_every_metric(finished: tuple[Path, str | None]) -> None:
+def test_an_offline_run_is_read_back_with_every_metric(finished):
     folder, run_id = finished
     (path,) = finished_files(folder)
     assert read_id(path) == run_id
@@ -79,9 +75,7 @@ def test_an_offline_run_is_read_back_with_every_metric(finished: tuple[Path, str
     assert (path.parent / "files" / with_picture["train/example.path"]).is_file()
 
 
-def test_the_axis_of_every_metric_is_the_step_and_the_run_is_named_after_its_folder(
-    finished: tuple[Path, str | None],
-) -> None:
+def test_the_axis_of_every_metric_is_the_step_and_the_run_is_named_after_its_folder(finished):
     (path,) = finished_files(finished[0])
     found = list(records(path))
     (metric,) = (each.metric for each in found if each.HasField("metric") and each.metric.glob_name)
@@ -90,14 +84,14 @@ def test_the_axis_of_every_metric_is_the_step_and_the_run_is_named_after_its_fol
     assert (run.project, run.display_name, run.run_group, list(run.tags)) == ("drest_torch", "the_run", "g", ["t"])
 
 
-def test_nothing_but_what_the_run_logs_is_recorded(finished: tuple[Path, str | None]) -> None:
+def test_nothing_but_what_the_run_logs_is_recorded(finished):
     (path,) = finished_files(finished[0])
     assert not any(each.HasField("stats") or each.HasField("output_raw") for each in records(path))
     files = path.parent / "files"
     assert {each.relative_to(files).parts[0] for each in files.rglob("*") if each.is_file()} == {"media"}
 
 
-def test_a_resumed_run_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_path):
     folder = tmp_path / "run"
     with Loggers(LoggerConfig(WANDB), folder, RUN_CONFIG) as first:
         for step in (0, 100, 200, 300):
@@ -111,14 +105,14 @@ def test_a_resumed_run_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_pat
     assert [(row["step"], row["n"]) for row in read_history(newest)] == [(n, n) for n in (0, 100, 200, 300, 400)]
 
 
-def test_an_error_finishes_the_run_as_failed(tmp_path: Path) -> None:
+def test_an_error_finishes_the_run_as_failed(tmp_path):
     with pytest.raises(ZeroDivisionError), Loggers(LoggerConfig(WANDB), tmp_path, {}):
         raise ZeroDivisionError
     (path,) = finished_files(tmp_path)
     assert [each.exit.exit_code for each in records(path) if each.HasField("exit")] == [1]
 
 
-def run_python(program: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+def run_python(program, folder, **options):
     """A program in a process of its own, whose W&B has no account, no key and no server that it could reach."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "NETRC"))}
     environment |= {"HOME": str(folder), "WANDB_BASE_URL": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
@@ -126,7 +120,7 @@ def run_python(program: str, folder: Path, **options: Any) -> subprocess.Complet
 
 
 @pytest.mark.parametrize("config", ["LoggerConfig()", "LoggerConfig({'wandb': None}, mode='disabled')"])
-def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path: Path, config: str) -> None:
+def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path, config):
     program = (
         "import sys\n"
         "from pathlib import Path\n"
@@ -142,7 +136,7 @@ def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path: Path, c
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["metrics.jsonl"]
 
 
-def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path: Path) -> None:
+def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path):
     """Also on a terminal, where wandb would ask for the key and wait."""
     program = (
         "from pathlib import Path\n"
@@ -167,42 +161,36 @@ def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path: Path) ->
     assert "logger.mode=offline" in sentence
 
 
-@pytest.mark.parametrize(
-    ("config", "complaint"),
-    [
-        (LoggerConfig(mode="on"), r"^logger\.mode=on; expected one of offline, online, disabled$"),
-        (LoggerConfig(project="a/b"), r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"),
-    ],
-)
-def test_a_wrong_value_is_one_sentence(tmp_path: Path, config: LoggerConfig, complaint: str) -> None:
+def test_a_wrong_value_is_one_sentence(tmp_path):
+    complaint = r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"
     with pytest.raises(LoggerError, match=complaint):
-        WandbSink(RunInfo(tmp_path, {}, config), {})
+        WandbSink(RunInfo(tmp_path, {}, LoggerConfig(project="a/b")), {})
 
 
 class Recorder(Sink):
     """A sink that keeps all that it is told."""
 
-    def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
+    def __init__(self, run, options):
         if options.get("refuses"):
             raise LoggerError("no")
-        self.told: list[Any] = options["into"]
+        self.told = options["into"]
         self.told.extend(dict(row) for row in run.earlier)
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, step, metrics):
         self.told.append({"step": step, **metrics})
 
-    def picture(self, step: int, name: str, path: Path) -> None:
+    def picture(self, step, name, path):
         self.told.append((step, name, path.name))
 
-    def summary(self, step: int, values: Mapping[str, float]) -> None:
+    def summary(self, step, values):
         self.told.append((step, dict(values)))
 
-    def close(self, *, failed: bool) -> None:
+    def close(self, *, failed):
         self.told.append("failed" if failed else "closed")
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> str:
+def recorder(monkeypatch):
     """The name of a module of the test's own, whose sink is a recorder."""
     module = ModuleType("recorder")
     module.__spec__ = ModuleSpec("recorder", None)
@@ -211,10 +199,10 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> str:
     return "recorder"
 
 
-def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_path: Path, recorder: str) -> None:
+def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_path, recorder):
     for step in (10, 20, 30):
         JsonLines(tmp_path / "metrics.jsonl", step - 10).log(step, {"a": step})
-    told: list[Any] = []
+    told = []
     with Loggers(LoggerConfig({recorder: {"into": told}}), tmp_path, {}, continue_from=20) as loggers:
         loggers.log(30, {"a": 31})
         loggers.picture("p", Path("folder") / "p.png")
@@ -224,8 +212,8 @@ def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_pat
     assert read_metrics(tmp_path / "metrics.jsonl") == rows
 
 
-def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path: Path, recorder: str) -> None:
-    told: list[Any] = []
+def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path, recorder):
+    told = []
     config = LoggerConfig({recorder: {"into": told}, "recorder_": {"refuses": True}})
     sys.modules["recorder_"] = sys.modules[recorder]
     with pytest.raises(LoggerError, match="no"):
@@ -234,12 +222,12 @@ def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path: Path, recorder:
     del sys.modules["recorder_"]
 
 
-def test_an_unknown_sink_is_refused_with_the_choices() -> None:
+def test_an_unknown_sink_is_refused_with_the_choices():
     with pytest.raises(ConfigError, match=r"^logger\.sinks=paper; expected one of .*wandb, or the path of a module"):
         check_run(compose("+logger.sinks.paper=null", "run_dir=x"))
 
 
-def test_the_options_of_the_group_add_up() -> None:
+def test_the_options_of_the_group_add_up():
     assert dict(compose("logger=none").logger.sinks) == {}
     assert dict(compose("logger=wandb").logger.sinks) == {"wandb": None}
     names = sorted(path.stem for path in (ROOT / "configs" / "logger").glob("[!_]*.yaml") if path.stem != "none")

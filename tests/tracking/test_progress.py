@@ -1,9 +1,6 @@
 """What a user sees while a run or a study goes on: live lines in a terminal, next to nothing in a file."""
 
-from __future__ import annotations
-
 import io
-import re
 import sys
 
 import pytest
@@ -12,6 +9,7 @@ from drest_torch.jobs.executor import Again, Done, Started
 from drest_torch.jobs.job import Failure, Job, Result
 from drest_torch.jobs.progress import JobProgress
 from drest_torch.tracking.progress import Progress
+from tests.helpers.commands import Terminal
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 METRICS = {
@@ -24,22 +22,15 @@ METRICS = {
 }
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-    def plain(self) -> str:
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
-
-    def last(self) -> str:
-        """The live lines as they were written last."""
-        return self.plain()[self.plain().rindex("a run") :]
+def last(stream):
+    """The live lines as they were written last."""
+    return stream.plain()[stream.plain().rindex("a run") :]
 
 
 class Clock:
     now = 100.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
@@ -91,7 +82,7 @@ def test_outside_a_terminal_there_is_a_line_each_minute(clock):
 def test_the_live_lines(clock):
     stream = Terminal()
     go(stream, clock)
-    head, steps, *table = stream.last().splitlines()
+    head, steps, *table = last(stream).splitlines()
     assert head.endswith("50%")
     assert steps == "500 / 1,000 steps   100 steps/s   0:00:05 left"
     assert [line.split() for line in table] == [
@@ -105,7 +96,7 @@ def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
     stream = Terminal()
     progress = go(stream, clock, updates=2, seconds=5, steps=100, done=600)
     assert progress.rate == 20
-    assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in stream.last()
+    assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in last(stream)
 
 
 def test_a_note_stands_above_the_lines(clock):
@@ -135,7 +126,7 @@ def test_a_last_note_stands_below_the_lines(clock):
         clock.now += 1
         progress.update(10, METRICS)
         progress.end("Stopped at 10 steps.")
-    assert stream.last().splitlines()[1].startswith("10 / 1,000 steps")
+    assert last(stream).splitlines()[1].startswith("10 / 1,000 steps")
     assert stream.plain().endswith("Stopped at 10 steps.\n")
     assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
 
@@ -164,7 +155,7 @@ def study(stream, clock, *, runs, existing, failing=()):
 def test_the_live_lines_of_a_study(clock):
     stream = Terminal()
     study(stream, clock, runs=40, existing=10, failing=(12,))
-    head, state, running = stream.last().splitlines()
+    head, state, running = last(stream).splitlines()
     assert head.endswith("95%")
     assert state == "38 / 40 runs   10 from before   1 failed   2 runs/min   0:01:00 left"
     assert running == "running run/38, run/39"

@@ -1,26 +1,22 @@
 """What a run was made with: versions, commit, machine and command, once for each session."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 import torch
 
 import drest_torch
 from drest_torch.errors import FileError
-from drest_torch.tracking import provenance as module
-from drest_torch.tracking.provenance import append_provenance, command, git_state, provenance, read_provenance
+from drest_torch.tracking.provenance import FILE, append_provenance, command, git_state, provenance, read_provenance
 
 CPU = torch.device("cpu")
 
 
-def test_versions_machine_and_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_machine_and_command(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["/opt/bin/python3", "-m", "drest_torch.train", "algo=ppo"])
     session = provenance(CPU, 300)
     assert session["drest_torch"] == drest_torch.__version__
@@ -44,12 +40,12 @@ def test_versions_machine_and_command(monkeypatch: pytest.MonkeyPatch) -> None:
         (["python"], "python"),
     ],
 )
-def test_the_command_as_it_was_typed(words: list[str], typed: str) -> None:
+def test_the_command_as_it_was_typed(words, typed):
     assert command(words) == typed
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path):
     author = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
     (tmp_path / "file").write_text("1")
     for words in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "One."]):
@@ -57,37 +53,31 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def fresh(repository: Path) -> object:
-    module._git_state.cache_clear()
-    return git_state(repository)
-
-
-def test_the_commit_and_whether_files_differ_from_it(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commit_and_whether_files_differ_from_it(repository, monkeypatch):
     monkeypatch.setenv("GIT_DIR", "/nowhere")  # as a hook of another repository would set it
-    before = fresh(repository)
+    before = git_state(repository)
     assert isinstance(before, dict)
     assert len(before["commit"]) == 40
     assert before["dirty"] is False
     (repository / "new_algorithm.py").write_text("")
-    assert fresh(repository) == before | {"dirty": True}
+    assert git_state(repository) == before | {"dirty": True}
 
 
-def test_without_git_or_a_checkout_there_is_no_commit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert git_state(None) is None
-    assert fresh(repository / "no_such_folder") is None
+def test_without_git_or_a_checkout_there_is_no_commit(repository, monkeypatch):
+    assert git_state(repository / "no_such_folder") is None
     monkeypatch.setenv("PATH", "")
-    assert fresh(repository) is None
+    assert git_state(repository) is None
 
 
-def test_a_session_is_appended(tmp_path: Path) -> None:
+def test_a_session_is_appended(tmp_path):
     assert read_provenance(tmp_path) == []
     for step in (0, 100):
         append_provenance(tmp_path, provenance(CPU, step))
     assert [session["step"] for session in read_provenance(tmp_path)] == [0, 100]
 
 
-def test_a_damaged_file_is_not_written_over(tmp_path: Path) -> None:
-    (tmp_path / module.FILE).write_text('[{"time"')
+def test_a_damaged_file_is_not_written_over(tmp_path):
+    (tmp_path / FILE).write_text('[{"time"')
     with pytest.raises(FileError, match="damaged; delete it"):
         append_provenance(tmp_path, {})
-    assert (tmp_path / module.FILE).read_text() == '[{"time"'
+    assert (tmp_path / FILE).read_text() == '[{"time"'

@@ -1,23 +1,17 @@
 """The final table: every number in its column, and plain text outside a terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 
 from drest_torch.evaluation.results import Score, SplitScores
 from drest_torch.tracking.console import final_table, print_table
+from tests.helpers.commands import Terminal
 
 ROWS = [
     SplitScores("train", 2048, Score(0.951, 0.912), Score(0.123, 0.234), Score(1.0, 1.0)),
     SplitScores("test", 200, Score(0.873, 0.854), Score(0.115, 0.226), Score(1.0, 1.0)),
     SplitScores("paper", 9, Score(0.5, 0.75), Score(0.1, 0.2), Score(1.0, 4 / 3)),
 ]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def printed(rows, stream):
@@ -48,11 +42,12 @@ def test_plain_text_outside_a_terminal(monkeypatch):
 def test_nothing_is_cut_in_a_terminal_of_80_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
-    text = printed(ROWS, Terminal())
+    text = printed(ROWS, terminal := Terminal())
     assert "\x1b[1m" in text
     assert "…" not in text
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
-    rows = [line.split() for line in lines if re.match(r" *(training|test|paper) +[\d,]+ ", line)]
+    rows = [
+        line.split() for line in terminal.plain().splitlines() if re.match(r" *(training|test|paper) +[\d,]+ ", line)
+    ]
     assert [(len(row), row[-1]) for row in rows] == [(8, "1.000"), (8, "1.000"), (8, "1.333")]
 
 

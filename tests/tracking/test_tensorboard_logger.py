@@ -1,12 +1,8 @@
 """TensorBoard's event files are read back: scalars, pictures, the summary, and a resumed run as one."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,18 +12,18 @@ TENSORBOARD = LoggerConfig({"tensorboard": None})
 NO_TENSORBOARD = "tensorboard is not installed (the extra `tensorboard`)"
 
 
-def read(folder: Path) -> Any:
+def read(folder):
     accumulator = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator", reason=NO_TENSORBOARD
     ).EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0})
     return accumulator.Reload()
 
 
-def scalars(folder: Path, name: str) -> list[tuple[int, float]]:
+def scalars(folder, name):
     return [(event.step, event.value) for event in read(folder).Scalars(name)]
 
 
-def test_metrics_pictures_configuration_and_summary_are_read_back(tmp_path: Path) -> None:
+def test_metrics_pictures_configuration_and_summary_are_read_back(tmp_path):
     pytest.importorskip("tensorboard", reason=NO_TENSORBOARD)
     from PIL import Image
 
@@ -48,7 +44,7 @@ def test_metrics_pictures_configuration_and_summary_are_read_back(tmp_path: Path
     assert loggers.run_id is None
 
 
-def test_a_resumed_run_is_one_without_what_was_logged_after_its_checkpoint(tmp_path: Path) -> None:
+def test_a_resumed_run_is_one_without_what_was_logged_after_its_checkpoint(tmp_path):
     pytest.importorskip("tensorboard", reason=NO_TENSORBOARD)
     with Loggers(TENSORBOARD, tmp_path, {}) as killed:
         for step in (0, 100, 200, 300):  # the checkpoint is at 100
@@ -63,7 +59,7 @@ def test_a_resumed_run_is_one_without_what_was_logged_after_its_checkpoint(tmp_p
     assert len(list((tmp_path / "tensorboard").iterdir())) == 2  # and nothing was removed that is the user's
 
 
-def test_without_the_package_one_sentence_names_the_remedy(tmp_path: Path) -> None:
+def test_without_the_package_one_sentence_names_the_remedy(tmp_path):
     program = (
         "import sys\n"
         "from pathlib import Path\n"

@@ -86,6 +86,7 @@ REFUSED = [
             ("algo=exact policy=recurrent", "^policy.network=recurrent remembers earlier steps, and algo=exact needs"),
             ("algo=generalist policy=recurrent", "remembers earlier steps, and algo=exact needs"),
             ("algo=tabular policy=recurrent", "remembers earlier steps, and algo=tabular needs"),
+            ("algo=exact policy.private_bits=2 policy.private_kind=uniform", "cannot be averaged over exactly"),
         )
     ),
     *(
