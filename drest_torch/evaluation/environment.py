@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from drest_torch.algos.actor import PRIVATE, Actor
 from drest_torch.algos.networks.policy import number_of
 from drest_torch.collector import Environment
+from drest_torch.evaluation.results import split_summary
 from drest_torch.evaluation.sampled import SampledEvaluation, estimates
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
@@ -44,6 +46,16 @@ class EnvironmentEvaluator:
     def evaluate_uniform(self, best: Tensor) -> SampledEvaluation:
         """Return the metrics of actions at random, which ask for a delay in about half of the mini-episodes."""
         return self._estimate(self.environment.uniform_actor(), best)
+
+    def summarised(
+        self, policy: nn.Module, best: Tensor, *, greedy: bool = False
+    ) -> tuple[SampledEvaluation, dict[str, Any]]:
+        """Return the metrics of a policy and the numbers of a summary; say so if its usefulness says nothing."""
+        uniform = self.evaluate_uniform(best)
+        evaluation = self.evaluate(policy, best, greedy=greedy)
+        if sentence := doubt(evaluation, self.name):
+            print(f"drest_torch: {sentence}", file=sys.stderr)
+        return evaluation, split_summary(evaluation, uniform, len(best))
 
     @torch.no_grad()
     def _estimate(self, actor: Actor, best: Tensor, *, greedy: bool = False) -> SampledEvaluation:

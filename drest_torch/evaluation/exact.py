@@ -10,7 +10,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -61,26 +60,19 @@ class Evaluation:
 
     def means(self) -> dict[str, float]:
         """Return one number for each metric, the mean over levels."""
-        means = {
-            "usefulness": self.usefulness.mean().item(),
-            **self._committed(torch.mean),
-            "neutrality": self.neutrality.mean().item(),
-            "neutrality_normalised": self.neutrality_normalised.mean().item(),
-            **self._own(self.neutrality_own.mean()),
-            "return/expected_drest": self.expected_drest.mean().item(),
-        }
+        means = {name: values.mean().item() for name, values in self._measures().items()}
+        means["return/expected_drest"] = self.expected_drest.mean().item()
         if len(self.names) == 1:
             for length, probability in self.length_probabilities(0).items():
                 means[f"p_length/{length}"] = probability
         return means
 
-    @staticmethod
-    def _own(neutrality: Tensor) -> dict[str, float]:
-        return {} if neutrality.isnan() else {"neutrality_own": neutrality.item()}
-
-    def _committed(self, number: Callable[[Tensor], Tensor]) -> dict[str, float]:
-        values = self.usefulness_committed
-        return {} if values is None else {"usefulness_committed": number(values).item()}
+    def _measures(self) -> dict[str, Tensor]:
+        """Return the measures of a policy that are known, each [B]."""
+        own = None if self.neutrality_own.isnan().any() else self.neutrality_own
+        names = ("usefulness", "usefulness_committed", "neutrality", "neutrality_normalised")
+        measures = {name: getattr(self, name) for name in names} | {"neutrality_own": own}
+        return {name: values for name, values in measures.items() if values is not None}
 
     def length_probabilities(self, index: int) -> dict[int, float]:
         """Return the probability of each trajectory-length of a level."""
@@ -93,11 +85,7 @@ class Evaluation:
         return [
             {
                 "name": name,
-                "usefulness": self.usefulness[i].item(),
-                **self._committed(itemgetter(i)),
-                "neutrality": self.neutrality[i].item(),
-                "neutrality_normalised": self.neutrality_normalised[i].item(),
-                **self._own(self.neutrality_own[i]),
+                **{measure: values[i].item() for measure, values in self._measures().items()},
                 "length_probabilities": {str(length): p for length, p in self.length_probabilities(i).items()},
                 "expected_drest": self.expected_drest[i].item(),
             }

@@ -71,7 +71,7 @@ class Run:
         self.rng = torch.Generator(self.device).manual_seed(cfg.seed)
         self.reward = reward_of(cfg)
         self.task = self._task()
-        self.judge, self.learner, self.updater = self.task.judge, self.task.learner, self.task.updater
+        self.learner, self.updater = self.task.learner, self.task.updater
 
     def _task(self) -> Task:
         if in_gridworld(self.cfg):
@@ -118,7 +118,7 @@ class Run:
             state.wandb_id = loggers.run_id
             if state.steps == 0:
                 progress.stage("evaluating before training …")
-                loggers.log(0, metrics := self._watch())
+                loggers.log(0, metrics := self.task.watch())
                 self._tell(metrics)
             progress.stage(f"training on after {pace.text(state.steps)} …" if state.steps else "training …")
             while state.steps < cfg.env_steps:
@@ -136,7 +136,7 @@ class Run:
                 evaluates = due > state.evaluated
                 if evaluates:
                     state.evaluated = due
-                    metrics |= self._watch()
+                    metrics |= self.task.watch()
                 # Log before saving: a resumed run then finds every line up to its checkpoint.
                 loggers.log(state.steps, metrics)
                 progress.update(state.steps, metrics)
@@ -173,7 +173,7 @@ class Run:
         self.learner.set_progress(progress)
         reward = self.reward.at(progress)
         scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **self.learner.scheduled()}
-        taken = self.updater.take(self.learner, reward)
+        taken = self.updater.take(reward)
         state.steps += taken.steps
         state.episodes += taken.episodes
         state.updates += 1
@@ -200,16 +200,11 @@ class Run:
         for callback in self.callbacks:
             callback(self.state.steps, metrics)
 
-    def _watch(self) -> dict[str, float]:
-        """Return the metrics of the current policy."""
-        return self.judge.watch(self.learner.policy)
-
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
         cfg = self.cfg
-        verdict = self.judge.judge(self.learner.policy, self.folder)
-        summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": verdict.splits}
-        pictures = dict(verdict.pictures)
+        splits, pictures = self.task.judge(self.folder)
+        summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": splits}
         if cfg.pictures:
             pictures["learning"] = self.folder / "pictures" / "learning.png"
             learning_curves(self.folder / "metrics.jsonl", pictures["learning"], summary)
@@ -238,7 +233,7 @@ class Run:
 
     def _save_best(self, metrics: dict[str, float]) -> None:
         """Save the best checkpoint on the selection levels, which are not reported."""
-        if self.judge.selection is None:
+        if self.task.selection is None:
             return
         score = metrics["eval/selection/usefulness"] * metrics["eval/selection/neutrality_normalised"]
         if score > self.state.best_score:
@@ -273,7 +268,6 @@ class Run:
             restore_learner(self.learner, tensors, path)
             for name, value in self.updater.tensors().items():
                 fill(value, tensors, f"updater.{name}", path)
-            self.updater.restored()
             self.rng.set_state(tensors["generator"].clone())
             self.state = State(**meta)
             self.state.check()
@@ -346,7 +340,7 @@ def start(cfg: Config) -> Run:
     _refuse_taken(folder)  # another process may have been faster
     remove_partial(folder)
     write_config(cfg, folder)
-    run.task.begin(cfg, folder)
+    run.task.begin(folder)
     run.is_new = True
     return run
 
@@ -365,5 +359,5 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
         (folder / "summary.json").unlink(missing_ok=True)
         write_config(cfg, folder)
     if not step_checkpoints(run.checkpoints):  # a kill may have come before it was written
-        run.task.begin(cfg, folder)
+        run.task.begin(folder)
     return run

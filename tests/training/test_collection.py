@@ -218,25 +218,22 @@ def test_a_batch_without_an_end_is_refused_in_a_sentence():
     """Before anything is learnt from it: the mean of nothing is no number."""
     made = make([world("royal_road")], slots=8)
     made.worlds.most_steps = 1
-    actor = made.worlds.actor(made.policy)
-    updater = SampledUpdater(made.worlds, made.rng)
-    updater.begin(SimpleNamespace(actor=actor))
-    learner = SimpleNamespace(policy=made.policy, critic=None)
+    learner = SimpleNamespace(actor=made.worlds.actor(made.policy), policy=made.policy, critic=None)
+    updater = SampledUpdater(learner, made.worlds, made.rng)
     with pytest.raises(ConfigError, match=r"no mini-episode ended within 1 steps; train with levels\.clock=steps"):
-        updater.take(learner, made.reward)
+        updater.take(made.reward)
 
 
 def test_the_return_that_is_logged_is_that_of_a_mini_episode():
     made, batches = make(LEVELS, counting="sequential", slots=8, rounds=3, group=1), []
-    updater = SampledUpdater(made.worlds, made.rng)
-    updater.begin(SimpleNamespace(actor=made.worlds.actor(made.policy)))
     learner = SimpleNamespace(
+        actor=made.worlds.actor(made.policy),
         policy=made.policy,
         critic=None,
         weigh=lambda batch: (batch[played(batch)], batches.append(batch) or {}),
         improve=lambda steps, metrics: metrics,
     )
-    taken = updater.take(learner, made.reward)
+    taken = SampledUpdater(learner, made.worlds, made.rng).take(made.reward)
     found = [each for mine in replayed(batches[0], made) for each in mine]
     assert (taken.steps, taken.episodes) == (sum(each.length for each in found), len(found)) == (taken.steps, 24)
     assert float(taken.metrics["train/return"]) == pytest.approx(sum(each.paid for each in found) / 24, rel=1e-5)

@@ -129,7 +129,7 @@ def test_mini_episodes_that_are_cut_off_are_counted_in_the_metrics(tmp_path):
     run.learner.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
     before = run.learner.policy.logits.clone()
     for _ in range(2):
-        taken = run.updater.take(run.learner, run.reward)
+        taken = run.updater.take(run.reward)
         assert (taken.steps, taken.episodes) == (3 * LONGEST, 3)
         assert taken.metrics["train/cut_off"] == 3
     assert torch.equal(run.learner.policy.logits, before)

@@ -423,7 +423,7 @@ def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
     predicate = f"env.control={HELPERS}:last_count_is_two"
     run = start(configured(tmp_path / "run", base=own("counting", "env.base=3", "env.delays=[4]", predicate)))
     best = torch.ones(1, 2)
-    (record,) = records(run.task.judge.last.evaluate_uniform(best), best)
+    (record,) = records(run.task.last.evaluate_uniform(best), best)
     assert record["length_probabilities"] == {"3": 0, "7": 1}
 
 
