@@ -164,6 +164,21 @@ class Flat(nn.Module):
         return self.body[1:](hidden.addmm(context, of_context.T))
 
 
+def hidden(inputs: int, size: NetworkSize) -> list[nn.Module]:
+    """Return ``size.depth`` layers of ``size.width`` units, each with its activation."""
+    layers: list[nn.Module] = []
+    for _ in range(size.depth):
+        layers += [linear(inputs, size.width, 2**0.5), size.new_activation()]
+        inputs = size.width
+    return layers
+
+
+def perceptron(inputs: int, size: NetworkSize, signature: Signature) -> nn.Sequential:
+    """Return these layers and a last one to the outputs of a network."""
+    last = size.width if size.depth else inputs
+    return nn.Sequential(*hidden(inputs, size), linear(last, signature.outputs, signature.last_gain))
+
+
 def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
     """Return a layer with orthogonal weights and biases of 0."""
     layer = nn.Linear(inputs, outputs)

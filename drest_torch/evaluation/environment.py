@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from drest_torch.algos.actor import PRIVATE, Actor
 from drest_torch.algos.networks.policy import number_of
 from drest_torch.collector import Environment
+from drest_torch.envs.exact.solver import Optima
 from drest_torch.evaluation.results import split_summary
-from drest_torch.evaluation.sampled import SampledEvaluation, estimates
+from drest_torch.evaluation.sampled import SampledEvaluation, estimates, tally
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
-from drest_torch.statistics.counts import entropy
 from drest_torch.transforms import DReSTReward, MetaEpisodes
 from drest_torch.transforms.base import LEVEL
 
@@ -55,7 +55,7 @@ class EnvironmentEvaluator:
         evaluation = self.evaluate(policy, best, greedy=greedy)
         if sentence := doubt(evaluation, self.name):
             print(f"drest_torch: {sentence}", file=sys.stderr)
-        return evaluation, split_summary(evaluation, uniform, len(best))
+        return evaluation, split_summary(evaluation, uniform)
 
     @torch.no_grad()
     def _estimate(self, actor: Actor, best: Tensor, *, greedy: bool = False) -> SampledEvaluation:
@@ -70,24 +70,17 @@ class EnvironmentEvaluator:
         share = share_of_best(coins, most)
         if self.environment.best is None or self.environment.best.given is None:
             share = share.clamp_max(1)
-        sums = torch.zeros(3, levels * settings * k, dtype=torch.float64)
-        place = (level * settings + setting) * k + length
-        sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
-        count, total, squares = sums.reshape(3, levels, settings, k).unbind()
-        played = count.sum((1, 2))
-        given = torch.stack([entropy(of_level) for of_level in count])
+        sums = torch.zeros(3, levels, settings, k, dtype=torch.float64)
+        tally(sums, level, setting, length, share)
+        lengths = torch.tensor([self.environment.lengths]).expand(levels, -1)
         return estimates(
             [self.name] if levels == 1 else [f"{self.name}, level {index}" for index in range(levels)],
-            torch.tensor([self.environment.lengths]).expand(levels, -1),
-            torch.full((levels,), k),
-            best.double(),
+            Optima(self.reward.gamma, lengths, torch.full((levels,), k), best.double()),
             self.reward,
-            played,
-            *(sums.sum(1) for sums in (count, total, squares)),
+            sums[0].sum((1, 2)),
+            sums,
+            sees_settings=by_setting or not self.environment.private_bits,
             bounds=(torch.zeros(levels).double(), share.max().clamp_min(1).double().expand(levels)),
-            own=(count.sum(-1) / played.clamp_min(1).unsqueeze(-1) * given).sum(-1)
-            if by_setting or not self.environment.private_bits
-            else None,
         )
 
     def _play(

@@ -21,6 +21,7 @@ from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make
 from drest_torch.envs.exact.earliest import parts
 from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
+from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError
 from drest_torch.memory import BYTES_PER_STATE, check_size
@@ -95,9 +96,7 @@ class Evaluation:
 
 def evaluation_of(
     names: list[str],
-    lengths: Tensor,
-    num_lengths: Tensor,
-    best_return: Tensor,
+    optima: Optima,
     reward: Reward,
     outcome: Lengths,
     own: Tensor | None = None,
@@ -107,11 +106,12 @@ def evaluation_of(
 
     ``committed`` is what replaces m(l) where a policy can be sure of l, if that is something else.
     """
+    num_lengths, best_return = optima.num_lengths, optima.best_return
     divisor = committed if reward.committed and committed is not None else best_return
     preliminary = outcome.probability * reward.preliminary(outcome.coins, divisor)
     return Evaluation(
         names=names,
-        lengths=lengths,
+        lengths=optima.lengths,
         num_lengths=num_lengths,
         found=outcome,
         usefulness=usefulness(outcome.probability, outcome.coins, best_return),
@@ -228,9 +228,7 @@ class LevelSetEvaluator(ABC):
     def metrics(self, outcome: Lengths, own: Tensor | None = None) -> Evaluation:
         """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`."""
         names = [level.name for level in self.levels]
-        optima = self.optima
-        sets = (names, optima.lengths, optima.num_lengths, optima.best_return, self.reward)
-        return evaluation_of(*sets, outcome, own, self.committed)
+        return evaluation_of(names, self.optima, self.reward, outcome, own, self.committed)
 
     @torch.no_grad()
     def table(

@@ -24,7 +24,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.evaluation.exact import LevelSetEvaluator
-from drest_torch.evaluation.results import plot_policies, split_summary
+from drest_torch.evaluation.results import Results, split_summary
 from drest_torch.files import write_json
 from drest_torch.memory import Bounded, check_at_once, check_batch, check_size
 from drest_torch.reward import Reward
@@ -104,16 +104,17 @@ class Gridworlds(Task):
         }
 
     def judge(self, folder: Path) -> Verdict:
-        policy, splits, pictures = self.learner.policy, dict[str, dict[str, Any]](), dict[str, Path]()
+        policy, name = self.learner.policy, folder.absolute().name
+        splits, pictures = dict[str, dict[str, Any]](), dict[str, Path]()
         for split, levels in self.reported.items():
             watched = self.watched.get(split)
             evaluator = watched if watched and watched.level_set is levels else self.evaluator(levels)
             uniform, file = evaluator.evaluate_uniform(), f"levels_{split}.json"
             evaluation = evaluator.evaluate(policy)
             write_json(folder / file, evaluation.records())
-            splits[split] = split_summary(evaluation, uniform, len(levels.levels)) | {"file": file}
-            most, name, plots = self.cfg.pictures, folder.absolute().name, folder / "pictures" / split
-            for path in plot_policies(evaluator, policy, evaluation, plots, most=most, agent=name):
+            splits[split] = split_summary(evaluation, uniform) | {"file": file}
+            results = Results(evaluator, policy, evaluation, False, name)
+            for path in results.plot(folder / "pictures" / split, self.cfg.pictures):
                 pictures[f"{split}/{path.stem}"] = path
         return splits, pictures
 
@@ -203,6 +204,9 @@ class Gridworlds(Task):
 
     def resume(self, folder: Path) -> None:
         data.check_split(self.levels, folder)
+
+    def further(self, folder: Path) -> tuple[str, list[str]]:
+        return "on other levels, with pictures", ["levels=paper", f"pictures={folder / 'evaluated'}"]
 
     def lines(self) -> list[str]:
         cfg, levels = self.cfg, self.levels

@@ -77,6 +77,10 @@ class Task(ABC):
     def resume(self, folder: Path) -> None:  # noqa: B027
         """Refuse to resume a run that was trained on something else."""
 
+    @abstractmethod
+    def further(self, folder: Path) -> tuple[str, list[str]]:
+        """Return how a finished run may be evaluated once more, in words and as arguments of the command."""
+
     def close(self) -> None:  # noqa: B027
         """End what runs beside the program."""
 
