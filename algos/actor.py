@@ -201,7 +201,6 @@ class Actor(ProbabilisticActor):
         self.dist: Any = None
 
     def get_dist(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> Any:
-        """Return the distribution of actions."""
         return self._look(tensordict)[0]
 
     def forward(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> TensorDictBase:

@@ -66,7 +66,6 @@ class Exact(NetworkLearner):
         """The rows of observations on which the network ran in the last update, and those backpropagated."""
 
     def update(self, batch: Any) -> dict[str, Tensor]:
-        """Make one update on a batch of levels; return its metrics."""
         self.forward_rows = 0
         visited, logits = self._explore(batch)
         log_probs = logits.requires_grad_().log_softmax(-1)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import doctest
-import errno
 import inspect
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -32,7 +30,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import Level, parse_level, world, write_levels
-from drest_torch.errors import CheckpointError, ConfigError, FileError
+from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation import results as results_module
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.plots.animation import MOST_FRAMES, times
@@ -228,16 +226,6 @@ def test_last_best_and_a_file(on_generated: Path, tmp_path: Path) -> None:
     same(saved.Agent(on_generated, checkpoint=str(copy)).evaluate(levels).record(), best.evaluate(levels).record())
 
 
-@pytest.mark.slow
-def test_a_checkpoint_of_another_architecture(on_example: Path, tmp_path: Path) -> None:
-    for other in ("policy.width=9", "policy.depth=2", "policy.observation=grid", "policy.private_bits=1"):
-        folder = train(tmp_path / other.partition("=")[0], "levels=example", other, "env_steps=500")
-        (checkpoint, *_) = (folder / "checkpoints").glob("step-*")
-        with pytest.raises(CheckpointError, match="another architecture") as caught:
-            saved.Agent(on_example, checkpoint=str(checkpoint))
-        assert str(caught.value).startswith(str(checkpoint))
-
-
 def test_a_run_without_a_checkpoint_yet(on_example: Path, tmp_path: Path) -> None:
     shutil.copy(on_example / "config.yaml", tmp_path)
     with pytest.raises(CheckpointError, match="no checkpoint in it yet"):
@@ -341,20 +329,6 @@ def test_mini_episodes_of_each_length() -> None:
         assert sum(after - before + 1 for before, after in pairwise(times)) == episode.length - 4  # the delay
     only = saved.Agent.load("generalist-bit").evaluate(level, greedy=True).episodes()
     assert sum(episode.probability for episode in only) == pytest.approx(1)
-
-
-def test_results_are_written_whole(on_example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    results = saved.Agent(on_example).evaluate([world("example")])
-    results.write(tmp_path / "out.json")
-    before = (tmp_path / "out.json").read_text()
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(FileError, match=r"out\.json: cannot be written"):
-        results.write(tmp_path / "out.json")
-    assert (tmp_path / "out.json").read_text() == before
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_an_evaluation_changes_nothing_in_the_run(on_generated: Path) -> None:

@@ -66,7 +66,6 @@ def is_image(shape: Shape) -> bool:
 
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
-    """Build the network."""
     shapes = list(signature.entries)
     if not any(is_image(shape) for shape in shapes):
         return mlp.build(signature, size)

@@ -8,5 +8,4 @@ from drest_torch.algos.networks.base import Flat, NetworkSize, Signature, percep
 
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
-    """Build the network."""
     return Flat(signature, perceptron(signature.inputs, size, signature))

@@ -97,5 +97,4 @@ class Objective(base.Objective):
         return {"objective/multiplier": self.multiplier.sum(), "objective/largest_multiplier": self.multiplier.max()}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state; writing to these tensors restores it."""
         return {"sum": self.sum}

@@ -122,13 +122,12 @@ class TrainedInEnvironment:
     @torch.no_grad()
     def exact(self, task: FiniteTask) -> FiniteEvaluation:
         """Return the exact metrics, if the environment is this finite task with a timer."""
-        environment = evaluation_environment(self.cfg, self.reward, 1)
-        environment.env.close(raise_if_closed=False)
-        timer = next((part for part in environment.env.transform if isinstance(part, ShutdownTimer)), None)
+        parts = self.environment.env.transform
+        timer = next((part for part in parts if isinstance(part, ShutdownTimer)), None)
         shown = self.flatten.shown
         found = [(entry.key, entry.numbers) for entry in shown][:1]
         same = found == [("observation", task.shown.shape[1])] and len(shown) == 2
-        if timer is None or not same or environment.actions.outputs != task.actions + 1:
+        if timer is None or not same or self.actions.outputs != task.actions + 1:
             raise UserError(
                 f"{self.folder} is not of this task with a timer that an action delays; evaluate by sampled="
             )

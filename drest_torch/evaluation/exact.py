@@ -329,7 +329,6 @@ def _average(reachable: Reachable, tables: list[Tensor]) -> Tensor:
 
 
 def observe_states(observation: Callable[[Tensor, Tensor, Tensor], Tensor], states: States) -> Tensor:
-    """Return the observations of states."""
     return observation(states.spot, states.taken, states.time_left)
 
 

@@ -44,7 +44,6 @@ class FiniteEvaluation:
 
     @property
     def neutrality(self) -> float:
-        """Return the entropy of the length in bits."""
         return neutrality(self.probability).item()
 
 
@@ -131,7 +130,6 @@ class _Timed:
         return (chance[:, 0] * self.start).sum(-1), (coins[:, 0] * self.start).sum(-1)
 
     def best_return(self) -> Tensor:
-        """Return m(l) [k]."""
 
         def best(wanted: int) -> Tensor:
             one = torch.ones(len(self.idle), len(self.start), dtype=torch.float64)

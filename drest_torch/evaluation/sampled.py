@@ -150,15 +150,14 @@ class SamplingEvaluator(LevelSetEvaluator):
         slots, metas = self.at_once(SLOTS), self.mini_episodes // self.rounds
         for first in range(0, levels * metas, slots):
             last = min(first + slots, levels * metas)
-            level = torch.arange(first, last, device=device) // metas
-            level, column, coins, setting = self._play(policy, level, rng, private_bits, greedy)
-            slot = (column >= 0).nonzero().squeeze(-1)  # the others have not ended
-            column = column[slot]
-            share = share_of_best(coins[slot], self.optima.best_return[level[slot], column])
+            dealt = torch.arange(first, last, device=device) // metas
+            slot, _, column, coins, _, setting = self._play(policy, dealt, rng, private_bits, greedy)
+            level = dealt[slot]
+            share = share_of_best(coins, self.optima.best_return[level, column])
             if self.mdp.lotteries is not None:
-                bounds[0].scatter_reduce_(0, level[slot], share, "amin")
-                bounds[1].scatter_reduce_(0, level[slot], share, "amax")
-            tally(sums, level[slot], setting[slot], column, share)
+                bounds[0].scatter_reduce_(0, level, share, "amin")
+                bounds[1].scatter_reduce_(0, level, share, "amax")
+            tally(sums, level, setting, column, share)
         return estimates(
             [level.name for level in self.levels],
             self.optima,
@@ -172,16 +171,9 @@ class SamplingEvaluator(LevelSetEvaluator):
 
     def _play(
         self, policy: Policy | None, level: Tensor, rng: torch.Generator, private_bits: int, greedy: bool
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Play one mini-episode on each of these levels, or ``rounds``.
-
-        Return the levels, the index of the lengths (−1 where it does not end), the discounted coins and the number of
-        the setting of the bits.
-        """
-        # TorchRL takes seconds to import.
-        from drest_torch.algos.actor import PRIVATE
-        from drest_torch.gridworlds import Gridworlds
-        from drest_torch.transforms import DReSTReward
+    ) -> tuple[Tensor, ...]:
+        """Play one mini-episode on each of these levels, or ``rounds``; return those that have `ended`."""
+        from drest_torch.gridworlds import Gridworlds  # TorchRL takes seconds to import
 
         worlds = Gridworlds.on(
             self.mdp,
@@ -196,16 +188,28 @@ class SamplingEvaluator(LevelSetEvaluator):
         actor = worlds.uniform_actor() if policy is None else worlds.actor(policy)
         with weights_unchanged(*([] if policy is None else [policy])):
             batch = worlds.collector(actor, greedy=greedy).collect(rng)
-        reads = DReSTReward(gamma=self.reward.gamma, num_lengths=worlds.num_lengths)
-        reads.zero_best = True
-        episodes = reads.mini_episodes(batch)
-        setting = torch.zeros_like(episodes.length)
-        if private_bits and self.private_kind == "bits":
-            slot, time = episodes.end
-            setting[slot, episodes.round[slot, time]] = number_of(batch[PRIVATE][slot, time])
-        level = level.unsqueeze(-1).expand_as(setting)
-        coins = episodes.coins.to(self.mdp.coin.dtype)
-        return level.flatten(), episodes.length.flatten(), coins.flatten(), setting.flatten()
+        by_setting = private_bits > 0 and self.private_kind == "bits"
+        return ended(batch, self.reward.gamma, worlds.num_lengths, by_setting=by_setting)
+
+
+def ended(batch: Any, gamma: float, num_lengths: int, *, by_setting: bool) -> tuple[Tensor, ...]:
+    """Return the mini-episodes of a batch that have ended, slot by slot, as tensors [n].
+
+    They are the slot, the time, the index of the length, the γ-discounted return, m(l) as the environment says it, and
+    the number of the setting of the private bits, or 0 unless it counts them ``by_setting``.
+    """
+    from drest_torch.algos.actor import PRIVATE  # TorchRL takes seconds to import
+    from drest_torch.transforms import DReSTReward
+
+    reads = DReSTReward(gamma=gamma, num_lengths=num_lengths, num_lengths_key=None)
+    reads.zero_best = True
+    episodes = reads.mini_episodes(batch)
+    assert episodes.best_return is not None
+    slot, time = episodes.end
+    place = slot, episodes.round[slot, time]
+    setting = number_of(batch[PRIVATE][slot, time]) if by_setting else torch.zeros_like(slot)
+    coins, best = episodes.coins[place].double(), episodes.best_return[place].double()
+    return slot, time, episodes.length[place], coins, best, setting
 
 
 def tally(sums: Tensor, level: Tensor, setting: Tensor, column: Tensor, share: Tensor) -> None:

@@ -54,7 +54,6 @@ def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:
 
 
 def resume_command(folder: Path) -> str:
-    """Return the command that resumes the run of this folder."""
     return command_line("train", f"resume={folder}", *_imports(folder))
 
 

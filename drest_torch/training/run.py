@@ -223,7 +223,6 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
         return self.folder / CHECKPOINTS
 
     def save(self) -> None:

@@ -86,7 +86,6 @@ class Task(ABC):
 
 
 def _networks(cfg: Config, learner: Learner) -> str:
-    """Return what the policy of a run is, and its critic."""
     policy = _size(learner.policy)
     if policy == "0":
         return "a table"

@@ -24,8 +24,6 @@ from drest_torch.envs.dynamics.observations import VectorObservation
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import CLOCKS, Level, parse_level, world
-from drest_torch.errors import ConfigError
-from drest_torch.evaluation import tabular as tables
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables, tabulate
 from drest_torch.reward import Reward
@@ -120,15 +118,6 @@ def test_a_policy_s_row_is_the_table_s_row(level):
     taken = torch.arange(1 << mdp.num_objects).repeat(mdp.num_cells)
     shown = VectorObservation(mdp)(spot, taken, torch.zeros_like(spot))
     assert torch.equal(policy(shown), policy.logits)
-
-
-def test_a_table_too_large_is_refused(monkeypatch):
-    mdp = compile_levels([SMALL])
-    monkeypatch.setattr(tables, "MAX_ROWS", 6 << 4)
-    tabulate(mdp, solve(mdp))
-    monkeypatch.setattr(tables, "MAX_ROWS", (6 << 4) - 1)
-    with pytest.raises(ConfigError, match=r"\(small\): 6 cells and 4 coins and buttons .* 96 rows"):
-        tabulate(mdp, solve(mdp))
 
 
 def check_agent(state: State, agent: int, expected: Reached, episodes: int, level: Level) -> None:

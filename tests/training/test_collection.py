@@ -79,10 +79,6 @@ def test_group_discount_is_the_expectation_that_it_says(k, group, episodes):
         assert found[same].item() == pytest.approx(sum(terms) / len(terms), rel=1e-5)
 
 
-def test_group_discount_of_the_whole_meta_episode_is_the_mean_over_orders():
-    assert torch.allclose(group_discount(3, 6, 6, 0.9), averaged_discount(3, 6, 0.9).float())
-
-
 @pytest.mark.parametrize("kind", ["bits", "uniform"])
 def test_log_probs_are_those_of_the_policy_in_the_state(kind):
     made = make(NINE, private_bits=2, private_kind=kind)

@@ -54,11 +54,8 @@ def test_a_turned_level_looks_turned(seen, turn):
     there = counterpart(states, turn, 4), renumbered(states.taken, LEVEL, turned), states.time_left
     expected = observe(states.spot, states.taken, states.time_left).flatten(1)[:, observe.rotated[turn]]
     assert torch.equal(observe_turned(*there).flatten(1), expected)
-    assert torch.equal(observe.scale.expand(observe.shape).flatten()[observe.rotated[turn]], _flat_scale(observe))
-
-
-def _flat_scale(observe):
-    return observe.scale.expand(observe.shape).flatten()
+    scale = observe.scale.expand(observe.shape).flatten()
+    assert torch.equal(scale[observe.rotated[turn]], scale)
 
 
 def symmetric(observe, **kwargs):

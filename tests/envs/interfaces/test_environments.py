@@ -244,7 +244,7 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
     for seed in range(15):
         evaluator = EnvironmentEvaluator(environment, name="counting", reward=Reward(), seed=seed)
         environment.ask = 0.5
-        _, length, _, coins, _ = evaluator._play(environment.uniform_actor(), False)
+        _, length, coins, *_ = evaluator._play(environment.uniform_actor(), False)
         lengths.append(length)
         assert len(length) == 80
         assert ((coins < 5) == (length == 0)).all()
