@@ -64,10 +64,7 @@ class SampledEvaluation(Evaluation):
         least, largest = self.usefulness_range[0].min().item(), self.usefulness_range[1].max().item()
         usefulness, neutrality = (
             mean_range(estimate, *ends)
-            for estimate, ends in (
-                (self.usefulness, self.usefulness_range),
-                (self.neutrality, self.neutrality_range),
-            )
+            for estimate, ends in ((self.usefulness, self.usefulness_range), (self.neutrality, self.neutrality_range))
         )
         return {
             "usefulness": (max(usefulness[0], min(0.0, least)), min(usefulness[1], max(1.0, largest))),

@@ -12,14 +12,7 @@ from drest_torch.algos.base import Learner
 from drest_torch.building import levels as data
 from drest_torch.building.parts import evaluator, map_size, networks, observation
 from drest_torch.config.checks import batch_shape, check_levels
-from drest_torch.config.schema import (
-    Config,
-    algorithm,
-    is_plain,
-    learns_from,
-    objective_of,
-    shown_features,
-)
+from drest_torch.config.schema import Config, algorithm, is_plain, learns_from, objective_of, shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.levels import Level, features_of

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 from omegaconf import OmegaConf
@@ -107,12 +107,12 @@ class Run:
         stage(self.task.introduction(self.folder), shown=cfg.progress)
         if cfg.algo.name != "tabular" and (cut := cut_rewards(self.reward)):
             print(f"drest_torch: {cut}", file=sys.stderr)
-        began = time.monotonic() - state.wall_seconds
+        began, stream = time.monotonic() - state.wall_seconds, sys.stderr if cfg.progress else io.StringIO()
         with (
             Loggers(
                 cfg.logger, self.folder, run_config, state.wandb_id, continue_from=state.steps, provenance=session
             ) as loggers,
-            Progress(cfg.env_steps, pace, done=state.steps, title=self.folder.name, stream=_stream(cfg)) as progress,
+            Progress(cfg.env_steps, pace, done=state.steps, title=self.folder.name, stream=stream) as progress,
             interruptible() as interrupted,
         ):
             state.wandb_id = loggers.run_id
@@ -298,10 +298,6 @@ def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
 def _evaluations(path: Path) -> int:
     """Return how many lines of a file of metrics are of evaluations; a checkpoint is saved after each but the first."""
     return sum("eval/" in line for line in path.read_text("utf-8").splitlines()) if path.is_file() else 0
-
-
-def _stream(cfg: Config) -> TextIO:
-    return sys.stderr if cfg.progress else io.StringIO()
 
 
 def _refuse_taken(folder: Path) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from drest_torch.algos.tabular import TablePolicy, rules_for, schedule
+from drest_torch.algos.tabular import TablePolicy, rules_for
 from drest_torch.algos.tabular_kernel import Rules, State, Worlds, new_state, play
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import VectorObservation
@@ -34,7 +34,6 @@ from tests.helpers.tabular_twin import (
     Reached,
     Stream,
     Told,
-    between,
     ready,
     reference_agent,
     row_of,
@@ -308,21 +307,6 @@ def test_streams_of_neighbouring_seeds_have_nothing_to_do_with_each_other():
     # Seeds that lie as far apart as a step of the stream would otherwise give one stream, a step apart.
     apart = uniforms(np.array([5, 5 + 0x9E3779B97F4A7C15 - (1 << 64)]), 50)
     assert len(np.unique(np.concatenate((u.ravel(), apart[1])))) == u.size + 50
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        Told(lr=(0.25, 0.01), epsilon=(0.5, 0.001), decay_episodes=700),
-        Told(lr=(0.25, 0.01), epsilon=(0.5, 0.001), decay_episodes=70, random_episodes=30),
-        Told(lr=(0.1, 0.4), epsilon=(1.0, 1.0), decay_episodes=1, random_episodes=1),
-    ],
-)
-def test_the_schedule_that_is_logged(told):
-    for played in (0, 1, 29, 30, 31, 65, 99, 100, 101, 350, 700, 701, 10_000):
-        share = min(max(played - told.random_episodes, 0) / told.decay_episodes, 1)
-        epsilon = 1.0 if played < told.random_episodes else between(*told.epsilon, share)
-        assert schedule(settings(told), played) == pytest.approx((between(*told.lr, share), epsilon), rel=1e-12)
 
 
 LEARNING = Told(episodes_per_meta=64, lr=(0.25, 0.01), epsilon=(0.5, 0.001), decay_episodes=6000)

@@ -254,10 +254,7 @@ MISFITS = {
     "score": ({"meta": {"best_score": 10**400}}, ""),
     "value": ({"meta": {"unknown": 1}}, ""),
     "origin": ({"meta": {"of": 3}}, ""),
-    "algorithm": (
-        {"meta": {"of": {"algorithm": "a2c"}}},
-        ": was saved with another algorithm .a2c, and this",
-    ),
+    "algorithm": ({"meta": {"of": {"algorithm": "a2c"}}}, ": was saved with another algorithm .a2c, and this"),
     "weights": ({"policy": torch.float64}, ": policy tensor '.*' is torch.float64"),
 }
 
