@@ -228,13 +228,7 @@ def _predicate(path: str) -> Callable[[Any], Any]:
     """Return the predicate of `env.control`."""
     named = f"env.control={path}"
     with blaming(named):
-        asks = function(path, "env.control")
-
-    def asked(tensordict: Any) -> Any:
-        with blaming(named):
-            return asks(tensordict)
-
-    return asked
+        return blaming(named)(function(path, "env.control"))
 
 
 def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | OwnLengths | None:

@@ -197,19 +197,9 @@ class Results:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
         from drest_torch.episodes import sample_episodes  # TorchRL takes seconds to import
 
-        level_set = self.evaluator
+        chances = self.evaluation.length_probabilities(0)
         with weights_unchanged(self.policy):
-            return sample_episodes(
-                level_set.mdp,
-                level_set.optima,
-                level_set.observe,
-                self.policy,
-                self.evaluation.length_probabilities(0),
-                private_bits=self.policy.private_bits,
-                private_kind=level_set.private_kind,
-                greedy=self.greedy,
-                seed=seed,
-            )
+            return sample_episodes(self.evaluator, self.policy, chances, greedy=self.greedy, seed=seed)
 
     def animate(self, path: str | Path, *, seed: int = 0) -> None:
         """Write a GIF of these mini-episodes, side by side.

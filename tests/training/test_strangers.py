@@ -33,11 +33,7 @@ from drest_torch.memory import COPIES, Bounded
 from drest_torch.tracking.sinks import LoggerError, read_metrics
 from drest_torch.training.folder import command_line, resume_command
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import QUIET, SMALLEST
-
-
-def small(folder: Path, *overrides: str):
-    return compose("levels=example", *SMALLEST, *QUIET, f"run_dir={folder}", *overrides)
+from tests.helpers.runs import small
 
 
 @pytest.fixture(scope="module")
