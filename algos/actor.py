@@ -38,20 +38,15 @@ class StateView:
     """
 
     def __init__(self, observe: Callable[[Tensor], Tensor] | None = None) -> None:
-        self._observe = observe
+        self.observe: Any = observe
         self._seen: list[Distinct] | None = None
         self._known: Distinct | None = None
         self._last: tuple[Tensor, Tensor | None, Distinct] | None = None
 
     def set(self, observe: Callable[[Tensor], Tensor]) -> None:
         """Look at the states of another level set from now on."""
-        self._observe = observe
+        self.observe = observe
         self.forget()
-
-    def observe(self, number: Tensor) -> Tensor:
-        """Return the observations [u, …] of the states with these numbers [u]."""
-        assert self._observe is not None
-        return self._observe(number)
 
     def begin(self) -> None:
         """Keep what is seen from now on."""
@@ -201,7 +196,6 @@ class Actor(ProbabilisticActor):
         self.dist: Any = None
 
     def get_dist(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> Any:
-        """Return the distribution of actions."""
         return self._look(tensordict)[0]
 
     def forward(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> TensorDictBase:

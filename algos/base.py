@@ -57,7 +57,8 @@ class Learner(ABC):
 
     learns_from: Literal["mini-episodes", "levels", "world"] = "mini-episodes"
     """The argument of `update`: a TensorDict of mini-episodes, levels whose outcome is known in closed form
-    (`ExactBatch`), or the number of mini-episodes to play in a world that the learner holds itself."""
+    (`drest_torch.training.exact_levels.ExactBatch`), or the number of mini-episodes to play in a world that the learner
+    holds itself."""
     needs_critic = False
 
     def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator) -> None:

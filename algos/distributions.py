@@ -35,11 +35,6 @@ class _Actions(Distribution):
         super().__init__(shape, torch.Size([event] if event else []), validate_args=False)
 
     @property
-    def mode(self) -> Tensor:
-        """Return the most likely action."""
-        return self.deterministic_sample
-
-    @property
     def deterministic_sample(self) -> Tensor:
         """Return the most likely action, under the name that TorchRL knows it by."""
         raise NotImplementedError

@@ -15,7 +15,6 @@ respect to the logits is computed. It shows which states matter, and only these 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,9 +24,8 @@ from torch import Tensor
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
-from drest_torch.algos.objectives.base import Objective, Outcome
+from drest_torch.algos.objectives.base import Outcome
 from drest_torch.limits import limited
-from drest_torch.reward import Reward
 
 STATES_AT_ONCE = 4096
 """The network runs on this many states at a time, so that they fit into the caches of a processor."""
@@ -53,42 +51,11 @@ class Config(NetworkConfig):
     nothing is played. What training took is reported as updates x levels, with the rows on which the network ran."""
 
 
-@dataclass(frozen=True)
-class ExactBatch:
-    """Levels whose outcome is a function of the action probabilities at their N reachable states."""
-
-    states: int
-    """N"""
-    explore: Callable[[Callable[[Tensor], Tensor], float], tuple[Tensor, Tensor]]
-    """a policy (observations → logits) and a probability p → indices [V] of the states that the policy reaches with a
-    probability above p, and its logits there [V, A]"""
-    everywhere: Callable[[Callable[[Tensor], Tensor]], Tensor]
-    """a policy → its logits in all states [N, A]"""
-    observe: Callable[[Tensor], Tensor]
-    """indices of states [n] → their observations [n, *shape]"""
-    outcome: Callable[[Tensor], tuple[Tensor, Tensor]]
-    """action probabilities [Z, N, A] under Z equally likely settings of the private bits → P(L = l), and
-    P(L = l) · E[C | L = l], each [B, K]"""
-    by_lottery: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-    """the same → how often each lottery of a level is entered [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
-    divergence: Callable[[Tensor, str], Tensor]
-    """the same, and a reference → the divergence of trajectories from it [B], the mean over private bits"""
-    visits: Callable[[Tensor], Tensor]
-    """action probabilities [N, A] → the probability that a mini-episode reaches each state [N]"""
-    best_return: Tensor
-    """[B, K] m(l)"""
-    num_lengths: Tensor
-    """[B] k"""
-    by_luck: Tensor
-    """[B] whether anything in the level depends on luck"""
-    reward: Reward
-    """the rule that pays mini-episodes"""
-    objective: Objective
-    """what the policy is trained to make large"""
-
-
 class Exact(NetworkLearner):
-    """Exact gradient ascent on levels that are unrolled into their reachable states."""
+    """Exact gradient ascent on levels that are unrolled into their reachable states.
+
+    A batch is a `drest_torch.training.exact_levels.ExactBatch`.
+    """
 
     learns_from = "levels"
 
@@ -98,8 +65,7 @@ class Exact(NetworkLearner):
         self.forward_rows = self.backward_rows = 0
         """The rows of observations on which the network ran in the last update, and those backpropagated."""
 
-    def update(self, batch: ExactBatch) -> dict[str, Tensor]:
-        """Make one update on a batch of levels; return its metrics."""
+    def update(self, batch: Any) -> dict[str, Tensor]:
         self.forward_rows = 0
         visited, logits = self._explore(batch)
         log_probs = logits.requires_grad_().log_softmax(-1)
@@ -130,7 +96,7 @@ class Exact(NetworkLearner):
         }
 
     @torch.no_grad()
-    def _explore(self, batch: ExactBatch) -> tuple[Tensor, Tensor]:
+    def _explore(self, batch: Any) -> tuple[Tensor, Tensor]:
         """Return the states that the policy reaches [V] and its logits there [V, A].
 
         The states are indices into the N states under the first setting of the private bits, then the N states under
@@ -161,7 +127,7 @@ class Exact(NetworkLearner):
         self.forward_rows += len(repeated[0])
         return self.policy(*repeated).reshape(len(observation), -1)
 
-    def objective(self, batch: ExactBatch, probabilities: Tensor) -> Tensor:
+    def objective(self, batch: Any, probabilities: Tensor) -> Tensor:
         """Return the value of the batch's objective in each level [B] for action probabilities [Z, N, A]."""
         probability, coins = batch.outcome(probabilities)
         outcome = Outcome(

@@ -95,7 +95,6 @@ class SampledLearner(NetworkLearner):
         """Return the loss: a module of `torchrl.objectives` that shares the weights of the networks."""
 
     def update(self, batch: TensorDictBase) -> dict[str, Tensor]:
-        """Make one update on a batch; return its metrics."""
         return self.improve(*self.weigh(batch))
 
     def improve(self, steps: TensorDictBase, metrics: dict[str, Tensor]) -> dict[str, Tensor]:

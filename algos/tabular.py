@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from drest_torch.algos.base import Learner
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
-from drest_torch.algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play
+from drest_torch.algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play, scheduled
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -140,21 +140,11 @@ class Tabular(Learner):
         return {"policy/entropy": entropy, "train/cut_off": torch.tensor(float(self.state.cut_off[0] - cut_off))}
 
     def scheduled(self) -> dict[str, float]:
-        lr, epsilon = schedule(self.config, int(self.state.played[0]))
-        return {"optim/lr": lr, "optim/epsilon": epsilon}
+        lr, epsilon = scheduled.py_func(self._rules, 0, int(self.state.played[0]))
+        return {"optim/lr": float(lr), "optim/epsilon": float(epsilon)}
 
     def tensors(self) -> dict[str, Tensor]:
         return {name: torch.from_numpy(value) for name, value in self.state._asdict().items() if name != "logits"}
-
-
-def schedule(config: Schedule, played: int) -> tuple[float, float]:
-    """Return the learning rate and ε after ``played`` mini-episodes, as `tabular_kernel` computes them."""
-    progress = min(max(played - config.random_episodes, 0) / config.decay_episodes, 1.0)
-    lr, epsilon = (
-        start ** (1 - progress) * end**progress
-        for start, end in ((config.lr, config.lr_end), (config.epsilon, config.epsilon_end))
-    )
-    return lr, 1.0 if played < config.random_episodes else epsilon
 
 
 def rules_for(

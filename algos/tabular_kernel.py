@@ -151,7 +151,7 @@ class _Scratch(NamedTuple):
 def _mini_episode(worlds: Worlds, rules: Rules, state: State, agent: int, steps: _Scratch) -> None:
     """Play one mini-episode and learn from it, unless it is cut off."""
     level, gamma = rules.level[agent], rules.gamma[agent]
-    lr, epsilon = _scheduled(rules, agent, state.played[agent])
+    lr, epsilon = scheduled(rules, agent, state.played[agent])
     logits = state.logits[agent]
     row, left, count, tick, total = worlds.start[level], worlds.shutdown[level], 0, 0, 0.0
     while left > 0 and count < LONGEST:
@@ -212,7 +212,7 @@ def _learn(logits: np.ndarray, steps: _Scratch, count: int, lr: float, factor: f
 
 
 @njit
-def _scheduled(rules: Rules, agent: int, played: int) -> tuple[float, float]:
+def scheduled(rules: Rules, agent: int, played: int) -> tuple[float, float]:
     """Return the learning rate and ε after ``played`` mini-episodes."""
     progress = min(max(played - rules.random_episodes[agent], 0) / rules.decay_episodes[agent], 1.0)
     lr = rules.lr[agent, 0] ** (1.0 - progress) * rules.lr[agent, 1] ** progress

@@ -45,7 +45,7 @@ class Watch:
     """What it had taken when it came to both marks, which it has kept since; None if it is below one now."""
 
     def look(self, policy: Any, took: Mapping[str, float]) -> None:
-        found = self.run.gridworlds.judge.selection.evaluate(policy).means()
+        found = self.run.task.selection.evaluate(policy).means()
         if found["usefulness"] < USEFULNESS or found["neutrality"] < NEUTRALITY:
             self.passed = None
         elif self.passed is None:

@@ -13,7 +13,7 @@ from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
-from torchrl.envs import EnvBase, InitTracker, TensorDictPrimer
+from torchrl.envs import Compose, EnvBase, InitTracker, TensorDictPrimer, Transform
 from torchrl.envs.utils import ExplorationType
 
 from drest_torch.algos.actor import COUNTS, INIT, MEMORY, PRIVATE, Actor, Once, Remembering, StateView, Value
@@ -22,6 +22,7 @@ from drest_torch.algos.networks.policy import memory_of
 from drest_torch.errors import blaming
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten
 from drest_torch.transforms.base import appended, set_seed, title
+from drest_torch.transforms.on_batches import LogDiscounts
 
 ENDLESS = 1_000_000
 """Steps after which a batch ends in any case."""
@@ -67,6 +68,19 @@ class Environment:
     """Their names in tables: steps with a timer, else their indices."""
     ask: float | None = None
     """The probability per step with which an untrained policy asks for a delay."""
+
+    def pay_by(self, drest: DReSTReward, *, shows_counts: bool, further: Sequence[Transform] = ()) -> None:
+        """Pay for mini-episodes: in the environment where a slot plays a whole meta-episode, else for groups of slots.
+
+        With ``shows_counts`` a critic sees the counts. What is ``further`` done with a batch follows.
+        """
+        self.drest, self.shows_counts = drest, shows_counts
+        on_batches: list[Transform] = [drest]
+        if drest.group == 1:
+            on_batches = []
+            self.env = appended(self.env, drest)
+        on_batches += [*([LogDiscounts(drest)] if shows_counts else []), *further]
+        self.postproc = Compose(*on_batches) if on_batches else None
 
     def actor(self, policy: nn.Module) -> Actor:
         """Return a policy as TorchRL's actor in this environment, which carries its memory if it has one."""

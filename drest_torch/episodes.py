@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
-from torch import nn
 
 from drest_torch.envs.dynamics.mdp import Mdp
-from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.gridworlds import Gridworlds
 
@@ -41,24 +39,16 @@ class Episode:
 
 
 def sample_episodes(
-    mdp: Mdp,
-    optima: Optima,
-    observe: Observation,
-    policy: nn.Module,
-    probabilities: Mapping[int, float],
-    *,
-    private_bits: int,
-    private_kind: str,
-    greedy: bool,
-    seed: int,
+    level_set: Any, policy: Any, probabilities: Mapping[int, float], *, greedy: bool, seed: int
 ) -> list[Episode]:
     """Return a mini-episode on the first level for each length that is likely, shortest first.
 
-    ``probabilities`` are those of the lengths.
+    ``level_set`` is a `LevelSetEvaluator`, and ``probabilities`` are those of the lengths.
     """
+    mdp, optima, bits, kind = level_set.mdp, level_set.optima, policy.private_bits, level_set.private_kind
     wanted = {length: p for length, p in probabilities.items() if p > LIKELY}
     rng = torch.Generator(mdp.device).manual_seed(seed)
-    worlds = Gridworlds.on(mdp, optima, observe, slots=AT_ONCE, private_bits=private_bits, private_kind=private_kind)
+    worlds = Gridworlds.on(mdp, optima, level_set.observe, slots=AT_ONCE, private_bits=bits, private_kind=kind)
     worlds.base.play_on(torch.zeros(AT_ONCE, dtype=torch.int64))
     collector = worlds.collector(worlds.actor(policy), greedy=greedy)
     episodes: dict[int, Episode] = {}

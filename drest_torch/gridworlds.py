@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.envs import Compose, EnvBase
+from torchrl.envs import EnvBase
 
 from drest_torch.algos.actor import StateView
 from drest_torch.algos.distributions import one_of
@@ -20,7 +18,6 @@ from drest_torch.envs.interfaces.torchrl_env import STATE, GridworldEnv
 from drest_torch.reward import Reward
 from drest_torch.transforms import DReSTReward, PrivateBits
 from drest_torch.transforms.base import MiniEpisodes, appended
-from drest_torch.transforms.on_batches import LogDiscounts
 
 UNREAD = (
     *("best_return", "mini_len", "mini_done", "mini_idx", "done", "terminated"),
@@ -85,24 +82,14 @@ class Gridworlds(Environment):
         self.most_steps = self.base.episodes_per_meta * mdp.max_time * patience
 
     def pay(self, reward: Reward, *, shows_counts: bool = False, objective: Objective | None = None) -> None:
-        """Pay for mini-episodes: in the environment where a slot plays a whole meta-episode, else for groups of slots.
-
-        With ``shows_counts`` a critic sees the counts. An objective that is no reward pays in its place.
-        """
-        kind, group = DReSTReward if objective is None else ObjectiveReward, self.group or 1
-        self.drest = drest = kind.of(reward, num_lengths=self.num_lengths, group=group)
+        """Pay for mini-episodes as `pay_by` does; an objective that is no reward pays in its place."""
+        kind = DReSTReward if objective is None else ObjectiveReward
+        drest = kind.of(reward, num_lengths=self.num_lengths, group=self.group or 1)
         drest.zero_best = True
         if objective is not None:
             assert isinstance(drest, ObjectiveReward)
             drest.objective = objective
-        on_batches: list[Any] = [drest]
-        if group == 1:
-            on_batches = []
-            self.env = appended(self.env, drest)
-        self.shows_counts = shows_counts
-        if shows_counts:
-            on_batches.append(LogDiscounts(drest))
-        self.postproc = Compose(*on_batches) if on_batches else None
+        self.pay_by(drest, shows_counts=shows_counts)
 
 
 class ObjectiveReward(DReSTReward):

@@ -67,27 +67,10 @@ class AgentFolder(
         return super().generate_model_card(*args, description=self.description, gridworld=self.gridworld, **kwargs)
 
     @classmethod
-    def _from_pretrained(
-        cls,
-        *,
-        model_id: str,
-        revision: str | None,
-        cache_dir: str | Path | None,
-        force_download: bool,
-        local_files_only: bool,
-        token: str | bool | None,
-        **model_kwargs: Any,
-    ) -> AgentFolder:
-        folder = snapshot_download(
-            repo_id=model_id,
-            revision=revision,
-            cache_dir=cache_dir,
-            force_download=force_download,
-            local_files_only=local_files_only,
-            token=token,
-            allow_patterns=list(FILES),
-        )
-        return cls(Path(folder))
+    def _from_pretrained(cls, *, model_id: str, **options: Any) -> AgentFolder:
+        names = ("revision", "cache_dir", "force_download", "local_files_only", "token")
+        download = {name: options[name] for name in names}
+        return cls(Path(snapshot_download(repo_id=model_id, allow_patterns=list(FILES), **download)))
 
 
 def download(repo_id: str | Path, **options: Any) -> Path:

@@ -28,17 +28,6 @@ MOST_EPISODES = 10_000
 """Of a meta-episode: expected discounts are sums over its mini-episodes."""
 
 
-def sequential_exponent(chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
-    """Return N − (i−1)/k, for N = ``chosen_before`` and i − 1 = ``index``, the number of earlier mini-episodes."""
-    k = num_lengths.to(chosen_before.dtype) if isinstance(num_lengths, Tensor) else num_lengths
-    return chosen_before - index * (1 / k)
-
-
-def sequential_discount(chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float, lam: float) -> Tensor:
-    """Return λ^(N − (i−1)/k), the discount of a mini-episode."""
-    return lam ** sequential_exponent(chosen_before, index, num_lengths)
-
-
 def averaged_discount(
     num_lengths: float, episodes_per_meta: int, lam: float, *, dtype: torch.dtype = torch.float64
 ) -> Tensor:
@@ -264,11 +253,13 @@ class Reward:
         return num_lengths if self.normalise else math.inf
 
     def exponent(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
-        """Return the exponent of λ, for N = ``chosen_before`` and i − 1 = ``index``."""
-        return sequential_exponent(chosen_before, index, self.normaliser(num_lengths))
+        """Return N − (i−1)/k, for N = ``chosen_before`` and i − 1 = ``index``, the number of earlier mini-episodes."""
+        k = self.normaliser(num_lengths)
+        k = k.to(chosen_before.dtype) if isinstance(k, Tensor) else k
+        return chosen_before - index * (1 / k)
 
     def discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
-        """Return the sequential discount of a mini-episode."""
+        """Return λ^(N − (i−1)/k), the sequential discount of a mini-episode, or that of the rule."""
         if self.rule is not None:
             return ruled(self.rule, chosen_before, index, self.normaliser(num_lengths), self.lam)
         return self.lam ** self.exponent(chosen_before, index, num_lengths)

@@ -29,7 +29,6 @@ class Timer:
 
     @classmethod
     def of(cls, base: int, delays: Sequence[int], window: int | None) -> Timer:
-        """Return the timer with this shutdown time and these delays."""
         return cls(tuple(accumulate(map(int, delays), initial=int(base))), window)
 
     @property
@@ -38,7 +37,6 @@ class Timer:
         return len(self.lengths) + 3
 
     def is_open(self, delays: Any, since: Any) -> Any:
-        """Return whether a delay can be asked for."""
         left = delays < len(self.lengths) - 1
         return left if self.window is None else left & (since < self.window)
 

@@ -17,7 +17,6 @@ def main(cfg: Config) -> None:
     from hydra.core.hydra_config import HydraConfig
 
     from drest_torch.config.compose import recipes
-    from drest_torch.config.schema import in_gridworld
     from drest_torch.effort import effort, is_exact, rows
     from drest_torch.errors import shown
     from drest_torch.evaluation.results import split_scores
@@ -45,7 +44,7 @@ def main(cfg: Config) -> None:
     took = f"; {rows(summary)}" if is_exact(summary) else ""
     print(shown(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}"))
     if sweep is None:
-        print(next_commands(run.folder, in_gridworld=in_gridworld(run.cfg)))
+        print(next_commands(run.folder, *run.task.further(run.folder)))
 
 
 if __name__ == "__main__":

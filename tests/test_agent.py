@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import doctest
-import errno
 import inspect
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -32,7 +30,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import Level, parse_level, world, write_levels
-from drest_torch.errors import CheckpointError, ConfigError, FileError
+from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation import results as results_module
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.plots.animation import MOST_FRAMES, times
@@ -119,19 +117,11 @@ def test_generated_training_levels_are_not_made_again(on_generated: Path) -> Non
     assert agent.map_size == resume(on_generated).gridworlds.map_size
 
 
-def composed_levels(name: str, *overrides: str) -> Any:
-    return compose(f"levels={name}", *overrides, name="evaluate").levels
-
-
-def test_a_level_file_gives_what_the_level_in_it_gives(on_example: Path, tmp_path: Path) -> None:
-    write_levels(tmp_path / "mine.jsonl", [world("example"), world("spacious"), SMALL])
-    agent = saved.Agent(on_example)
-    chosen = composed_levels("paper", f"levels.path={tmp_path / 'mine.jsonl'}")
-    together = agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record()["levels"]
-    alone = [agent.evaluate([each]).record()["levels"][0] for each in (world("example"), world("spacious"), SMALL)]
-    for one, two in zip(together, alone, strict=True):
-        assert one["usefulness"] == pytest.approx(two["usefulness"])
-        assert one["length_probabilities"] == pytest.approx(two["length_probabilities"])
+def test_a_level_file_gives_what_the_levels_in_it_give(on_example: Path, tmp_path: Path) -> None:
+    levels = [world("example"), world("spacious"), SMALL]
+    write_levels(tmp_path / "mine.jsonl", levels)
+    agent, chosen = saved.Agent(on_example), compose(f"levels.path={tmp_path / 'mine.jsonl'}", name="evaluate").levels
+    same(agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record(), agent.evaluate(levels).record())
 
 
 @pytest.mark.parametrize("observation", ["centred", "grid"])
@@ -226,16 +216,6 @@ def test_last_best_and_a_file(on_generated: Path, tmp_path: Path) -> None:
     assert best.checkpoint.name == "best.safetensors"
     copy = shutil.copy(best.checkpoint, tmp_path / "copy.safetensors")
     same(saved.Agent(on_generated, checkpoint=str(copy)).evaluate(levels).record(), best.evaluate(levels).record())
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_another_architecture(on_example: Path, tmp_path: Path) -> None:
-    for other in ("policy.width=9", "policy.depth=2", "policy.observation=grid", "policy.private_bits=1"):
-        folder = train(tmp_path / other.partition("=")[0], "levels=example", other, "env_steps=500")
-        (checkpoint, *_) = (folder / "checkpoints").glob("step-*")
-        with pytest.raises(CheckpointError, match="another architecture") as caught:
-            saved.Agent(on_example, checkpoint=str(checkpoint))
-        assert str(caught.value).startswith(str(checkpoint))
 
 
 def test_a_run_without_a_checkpoint_yet(on_example: Path, tmp_path: Path) -> None:
@@ -341,20 +321,6 @@ def test_mini_episodes_of_each_length() -> None:
         assert sum(after - before + 1 for before, after in pairwise(times)) == episode.length - 4  # the delay
     only = saved.Agent.load("generalist-bit").evaluate(level, greedy=True).episodes()
     assert sum(episode.probability for episode in only) == pytest.approx(1)
-
-
-def test_results_are_written_whole(on_example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    results = saved.Agent(on_example).evaluate([world("example")])
-    results.write(tmp_path / "out.json")
-    before = (tmp_path / "out.json").read_text()
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(FileError, match=r"out\.json: cannot be written"):
-        results.write(tmp_path / "out.json")
-    assert (tmp_path / "out.json").read_text() == before
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_an_evaluation_changes_nothing_in_the_run(on_generated: Path) -> None:
@@ -527,8 +493,7 @@ def test_an_agent_is_loaded_by_name_or_folder(on_example: Path) -> None:
     assert Agent.load("generalist").shape == (6, 5, 5)
     assert Agent.load(on_example).probabilities("example").keys() == {4, 8}
     with pytest.raises(
-        CheckpointError,
-        match=r"^nobody: no such folder of a run, and no agent of that name \(generalist, ",
+        CheckpointError, match=r"^nobody: no such folder of a run, and no agent of that name \(generalist, "
     ):
         Agent.load("nobody")
 

@@ -27,7 +27,6 @@ class NetworkSize:
     """A name in `drest_torch.algos.networks.NETWORKS`."""
 
     def new_activation(self) -> nn.Module:
-        """Return a module for the activation function."""
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"no activation '{self.activation}'; expected one of {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[self.activation]()
@@ -162,6 +161,21 @@ class Flat(nn.Module):
         of_shared, of_context = self.body[0].weight.split((shared.shape[1], context.shape[1]), dim=-1)
         hidden = nn.functional.linear(shared, of_shared, self.body[0].bias).index_select(0, seen)
         return self.body[1:](hidden.addmm(context, of_context.T))
+
+
+def hidden(inputs: int, size: NetworkSize) -> list[nn.Module]:
+    """Return ``size.depth`` layers of ``size.width`` units, each with its activation."""
+    layers: list[nn.Module] = []
+    for _ in range(size.depth):
+        layers += [linear(inputs, size.width, 2**0.5), size.new_activation()]
+        inputs = size.width
+    return layers
+
+
+def perceptron(inputs: int, size: NetworkSize, signature: Signature) -> nn.Sequential:
+    """Return these layers and a last one to the outputs of a network."""
+    last = size.width if size.depth else inputs
+    return nn.Sequential(*hidden(inputs, size), linear(last, signature.outputs, signature.last_gain))
 
 
 def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:

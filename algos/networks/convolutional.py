@@ -39,48 +39,26 @@ REQUIRES = Requirements(
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
     """Build the network: ``size.depth`` layers of ``size.width`` channels."""
-    return _build(signature, size, None)
+    return MapNet(signature, size)
 
 
 def build_critic(signature: Signature, size: NetworkSize, policy: nn.Module) -> nn.Module:
     """Build a critic that reads the encodings of the policy's network, and learns only what to make of them."""
     assert isinstance(policy, MapNet)
-    return _build(signature, size, policy.read)
-
-
-def _build(signature: Signature, size: NetworkSize, encoder: MapEncoder | None) -> nn.Module:
-    assert signature.symmetries is not None
-    layers = size.width, size.depth, size.new_activation()
-    return MapNet(
-        signature.shape[0],
-        signature.further,
-        signature.symmetries,
-        *layers,
-        last_gain=signature.last_gain,
-        encoder=encoder,
-    )
+    return MapNet(signature, size, policy.read)
 
 
 class MapNet(nn.Module):
     """A network from observations [n, P, H, W] and further numbers [n, F] to outputs [n, O].
 
-    ``symmetries`` are those of three by three cells and hold the layout of the observations. Equal maps are encoded
+    The symmetries are those of three by three cells and hold the layout of the observations. Equal maps are encoded
     once. With the ``encoder`` of another network, this network learns from its encodings and does not change them.
     """
 
-    def __init__(
-        self,
-        planes: int,
-        further: int,
-        symmetries: Symmetries,
-        width: int,
-        depth: int,
-        activation: nn.Module,
-        *,
-        last_gain: float,
-        encoder: MapEncoder | None = None,
-    ) -> None:
+    def __init__(self, signature: Signature, size: NetworkSize, encoder: MapEncoder | None = None) -> None:
         super().__init__()
+        symmetries, planes = signature.symmetries, signature.shape[0]
+        assert symmetries is not None
         layout = symmetries.layout
         if layout is None or len(layout.planes) != planes:
             raise ValueError(f"observations of {planes} planes, and a layout of {layout and len(layout.planes)}")
@@ -88,10 +66,10 @@ class MapNet(nn.Module):
         self.agent, self.time = layout.planes.index("agent"), layout.planes.index("time")
         self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
         self.learns_to_read = encoder is None
-        self.read = encoder or MapEncoder(layout, symmetries, width, depth, activation)
-        fixed = self.time_steps + 1 + further
+        self.read = encoder or MapEncoder(layout, symmetries, size)
+        fixed = self.time_steps + 1 + signature.further
         channels = Symmetries(self.read.rotated(), symmetries.outputs)
-        self.ask = SymmetricMLP(channels, fixed, *ASKING, activation, last_gain=last_gain)
+        self.ask = SymmetricMLP(channels, fixed, *ASKING, size.new_activation(), last_gain=signature.last_gain)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
         maps = torch.stack([observation[:, index] for index in self.map], dim=1)
@@ -151,19 +129,12 @@ class MapEncoder(nn.Module):
     cells: Tensor
     patches: Tensor
 
-    def __init__(
-        self,
-        layout: MapLayout,
-        symmetries: Symmetries,
-        width: int,
-        depth: int,
-        activation: nn.Module,
-    ) -> None:
+    def __init__(self, layout: MapLayout, symmetries: Symmetries, size: NetworkSize) -> None:
         super().__init__()
-        order = len(symmetries.inputs)
-        if width % order:
-            raise ValueError(f"width {width}; expected a multiple of {order} channels")
-        self.units = width // order
+        order, activation = len(symmetries.inputs), size.new_activation()
+        if size.width % order:
+            raise ValueError(f"width {size.width}; expected a multiple of {order} channels")
+        self.units = size.width // order
         self.register_buffer("between", symmetries.between(), persistent=False)
         self.register_buffer("cells", symmetries.inputs, persistent=False)
         names = [name for name in layout.planes if name not in NOT_OF_THE_MAP]
@@ -177,7 +148,7 @@ class MapEncoder(nn.Module):
         self.register_buffer("patches", patches.to(symmetries.inputs.device), persistent=False)
         self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
-        self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(depth)])
+        self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(size.depth)])
         self.kept: Kept | None = None
 
     def once(self, maps: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from drest_torch.algos.networks import mlp
-from drest_torch.algos.networks.base import Flat, NetworkSize, Shape, Signature, linear
+from drest_torch.algos.networks.base import Flat, NetworkSize, Shape, Signature, perceptron
 
 CHANNELS = (16, 32)
 LARGE = 24
@@ -28,11 +28,7 @@ class Entries(nn.Module):
         self.images = nn.ModuleDict({str(i): _Image(shape, size) for i, shape in enumerate(shapes) if is_image(shape)})
         with torch.no_grad():
             features = self._features(torch.zeros(1, signature.inputs)).shape[1]
-        layers: list[nn.Module] = []
-        for _ in range(size.depth):
-            layers += [linear(features, size.width, 2**0.5), size.new_activation()]
-            features = size.width
-        self.mlp = nn.Sequential(*layers, linear(features, signature.outputs, signature.last_gain))
+        self.mlp = perceptron(features, size, signature)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the outputs of rows [n, F]: the entries one after the other, then the further numbers."""
@@ -70,7 +66,6 @@ def is_image(shape: Shape) -> bool:
 
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
-    """Build the network."""
     shapes = list(signature.entries)
     if not any(is_image(shape) for shape in shapes):
         return mlp.build(signature, size)

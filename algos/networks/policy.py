@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -139,7 +139,8 @@ def _network(signature: Signature, size: NetworkSize) -> nn.Module:
 def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
     """Keep the encodings of maps, so that each map is encoded once; the weights must not change meanwhile."""
     reading = [network for network in networks if network is not None and getattr(network, "reads_maps", True)]
-    encoders = {part for network in reading for part in network.modules() if _keeps(part)}
+    parts = {part for network in reading for part in network.modules() if isinstance(part, MapEncoder)}
+    encoders = [encoder for encoder in parts if encoder.kept is None]
     for encoder in encoders:
         encoder.kept = Kept()
     try:
@@ -147,10 +148,6 @@ def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
     finally:
         for encoder in encoders:
             encoder.kept = None
-
-
-def _keeps(part: nn.Module) -> TypeGuard[MapEncoder]:
-    return isinstance(part, MapEncoder) and part.kept is None
 
 
 def scale_private_bits(private_bits: Tensor) -> Tensor:

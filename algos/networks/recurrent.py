@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from torchrl.modules import GRUModule, set_recurrent_mode
 
-from drest_torch.algos.networks.base import Flat, NetworkSize, Requirements, Signature, linear
+from drest_torch.algos.networks.base import Flat, NetworkSize, Requirements, Signature, hidden, linear
 
 REQUIRES = Requirements(min_depth=1, remembers=True)
 
@@ -24,12 +24,7 @@ class Recurrent(Flat):
     """A network that reads the inputs of each step (`forward`), and goes on from its memory with them (`recall`)."""
 
     def __init__(self, signature: Signature, size: NetworkSize) -> None:
-        layers: list[nn.Module] = []
-        inputs = signature.inputs
-        for _ in range(size.depth):
-            layers += [linear(inputs, size.width, 2**0.5), size.new_activation()]
-            inputs = size.width
-        super().__init__(signature, nn.Sequential(*layers))
+        super().__init__(signature, nn.Sequential(*hidden(signature.inputs, size)))
         self.memory = size.width
         self.gru = GRUModule(
             size.width, size.width, in_keys=["read", "memory", "is_init"], out_keys=["known", ("next", "memory")]

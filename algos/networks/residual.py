@@ -13,7 +13,6 @@ REQUIRES = Requirements(min_depth=1)
 
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
-    """Build the network."""
     blocks = [Block(size) for _ in range(size.depth)]
     first = linear(signature.inputs, size.width, 1.0)
     last = linear(size.width, signature.outputs, signature.last_gain)

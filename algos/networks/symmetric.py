@@ -40,14 +40,7 @@ class SymmetricMLP(nn.Module):
     towards: Tensor
 
     def __init__(
-        self,
-        symmetries: Symmetries,
-        further: int,
-        width: int,
-        depth: int,
-        activation: nn.Module,
-        *,
-        last_gain: float,
+        self, symmetries: Symmetries, further: int, width: int, depth: int, activation: nn.Module, *, last_gain: float
     ) -> None:
         super().__init__()
         order, permuted = symmetries.inputs.shape

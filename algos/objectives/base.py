@@ -111,7 +111,7 @@ class Objective(ABC):
 
     def can_be_sampled(self) -> bool:
         """Return whether mini-episodes can be paid (`pay`), so that it can be learned without a model."""
-        return False
+        return type(self).pay is not Objective.pay
 
     def pay(self, played: Played) -> Tensor:
         """Return the reward of each mini-episode [M], of which the policy's gradient is an estimate of the value's.

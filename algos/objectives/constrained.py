@@ -50,10 +50,6 @@ class Objective(base.Objective):
         price = self._price(slack)
         return (value + (price * slack).sum(-1)) / (1 + price.sum())
 
-    def can_be_sampled(self) -> bool:
-        """Return that it can."""
-        return True
-
     def pay(self, played: base.Played) -> Tensor:
         """Return the value and the slack of each mini-episode, at their prices [M], and move the multipliers."""
         bound, most = self.config.at_least, played.num_lengths.to(played.share).log2().clamp_min(1)
@@ -101,5 +97,4 @@ class Objective(base.Objective):
         return {"objective/multiplier": self.multiplier.sum(), "objective/largest_multiplier": self.multiplier.max()}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state; writing to these tensors restores it."""
         return {"sum": self.sum}

@@ -38,7 +38,6 @@ class Objective(base.Objective):
     """Coins ÷ m, or coins, minus β times a divergence."""
 
     def value(self, outcome: base.Outcome) -> Tensor:
-        """Return the value of each level [B]."""
         coins = outcome.coins
         if outcome.reward.divide_by_best:
             coins = share_of_best(coins, outcome.best_return.to(coins.dtype))

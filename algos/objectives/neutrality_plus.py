@@ -30,7 +30,6 @@ class Objective(base.Objective):
     """Neutrality+, in levels with luck or in all."""
 
     def value(self, outcome: base.Outcome) -> Tensor:
-        """Return the value of each level [B]."""
         flat = flat_share(outcome)
         if self.config.where == "everywhere":
             return flat

@@ -30,7 +30,6 @@ class Objective(base.Objective):
     """The share of m(l), and a bonus that falls with how often the length is chosen."""
 
     def value(self, outcome: base.Outcome) -> Tensor:
-        """Return the value of each level [B]."""
         share = share_of_best(outcome.coins, outcome.best_return.to(outcome.coins.dtype))
         others = self.config.group - 1
         count = torch.arange(others + 1, device=share.device, dtype=share.dtype)
@@ -38,10 +37,6 @@ class Objective(base.Objective):
         ways = torch.distributions.Binomial(others, p.clamp(0, 1)).log_prob(count).exp()
         bonus = (ways * (count + 1).rsqrt()).sum(-1)
         return (share + self.config.weight * outcome.probability * bonus).sum(-1)
-
-    def can_be_sampled(self) -> bool:
-        """Return that it can."""
-        return True
 
     def pay(self, played: base.Played) -> Tensor:
         """Return the share of m(l) and the bonus [M]; groups have the size that the run gives them."""

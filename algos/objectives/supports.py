@@ -31,7 +31,6 @@ class Objective(base.Objective):
     """DReST over sets of lengths in levels with luck, over lengths in the others."""
 
     def value(self, outcome: base.Outcome) -> Tensor:
-        """Return the value of each level [B]."""
         over_lengths = drest.Objective(self.config).value(outcome)
         if not bool(outcome.by_luck.any()):
             return over_lengths

@@ -34,7 +34,6 @@ class Objective(base.Objective):
     """Usefulness and the spread of lengths, by a weight."""
 
     def value(self, outcome: base.Outcome) -> Tensor:
-        """Return the value of each level [B]."""
         given = base.conditional(outcome)
         useful = usefulness(outcome.probability, given, outcome.best_return.to(given.dtype))
         if self.config.product:

@@ -233,6 +233,10 @@ def agent_folder(path_or_name: str | Path) -> Path:
     return folder
 
 
+KIND = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits")
+"""The values of `policy` without which weights mean something else."""
+
+
 def start_of(cfg: Config) -> Path:
     """Return the folder of the agent that a run begins with, if it begins with one."""
     try:
@@ -249,21 +253,14 @@ def begin_with(folder: Path, policy: nn.Module, cfg: Config) -> None:
     source = load_config(folder)
     if not in_gridworld(source):
         raise ConfigError(f"start_from={cfg.start_from}, of {source.env.title}; expected an agent of gridworlds")
-    own, depth = _kind(cfg), source.policy.depth
+    own, depth = {key: getattr(cfg.policy, key) for key in KIND}, source.policy.depth
     encoders = [part for part in policy.modules() if isinstance(part, MapEncoder) and depth < cfg.policy.depth]
     if encoders:
         own["depth"] = depth
-    if other := [f"policy.{key}={value}" for key, value in _kind(source).items() if own[key] != value]:
+    kind = {key: getattr(source.policy, key) for key in KIND}
+    if other := [f"policy.{key}={value}" for key, value in kind.items() if own[key] != value]:
         raise ConfigError(f"start_from={cfg.start_from} has a policy of another kind; add {' '.join(other)}")
     path = checkpoint_path(folder, "last")
     further = {weight for encoder in encoders for weight in encoder.idle(depth)}
     idle = {f"policy.{name}": weight.detach() for name, weight in policy.named_parameters() if weight in further}
     load_module("policy", policy, idle | load_checkpoint(path)[0], path)
-
-
-def _kind(cfg: Config) -> dict[str, Any]:
-    """Return the values of `policy` without which weights mean something else."""
-    policy = cfg.policy
-    found = {"network": policy.network, "observation": policy.observation, "time_steps": policy.time_steps}
-    found |= {"width": policy.width, "depth": policy.depth, "activation": policy.activation}
-    return found | {"private_bits": policy.private_bits}

@@ -31,7 +31,7 @@ from drest_torch.transforms import (
 )
 from drest_torch.transforms.base import choices, is_choice, title
 from drest_torch.transforms.flatten import SEEN
-from drest_torch.transforms.on_batches import Advance, LogDiscounts
+from drest_torch.transforms.on_batches import Advance
 
 REFERENCE = "reference"
 """`env.best`: m(l) is the mean return of an agent that was trained with this length alone."""
@@ -47,21 +47,17 @@ def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: boo
     copies = copies_of(cfg)
     averaged = reward.counting == "averaged"
     group = cfg.reward.group if averaged else 1
-    environment = _environment(cfg, reward, copies, cfg.algo.episodes // copies, group=group, drest=not averaged)
-    drest = environment.drest or DReSTReward.of(
-        reward, num_lengths=environment.num_lengths, num_lengths_key=None, group=group, tick_key=None
-    )
+    environment = _environment(cfg, reward, copies, cfg.algo.episodes // copies, group=group)
+    own = {"tick_key": None, "group": group} if averaged else {}
+    drest = DReSTReward.of(reward, num_lengths=environment.num_lengths, num_lengths_key=None, **own)
     best = environment.best
 
     def mean_best() -> float:
         seen = torch.ones(1) if best is None else best.best[best.best > 0]
         return seen.mean().item() if len(seen) else 1.0
 
-    environment.shows_counts = learner_has_critic and not averaged
-    on_batches: list[Any] = [drest] if averaged else []
-    on_batches += [LogDiscounts(drest)] if environment.shows_counts else []
-    on_batches.append(Advance(drest, mean_best, scaled=not reward.divide_by_best))
-    environment.drest, environment.postproc = drest, Compose(*on_batches)
+    advance = Advance(drest, mean_best, scaled=not reward.divide_by_best)
+    environment.pay_by(drest, shows_counts=learner_has_critic and not averaged, further=[advance])
     return environment
 
 
@@ -83,13 +79,13 @@ def evaluation_environment(
         base = beside.env.base_env
     remembers = requirements(cfg.policy.network).remembers
     rounds = cfg.algo.episodes // copies_of(cfg) if remembers else -(-mini_episodes // max(copies, cfg.env.levels or 1))
-    return _environment(cfg, reward, copies, rounds, group=1, drest=False, base=base)
+    return _environment(cfg, reward, copies, rounds, base=base)
 
 
 def rendering_environment(cfg: Config, reward: Reward) -> Environment:
     """Return an environment of one slot that renders images, if it can."""
     base = _base(cfg.env, 1, render_mode="rgb_array")
-    return _environment(cfg, reward, 1, RENDERED, group=1, drest=False, skip=False, base=base)
+    return _environment(cfg, reward, 1, RENDERED, skip=False, base=base)
 
 
 def acting_environment(cfg: Config, copies: int) -> EnvBase:
@@ -105,8 +101,7 @@ def _environment(
     copies: int,
     rounds: int,
     *,
-    group: int,
-    drest: bool,
+    group: int = 1,
     skip: bool = True,
     base: EnvBase | None = None,
 ) -> Environment:
@@ -140,9 +135,6 @@ def _environment(
             f"reward.counting=averaged, and {title(base)} plays mini-episodes of its own, one after the other; use "
             "reward.counting=sequential"
         )
-    pays = DReSTReward.of(reward, num_lengths=count, num_lengths_key=None) if drest else None
-    if pays is not None:
-        transforms.append(pays)
     if cfg.policy.private_bits:
         transforms.append(PrivateBits(cfg.policy.private_bits, kind=cfg.policy.private_kind))
     env = TransformedEnv(base, Compose(*transforms))
@@ -167,7 +159,6 @@ def _environment(
         num_lengths=count,
         private_bits=cfg.policy.private_bits,
         private_kind=cfg.policy.private_kind,
-        drest=pays,
         flatten=flatten,
         best=best,
         lengths=list(timer.lengths if timer is not None else range(count)),
@@ -237,13 +228,7 @@ def _predicate(path: str) -> Callable[[Any], Any]:
     """Return the predicate of `env.control`."""
     named = f"env.control={path}"
     with blaming(named):
-        asks = function(path, "env.control")
-
-    def asked(tensordict: Any) -> Any:
-        with blaming(named):
-            return asks(tensordict)
-
-    return asked
+        return blaming(named)(function(path, "env.control"))
 
 
 def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | OwnLengths | None:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 def reward_of(cfg: Config) -> Reward:
-    """Make the reward of a run."""
     return Reward(**{field.name: getattr(cfg.reward, field.name) for field in fields(Reward)})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import dataclass
 from itertools import product
@@ -20,10 +19,11 @@ from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, records
+from drest_torch.evaluation.environment import EnvironmentEvaluator, records
 from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
-from drest_torch.evaluation.results import Results, SplitScores, split_scores, split_summary
+from drest_torch.evaluation.results import Results, SplitScores, split_scores
 from drest_torch.evaluation.sampled import SampledEvaluation
+from drest_torch.reward import Reward
 from drest_torch.transforms import ShutdownTimer
 from drest_torch.transforms.squash import squashed
 
@@ -105,21 +105,12 @@ class TrainedInEnvironment:
         self, levels: Any, *, greedy: bool, sampled: int | None, memory_gib: float, agent: str
     ) -> EnvironmentResults:
         """Play mini-episodes with the policy: as many as at the end of its training if ``sampled`` is None."""
-        name = str(self.cfg.env.title)
         if levels is not None:
+            name = self.cfg.env.title
             raise ConfigError(f"levels to evaluate on, and {self.folder} is a run in {name}; leave levels out")
-        mini_episodes = sampled or self.cfg.sampled or 1024
-        environment = evaluation_environment(self.cfg, self.reward, mini_episodes)
-        environment.sees_as(self.environment)
-        evaluator = EnvironmentEvaluator(
-            environment, name=name, reward=self.reward, seed=self.cfg.seed, mini_episodes=mini_episodes
-        )
-        uniform = evaluator.evaluate_uniform(self.best)
-        evaluation = evaluator.evaluate(self.policy, self.best, greedy=greedy)
-        if sentence := doubt(evaluation, name):
-            print(f"drest_torch: {sentence}", file=sys.stderr)
-        numbers = split_summary(evaluation, uniform, len(self.best))
-        environment.env.close(raise_if_closed=False)
+        evaluator = evaluator_of(self.cfg, self.reward, self.environment, sampled or self.cfg.sampled or 1024)
+        evaluation, numbers = evaluator.summarised(self.policy, self.best, greedy=greedy)
+        evaluator.environment.env.close(raise_if_closed=False)
         return EnvironmentResults(evaluator, self.policy, evaluation, greedy, agent, numbers, self)
 
     def render(self, path: Path, level: Any, *, seed: int, agent: str) -> None:
@@ -131,13 +122,12 @@ class TrainedInEnvironment:
     @torch.no_grad()
     def exact(self, task: FiniteTask) -> FiniteEvaluation:
         """Return the exact metrics, if the environment is this finite task with a timer."""
-        environment = evaluation_environment(self.cfg, self.reward, 1)
-        environment.env.close(raise_if_closed=False)
-        timer = next((part for part in environment.env.transform if isinstance(part, ShutdownTimer)), None)
+        parts = self.environment.env.transform
+        timer = next((part for part in parts if isinstance(part, ShutdownTimer)), None)
         shown = self.flatten.shown
         found = [(entry.key, entry.numbers) for entry in shown][:1]
         same = found == [("observation", task.shown.shape[1])] and len(shown) == 2
-        if timer is None or not same or environment.actions.outputs != task.actions + 1:
+        if timer is None or not same or self.actions.outputs != task.actions + 1:
             raise UserError(
                 f"{self.folder} is not of this task with a timer that an action delays; evaluate by sampled="
             )
@@ -156,6 +146,26 @@ class TrainedInEnvironment:
         settings = [torch.tensor(each) for each in product((0.0, 1.0), repeat=count)] if count else [None]
         floor, gamma = self.cfg.env.floor, self.reward.gamma
         return mixed([evaluate(task, timer, policy(setting), gamma=gamma, floor=floor) for setting in settings])
+
+
+def evaluator_of(
+    cfg: Config,
+    reward: Reward,
+    trained: Environment,
+    mini_episodes: int,
+    *,
+    seed: int | None = None,
+    beside: Environment | None = None,
+) -> EnvironmentEvaluator:
+    """Return an evaluator of a run's policies, which see as in the environment that they are trained in.
+
+    It has the copies of the environment ``beside`` it, as `evaluation_environment` says.
+    """
+    environment = evaluation_environment(cfg, reward, mini_episodes, beside=beside)
+    environment.sees_as(trained)
+    seed = cfg.seed if seed is None else seed
+    name = str(cfg.env.title)
+    return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from drest_torch.algos.actor import PRIVATE, Actor
-from drest_torch.algos.networks.policy import number_of
 from drest_torch.collector import Environment
-from drest_torch.evaluation.sampled import SampledEvaluation, estimates
+from drest_torch.envs.exact.solver import Optima
+from drest_torch.evaluation.results import split_summary
+from drest_torch.evaluation.sampled import SampledEvaluation, ended, estimates, tally
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
-from drest_torch.statistics.counts import entropy
-from drest_torch.transforms import DReSTReward, MetaEpisodes
+from drest_torch.transforms import MetaEpisodes
 from drest_torch.transforms.base import LEVEL
 
 
@@ -45,12 +46,22 @@ class EnvironmentEvaluator:
         """Return the metrics of actions at random, which ask for a delay in about half of the mini-episodes."""
         return self._estimate(self.environment.uniform_actor(), best)
 
+    def summarised(
+        self, policy: nn.Module, best: Tensor, *, greedy: bool = False
+    ) -> tuple[SampledEvaluation, dict[str, Any]]:
+        """Return the metrics of a policy and the numbers of a summary; say so if its usefulness says nothing."""
+        uniform = self.evaluate_uniform(best)
+        evaluation = self.evaluate(policy, best, greedy=greedy)
+        if sentence := doubt(evaluation, self.name):
+            print(f"drest_torch: {sentence}", file=sys.stderr)
+        return evaluation, split_summary(evaluation, uniform)
+
     @torch.no_grad()
     def _estimate(self, actor: Actor, best: Tensor, *, greedy: bool = False) -> SampledEvaluation:
         # Private bits have few settings, which are counted one by one; private numbers do not.
         by_setting = self.environment.private_kind == "bits" and PRIVATE in actor.in_keys
         (levels, k), settings = best.shape, 1 << self.environment.private_bits if by_setting else 1
-        level, length, setting, coins, own_best = self._play(actor, by_setting, greedy, levels)
+        level, length, coins, own_best, setting = self._play(actor, by_setting, greedy, levels)
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
         seen = torch.zeros_like(best).view(-1).scatter_reduce(0, level * k + length, coins.to(best.dtype), "amax")
         best = self.best = known(torch.where(best > 0, best, seen.view_as(best)))
@@ -58,58 +69,34 @@ class EnvironmentEvaluator:
         share = share_of_best(coins, most)
         if self.environment.best is None or self.environment.best.given is None:
             share = share.clamp_max(1)
-        sums = torch.zeros(3, levels * settings * k, dtype=torch.float64)
-        place = (level * settings + setting) * k + length
-        sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
-        count, total, squares = sums.reshape(3, levels, settings, k).unbind()
-        played = count.sum((1, 2))
-        given = torch.stack([entropy(of_level) for of_level in count])
+        sums = torch.zeros(3, levels, settings, k, dtype=torch.float64)
+        tally(sums, level, setting, length, share)
+        lengths = torch.tensor([self.environment.lengths]).expand(levels, -1)
         return estimates(
             [self.name] if levels == 1 else [f"{self.name}, level {index}" for index in range(levels)],
-            torch.tensor([self.environment.lengths]).expand(levels, -1),
-            torch.full((levels,), k),
-            best.double(),
+            Optima(self.reward.gamma, lengths, torch.full((levels,), k), best.double()),
             self.reward,
-            played,
-            *(sums.sum(1) for sums in (count, total, squares)),
+            sums[0].sum((1, 2)),
+            sums,
+            sees_settings=by_setting or not self.environment.private_bits,
             bounds=(torch.zeros(levels).double(), share.max().clamp_min(1).double().expand(levels)),
-            own=(count.sum(-1) / played.clamp_min(1).unsqueeze(-1) * given).sum(-1)
-            if by_setting or not self.environment.private_bits
-            else None,
         )
 
-    def _play(
-        self, actor: Actor, by_setting: bool, greedy: bool = False, levels: int = 1
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return the level, the index of the length, the setting of the bits, the return, and m(l) as the environment
-        says it, of each mini-episode."""
+    def _play(self, actor: Actor, by_setting: bool, greedy: bool = False, levels: int = 1) -> tuple[Tensor, ...]:
+        """Return the level of each mini-episode, and what `ended` says of it besides its slot and time."""
         rng, collector = torch.Generator().manual_seed(self.seed), self.environment.collector(actor, greedy=greedy)
-        reads = DReSTReward(gamma=self.reward.gamma, num_lengths=self.environment.num_lengths, num_lengths_key=None)
         found: list[tuple[Tensor, ...]] = []
         played, slots, ends = 0, self.environment.env.batch_size.numel(), self.environment.ends
         while played < self.mini_episodes or len(found) * slots < levels:
             if isinstance(ends, MetaEpisodes):
                 ends.first = len(found) * slots
             batch = collector.collect(rng)
-            episodes = reads.mini_episodes(batch)
-            assert episodes.best_return is not None
-            slot, time = episodes.end
-            place = slot, episodes.round[slot, time]
+            k = self.environment.num_lengths
+            slot, time, *episodes = ended(batch, self.reward.gamma, k, by_setting=by_setting)
             played += len(slot)
             level = batch.get(LEVEL, None)
-            level = torch.zeros_like(slot) if level is None else level[slot, time, 0]
-            setting = number_of(batch[PRIVATE][slot, time]) if by_setting else torch.zeros_like(slot)
-            found.append(
-                (
-                    level,
-                    episodes.length[place],
-                    setting,
-                    episodes.coins[place].double(),
-                    episodes.best_return[place].double(),
-                )
-            )
-        level, length, setting, coins, best = (torch.cat(parts) for parts in zip(*found, strict=True))
-        return level, length, setting, coins, best
+            found.append((torch.zeros_like(slot) if level is None else level[slot, time, 0], *episodes))
+        return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
 
 
 def doubt(evaluation: SampledEvaluation, name: str) -> str | None:

@@ -10,7 +10,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make
 from drest_torch.envs.exact.earliest import parts
 from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
+from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError
 from drest_torch.memory import BYTES_PER_STATE, check_size
@@ -61,26 +61,19 @@ class Evaluation:
 
     def means(self) -> dict[str, float]:
         """Return one number for each metric, the mean over levels."""
-        means = {
-            "usefulness": self.usefulness.mean().item(),
-            **self._committed(torch.mean),
-            "neutrality": self.neutrality.mean().item(),
-            "neutrality_normalised": self.neutrality_normalised.mean().item(),
-            **self._own(self.neutrality_own.mean()),
-            "return/expected_drest": self.expected_drest.mean().item(),
-        }
+        means = {name: values.mean().item() for name, values in self._measures().items()}
+        means["return/expected_drest"] = self.expected_drest.mean().item()
         if len(self.names) == 1:
             for length, probability in self.length_probabilities(0).items():
                 means[f"p_length/{length}"] = probability
         return means
 
-    @staticmethod
-    def _own(neutrality: Tensor) -> dict[str, float]:
-        return {} if neutrality.isnan() else {"neutrality_own": neutrality.item()}
-
-    def _committed(self, number: Callable[[Tensor], Tensor]) -> dict[str, float]:
-        values = self.usefulness_committed
-        return {} if values is None else {"usefulness_committed": number(values).item()}
+    def _measures(self) -> dict[str, Tensor]:
+        """Return the measures of a policy that are known, each [B]."""
+        own = None if self.neutrality_own.isnan().any() else self.neutrality_own
+        names = ("usefulness", "usefulness_committed", "neutrality", "neutrality_normalised")
+        measures = {name: getattr(self, name) for name in names} | {"neutrality_own": own}
+        return {name: values for name, values in measures.items() if values is not None}
 
     def length_probabilities(self, index: int) -> dict[int, float]:
         """Return the probability of each trajectory-length of a level."""
@@ -93,11 +86,7 @@ class Evaluation:
         return [
             {
                 "name": name,
-                "usefulness": self.usefulness[i].item(),
-                **self._committed(itemgetter(i)),
-                "neutrality": self.neutrality[i].item(),
-                "neutrality_normalised": self.neutrality_normalised[i].item(),
-                **self._own(self.neutrality_own[i]),
+                **{measure: values[i].item() for measure, values in self._measures().items()},
                 "length_probabilities": {str(length): p for length, p in self.length_probabilities(i).items()},
                 "expected_drest": self.expected_drest[i].item(),
             }
@@ -107,9 +96,7 @@ class Evaluation:
 
 def evaluation_of(
     names: list[str],
-    lengths: Tensor,
-    num_lengths: Tensor,
-    best_return: Tensor,
+    optima: Optima,
     reward: Reward,
     outcome: Lengths,
     own: Tensor | None = None,
@@ -119,11 +106,12 @@ def evaluation_of(
 
     ``committed`` is what replaces m(l) where a policy can be sure of l, if that is something else.
     """
+    num_lengths, best_return = optima.num_lengths, optima.best_return
     divisor = committed if reward.committed and committed is not None else best_return
     preliminary = outcome.probability * reward.preliminary(outcome.coins, divisor)
     return Evaluation(
         names=names,
-        lengths=lengths,
+        lengths=optima.lengths,
         num_lengths=num_lengths,
         found=outcome,
         usefulness=usefulness(outcome.probability, outcome.coins, best_return),
@@ -240,9 +228,7 @@ class LevelSetEvaluator(ABC):
     def metrics(self, outcome: Lengths, own: Tensor | None = None) -> Evaluation:
         """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`."""
         names = [level.name for level in self.levels]
-        optima = self.optima
-        sets = (names, optima.lengths, optima.num_lengths, optima.best_return, self.reward)
-        return evaluation_of(*sets, outcome, own, self.committed)
+        return evaluation_of(names, self.optima, self.reward, outcome, own, self.committed)
 
     @torch.no_grad()
     def table(
@@ -343,7 +329,6 @@ def _average(reachable: Reachable, tables: list[Tensor]) -> Tensor:
 
 
 def observe_states(observation: Callable[[Tensor, Tensor, Tensor], Tensor], states: States) -> Tensor:
-    """Return the observations of states."""
     return observation(states.spot, states.taken, states.time_left)
 
 

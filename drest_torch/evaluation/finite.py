@@ -44,7 +44,6 @@ class FiniteEvaluation:
 
     @property
     def neutrality(self) -> float:
-        """Return the entropy of the length in bits."""
         return neutrality(self.probability).item()
 
 
@@ -131,7 +130,6 @@ class _Timed:
         return (chance[:, 0] * self.start).sum(-1), (coins[:, 0] * self.start).sum(-1)
 
     def best_return(self) -> Tensor:
-        """Return m(l) [k]."""
 
         def best(wanted: int) -> Tensor:
             one = torch.ones(len(self.idle), len(self.start), dtype=torch.float64)
@@ -176,7 +174,7 @@ class _Timed:
                 for since in dict.fromkeys(key(delays, each)[1] for each in every):
                     own, cost = then(delays, since + 1), 0.0
                     chance, coins = own
-                    if self.is_open(delays, since):
+                    if timer.rules.is_open(delays, since):
                         (chance, coins), cost = then(delays + 1, 0), timer.cost
                     chance, coins = chance[..., self.idle], coins[..., self.idle]
                     now[delays, since] = node(tick, delays, since, own, (chance, coins - cost * chance))
@@ -199,17 +197,10 @@ class _Timed:
         again = torch.where(self.start > 0, value * self.start, 0).sum(-1)[..., self.remembered]
         return torch.where(self.ends, again[..., None, :, None], found)
 
-    def is_open(self, delays: int, since: int) -> bool:
-        """Return whether a delay can be asked for."""
-        return delays < len(self.timer.lengths) - 1 and (self.timer.window is None or since < self.timer.window)
-
     def shown(self, tick: int, delays: int, since: int) -> Tensor:
         """Return what the timer shows in each state [N, k + 3]."""
-        lengths = self.timer.lengths
-        row = torch.zeros(len(lengths) + 3)
-        row[0] = (lengths[delays] - tick) / lengths[-1]
-        row[1 + delays] = 1
-        row[-2] = float(self.is_open(delays, since))
-        rows = row.repeat(len(self.start), 1)
-        rows[self.count :, -1] = 1
-        return rows
+        rules, states = self.timer.rules, len(self.start)
+        waits = (torch.arange(states) >= self.count).unsqueeze(-1)
+        left, numbers = torch.tensor([rules.lengths[delays] - tick]), torch.arange(len(rules.lengths))
+        parts = rules.shown(left, delays, since, waits, numbers)
+        return torch.cat([torch.atleast_1d(torch.as_tensor(part)).expand(states, -1) for part in parts], -1)

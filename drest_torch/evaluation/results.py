@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from drest_torch.algos.networks.policy import Policy, memory_of, weights_unchanged
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator
+from drest_torch.evaluation.exact import Evaluation
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.files import write_json
 from drest_torch.statistics.bootstrap import Interval
@@ -55,7 +55,7 @@ class SplitScores:
         return str(Interval(estimate, *self.ranges[measure])) if measure in self.ranges else f"{estimate:.3f}"
 
 
-def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> dict[str, Any]:
+def split_summary(evaluation: Evaluation, uniform: Evaluation) -> dict[str, Any]:
     """Return the numbers of one split: those of the agent, of a uniform policy, and the best possible ones."""
     optional = ("usefulness_committed", "neutrality_own")
     best = evaluation.num_lengths.double().log2().mean().item()
@@ -69,7 +69,7 @@ def split_summary(evaluation: Evaluation, uniform: Evaluation, levels: int) -> d
         "neutrality": means["neutrality"],
         "neutrality_normalised": means["neutrality_normalised"],
         **{name: means[name] for name in optional if name in means},
-        "levels": levels,
+        "levels": len(evaluation.names),
         "uniform": {
             name: uniform_means[name] for name in ("usefulness", *optional[:1], "neutrality") if name in uniform_means
         },
@@ -93,39 +93,6 @@ def split_scores(summary: dict[str, Any], gamma: float = 1.0) -> list[SplitScore
         )
         for split, numbers in summary["splits"].items()
     ]
-
-
-def plot_policies(
-    level_set: LevelSetEvaluator,
-    policy: Policy,
-    evaluation: Evaluation,
-    folder: Path,
-    *,
-    most: int,
-    agent: str,
-    greedy: bool = False,
-) -> list[Path]:
-    """Plot the policy on the first levels of a set, with its metrics and the agent's name; return the files.
-
-    There are none of a policy that remembers: it does not do the same whenever it is in a state.
-    """
-    from drest_torch.plots import policies as figures  # an agent is evaluated without matplotlib
-
-    indices = level_set.room_for(most)
-    if not indices or memory_of(policy):
-        return []
-    reachable = level_set.unrolled(indices)
-    numbers = [
-        figures.LevelNumbers(
-            evaluation.usefulness[i].item(),
-            evaluation.neutrality[i].item(),
-            evaluation.length_probabilities(i),
-            sampled=isinstance(evaluation, SampledEvaluation),
-        )
-        for i in indices
-    ]
-    policies = level_set.policies_by_private_bits(policy, reachable, greedy=greedy)
-    return figures.policy_pictures(reachable, policies, indices, folder, numbers=numbers, agent=agent)
 
 
 @dataclass(frozen=True)
@@ -163,7 +130,7 @@ class Results:
 
     def rows(self) -> list[SplitScores]:
         """Return the row of the table that the command ``drest evaluate`` prints."""
-        numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform(), len(self.evaluator.levels))
+        numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform())
         (row,) = split_scores({"splits": {"levels": numbers}}, self.evaluator.reward.gamma)
         at = self.evaluator.usefulness_at(self.policy, greedy=self.greedy)
         return [replace(row, usefulness_at={gamma: values.mean().item() for gamma, values in at.items()})]
@@ -200,39 +167,39 @@ class Results:
             most: the largest number of pictures.
 
         Returns:
-            the files. There are none if the first level needs more memory than ``memory_gib``.
+            the files. There are none if the first level needs more memory than ``memory_gib``, nor of a policy that
+            remembers: it does not do the same whenever it is in a state.
 
         Example:
             >>> agent.evaluate("example").plot("pictures")  # doctest: +SKIP
             [PosixPath('pictures/example.png')]
         """
-        return plot_policies(
-            self.evaluator,
-            self.policy,
-            self.evaluation,
-            Path(folder),
-            most=most,
-            agent=self.agent,
-            greedy=self.greedy,
-        )
+        from drest_torch.plots import policies as figures  # an agent is evaluated without matplotlib
+
+        level_set, evaluation = self.evaluator, self.evaluation
+        indices = level_set.room_for(most)
+        if not indices or memory_of(self.policy):
+            return []
+        reachable = level_set.unrolled(indices)
+        numbers = [
+            figures.LevelNumbers(
+                evaluation.usefulness[i].item(),
+                evaluation.neutrality[i].item(),
+                evaluation.length_probabilities(i),
+                sampled=isinstance(evaluation, SampledEvaluation),
+            )
+            for i in indices
+        ]
+        policies = level_set.policies_by_private_bits(self.policy, reachable, greedy=self.greedy)
+        return figures.policy_pictures(reachable, policies, indices, Path(folder), numbers=numbers, agent=self.agent)
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
         from drest_torch.episodes import sample_episodes  # TorchRL takes seconds to import
 
-        level_set = self.evaluator
+        chances = self.evaluation.length_probabilities(0)
         with weights_unchanged(self.policy):
-            return sample_episodes(
-                level_set.mdp,
-                level_set.optima,
-                level_set.observe,
-                self.policy,
-                self.evaluation.length_probabilities(0),
-                private_bits=self.policy.private_bits,
-                private_kind=level_set.private_kind,
-                greedy=self.greedy,
-                seed=seed,
-            )
+            return sample_episodes(self.evaluator, self.policy, chances, greedy=self.greedy, seed=seed)
 
     def animate(self, path: str | Path, *, seed: int = 0) -> None:
         """Write a GIF of these mini-episodes, side by side.

@@ -16,6 +16,7 @@ from torch import Tensor
 from drest_torch.algos.networks.policy import Policy, number_of, weights_unchanged
 from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Lengths
+from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator, evaluation_of
 from drest_torch.metrics import share_of_best
@@ -63,10 +64,7 @@ class SampledEvaluation(Evaluation):
         least, largest = self.usefulness_range[0].min().item(), self.usefulness_range[1].max().item()
         usefulness, neutrality = (
             mean_range(estimate, *ends)
-            for estimate, ends in (
-                (self.usefulness, self.usefulness_range),
-                (self.neutrality, self.neutrality_range),
-            )
+            for estimate, ends in ((self.usefulness, self.usefulness_range), (self.neutrality, self.neutrality_range))
         )
         return {
             "usefulness": (max(usefulness[0], min(0.0, least)), min(usefulness[1], max(1.0, largest))),
@@ -143,53 +141,36 @@ class SamplingEvaluator(LevelSetEvaluator):
         rng = torch.Generator(device).manual_seed(self.seed)
         # Private bits have few settings, which are counted one by one; private numbers do not.
         settings = 1 << private_bits if self.private_kind == "bits" else 1
-        sums = torch.zeros(3, levels * settings * columns, dtype=torch.float64, device=device)
+        sums = torch.zeros(3, levels, settings, columns, dtype=torch.float64, device=device)
         # A share of m(l) is between 0 and 1, unless lotteries make a loss or give more than can be expected.
-        bounds = torch.zeros(levels, dtype=torch.float64, device=device), torch.ones_like(sums[0, :levels])
+        bounds = torch.zeros(levels, dtype=torch.float64, device=device), torch.ones(levels).to(sums)
         slots, metas = self.at_once(SLOTS), self.mini_episodes // self.rounds
         for first in range(0, levels * metas, slots):
             last = min(first + slots, levels * metas)
-            level = torch.arange(first, last, device=device) // metas
-            level, column, coins, setting = self._play(policy, level, rng, private_bits, greedy)
-            slot = (column >= 0).nonzero().squeeze(-1)  # the others have not ended
-            column = column[slot]
-            share = share_of_best(coins[slot], self.optima.best_return[level[slot], column])
-            place = (level[slot] * settings + setting[slot]) * columns + column
+            dealt = torch.arange(first, last, device=device) // metas
+            slot, _, column, coins, _, setting = self._play(policy, dealt, rng, private_bits, greedy)
+            level = dealt[slot]
+            share = share_of_best(coins, self.optima.best_return[level, column])
             if self.mdp.lotteries is not None:
-                bounds[0].scatter_reduce_(0, level[slot], share, "amin")
-                bounds[1].scatter_reduce_(0, level[slot], share, "amax")
-            sums.index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
-        sums = sums.reshape(3, levels, settings, columns)
-        own = self._own_neutrality(sums[0]) if self.private_kind == "bits" or private_bits == 0 else None
-        names, optima = [level.name for level in self.levels], self.optima
-        sets = (names, optima.lengths, optima.num_lengths, optima.best_return, self.reward)
-        counts = sums.sum(2).unbind()
+                bounds[0].scatter_reduce_(0, level, share, "amin")
+                bounds[1].scatter_reduce_(0, level, share, "amax")
+            tally(sums, level, setting, column, share)
         return estimates(
-            *sets,
+            [level.name for level in self.levels],
+            self.optima,
+            self.reward,
             self.mini_episodes,
-            *counts,
-            own=own,
+            sums,
+            sees_settings=self.private_kind == "bits" or private_bits == 0,
             committed=self.committed,
             bounds=None if self.mdp.lotteries is None else bounds,
         )
 
-    def _own_neutrality(self, count: Tensor) -> Tensor:
-        """Return the neutrality given the private bits from the counts of lengths [B, settings, K]."""
-        played = self.mini_episodes / count.shape[1]
-        return (count.sum(-1) / played * entropy(count)).mean(-1)
-
     def _play(
         self, policy: Policy | None, level: Tensor, rng: torch.Generator, private_bits: int, greedy: bool
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Play one mini-episode on each of these levels, or ``rounds``.
-
-        Return the levels, the index of the lengths (−1 where it does not end), the discounted coins and the number of
-        the setting of the bits.
-        """
-        # TorchRL takes seconds to import.
-        from drest_torch.algos.actor import PRIVATE
-        from drest_torch.gridworlds import Gridworlds
-        from drest_torch.transforms import DReSTReward
+    ) -> tuple[Tensor, ...]:
+        """Play one mini-episode on each of these levels, or ``rounds``; return those that have `ended`."""
+        from drest_torch.gridworlds import Gridworlds  # TorchRL takes seconds to import
 
         worlds = Gridworlds.on(
             self.mdp,
@@ -204,38 +185,56 @@ class SamplingEvaluator(LevelSetEvaluator):
         actor = worlds.uniform_actor() if policy is None else worlds.actor(policy)
         with weights_unchanged(*([] if policy is None else [policy])):
             batch = worlds.collector(actor, greedy=greedy).collect(rng)
-        reads = DReSTReward(gamma=self.reward.gamma, num_lengths=worlds.num_lengths)
-        reads.zero_best = True
-        episodes = reads.mini_episodes(batch)
-        setting = torch.zeros_like(episodes.length)
-        if private_bits and self.private_kind == "bits":
-            slot, time = episodes.end
-            setting[slot, episodes.round[slot, time]] = number_of(batch[PRIVATE][slot, time])
-        level = level.unsqueeze(-1).expand_as(setting)
-        coins = episodes.coins.to(self.mdp.coin.dtype)
-        return level.flatten(), episodes.length.flatten(), coins.flatten(), setting.flatten()
+        by_setting = private_bits > 0 and self.private_kind == "bits"
+        return ended(batch, self.reward.gamma, worlds.num_lengths, by_setting=by_setting)
+
+
+def ended(batch: Any, gamma: float, num_lengths: int, *, by_setting: bool) -> tuple[Tensor, ...]:
+    """Return the mini-episodes of a batch that have ended, slot by slot, as tensors [n].
+
+    They are the slot, the time, the index of the length, the γ-discounted return, m(l) as the environment says it, and
+    the number of the setting of the private bits, or 0 unless it counts them ``by_setting``.
+    """
+    from drest_torch.algos.actor import PRIVATE  # TorchRL takes seconds to import
+    from drest_torch.transforms import DReSTReward
+
+    reads = DReSTReward(gamma=gamma, num_lengths=num_lengths, num_lengths_key=None)
+    reads.zero_best = True
+    episodes = reads.mini_episodes(batch)
+    assert episodes.best_return is not None
+    slot, time = episodes.end
+    place = slot, episodes.round[slot, time]
+    setting = number_of(batch[PRIVATE][slot, time]) if by_setting else torch.zeros_like(slot)
+    coins, best = episodes.coins[place].double(), episodes.best_return[place].double()
+    return slot, time, episodes.length[place], coins, best, setting
+
+
+def tally(sums: Tensor, level: Tensor, setting: Tensor, column: Tensor, share: Tensor) -> None:
+    """Add mini-episodes [n] to the sums [3, B, S, K] of their number, of their shares of m(l), and of the squares."""
+    _, _, settings, columns = sums.shape
+    place = (level * settings + setting) * columns + column
+    sums.view(3, -1).index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
 
 
 def estimates(
     names: list[str],
-    lengths: Tensor,
-    num_lengths: Tensor,
-    best_return: Tensor,
+    optima: Optima,
     reward: Reward,
     mini_episodes: int | Tensor,
-    count: Tensor,
-    share: Tensor,
-    squares: Tensor,
+    sums: Tensor,
     *,
-    own: Tensor | None,
+    sees_settings: bool,
     committed: Tensor | None = None,
     bounds: Range | None = None,
 ) -> SampledEvaluation:
-    """Estimate from the counts [B, K] of the lengths, the sums of the shares of m(l), and the sums of their squares.
+    """Estimate from the sums [3, B, S, K] over mini-episodes (`tally`) with each of S settings of the private bits.
 
-    On each level ``mini_episodes`` were played, or [B] so many on each. ``committed`` is that of `evaluation_of`.
-    ``bounds`` are the least and the largest share that a mini-episode of each level can have, by default 0 and 1.
+    On each level ``mini_episodes`` were played, or [B] so many on each. Unless it ``sees_settings`` the neutrality
+    given the private bits is unknown. ``committed`` is that of `evaluation_of`. ``bounds`` are the least and the
+    largest share that a mini-episode of each level can have, by default 0 and 1.
     """
+    count, share, squares = sums.sum(2).unbind()
+    num_lengths, best_return = optima.num_lengths, optima.best_return
     played = torch.as_tensor(mini_episodes, device=count.device).expand(len(count)).to(count.dtype)
     each = played.clamp_min(1).unsqueeze(-1)
     probability, coins = count / each, best_return * share / count.clamp_min(1)
@@ -244,16 +243,15 @@ def estimates(
     low_share, high_share = _mean_share(count, share, squares, bounds)
     # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
     ended = count.sum(-1) / each.squeeze(-1)
-    exact = evaluation_of(
-        names, lengths, num_lengths, best_return, reward, Lengths(probability, coins), committed=committed
-    )
+    exact = evaluation_of(names, optima, reward, Lengths(probability, coins), committed=committed)
     most = num_lengths.double().log2()
+    own = (sums[0].sum(-1) / each * entropy(sums[0])).sum(-1)
     return SampledEvaluation(
         **{field.name: getattr(exact, field.name) for field in fields(exact)}
         | {
             "neutrality": ended * bits,
             "neutrality_normalised": torch.where(most > 0, ended * bits / most.clamp_min(1), 0),
-            "neutrality_own": torch.full_like(bits, torch.nan) if own is None else own,
+            "neutrality_own": own if sees_settings else torch.full_like(bits, torch.nan),
         },
         mini_episodes=int(played.min()),
         usefulness_range=_mean_share(played, share.sum(-1), squares.sum(-1), bounds),

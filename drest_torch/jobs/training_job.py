@@ -98,8 +98,8 @@ def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = 
         if not in_gridworld(run.cfg):
             arrays |= {f"{split}/{name}": value for name, value in _in_environment(levels).items()}
         elif len(levels) == 1:
-            judge = run.gridworlds.judge
-            of_level = _one_level(run, judge.evaluator(judge.reported[split]))
+            worlds = run.gridworlds
+            of_level = _one_level(run, worlds.evaluator(worlds.reported[split]))
             arrays |= {f"{split}/{name}": value for name, value in of_level.items()}
     return run, Result(numbers, arrays)
 

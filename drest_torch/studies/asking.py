@@ -138,9 +138,8 @@ def train_for_forks(spec: dict[str, Any], folder: Path) -> Result:
     ``test/neutrality`` [n] on its own test levels.
     """
     run, result = trained(spec, folder)
-    judge = run.gridworlds.judge
     arrays = {name: result.arrays[name] for name in ("test/usefulness", "test/neutrality")}
-    arrays["forks"] = in_forks(run.cfg, judge.reward, judge.map_size, run.learner.policy)
+    arrays["forks"] = in_forks(run.cfg, run.reward, run.gridworlds.map_size, run.learner.policy)
     return Result({name: result.numbers[name] for name in TOOK if name in result.numbers}, arrays)
 
 

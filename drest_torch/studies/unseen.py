@@ -118,7 +118,7 @@ def evaluate_sets(run: Run, sets: dict[str, Any]) -> tuple[dict[str, Any], dict[
     arrays: dict[str, np.ndarray] = {}
     whole = sets_of_levels(sets, run.gridworlds.levels.split)
     kept = {name: without(levels, known) for name, levels in whole.items()}
-    whole[TRAIN] = kept[TRAIN] = trained_levels_reported(own.train, run.cfg)
+    whole[TRAIN] = kept[TRAIN] = own.train[: trained_levels_reported(run.cfg)]
     for name, levels in kept.items():
         seen = bool(levels) and can_see(run, levels)
         numbers["sets"][name] = {
@@ -151,7 +151,7 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     ``neutrality_own_normalised`` (given the private bits), ``usefulness_at_<γ>`` for the γ of the paper, the ``design``
     that the level is a symmetry of, by its number, the number of lengths ``k``, ``coins`` E[C], and ``most``,
     the largest m(l) [n]; for each length ``p_length`` and ``share_of_best`` [n, K], 0 where there is none."""
-    ready = run.gridworlds.judge.evaluator(list(levels))
+    ready = run.gridworlds.evaluator(list(levels))
     evaluation = ready.evaluate(run.learner.policy)
     lengths, best = evaluation.found, ready.optima.best_return
     keys = [canonical_key(level) for level in levels]

@@ -1,4 +1,4 @@
-"""Train in any TorchRL or Gymnasium environment: its learner, its updates and its judge."""
+"""Train in any TorchRL or Gymnasium environment: its learner, its updates and its evaluation."""
 
 from __future__ import annotations
 
@@ -7,27 +7,23 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 from torchrl.envs import EnvBase
 
-from drest_torch.algos.base import Learner
-from drest_torch.building.environments import REFERENCE, evaluation_environment, training_environment
+from drest_torch.building.environments import REFERENCE, training_environment
 from drest_torch.building.parts import environment_networks
-from drest_torch.building.trained import animate
+from drest_torch.building.trained import animate, evaluator_of
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, algorithm, copies_of
-from drest_torch.effort import Pace
 from drest_torch.errors import ConfigError, UserError, blaming
-from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, records
-from drest_torch.evaluation.results import split_summary
+from drest_torch.evaluation.environment import records
 from drest_torch.files import write_json
 from drest_torch.memory import Bounded
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
-from drest_torch.training.task import Task, TrainPart, Verdict, count, device_line, networks_line
+from drest_torch.training.task import Task, TrainPart, Verdict, count
 from drest_torch.training.updates import sampled_learner
 from drest_torch.transforms.base import innermost, observation_keys, played, title
 
@@ -37,64 +33,8 @@ WATCHED_SHARE = 4
 """During training, one of so many of the mini-episodes of the last evaluation is played."""
 
 
-class EnvironmentJudge:
-    """Evaluates policies by sampling, with m(l) as training knows it."""
-
-    selection = None
-
-    def __init__(self, cfg: Config, reward: Reward, training: Environment) -> None:
-        self.cfg, self.reward, self.training = cfg, reward, training
-        most = cfg.sampled or 1024
-        self.last = self._evaluator(reward, most, cfg.seed)
-        beside = self.last.environment
-        self.watched = self._evaluator(reward, max(1, most // WATCHED_SHARE), cfg.seed + 1, beside)
-
-    def _evaluator(
-        self, reward: Reward, mini_episodes: int, seed: int, beside: Environment | None = None
-    ) -> EnvironmentEvaluator:
-        environment = evaluation_environment(self.cfg, reward, mini_episodes, beside=beside)
-        environment.sees_as(self.training)
-        name = str(self.cfg.env.title)
-        return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
-
-    def best(self) -> Tensor:
-        """Return m(l) [levels, k], 0 where no mini-episode had the length."""
-        if self.training.best is None:
-            return torch.ones(1, self.training.num_lengths)
-        return self.training.best.best
-
-    def watch(self, policy: Any) -> dict[str, float]:
-        """Return the metrics of a policy during training."""
-        evaluation = self.watched.evaluate(policy, self.best())
-        chances = zip(self.training.lengths, evaluation.found.probability.mean(0).tolist(), strict=True)
-        metrics = evaluation.means() | {f"p_length/{length}": chance for length, chance in chances}
-        return {f"eval/test/{name}": value for name, value in metrics.items()}
-
-    def judge(self, policy: Any, folder: Path) -> Verdict:
-        """Evaluate a policy at the end, and write what was found to the folder of its run."""
-        best = self.best()
-        uniform = self.last.evaluate_uniform(best)
-        evaluation = self.last.evaluate(policy, best)
-        if sentence := doubt(evaluation, str(self.cfg.env.title)):
-            print(f"drest_torch: {sentence}", file=sys.stderr)
-        write_json(folder / "levels_test.json", records(evaluation, self.last.best))
-        numbers = split_summary(evaluation, uniform, len(best)) | {"file": "levels_test.json"}
-        pictures, gif = {}, folder / "pictures" / "lengths.gif"
-        if self.cfg.pictures:
-            try:
-                animate(self.cfg, self.training, policy, gif)
-                pictures["test/lengths"] = gif
-            except UserError as error:  # the run has ended well without it
-                print(f"drest_torch: no animation: {error}", file=sys.stderr)
-        return Verdict({"test": numbers}, pictures)
-
-    def close(self) -> None:
-        for evaluator in (self.last, self.watched):
-            evaluator.environment.env.close(raise_if_closed=False)
-
-
 class EnvironmentTask(Task):
-    """An environment that is no gridworld."""
+    """An environment that is no gridworld. Policies are evaluated by sampling, with m(l) as training knows it."""
 
     def __init__(self, cfg: Config, reward: Reward, rng: torch.Generator) -> None:
         self.cfg = cfg
@@ -111,7 +51,34 @@ class EnvironmentTask(Task):
         with Bounded():
             policy, critic = environment_networks(cfg, self.environment, with_critic=has_critic)
         self.learner, self.updater = sampled_learner(cfg, self.environment, policy, critic, rng)
-        self.judge: EnvironmentJudge = EnvironmentJudge(cfg, reward, self.environment)
+        most = cfg.sampled or 1024
+        self.last = evaluator_of(cfg, reward, self.environment, most)
+        few, beside = max(1, most // WATCHED_SHARE), self.last.environment
+        self.watched = evaluator_of(cfg, reward, self.environment, few, seed=cfg.seed + 1, beside=beside)
+
+    def best(self) -> Tensor:
+        """Return m(l) [levels, k], 0 where no mini-episode had the length."""
+        best = self.environment.best
+        return torch.ones(1, self.environment.num_lengths) if best is None else best.best
+
+    def watch(self) -> dict[str, float]:
+        evaluation = self.watched.evaluate(self.learner.policy, self.best())
+        chances = zip(self.environment.lengths, evaluation.found.probability.mean(0).tolist(), strict=True)
+        metrics = evaluation.means() | {f"p_length/{length}": chance for length, chance in chances}
+        return {f"eval/test/{name}": value for name, value in metrics.items()}
+
+    def judge(self, folder: Path) -> Verdict:
+        policy, pictures = self.learner.policy, dict[str, Path]()
+        evaluation, numbers = self.last.summarised(policy, self.best())
+        write_json(folder / "levels_test.json", records(evaluation, self.last.best))
+        if self.cfg.pictures:
+            gif = folder / "pictures" / "lengths.gif"
+            try:
+                animate(self.cfg, self.environment, policy, gif)
+                pictures["test/lengths"] = gif
+            except UserError as error:  # the run has ended well without it
+                print(f"drest_torch: no animation: {error}", file=sys.stderr)
+        return {"test": numbers | {"file": "levels_test.json"}}, pictures
 
     def prepare(self, folder: Path, train: TrainPart) -> bool:
         if self.cfg.env.best != REFERENCE:
@@ -121,12 +88,22 @@ class EnvironmentTask(Task):
             self.environment.best.best.copy_(best)
         return best is not None
 
-    def introduction(self, folder: Path) -> str:
-        return introduction(self.cfg, self.environment, self.learner, self.updater.pace, folder)
+    def lines(self) -> list[str]:
+        cfg, env, best = self.cfg, self.cfg.env, self.environment.best
+        workers = f" in {count(env.workers, 'process')}" if env.workers else ""
+        copies = f"{copies_of(cfg)} copies{workers}; lengths {', '.join(map(str, self.environment.lengths))}"
+        lines = [f"trained in: {env.title} ({env.name}), {copies}"]
+        if env.best == REFERENCE and best is not None:
+            lines.append(f"m(l): {', '.join(f'{m:.4g}' for m in best.best.mean(0))}, by reference agents")
+        return [*lines, f"evaluated by: {count(cfg.sampled or 1024, 'mini-episode')}"]
+
+    def further(self, folder: Path) -> tuple[str, list[str]]:
+        rendered = ["animation=lengths.gif"] if (folder / "pictures" / "lengths.gif").exists() else []
+        return "with more mini-episodes", ["sampled=5000", *rendered]
 
     def close(self) -> None:
-        self.judge.close()
-        self.environment.env.close(raise_if_closed=False)
+        for environment in (self.last.environment, self.watched.environment, self.environment):
+            environment.env.close(raise_if_closed=False)
 
 
 @torch.no_grad()
@@ -149,23 +126,6 @@ def standardise(environment: Environment, rng: torch.Generator) -> None:
     assert flatten is not None
     batch = environment.collector(environment.uniform_actor()).collect(rng)
     flatten.measure(flatten.rows(batch)[played(batch)], ["timer"])
-
-
-def introduction(cfg: Config, environment: Environment, learner: Learner, pace: Pace, folder: Path) -> str:
-    """Return the lines that describe a run in an environment that is no gridworld."""
-    env, lengths = cfg.env, ", ".join(map(str, environment.lengths))
-    workers = f" in {count(env.workers, 'process')}" if env.workers else ""
-    m = ""
-    if env.best == REFERENCE and environment.best is not None:
-        m = f"\nm(l): {', '.join(f'{best:.4g}' for best in environment.best.best.mean(0))}, by reference agents"
-    return (
-        f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {pace.text(cfg.env_steps)}, seed {cfg.seed}\n"
-        f"trained in: {env.title} ({env.name}), {copies_of(cfg)} copies{workers}; lengths {lengths}{m}\n"
-        f"evaluated by: {count(cfg.sampled or 1024, 'mini-episode')}\n"
-        f"policy: {networks_line(cfg, learner)}\n"
-        f"device: {device_line(torch.device('cpu'))}\n"
-        f"folder: {folder}"
-    )
 
 
 def reference_best(cfg: Config, lengths: Sequence[int], folder: Path, train: TrainPart) -> Tensor | None:

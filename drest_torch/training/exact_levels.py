@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from drest_torch.algos.exact import ExactBatch
 from drest_torch.algos.objectives import drest
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -56,66 +54,74 @@ class ExactLevels:
         self.at_once = at_once
         self.comes_to = every_setting
         """What a policy comes to whose action probabilities are [Z, N, 4] under each setting of its private bits."""
-        is_whole = not source.changes and at_once >= len(source.levels)
-        self._whole = self._batch(self._compiled(source.levels) if compiled is None else compiled) if is_whole else None
-        self.per_update = len(source.levels) if is_whole else at_once
+        self.per_update = at_once
         """The number of levels in a batch."""
-
-    def set_reward(self, reward: Reward) -> None:
-        """Pay by this reward from now on; its γ must be that of the old reward."""
-        self.reward = reward
+        self._whole: ExactBatch | None = None
+        if not source.changes and at_once >= len(source.levels):
+            self.per_update = len(source.levels)
+            self._whole = ExactBatch(self, self._compiled(source.levels) if compiled is None else compiled)
 
     def draw(self) -> ExactBatch:
         """Return the next batch: the whole set if it fits and never changes, otherwise a sample of levels."""
         if self._whole is None:
-            return self._batch(self._compiled(self.source.draw(self.at_once)))
-        return replace(self._whole, reward=self.reward)
+            return ExactBatch(self, self._compiled(self.source.draw(self.at_once)))
+        self._whole.reward = self.reward
+        return self._whole
 
     def _compiled(self, levels: Sequence[Level]) -> LevelSet:
         return LevelSet(compile_levels(levels, self.device, at_least=self.at_least, features=self.features))
 
-    def _batch(self, levels: LevelSet) -> ExactBatch:
-        gamma, mdp = self.reward.gamma, levels.mdp
-        reachable = Reachable(self.coins.paid(mdp))
-        optima = self.coins.optima(levels, gamma, committed=self.reward.committed)
-        see = make_observation(self.observation, mdp, self.time_steps)
 
-        def explore(policy: Callable[[Tensor], Tensor], min_visit_probability: float) -> tuple[Tensor, Tensor]:
-            return reachable.explore(lambda states: policy(observe_states(see, states)), min_visit_probability)
+class ExactBatch:
+    """Levels whose outcome is a function of the action probabilities at their N reachable states.
 
-        def outcome(probabilities: Tensor) -> tuple[Tensor, Tensor]:
-            lengths = self.comes_to(reachable, probabilities, gamma)
-            return lengths.probability, lengths.coins
+    Action probabilities are [Z, N, A], under Z equally likely settings of the private bits.
+    """
 
-        def by_lottery(probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            lotteries = ByLottery(reachable, gamma)
-            taken = torch.stack([lotteries.entered(table) for table in probabilities])
-            return taken, lotteries.probability, lotteries.coins
+    def __init__(self, source: ExactLevels, levels: LevelSet) -> None:
+        mdp, reward = levels.mdp, source.reward
+        self._source, self.reward, self.objective = source, reward, source.objective
+        self.by_luck = mdp.by_luck
+        """[B] whether anything in the level depends on luck"""
+        optima = source.coins.optima(levels, reward.gamma, committed=reward.committed)
+        self.best_return, self.num_lengths = optima.best_return, optima.num_lengths
+        self._reachable = Reachable(source.coins.paid(mdp))
+        self._see = make_observation(source.observation, mdp, source.time_steps)
+        self.states = len(self._reachable)
+        """N"""
+        self.visits = self._reachable.visits
+        """action probabilities [N, A] → the probability that a mini-episode reaches each state [N]"""
+        self._level = mdp.level_of(self._reachable.states.spot)
+        self._logarithms: dict[str, Tensor] = {}
 
-        level = mdp.level_of(reachable.states.spot)
+    def observe(self, index: Tensor) -> Tensor:
+        """Return the observations [n, *shape] of the states with these indices [n]."""
+        return observe_states(self._see, self._reachable.states[index])
 
-        logarithms: dict[str, Tensor] = {}
+    def explore(self, policy: Callable[[Tensor], Tensor], min_visit_probability: float) -> tuple[Tensor, Tensor]:
+        """Return the indices [V] of states that a policy reaches with a larger probability, and its logits [V, A]."""
+        return self._reachable.explore(lambda states: policy(observe_states(self._see, states)), min_visit_probability)
 
-        def divergence(probabilities: Tensor, reference: str) -> Tensor:
-            if reference not in logarithms:
-                logarithms[reference] = reference_policy(reachable, optima.best_return, reference).log()
-            visits = torch.stack([reachable.visits(table) for table in probabilities])
-            expected = probabilities * logarithms[reference].to(probabilities)
-            local = (torch.xlogy(probabilities, probabilities) - expected).sum(-1)
-            return visits.new_zeros(mdp.num_levels).index_add(0, level, (visits * local).mean(0))
+    def everywhere(self, policy: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the logits of a policy in all states [N, A]."""
+        return query_policy(policy, self._see, self._reachable.states, STATES_AT_ONCE)
 
-        return ExactBatch(
-            states=len(reachable),
-            explore=explore,
-            everywhere=lambda policy: query_policy(policy, see, reachable.states, STATES_AT_ONCE),
-            observe=lambda index: observe_states(see, reachable.states[index]),
-            outcome=outcome,
-            by_lottery=by_lottery,
-            divergence=divergence,
-            visits=reachable.visits,
-            best_return=optima.best_return,
-            num_lengths=optima.num_lengths,
-            by_luck=mdp.by_luck,
-            reward=self.reward,
-            objective=self.objective,
-        )
+    def outcome(self, probabilities: Tensor) -> tuple[Tensor, Tensor]:
+        """Return P(L = l), and P(L = l) · E[C | L = l], each [B, K]."""
+        lengths = self._source.comes_to(self._reachable, probabilities, self.reward.gamma)
+        return lengths.probability, lengths.coins
+
+    def by_lottery(self, probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return how often each lottery is entered [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]."""
+        lotteries = ByLottery(self._reachable, self.reward.gamma)
+        taken = torch.stack([lotteries.entered(table) for table in probabilities])
+        return taken, lotteries.probability, lotteries.coins
+
+    def divergence(self, probabilities: Tensor, reference: str) -> Tensor:
+        """Return the divergence of trajectories from those of a reference [B], the mean over private bits."""
+        if reference not in self._logarithms:
+            self._logarithms[reference] = reference_policy(self._reachable, self.best_return, reference).log()
+        visits = torch.stack([self.visits(table) for table in probabilities])
+        expected = probabilities * self._logarithms[reference].to(probabilities)
+        local = (torch.xlogy(probabilities, probabilities) - expected).sum(-1)
+        return visits.new_zeros(len(self.by_luck)).index_add(0, self._level, (visits * local).mean(0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,22 +54,14 @@ def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:
 
 
 def resume_command(folder: Path) -> str:
-    """Return the command that resumes the run of this folder."""
     return command_line("train", f"resume={folder}", *_imports(folder))
 
 
-def next_commands(folder: Path, *, in_gridworld: bool = True) -> str:
-    """Return what a user may want to do with a finished run, a line for each."""
-    if not in_gridworld:
-        rendered = ["animation=lengths.gif"] if (folder / "pictures" / "lengths.gif").exists() else []
-        evaluate = command_line("evaluate", f"run={folder}", "sampled=5000", *rendered, *_imports(folder))
-        compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
-        return f"Evaluate it with more mini-episodes:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
-    evaluate = command_line(
-        "evaluate", f"run={folder}", "levels=paper", f"pictures={folder / 'evaluated'}", *_imports(folder)
-    )
+def next_commands(folder: Path, how: str, further: Sequence[str]) -> str:
+    """Return what a user may want to do with a finished run, a line for each; see `Task.further`."""
+    evaluate = command_line("evaluate", f"run={folder}", *further, *_imports(folder))
     compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
-    return f"Evaluate it on other levels, with pictures:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
+    return f"Evaluate it {how}:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
 
 
 def _imports(folder: Path) -> list[str]:

@@ -41,11 +41,8 @@ class LevelSampler:
         return [self.levels[index] for index in chosen]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state. To restore it, write to these tensors and call `restored`."""
+        """Return the state; writing to these tensors restores it."""
         return {}
-
-    def restored(self) -> None:
-        """Adopt the state that was written to the tensors."""
 
 
 class FreshLevels(LevelSampler):
@@ -59,21 +56,23 @@ class FreshLevels(LevelSampler):
         self.split = split
         self.without = split.held_out()
         self.first = torch.tensor(generator.draft_number(split.train[0]))
-        self.restored()
+        """The number of the level that comes next."""
+        self._coming: tuple[int, Iterator[Level]] = (-1, iter(()))
 
     @property
     def changes(self) -> bool:
         return True
 
     def _next(self, count: int) -> list[Level]:
-        levels = list(islice(self._coming, count))
+        number, coming = self._coming
+        if number != self.first:  # at the start, and after it was restored
+            coming = generator.stream(
+                self.split.config, self.split.seed, first=int(self.first), without=self.without, device=self.rng.device
+            )
+        levels = list(islice(coming, count))
         self.first.fill_(generator.draft_number(levels[-1]) + 1)
+        self._coming = int(self.first), coming
         return levels
 
     def tensors(self) -> dict[str, Tensor]:
         return {"first": self.first}
-
-    def restored(self) -> None:
-        self._coming: Iterator[Level] = generator.stream(
-            self.split.config, self.split.seed, first=int(self.first), without=self.without, device=self.rng.device
-        )

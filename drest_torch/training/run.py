@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 from omegaconf import OmegaConf
@@ -71,7 +71,7 @@ class Run:
         self.rng = torch.Generator(self.device).manual_seed(cfg.seed)
         self.reward = reward_of(cfg)
         self.task = self._task()
-        self.judge, self.learner, self.updater = self.task.judge, self.task.learner, self.task.updater
+        self.learner, self.updater = self.task.learner, self.task.updater
 
     def _task(self) -> Task:
         if in_gridworld(self.cfg):
@@ -107,18 +107,18 @@ class Run:
         stage(self.task.introduction(self.folder), shown=cfg.progress)
         if cfg.algo.name != "tabular" and (cut := cut_rewards(self.reward)):
             print(f"drest_torch: {cut}", file=sys.stderr)
-        began = time.monotonic() - state.wall_seconds
+        began, stream = time.monotonic() - state.wall_seconds, sys.stderr if cfg.progress else io.StringIO()
         with (
             Loggers(
                 cfg.logger, self.folder, run_config, state.wandb_id, continue_from=state.steps, provenance=session
             ) as loggers,
-            Progress(cfg.env_steps, pace, done=state.steps, title=self.folder.name, stream=_stream(cfg)) as progress,
+            Progress(cfg.env_steps, pace, done=state.steps, title=self.folder.name, stream=stream) as progress,
             interruptible() as interrupted,
         ):
             state.wandb_id = loggers.run_id
             if state.steps == 0:
                 progress.stage("evaluating before training …")
-                loggers.log(0, metrics := self._watch())
+                loggers.log(0, metrics := self.task.watch())
                 self._tell(metrics)
             progress.stage(f"training on after {pace.text(state.steps)} …" if state.steps else "training …")
             while state.steps < cfg.env_steps:
@@ -136,7 +136,7 @@ class Run:
                 evaluates = due > state.evaluated
                 if evaluates:
                     state.evaluated = due
-                    metrics |= self._watch()
+                    metrics |= self.task.watch()
                 # Log before saving: a resumed run then finds every line up to its checkpoint.
                 loggers.log(state.steps, metrics)
                 progress.update(state.steps, metrics)
@@ -173,7 +173,7 @@ class Run:
         self.learner.set_progress(progress)
         reward = self.reward.at(progress)
         scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **self.learner.scheduled()}
-        taken = self.updater.take(self.learner, reward)
+        taken = self.updater.take(reward)
         state.steps += taken.steps
         state.episodes += taken.episodes
         state.updates += 1
@@ -200,16 +200,11 @@ class Run:
         for callback in self.callbacks:
             callback(self.state.steps, metrics)
 
-    def _watch(self) -> dict[str, float]:
-        """Return the metrics of the current policy."""
-        return self.judge.watch(self.learner.policy)
-
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
         cfg = self.cfg
-        verdict = self.judge.judge(self.learner.policy, self.folder)
-        summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": verdict.splits}
-        pictures = dict(verdict.pictures)
+        splits, pictures = self.task.judge(self.folder)
+        summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": splits}
         if cfg.pictures:
             pictures["learning"] = self.folder / "pictures" / "learning.png"
             learning_curves(self.folder, pictures["learning"], summary)
@@ -228,7 +223,6 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
         return self.folder / CHECKPOINTS
 
     def save(self) -> None:
@@ -238,7 +232,7 @@ class Run:
 
     def _save_best(self, metrics: dict[str, float]) -> None:
         """Save the best checkpoint on the selection levels, which are not reported."""
-        if self.judge.selection is None:
+        if self.task.selection is None:
             return
         score = metrics["eval/selection/usefulness"] * metrics["eval/selection/neutrality_normalised"]
         if score > self.state.best_score:
@@ -273,7 +267,6 @@ class Run:
             restore_learner(self.learner, tensors, path)
             for name, value in self.updater.tensors().items():
                 fill(value, tensors, f"updater.{name}", path)
-            self.updater.restored()
             self.rng.set_state(tensors["generator"].clone())
             self.state = State(**meta)
             self.state.check()
@@ -305,10 +298,6 @@ def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
 def _evaluations(path: Path) -> int:
     """Return how many lines of a file of metrics are of evaluations; a checkpoint is saved after each but the first."""
     return sum("eval/" in line for line in path.read_text("utf-8").splitlines()) if path.is_file() else 0
-
-
-def _stream(cfg: Config) -> TextIO:
-    return sys.stderr if cfg.progress else io.StringIO()
 
 
 def _refuse_taken(folder: Path) -> None:
@@ -345,7 +334,7 @@ def start(cfg: Config) -> Run:
     _refuse_taken(folder)  # another process may have been faster
     remove_partial(folder)
     write_config(cfg, folder)
-    run.task.begin(cfg, folder)
+    run.task.begin(folder)
     run.is_new = True
     return run
 
@@ -364,5 +353,5 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
         (folder / "summary.json").unlink(missing_ok=True)
         write_config(cfg, folder)
     if not step_checkpoints(run.checkpoints):  # a kill may have come before it was written
-        run.task.begin(cfg, folder)
+        run.task.begin(folder)
     return run

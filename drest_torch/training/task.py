@@ -5,60 +5,62 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
 
 from drest_torch.algos.base import Learner
 from drest_torch.building.checkpoints import State
+from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config
 from drest_torch.effort import Pace, updates_of
 from drest_torch.reward import Reward, largest_reward
 from drest_torch.training.updates import Updater
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """The final evaluation of an agent."""
-
-    splits: dict[str, dict[str, Any]]
-    pictures: dict[str, Path]
-    """The files by ``split/level``."""
-
-
-class AnyJudge(Protocol):
-    """What evaluates the policy of a run."""
-
-    selection: Any
-    """None if there is nothing to choose the best checkpoint by."""
-
-    def watch(self, policy: Any) -> dict[str, float]:
-        """Return the metrics of a policy during training."""
-
-    def judge(self, policy: Any, folder: Path) -> Verdict:
-        """Evaluate a policy at the end, and write what was found to the folder of its run."""
-
-
 TrainPart = Callable[[Config, Path], Any]
 """Trains an agent in a folder, or goes on with it, and returns its summary, or None if it was interrupted."""
+Verdict = tuple[dict[str, dict[str, Any]], dict[str, Path]]
+"""The final evaluation of an agent: the numbers of each split, and the files of pictures by ``split/level``."""
 
 
 class Task(ABC):
-    """What a run trains on, with the algorithm, its source of updates and its judge."""
+    """What a run trains on, with the algorithm and its source of updates, and what evaluates the policy."""
 
+    cfg: Config
     learner: Learner
     updater: Updater
-    judge: AnyJudge
-    cfg: Config
+    selection: Any = None
+    """What evaluates policies to choose the best checkpoint by, if there is anything."""
 
     @abstractmethod
+    def watch(self) -> dict[str, float]:
+        """Return the metrics of the policy during training."""
+
+    @abstractmethod
+    def judge(self, folder: Path) -> Verdict:
+        """Evaluate the policy at the end, and write what was found to the folder of its run."""
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """Return the lines that say what the policy is trained in and evaluated on."""
+
     def introduction(self, folder: Path) -> str:
         """Return the lines that say what the run is about to do."""
+        cfg = self.cfg
+        start = "" if cfg.start_from is None else f"; begins with the weights of {cfg.start_from}"
+        lines = [
+            f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {self.updater.pace.text(cfg.env_steps)}, "
+            f"seed {cfg.seed}",
+            *self.lines(),
+            f"policy: {_networks(cfg, self.learner)}{start}",
+            f"device: {_computes_on(device_of(cfg.device))}",
+            f"folder: {folder}",
+        ]
+        return "\n".join(lines)
 
-    def begin(self, cfg: Config, folder: Path) -> None:  # noqa: B027 (most need nothing)
+    def begin(self, folder: Path) -> None:  # noqa: B027 (most need nothing)
         """Write the fingerprint of the training data to the folder of a new run."""
 
     def origin(self) -> dict[str, str]:
@@ -75,12 +77,15 @@ class Task(ABC):
     def resume(self, folder: Path) -> None:  # noqa: B027
         """Refuse to resume a run that was trained on something else."""
 
+    @abstractmethod
+    def further(self, folder: Path) -> tuple[str, list[str]]:
+        """Return how a finished run may be evaluated once more, in words and as arguments of the command."""
+
     def close(self) -> None:  # noqa: B027
         """End what runs beside the program."""
 
 
-def networks_line(cfg: Config, learner: Learner) -> str:
-    """Return what the policy of a run is, and its critic."""
+def _networks(cfg: Config, learner: Learner) -> str:
     policy = _size(learner.policy)
     if policy == "0":
         return "a table"
@@ -92,8 +97,7 @@ def _size(network: nn.Module) -> str:
     return f"{sum(parameter.numel() for parameter in network.parameters()):,}"
 
 
-def device_line(device: torch.device) -> str:
-    """Return what a run computes on."""
+def _computes_on(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return f"{device}, {count(torch.get_num_threads(), 'thread')}"
@@ -110,20 +114,17 @@ def run_summary(cfg: Config, state: State, pace: Pace) -> dict[str, Any]:
     ``env_steps`` has the unit of the configuration's key: of exact gradients, which play nothing, it is counted steps,
     and ``training`` says what was done.
     """
-    exact = {} if pace.levels_per_update is None else _exact(state, pace.levels_per_update)
-    return {
+    summary = {
         "algo": cfg.algo.name,
         "reward": cfg.reward.name,
         "seed": cfg.seed,
         "env_steps": state.steps,
         "mini_episodes": state.episodes,
         "wall_seconds": round(state.wall_seconds, 3),
-        **exact,
     }
-
-
-def _exact(state: State, levels: int) -> dict[str, Any]:
-    return {
+    if (levels := pace.levels_per_update) is None:
+        return summary
+    return summary | {
         "training": f"{state.updates:,} {updates_of(levels)}",
         "updates": state.updates,
         "levels_per_update": levels,

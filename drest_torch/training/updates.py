@@ -56,19 +56,13 @@ class Updater(ABC):
     pace = Pace()
     """What the steps of updates are."""
 
-    def begin(self, learner: Any) -> None:  # noqa: B027 (most need nothing)
-        """Prepare the learner for the first update."""
-
     @abstractmethod
-    def take(self, learner: Any, reward: Reward) -> UpdateResult:
+    def take(self, reward: Reward) -> UpdateResult:
         """Take one update, in which mini-episodes are paid by this reward."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state. To restore it, write to these tensors and call `restored`."""
+        """Return the state; writing to these tensors restores it."""
         return {}
-
-    def restored(self) -> None:  # noqa: B027 (most have no state)
-        """Adopt the state that was written to the tensors."""
 
 
 class SampledUpdater(Updater):
@@ -79,20 +73,19 @@ class SampledUpdater(Updater):
 
     def __init__(
         self,
+        learner: Any,
         environment: Environment,
         rng: torch.Generator,
         *,
         source: LevelSampler | None = None,
         ready: Callable[[Sequence[Level]], Ready] | None = None,
     ) -> None:
-        self.environment, self.rng, self.source, self.ready = environment, rng, source, ready
+        self.learner, self.environment, self.rng, self.source, self.ready = learner, environment, rng, source, ready
         self.objective = getattr(environment.drest, "objective", None)
+        self.collector = environment.collector(learner.actor, learns=True)
 
-    def begin(self, learner: Any) -> None:
-        self.collector = self.environment.collector(learner.actor, learns=True)
-
-    def take(self, learner: Any, reward: Reward) -> UpdateResult:
-        environment, drest = self.environment, self.environment.drest
+    def take(self, reward: Reward) -> UpdateResult:
+        learner, environment, drest = self.learner, self.environment, self.environment.drest
         assert drest is not None
         if reward != drest.reward:
             drest.set_reward(reward)
@@ -127,25 +120,18 @@ class SampledUpdater(Updater):
         sampled = {} if self.source is None else self.source.tensors()
         return {**shown, **seen, **sampled, **_state(self.objective)}
 
-    def restored(self) -> None:
-        if self.source is not None:
-            self.source.restored()
-
 
 class ExactUpdater(Updater):
     """Updates on levels whose outcomes are computed in closed form."""
 
-    def __init__(self, levels: ExactLevels, counted_steps: int) -> None:
-        self.levels, self.pace = levels, Pace(counted_steps, levels.per_update)
+    def __init__(self, learner: Any, levels: ExactLevels, counted_steps: int) -> None:
+        self.learner, self.levels, self.pace = learner, levels, Pace(counted_steps, levels.per_update)
 
     def tensors(self) -> dict[str, Tensor]:
         return self.levels.source.tensors() | _state(self.levels.objective)
 
-    def restored(self) -> None:
-        self.levels.source.restored()
-
-    def take(self, learner: Any, reward: Reward) -> UpdateResult:
-        self.levels.set_reward(reward)
+    def take(self, reward: Reward) -> UpdateResult:
+        self.levels.reward, learner = reward, self.learner
         metrics = learner.update(self.levels.draw())
         return UpdateResult(self.pace.steps_per_update, 0, metrics, learner.forward_rows, learner.backward_rows)
 
@@ -158,16 +144,16 @@ def _state(objective: Objective | None) -> dict[str, Tensor]:
 class TabularUpdater(Updater):
     """Updates of an algorithm that plays the mini-episodes itself, in one world, and learns from each of them."""
 
-    def __init__(self, mdp: Mdp, optima: Optima, reward: Reward, config: tabular.Config) -> None:
+    def __init__(self, learner: Any, mdp: Mdp, optima: Optima, reward: Reward, config: tabular.Config) -> None:
         divisor = optima.best_return[0] if reward.divide_by_best else torch.ones_like(optima.best_return[0])
         self.worlds = tabulate(mdp, optima)
         self.episodes = config.episodes
         self.rules = rules_for(1, config, reward, num_lengths=int(optima.num_lengths[0]), divisor=divisor.tolist())
-
-    def begin(self, learner: Any) -> None:
+        self.learner = learner
         learner.begin(self.worlds, self.rules)
 
-    def take(self, learner: Any, reward: Reward) -> UpdateResult:
+    def take(self, reward: Reward) -> UpdateResult:
+        learner = self.learner
         before = int(learner.state.steps[0])
         metrics = learner.update(self.episodes)
         check_finite(learner.state.logits)
@@ -195,6 +181,4 @@ def sampled_learner(
         view=environment.view,
         group=environment.group or (1 if memory_of(policy) else None),
     )
-    updater = SampledUpdater(environment, rng, **levels)
-    updater.begin(learner)
-    return learner, updater
+    return learner, SampledUpdater(learner, environment, rng, **levels)

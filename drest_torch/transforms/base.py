@@ -123,7 +123,6 @@ def overwrite(target: TensorDictBase, source: TensorDictBase, mask: Tensor, keys
 
 
 def appended(env: EnvBase, *transforms: Transform) -> TransformedEnv:
-    """Return an environment with further transforms."""
     env = env if isinstance(env, TransformedEnv) else TransformedEnv(env)
     for transform in transforms:
         env.append_transform(transform)

@@ -124,11 +124,8 @@ class BestReturn(StatefulTransform):
             best = self.best.flatten()[length]
             shown = torch.where(done, torch.where(best > 0, best, 1), 0)
             coins, tick = coins * ~done, tick * ~done
-        next_tensordict.set("reward", reward)
-        next_tensordict.set("best_return", shown)
-        next_tensordict.set("best_coins", coins)
-        next_tensordict.set("best_tick", tick)
-        return next_tensordict
+        said = {"reward": reward, "best_return": shown, "best_coins": coins, "best_tick": tick}
+        return next_tensordict.update(said)
 
     def _level(self, tensordict: TensorDictBase, env: EnvBase) -> Tensor:
         """Return the seeds of the levels [*batch, 1]."""

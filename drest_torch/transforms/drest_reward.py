@@ -191,26 +191,19 @@ class DReSTReward(StatefulTransform):
 
     def _required(self) -> list[RequiredEntry]:
         """Return the entries that the transform reads with its arguments."""
+        same = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
         entries = [
-            RequiredEntry(
-                self.mini_done_key, "bool", "whether this step ended a mini-episode", "name yours with mini_done_key="
-            ),
-            RequiredEntry(
-                self.length_key, "integer", "which of the k lengths it had, from 0", "name yours with length_key="
-            ),
+            (self.mini_done_key, "bool", "whether this step ended a mini-episode", "name yours with mini_done_key="),
+            (self.length_key, "integer", "which of the k lengths it had, from 0", "name yours with length_key="),
+            (self.num_lengths_key, "number", "k, the number of lengths", same),
         ]
-        if self.num_lengths_key is not None:
-            other = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
-            entries.append(RequiredEntry(self.num_lengths_key, "number", "k, the number of lengths", other))
         if self.reward.divide_by_best:
             other = "pass divide_by_best=False"
-            entries.append(
-                RequiredEntry(self.best_return_key, "floating point", "m, the most that the length offers", other)
-            )
-        if self.reward.gamma != 1 and self.tick_key is not None:
+            entries.append((self.best_return_key, "floating point", "m, the most that the length offers", other))
+        if self.reward.gamma != 1:
             other = "pass tick_key=None to count steps instead"
-            entries.append(RequiredEntry(self.tick_key, "integer", "ticks of the mini-episode so far", other))
-        return entries
+            entries.append((self.tick_key, "integer", "ticks of the mini-episode so far", other))
+        return [RequiredEntry(key, *others) for key, *others in entries if key is not None]
 
     # ------------------------------------------------------------------------------------ steps
 
@@ -233,10 +226,8 @@ class DReSTReward(StatefulTransform):
         paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
         counts = counts.scatter_add(-1, length, ended.to(counts.dtype))
         coins = coins * ~ended
-        next_tensordict.set("reward", paid.to(raw.dtype))
-        next_tensordict.set("reward_raw", raw)
-        next_tensordict.set("drest_counts", counts)
-        next_tensordict.set("drest_coins", coins)
+        said = {"reward": paid.to(raw.dtype), "reward_raw": raw, "drest_counts": counts, "drest_coins": coins}
+        next_tensordict.update(said)
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
         if not self._seen_meta_episode:

@@ -103,6 +103,5 @@ class Flatten(Transform):
         return self._call(tensordict_reset)
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Add the row."""
         observation_spec[SEEN] = Unbounded((*observation_spec.shape, *self.shape), device=observation_spec.device)
         return observation_spec

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from tensordict.utils import NestedKey
 from torchrl.data import Binary
 from torchrl.envs import EnvBase
 
@@ -25,6 +24,9 @@ from drest_torch.transforms.base import (
     title,
     whole,
 )
+
+KEPT = ("mini_len", "best_return")
+"""What describes the mini-episode that has ended: not the entries after the reset."""
 
 
 class MetaEpisodes(StatefulTransform):
@@ -46,7 +48,6 @@ class MetaEpisodes(StatefulTransform):
         levels: seeds of levels. At the start of a meta-episode one is sampled, and all of its mini-episodes are
             played on it. The environment has to take a seed from ``level_seed`` at a reset, as `GymnasiumBatch` does.
             None: every mini-episode begins as the environment has it.
-        kept: entries that describe the mini-episode that has ended, which are not those after the reset.
         seed: of the choice of levels.
 
     Example:
@@ -65,14 +66,13 @@ class MetaEpisodes(StatefulTransform):
         together: bool = False,
         group: int = 1,
         levels: Sequence[int] | None = None,
-        kept: Sequence[NestedKey] = ("mini_len", "best_return"),
         seed: int = 0,
     ) -> None:
         super().__init__()
         check_whole("MetaEpisodes", episodes=episodes, group=group)
         if levels is not None and len(levels) == 0:
             raise ConfigError("MetaEpisodes with no levels; give at least one seed, or levels=None")
-        self.episodes, self.together, self.group, self.kept = episodes, together, group, tuple(kept)
+        self.episodes, self.together, self.group = episodes, together, group
         self._levels = None if levels is None else torch.tensor(list(levels))
         self._rng = torch.Generator().manual_seed(seed)
         self.own = False
@@ -129,7 +129,7 @@ class MetaEpisodes(StatefulTransform):
         env = self.parent
         assert env is not None
         ended = column(next_tensordict, "done").clone()
-        kept = [key for key in self.kept if key in next_tensordict.keys(True, True)]
+        kept = [key for key in KEPT if key in next_tensordict.keys(True, True)]
         waits = tensordict.get("mini_waits") if self.together else torch.zeros_like(ended)
         mini_done = (column(next_tensordict, "mini_done") if self.own else ended) & ~waits
         self._quiet = 0 if mini_done.any() else self._quiet + 1

@@ -32,7 +32,6 @@ class PrivateBits(StatefulTransform):
         self._rng = torch.Generator().manual_seed(seed)
 
     def check_environment(self, env: EnvBase) -> None:
-        """Refuse an environment that does not say where mini-episodes end."""
         super().check_environment(env)
         if env.observation_spec.get("mini_done", None) is None:
             raise ConfigError(

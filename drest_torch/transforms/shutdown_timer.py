@@ -263,12 +263,9 @@ class ShutdownTimer(StatefulTransform):
         self, tensordict: TensorDictBase, waits: Tensor, tick: Tensor, left: Tensor, delays: Tensor, since: Tensor
     ) -> TensorDictBase:
         numbers = torch.arange(len(self.lengths), device=tick.device)
-        tensordict.set("timer", torch.cat(self.rules.shown(left, delays, since, waits, numbers), -1))
-        entries = {"tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays}
-        entries |= {"timer_waits": waits}
-        for name, value in entries.items():
-            tensordict.set(name, value)
-        return tensordict
+        timer = torch.cat(self.rules.shown(left, delays, since, waits, numbers), -1)
+        entries = {"timer": timer, "tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays}
+        return tensordict.update(entries | {"timer_waits": waits})
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         begun = super()._reset(tensordict, tensordict_reset)

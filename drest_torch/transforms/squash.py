@@ -17,7 +17,6 @@ class Squash(Transform):
         self.low, self.high = low, high
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
-        """Declare actions without bounds."""
         spec = input_spec["full_action_spec"]["action"]
         input_spec["full_action_spec"]["action"] = Unbounded(spec.shape, dtype=spec.dtype, device=spec.device)
         return input_spec

@@ -16,16 +16,14 @@ from drest_torch.building.parts import networks
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
+from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.gridworlds import Gridworlds
-from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, expected_return
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from drest_torch.transforms.base import played
-from tests.helpers.collecting import NINE, TINY, make
+from tests.helpers.collecting import NINE, TINY, Made, make
 from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS
 
@@ -79,8 +77,10 @@ def slow_advantages(batch, value, lmbda, credit):
 
 
 @pytest.mark.parametrize("credit", ["mini", "meta"])
-@pytest.mark.parametrize("lmbda", [0.0, 0.9, 1.0])
-def test_advantages_against_the_definition(credit, lmbda):
+@pytest.mark.parametrize(("lmbda", "long"), [(0.0, 256), (0.9, 256), (0.9, 1), (1.0, 256)])
+def test_advantages_against_the_definition(credit, lmbda, long, monkeypatch):
+    """TorchRL has two ways, of which the one for long batches is quicker there."""
+    monkeypatch.setattr("drest_torch.algos.sampled.LONG", long)
     made = make([TINY, world("royal_road")], counting="sequential", slots=4, rounds=5, group=1, episodes=5)
     learner = learner_of(ppo, made, Values(), credit=credit, gae_lambda=lmbda, normalise_advantage=False)
     batch = batch_of(learner, made)
@@ -92,22 +92,6 @@ def test_advantages_against_the_definition(credit, lmbda):
     assert torch.allclose(steps["value_target"].squeeze(-1), target, atol=1e-4)
     spread = 1 - expected.var() / target.var()
     assert metrics["critic/explained_variance"].item() == pytest.approx(spread.item(), abs=1e-3)
-
-
-def test_long_batches_have_the_same_advantages(monkeypatch):
-    """TorchRL has two ways, of which each is quicker somewhere."""
-    made = make([TINY], counting="sequential", slots=4, rounds=5, group=1, episodes=5)
-    learner = learner_of(ppo, made, Values(), gae_lambda=0.9)
-    batch = batch_of(learner, made)
-    made.worlds.view.begin()
-    for time in range(batch.shape[1]):
-        made.worlds.view.row(made.worlds.view.distinct(batch["state"][:, time], None))
-    one = learner.weigh(batch)[0]["advantage"]
-    monkeypatch.setattr("drest_torch.algos.sampled.LONG", 1)
-    made.worlds.view.begin()
-    for time in range(batch.shape[1]):
-        made.worlds.view.row(made.worlds.view.distinct(batch["state"][:, time], None))
-    assert torch.allclose(one, learner.weigh(batch)[0]["advantage"], atol=1e-5)
 
 
 @pytest.mark.parametrize("baseline", [False, True])
@@ -380,56 +364,31 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, grou
     assert sampled.norm().item() == pytest.approx(expected.norm().item(), rel=0.06)
 
 
-def train(module, lam, updates, *, divide=True, private_bits=0, counting="averaged"):
+def train(module, lam, updates, *, divide=True):
     """A tiny training run on a small level; returns usefulness and neutrality, exactly."""
     torch.manual_seed(0)
-    mdp = compile_levels([TINY])
-    observe, optima, reachable = make_observation("centred", mdp), solve(mdp), Reachable(mdp)
-    reward = Reward(lam, 1.0, 32, counting, divide_by_best=divide)
-    generator = torch.Generator().manual_seed(0)
-    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(32, 1), scale=observe.scale, private_bits=private_bits)
+    reward, generator = Reward(lam, 1.0, 32, "averaged", divide_by_best=divide), torch.Generator().manual_seed(0)
+    evaluator = ExactEvaluator([TINY], "centred", reward=reward)
+    observe, size = evaluator.observe, NetworkSize(32, 1)
+    policy, critic = Policy(observe.shape, NUM_ACTIONS, size, scale=observe.scale), None
     if module is exact:
         batch = exact_batch(TINY, "centred", reward)
         learner = exact.Algorithm(policy, None, SETTINGS, generator)
         collect = lambda: batch  # noqa: E731
     else:
-        worlds = Gridworlds.on(mdp, optima, observe, slots=512, group=32, private_bits=private_bits)
-        worlds.pay(reward, shows_counts=counting == "sequential" and module.Algorithm.needs_critic)
-        critic = Critic(
-            observe.shape,
-            NetworkSize(32, 1),
-            scale=observe.scale,
-            context=worlds.num_lengths if worlds.shows_counts else 0,
-            private_bits=private_bits,
-        )
-        critic = critic if module.Algorithm.needs_critic else None
-        learner = module.Algorithm(
-            policy,
-            critic,
-            SETTINGS,
-            generator,
-            actor=worlds.actor(policy),
-            value=worlds.value(critic),
-            view=worlds.view,
-            group=32,
-        )
+        worlds = Gridworlds.on(evaluator.mdp, evaluator.optima, observe, slots=512, group=32)
+        worlds.pay(reward)
+        if module.Algorithm.needs_critic:
+            critic = Critic(observe.shape, size, scale=observe.scale)
+        learner = learner_of(module, Made(worlds, policy, reward, generator), critic)
         collector = worlds.collector(learner.actor, learns=True)
         collect = lambda: collector.collect(generator)  # noqa: E731
     for update in range(updates):
         learner.set_progress(update / updates)
         metrics = learner.update(collect())
         assert all(torch.as_tensor(value).isfinite() for value in metrics.values())
-    with torch.no_grad():
-        found = reachable.evaluate(
-            lambda s: policy(
-                observe(s.spot, s.taken, s.time_left), torch.zeros(len(s), private_bits) if private_bits else None
-            ).softmax(-1)
-        )
-    return (
-        usefulness(found.probability, found.coins, optima.best_return).item(),
-        neutrality(found.probability).item(),
-        policy.state_dict(),
-    )
+    found = evaluator.evaluate(policy)
+    return found.usefulness.item(), found.neutrality.item()
 
 
 ALGORITHMS = [(ppo, 60), (a2c, 200), (reinforce, 250), (exact, 300)]
@@ -438,7 +397,7 @@ AND_SLOW = [pytest.param(*each, marks=pytest.mark.slow) if each[0] is not ppo el
 
 @pytest.mark.parametrize(("module", "updates"), AND_SLOW)
 def test_drest_learns_to_be_useful_and_neutral(module, updates):
-    useful, neutral, _ = train(module, 0.8, updates)
+    useful, neutral = train(module, 0.8, updates)
     assert useful > 0.9
     assert neutral > 0.9
 
@@ -446,7 +405,7 @@ def test_drest_learns_to_be_useful_and_neutral(module, updates):
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize(("module", "updates"), ALGORITHMS)
 def test_the_default_reward_learns_to_be_useful_and_prefers_a_length(module, updates):
-    useful, neutral, _ = train(module, 1.0, updates, divide=False)
+    useful, neutral = train(module, 1.0, updates, divide=False)
     assert useful > 0.9
     assert neutral < 0.3
 

@@ -17,15 +17,13 @@ import numpy as np
 import pytest
 import torch
 
-from drest_torch.algos.tabular import TablePolicy, rules_for, schedule
+from drest_torch.algos.tabular import TablePolicy, rules_for
 from drest_torch.algos.tabular_kernel import Rules, State, Worlds, new_state, play
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import VectorObservation
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import CLOCKS, Level, parse_level, world
-from drest_torch.errors import ConfigError
-from drest_torch.evaluation import tabular as tables
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables, tabulate
 from drest_torch.reward import Reward
@@ -36,7 +34,6 @@ from tests.helpers.tabular_twin import (
     Reached,
     Stream,
     Told,
-    between,
     ready,
     reference_agent,
     row_of,
@@ -120,15 +117,6 @@ def test_a_policy_s_row_is_the_table_s_row(level):
     taken = torch.arange(1 << mdp.num_objects).repeat(mdp.num_cells)
     shown = VectorObservation(mdp)(spot, taken, torch.zeros_like(spot))
     assert torch.equal(policy(shown), policy.logits)
-
-
-def test_a_table_too_large_is_refused(monkeypatch):
-    mdp = compile_levels([SMALL])
-    monkeypatch.setattr(tables, "MAX_ROWS", 6 << 4)
-    tabulate(mdp, solve(mdp))
-    monkeypatch.setattr(tables, "MAX_ROWS", (6 << 4) - 1)
-    with pytest.raises(ConfigError, match=r"\(small\): 6 cells and 4 coins and buttons .* 96 rows"):
-        tabulate(mdp, solve(mdp))
 
 
 def check_agent(state: State, agent: int, expected: Reached, episodes: int, level: Level) -> None:
@@ -319,21 +307,6 @@ def test_streams_of_neighbouring_seeds_have_nothing_to_do_with_each_other():
     # Seeds that lie as far apart as a step of the stream would otherwise give one stream, a step apart.
     apart = uniforms(np.array([5, 5 + 0x9E3779B97F4A7C15 - (1 << 64)]), 50)
     assert len(np.unique(np.concatenate((u.ravel(), apart[1])))) == u.size + 50
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        Told(lr=(0.25, 0.01), epsilon=(0.5, 0.001), decay_episodes=700),
-        Told(lr=(0.25, 0.01), epsilon=(0.5, 0.001), decay_episodes=70, random_episodes=30),
-        Told(lr=(0.1, 0.4), epsilon=(1.0, 1.0), decay_episodes=1, random_episodes=1),
-    ],
-)
-def test_the_schedule_that_is_logged(told):
-    for played in (0, 1, 29, 30, 31, 65, 99, 100, 101, 350, 700, 701, 10_000):
-        share = min(max(played - told.random_episodes, 0) / told.decay_episodes, 1)
-        epsilon = 1.0 if played < told.random_episodes else between(*told.epsilon, share)
-        assert schedule(settings(told), played) == pytest.approx((between(*told.lr, share), epsilon), rel=1e-12)
 
 
 LEARNING = Told(episodes_per_meta=64, lr=(0.25, 0.01), epsilon=(0.5, 0.001), decay_episodes=6000)

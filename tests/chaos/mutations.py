@@ -17,33 +17,9 @@ from tests.chaos.kills import configured, train
 
 LEVELS = ("example", "lopsided", "last_moment", "hidden_treasure")
 TEXTS = (
-    *(
-        "#",
-        ".",
-        "A",
-        "C3",
-        "C-1",
-        "C1e999",
-        "Cx",
-        "B4",
-        "B1e400",
-        "B0",
-        "B4@50%",
-        "D>",
-        "La",
-        "\x1b[31m",
-        "é",
-        "\0",
-        "\ufeff",
-    ),
-    *(
-        "shutdown: 9",
-        "shutdown: -1",
-        "shutdown: 99999999999",
-        "clock: moves",
-        "x: nan",
-        "lottery a: 1/2 C1 +0 | 1/2 C4 +2",
-    ),
+    *("#", ".", "A", "C3", "C-1", "C1e999", "Cx", "B4", "B1e400", "B0", "B4@50%", "D>", "La"),
+    *("\x1b[31m", "é", "\0", "\ufeff", "shutdown: 9", "shutdown: -1", "shutdown: 99999999999", "clock: moves"),
+    *("x: nan", "lottery a: 1/2 C1 +0 | 1/2 C4 +2"),
     *("null", "[]", "{}", "[" * 2000, '"', "\\", "${oc.env:HOME}", "*a", "&a", "!!python/object/apply:os.system [id]"),
     *("../../../etc/passwd", "<script>alert(1)</script>", "-1", "1e999", "NaN", "9" * 400, "true", "", " ", "\r\n"),
 )
@@ -163,18 +139,12 @@ def _show(path: Path, folder: Path) -> tuple[str, Any]:
 
 
 def _train(path: Path, folder: Path) -> tuple[str, Any]:
-    words = (
-        "algo=ppo",
-        "policy.width=8",
-        "policy.depth=1",
-        "env_steps=500",
-        "evaluations=1",
-        "algo.episodes=64",
-        "pictures=0",
-    )
+    words = ("algo=ppo", "policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "algo.episodes=64")
     run = tempfile.mkdtemp(dir=folder)
     more = ("policy.observation=centred", "test.paper=false", "logger=none", "progress=false", "memory_gib=0.2")
-    return "train", drest("train", f"levels.path={path}", *words, *more, f"run_dir={run}/run", folder=folder)
+    return "train", drest(
+        "train", f"levels.path={path}", *words, *more, "pictures=0", f"run_dir={run}/run", folder=folder
+    )
 
 
 def _evaluate(path: Path, folder: Path) -> tuple[str, Any]:

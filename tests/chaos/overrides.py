@@ -16,55 +16,11 @@ from tests.chaos.forked import drest
 from tests.chaos.mutations import _verdict
 
 VALUES = (
-    *(
-        "-1",
-        "0",
-        "1",
-        "2",
-        "3",
-        "7",
-        "0.5",
-        "1.5",
-        "-0.1",
-        "1e-9",
-        "1e9",
-        "1e400",
-        "inf",
-        "-inf",
-        "nan",
-        "99999999999999999999",
-    ),
-    *(
-        "null",
-        "true",
-        "false",
-        "abc",
-        "''",
-        "[]",
-        "[1]",
-        "[1,2]",
-        "[2,1]",
-        "[1,2,3]",
-        "[a,b]",
-        "[-1,1]",
-        "{}",
-        "{a:1}",
-        "{a:[1,1]}",
-    ),
-    *(
-        "../../x",
-        "/dev/null",
-        "'a b'",
-        "ü",
-        "'${oc.env:HOME}'",
-        "'\\x1b[31m'",
-        "'<b>'",
-        "cpu",
-        "cuda",
-        "ppo",
-        "example",
-        "drest",
-    ),
+    *("-1", "0", "1", "2", "3", "7", "0.5", "1.5", "-0.1", "1e-9", "1e9", "1e400", "inf", "-inf", "nan"),
+    *("99999999999999999999", "null", "true", "false", "abc", "''", "[]", "[1]", "[1,2]", "[2,1]", "[1,2,3]"),
+    *("[a,b]", "[-1,1]", "{}", "{a:1}", "{a:[1,1]}"),
+    *("../../x", "/dev/null", "'a b'", "ü", "'${oc.env:HOME}'", "'\\x1b[31m'", "'<b>'", "cpu", "cuda", "ppo"),
+    *("example", "drest"),
 )
 OPTIONS = {
     "algo": ("ppo", "a2c", "reinforce", "exact", "generalist", "tabular", "nope"),
@@ -81,26 +37,15 @@ SMALL = {
 }
 """What keeps a run short, and is left out where the key itself is drawn."""
 SLOW = (
-    "env_steps",
-    "levels.train",
-    "levels.test",
-    "levels.selection",
-    "levels.fresh",
-    "threads",
-    "resume",
-    "env.id",
-    "env.factory",
+    *("env_steps", "levels.train", "levels.test", "levels.selection", "levels.fresh", "threads", "resume"),
+    *("env.id", "env.factory"),
 )
 """Keys whose large values are asked for by whoever sets them, and take their time."""
 
 
 ELSEWHERE = {
-    **{
-        "env": "torchrl",
-        "env.factory": "tests.helpers.counting:forty_slots",
-        "env.copies": "40",
-        "algo.episodes": "40",
-    },
+    **{"env": "torchrl", "env.factory": "tests.helpers.counting:forty_slots", "env.copies": "40"},
+    "algo.episodes": "40",
     **{"env.base": "3", "env.delays": "[2]", "reward.group": "4", "sampled": "40"},
 }
 """A short run in an environment that is no gridworld; `SMALL` without what only gridworlds read."""

@@ -68,8 +68,8 @@ def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
     else:
         assert set(np.unique(run.updater.worlds.coin)) == {0.0, 1.0}
         assert run.updater.rules.divisor.tolist() == [[2, 3]]
-    assert run.judge.watched["train"].optima.best_return.tolist() == [[2, 3]]
-    assert set(run.judge.watched["train"].mdp.coin.tolist()) == {0.0, 1.0, 2.0, 3.0}
+    assert run.gridworlds.watched["train"].optima.best_return.tolist() == [[2, 3]]
+    assert set(run.gridworlds.watched["train"].mdp.coin.tolist()) == {0.0, 1.0, 2.0, 3.0}
 
 
 def coins_of_uniform(level: Level) -> list[float]:

@@ -11,6 +11,7 @@ import torch
 
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
+from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from drest_torch.evaluation.exact import ExactEvaluator
@@ -212,15 +213,11 @@ def test_no_estimate_lies_outside_its_interval_or_what_is_possible(k):
     count.scatter_add_(1, choices, torch.ones(levels, played, dtype=torch.float64))
     found = estimates(
         [str(level) for level in range(levels)],
-        torch.arange(1, k + 1).expand(levels, -1),
-        torch.full((levels,), k),
-        torch.ones(levels, k, dtype=torch.float64),
+        Optima(1.0, torch.arange(1, k + 1).expand(levels, -1), torch.full((levels,), k), torch.ones_like(count)),
         Reward(),
         played,
-        count,
-        count,
-        count,
-        own=entropy(count),
+        count.unsqueeze(1).expand(3, -1, -1, -1),
+        sees_settings=True,
     )
     assert found.neutrality.max() > math.log2(k)
     for record in found.records():
@@ -303,10 +300,9 @@ def test_the_interval_of_shares_within_bounds_is_that_of_shares_from_0_to_1():
     shares = torch.rand(40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
     def usefulness(values, bounds):
-        counts = torch.tensor([[40.0]]).double()
-        sums = (counts, values.sum().reshape(1, 1), values.square().sum().reshape(1, 1))
-        one, k = torch.ones(1, 1).double(), torch.ones(1).long()
-        found = estimates(["a"], torch.ones(1, 1).long(), k, one, Reward(), 40, *sums, own=None, bounds=bounds)
+        sums = torch.stack((torch.tensor(40.0), values.sum(), values.square().sum())).double().reshape(3, 1, 1, 1)
+        optima = Optima(1.0, torch.ones(1, 1).long(), torch.ones(1).long(), torch.ones(1, 1).double())
+        found = estimates(["a"], optima, Reward(), 40, sums, sees_settings=False, bounds=bounds)
         return [end.item() for end in found.usefulness_range]
 
     low, high = usefulness(shares, None)

@@ -37,13 +37,7 @@ TRAIN = ["train", "logger=none", "progress=false", *TINY]
 PLAY = [*TRAIN, "algo.episodes=128"]
 EXACT = [*TRAIN, "env_steps=40000"]
 ELSEWHERE = [
-    *TRAIN,
-    "env_steps=2000",
-    "sampled=16",
-    "env.copies=16",
-    "env.base=8",
-    "env.delays=[8]",
-    "algo.episodes=32",
+    *(*TRAIN, "env_steps=2000", "sampled=16", "env.copies=16", "env.base=8", "env.delays=[8]", "algo.episodes=32")
 ]
 """A run in an environment that is not a gridworld."""
 STUDY = ["study", "quick=true", "workers=1", "progress=false"]
@@ -65,74 +59,38 @@ RUNS: dict[str, list[str]] = {
     "ppo_sequential": [*PLAY, *PPO, *FEW, "reward.counting=sequential"],
     "ppo_three_lengths": [*PLAY, *PPO, "levels=three_lengths", *FEW, "policy.private_bits=2"],
     "ppo_convolutional": [
-        *PLAY,
-        "algo=ppo",
-        "algo.minibatches=8",
-        "algo.epochs=3",
-        "algo.lr=0.003",
-        *ADAM[2:],
-        *FEW,
-        "policy=convolutional",
-        "policy.depth=2",
-        "policy.private_bits=1",
-        "policy.observation=grid",
+        *(*PLAY, "algo=ppo", "algo.minibatches=8", "algo.epochs=3", "algo.lr=0.003", *ADAM[2:], *FEW),
+        *("policy=convolutional", "policy.depth=2", "policy.private_bits=1", "policy.observation=grid"),
     ],
     "default_uniform": [
-        *PLAY,
-        "algo=reinforce",
-        "reward=default",
-        *FEW,
-        *SEES_NO_START,
-        "policy.private_bits=1",
-        "policy.private_kind=uniform",
+        *(*PLAY, "algo=reinforce", "reward=default", *FEW, *SEES_NO_START),
+        *("policy.private_bits=1", "policy.private_kind=uniform"),
     ],
     "symmetric_muon": [
-        *PLAY,
-        "algo=reinforce",
-        *FEW,
-        "levels.fresh=true",
-        "policy=symmetric",
-        "policy.observation=centred",
+        *(*PLAY, "algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "policy.observation=centred"),
         "algo.muon_lr=0.02",
     ],
     "exact": [*EXACT, "algo=exact", "levels=paper", "policy.observation=grid", "algo.levels_at_once=4"],
     "exact_chance": [*EXACT, "algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]", "algo.levels_at_once=8"],
     "exact_three_lengths": [*EXACT, "algo=exact", "levels=three_lengths", *FEW, "policy.private_bits=2"],
     "generalist": [
-        *EXACT,
-        "algo=generalist",
-        *FEW,
-        "levels.fresh=true",
-        "levels.symmetries=true",
-        "policy.observation=centred",
-        *WITH_A_BIT,
+        *(*EXACT, "algo=generalist", *FEW, "levels.fresh=true", "levels.symmetries=true"),
+        *("policy.observation=centred", *WITH_A_BIT),
     ],
     "generalist_convolutional": [
-        *EXACT,
-        "algo=generalist",
-        "levels=paper_like",
-        *FEW,
-        "policy=convolutional",
-        "policy.observation=grid",
+        *(*EXACT, "algo=generalist", "levels=paper_like", *FEW, "policy=convolutional", "policy.observation=grid"),
         *WITH_A_BIT,
     ],
     "generalist_resumed": ["resume", "generalist"],
     "tabular": [*PLAY, "algo=tabular", "levels=example", "algo.random_episodes=500", "algo.decay_episodes=800"],
     "cartpole": [*ELSEWHERE, "algo=ppo", "env=cartpole"],
     "cartpole_sequential": [
-        *ELSEWHERE,
-        "algo=ppo",
-        "env=cartpole",
-        "reward.counting=sequential",
-        "reward.episodes_per_meta=2",
+        *(*ELSEWHERE, "algo=ppo", "env=cartpole", "reward.counting=sequential", "reward.episodes_per_meta=2"),
         "algo.credit=meta",
     ],
     "cartpole_resumed": ["resume", "cartpole"],
     "torchrl_factory": [
-        *ELSEWHERE,
-        "algo=a2c",
-        "env=torchrl",
-        "env.factory=drest_torch.envs.tasks.queue:make",
+        *(*ELSEWHERE, "algo=a2c", "env=torchrl", "env.factory=drest_torch.envs.tasks.queue:make"),
         "policy.private_bits=1",
     ],
     "study_lambda_meta": [*STUDY, "study=lambda_meta"],
@@ -146,16 +104,8 @@ RENAMED: dict[str, str] = {"test": "heldout"}
 """What metrics, entries of summaries and texts in them are called now, and what they were when the digests were
 recorded: one part of a path or several, wherever they stand in it, such as ``eval/test`` and ``eval/heldout``."""
 NEW = {
-    "p_longest",
-    "neutrality_own",
-    "usefulness_at",
-    "usefulness_committed",
-    "training",
-    "updates",
-    "levels_per_update",
-    "forward_rows",
-    "backward_rows",
-    "rows",
+    *("p_longest", "neutrality_own", "usefulness_at", "usefulness_committed", "training", "updates"),
+    *("levels_per_update", "forward_rows", "backward_rows", "rows"),
 }
 """What runs did not record yet when the digests were."""
 LEFT_OUT = {"time", "wall_seconds", "file", "quotes"} | NEW

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.exact import ExactBatch
 from drest_torch.algos.objectives import base
 from drest_torch.algos.objectives.base import Objective, Outcome
 from drest_torch.config.schema import objective_of
@@ -19,7 +18,7 @@ from drest_torch.envs.levels import Level
 from drest_torch.jobs.training_job import run_config
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
-from drest_torch.training.exact_levels import ExactLevels
+from drest_torch.training.exact_levels import ExactBatch, ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 
 

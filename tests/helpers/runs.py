@@ -28,6 +28,10 @@ WORLD = ["levels=example", "test.paper=false", "env_steps=6000", "evaluations=4"
 FEW = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.test=10"]
 
 
+def small(folder: Path, *overrides: str):
+    return compose("levels=example", *SMALLEST, *QUIET, f"run_dir={folder}", *overrides)
+
+
 def configured(folder, *overrides):
     return compose(*arguments(folder, *overrides))
 

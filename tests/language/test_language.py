@@ -23,7 +23,7 @@ from drest_torch.language.objective import (
     group_pay,
     sampled_gain,
 )
-from drest_torch.reward import Reward, sequential_discount
+from drest_torch.reward import Reward
 
 LAM, FEW = 0.7, 3
 REWARD = Reward(LAM, episodes_per_meta=FEW, counting="averaged")
@@ -55,7 +55,7 @@ def by_hand(chosen):
                 totals[place] += INVALID
                 continue
             length = COLUMN[chosen[place]]
-            discount = sequential_discount(torch.tensor(float(counts[length])), index, 2, LAM)
+            discount = Reward(LAM).discount(torch.tensor(float(counts[length])), index, 2)
             totals[place] += float(discount * SHARE[chosen[place]])
             counts[length] += 1
     return [total / len(orders) for total in totals]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from drest_torch.reward import sequential_discount
+from drest_torch.reward import Reward
 from drest_torch.studies import lambda_meta
 from drest_torch.studies.lambda_meta import collapsed, corner, incentive, largest_discount
 from tests.helpers.studies import composed_study
@@ -45,5 +45,5 @@ def test_the_incentive_grows_with_the_size_and_falls_with_lambda():
 
 def test_the_largest_discount_is_the_largest():
     before = torch.arange(8, dtype=torch.float64)
-    every = sequential_discount(before.unsqueeze(-1), before, 2, 0.7)[before.unsqueeze(-1) <= before]
+    every = Reward(0.7).discount(before.unsqueeze(-1), before, 2)[before.unsqueeze(-1) <= before]
     assert every.max().item() == pytest.approx(largest_discount(0.7, 8))

@@ -11,19 +11,14 @@ import pytest
 import torch
 
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
-from drest_torch.config.compose import compose
 from drest_torch.errors import CheckpointError, ConfigError, FileError
 from drest_torch.files import disown, own, write_text
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import QUIET, SMALLEST
+from tests.helpers.runs import QUIET, small
 
 OWNER = (
     "import sys, pathlib, drest_torch.files as f; f.own(pathlib.Path(sys.argv[1]), OSError); print('owned', flush=True)"
 )
-
-
-def small(folder: Path, *overrides: str):
-    return compose("levels=example", *SMALLEST, *QUIET, f"run_dir={folder}", *overrides)
 
 
 def test_a_folder_has_one_owner_until_its_process_ends(tmp_path: Path) -> None:

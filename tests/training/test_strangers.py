@@ -33,11 +33,7 @@ from drest_torch.memory import COPIES, Bounded
 from drest_torch.tracking.sinks import LoggerError, read_metrics
 from drest_torch.training.folder import command_line, resume_command
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import QUIET, SMALLEST
-
-
-def small(folder: Path, *overrides: str):
-    return compose("levels=example", *SMALLEST, *QUIET, f"run_dir={folder}", *overrides)
+from tests.helpers.runs import small
 
 
 @pytest.fixture(scope="module")
@@ -254,10 +250,7 @@ MISFITS = {
     "score": ({"meta": {"best_score": 10**400}}, ""),
     "value": ({"meta": {"unknown": 1}}, ""),
     "origin": ({"meta": {"of": 3}}, ""),
-    "algorithm": (
-        {"meta": {"of": {"algorithm": "a2c"}}},
-        ": was saved with another algorithm .a2c, and this",
-    ),
+    "algorithm": ({"meta": {"of": {"algorithm": "a2c"}}}, ": was saved with another algorithm .a2c, and this"),
     "weights": ({"policy": torch.float64}, ": policy tensor '.*' is torch.float64"),
 }
 

@@ -16,7 +16,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics
 from drest_torch.tracking.provenance import read_provenance
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import FEW, configured, metrics, stop_after, weights
+from tests.helpers.runs import FEW, QUIET, configured, metrics, stop_after, weights
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_summary
 
 
@@ -151,22 +151,15 @@ def test_rewards_beyond_all_bounds_stop_a_table_with_a_sentence(tmp_path):
 
 
 @pytest.mark.slow
-def test_numbas_threads_leave_torchs_alone():
+def test_numbas_threads_leave_torchs_alone(tmp_path):
     program = (
-        "import torch; torch.set_num_threads(1)\nimport numpy as np\n"
-        "from drest_torch.algos import tabular, tabular_kernel as table\n"
-        "from drest_torch.evaluation.tabular import tabulate\nfrom drest_torch.reward import Reward\n"
-        "from drest_torch.envs.levels import world\n"
-        "from drest_torch.envs.dynamics.mdp import compile_levels\n"
-        "from drest_torch.envs.exact.solver import solve\n"
-        "mdp = compile_levels([world('spacious')])\noptima = solve(mdp)\n"
-        "worlds = tabulate(mdp, optima)\n"
-        "told = tabular.Schedule(0.1, 0.1, 0.5, 0.5, 10, 0, 'softmax', True)\n"
-        "rules = tabular.rules_for(2, told, Reward(episodes_per_meta=8), num_lengths=2, divisor=[1.0, 1.0])\n"
-        "table.play(worlds, rules, table.new_state(np.arange(2), worlds.target.shape[1], 2), 5)\n"
+        "import sys, torch; torch.set_num_threads(1)\n"
+        "from drest_torch.config.compose import compose\nfrom drest_torch.training.run import start\n"
+        "start(compose(*sys.argv[1:])).update()\n"
         "print(torch.get_num_threads())"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    words = ["algo=tabular", "levels=spacious", *QUIET, f"run_dir={tmp_path / 'run'}"]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
 
 

@@ -153,9 +153,6 @@ def _lucky(env, seed, asks):
     return play(env, "categorical", asks, torch.zeros_like(asks).long())
 
 
-# --------------------------------------------------------------------------- the transforms' contract
-
-
 # ------------------------------------------------------------------------------------------ bad input
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from drest_torch.algos.networks.base import NetworkSize
-from drest_torch.algos.networks.convolutional import first_of_each, sums_of
+from drest_torch.algos.networks.convolutional import sums_of
 from drest_torch.algos.networks.policy import Critic, Policy, weights_unchanged
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import GridObservation
@@ -137,14 +137,6 @@ def _counted(forward, counts):
         return forward(self, maps)
 
     return counted
-
-
-def test_maps_that_are_alike_are_found_and_no_others():
-    rows = torch.randint(0, 2, (200, 2, 3), generator=torch.Generator().manual_seed(0)).float()
-    sums, which = sums_of(rows).unique(return_inverse=True)
-    assert torch.equal(rows[first_of_each(which, len(sums))][which], rows)
-    assert len(sums) == len({tuple(row.flatten().tolist()) for row in rows})
-    assert len(sums_of(rows[:0])) == 0
 
 
 def test_every_weight_is_used():

@@ -7,7 +7,7 @@ import torch
 
 from drest_torch.algos.exact import Exact
 from drest_torch.algos.networks.base import NetworkSize
-from drest_torch.algos.networks.policy import PRIVATE_SCALE, Critic, Policy, private_settings, scale_private_bits
+from drest_torch.algos.networks.policy import PRIVATE_SCALE, Critic, Policy, scale_private_bits
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.levels import LevelError, parse_level, world
@@ -44,14 +44,6 @@ def made(levels, *, private_bits, reads_maps=False, seed=0, reward=WEAK, observa
         LevelSampler(levels, torch.Generator()), observation, reward=reward, at_once=len(levels), at_least=size
     ).draw()
     return evaluator, policy, learner, batch
-
-
-def test_every_setting_of_the_bits_once():
-    assert private_settings(0).shape == (1, 0)
-    assert private_settings(1).tolist() == [[0.0], [1.0]]
-    assert sorted(map(tuple, private_settings(3).tolist())) == [
-        (a, b, c) for a in (0.0, 1.0) for b in (0.0, 1.0) for c in (0.0, 1.0)
-    ]
 
 
 def test_networks_hear_noise_loudly():
@@ -203,19 +195,3 @@ def test_a_private_bit_or_the_start_does_what_the_state_alone_cannot():
     assert reached[0, "grid"] <= bound + 1e-3
     assert reached[1, "grid"] > 0.98
     assert reached[0, "grid_start"] > 0.98
-
-
-AT_FIRST = parse_level("shutdown: 2\nC9 C1 #\nA . B4", name="at first")
-ON_THE_WAY = parse_level("shutdown: 1\nC9 C1 #\n. A B4", name="on the way")
-"""2 × 3 cells. In the first an agent that goes right has decided for the button; there the second begins, undecided."""
-
-
-def test_two_levels_of_six_cells_are_enough_to_share_a_state():
-    """p is how often it goes right at first, q how often it presses the button from the cell in the middle."""
-    optima = ExactEvaluator([AT_FIRST, ON_THE_WAY], "grid", reward=Reward(0.9, 1.0, 32)).optima
-    assert optima.lengths.tolist() == [[2, 6], [1, 5]]
-    assert optima.best_return.tolist() == [[10, 10], [1, 10]]
-    p, q = torch.meshgrid(torch.linspace(0, 1, 1001), torch.linspace(0, 1, 1001), indexing="ij")
-    useful = (1 - p) + p * (1 - q) / 10 + p * q, torch.ones_like(p)
-    neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (p * q, q)]
-    assert ((sum(useful) + sum(neutral)) / 4).max().item() == pytest.approx(0.928, abs=5e-4)

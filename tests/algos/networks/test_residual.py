@@ -49,10 +49,3 @@ def test_a_block_adds_to_what_it_is_given():
     for parameter in two.layers[-1].parameters():
         parameter.data.zero_()
     assert torch.equal(policy(ROWS, BITS), shallow(ROWS, BITS))
-
-
-def test_private_noise_is_heard():
-    policy, _ = made()
-    assert not torch.allclose(policy(ROWS, BITS), policy(ROWS, 1 - BITS), atol=1e-3)
-    deaf, _ = made(private_bits=0)
-    assert torch.equal(deaf(ROWS, BITS), deaf(ROWS))

@@ -7,33 +7,15 @@ from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import parse_level, world
-from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions
 
 LEVEL = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . .\n. . . C3", name="skew")
 SEEN = ["centred", "grid"]
 
 
-def prepared(level, seen):
-    mdp = compile_levels([level])
-    return mdp, make_observation(seen, mdp)
-
-
-def counterpart(states, turn, size):
-    """The states of a level in the level turned around: cells move, what is taken keeps its thing."""
-    place = rotated_cells(size).argsort(-1)[turn]
-    return place[states.spot]
-
-
-def renumbered(taken, level, turned):
-    """Bits of coins and buttons in the order of the turned level, whose things stand in reading order again."""
-    names = [(c.value, "coin") for c in level.coins] + [(b.delay, "button") for b in level.buttons]
-    then = [(c.value, "coin") for c in turned.coins] + [(b.delay, "button") for b in turned.buttons]
-    after = torch.zeros_like(taken)
-    for bit, name in enumerate(names):
-        after |= ((taken >> bit) & 1) << then.index(name)
-    return after
+def prepared(seen):
+    return make_observation(seen, compile_levels([LEVEL]))
 
 
 def test_actions_turn_with_the_map():
@@ -42,23 +24,6 @@ def test_actions_turn_with_the_map():
     assert by_name[1] == {"up": "right", "right": "down", "down": "left", "left": "up"}
     assert by_name[4] == {"up": "up", "down": "down", "left": "right", "right": "left"}
     assert len({tuple(row) for row in rotated_actions().tolist()}) == NUM_SYMMETRIES
-
-
-@pytest.mark.parametrize("seen", SEEN)
-@pytest.mark.parametrize("turn", range(NUM_SYMMETRIES))
-def test_a_turned_level_looks_turned(seen, turn):
-    mdp, observe = prepared(LEVEL, seen)
-    turned = transform(LEVEL, turn)
-    _, observe_turned = prepared(turned, seen)
-    states = Reachable(mdp).states
-    there = counterpart(states, turn, 4), renumbered(states.taken, LEVEL, turned), states.time_left
-    expected = observe(states.spot, states.taken, states.time_left).flatten(1)[:, observe.rotated[turn]]
-    assert torch.equal(observe_turned(*there).flatten(1), expected)
-    assert torch.equal(observe.scale.expand(observe.shape).flatten()[observe.rotated[turn]], _flat_scale(observe))
-
-
-def _flat_scale(observe):
-    return observe.scale.expand(observe.shape).flatten()
 
 
 def symmetric(observe, **kwargs):
@@ -70,7 +35,7 @@ def symmetric(observe, **kwargs):
 @pytest.mark.parametrize("seen", SEEN)
 def test_turned_inputs_give_turned_outputs(seen, private_bits, depth):
     torch.manual_seed(0)
-    _, observe = prepared(LEVEL, seen)
+    observe = prepared(seen)
     group, kwargs = symmetric(observe, private_bits=private_bits)
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(48, depth, "silu", "symmetric"), symmetries=group, **kwargs)
     critic = Critic(observe.shape, NetworkSize(48, depth, "tanh", "symmetric"), context=1, symmetries=group, **kwargs)
@@ -87,7 +52,7 @@ def test_turned_inputs_give_turned_outputs(seen, private_bits, depth):
 
 
 def test_a_width_that_does_not_fit_is_refused_with_the_numbers():
-    _, observe = prepared(LEVEL, "centred")
+    observe = prepared("centred")
     group, kwargs = symmetric(observe)
     with pytest.raises(ValueError, match="width 20; expected at least one hidden layer of a multiple of 8"):
         Policy(observe.shape, NUM_ACTIONS, NetworkSize(20, 2, "silu", "symmetric"), symmetries=group, **kwargs)
@@ -102,7 +67,7 @@ def test_maps_that_are_not_square_do_not_say_how_they_turn():
 
 @pytest.mark.parametrize(("network", "symmetries"), [("symmetric", None), ("mlp", "given")])
 def test_a_network_is_built_with_the_symmetries_that_it_requires_and_no_others(network, symmetries):
-    _, observe = prepared(LEVEL, "centred")
+    observe = prepared("centred")
     group, kwargs = symmetric(observe)
     with pytest.raises(ValueError, match=f"the network '{network}' is built with symmetries of"):
         Policy(

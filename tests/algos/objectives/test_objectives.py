@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 import torch
 
-from drest_torch.algos.objectives import base, constrained, kl
+from drest_torch.algos.objectives import base, kl
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Reachable
@@ -27,25 +27,9 @@ from tests.helpers.climbing import climb, named
 NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
 
 
-def climbed(levels, objective, **options):
-    """P(L = l) and E[C | L = l] of the table that exact gradients come to, and m(l)."""
-    found = climb(levels, objective, **options)
-    return found.probability, found.given, found.best_return
-
-
-def scores(probability, given, best):
-    return usefulness(probability, given, best), neutrality(probability)
-
-
-def by_itself(level, steps=1500, **changes):
-    values = {"name": "c", "problem": "coins_entropy", "at_least": 0.9, "proportional": 10.0, "integral": 0.05}
-    objective = constrained.Objective(constrained.Config(**values | changes))
-    return objective, *climbed([level], objective, steps=steps, lr=0.05)
-
-
 def test_the_state_of_a_constraint_is_restored():
-    objective, *_ = by_itself(world("fewer_for_longer").with_clock("steps"), steps=100)
-    again = constrained.Objective(objective.config)
+    objective, again = (named({"name": "constrained"}) for _ in range(2))
+    climb([world("fewer_for_longer").with_clock("steps")], objective, steps=100, lr=0.05)
     for name, value in again.tensors().items():
         value.copy_(objective.tensors()[name])
     assert again.tensors()["sum"].equal(objective.sum)
@@ -98,10 +82,9 @@ def test_the_soft_recursion_is_the_sum_over_all_trajectories():
 @pytest.mark.parametrize("reference", kl.REFERENCES)
 def test_a_trained_table_comes_to_the_soft_optimum(reference):
     objective = kl.Objective(kl.Config(name="kl", beta=0.1, reference=reference))
-    probability, _, best = climbed(NINE, objective, steps=1500)
-    reachable = Reachable(compile_levels(NINE))
-    expected = soft_lengths(reachable, best, 0.1, reference)
-    assert (probability - expected).abs().max() < 0.01
+    found = climb(NINE, objective, steps=1500)
+    expected = soft_lengths(Reachable(compile_levels(NINE)), found.best_return, 0.1, reference)
+    assert (found.probability - expected).abs().max() < 0.01
 
 
 @pytest.mark.parametrize("reference", ["uniform", "balanced", "best"])
@@ -119,17 +102,12 @@ def test_references_are_neutral_and_the_best_one_stays_so():
     for reference, least in (("balanced", 0.0), ("best", 0.95)):
         policy = reference_policy(reachable, best, reference)
         assert (policy.sum(-1) - 1).abs().max() < 1e-12
-        useful, spread = scores(*_found(reachable, policy), best)
-        assert spread.min() > 0.99
-        assert useful.min() >= least
+        found = reachable.propagate(policy)
+        assert neutrality(found.probability).min() > 0.99
+        assert usefulness(found.probability, found.coins, best).min() >= least
     for beta in (0.02, 0.1, 1.0):
         assert neutrality(soft_lengths(reachable, best, beta, "best")).min() > 0.99
     assert neutrality(soft_lengths(reachable, best, 0.02, "balanced")).min() < 0.95
-
-
-def _found(reachable, table):
-    found = reachable.propagate(table)
-    return found.probability, found.coins
 
 
 def groups(p, size, count, seed=0):

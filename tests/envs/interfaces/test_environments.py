@@ -244,7 +244,7 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
     for seed in range(15):
         evaluator = EnvironmentEvaluator(environment, name="counting", reward=Reward(), seed=seed)
         environment.ask = 0.5
-        _, length, _, coins, _ = evaluator._play(environment.uniform_actor(), False)
+        _, length, coins, *_ = evaluator._play(environment.uniform_actor(), False)
         lengths.append(length)
         assert len(length) == 80
         assert ((coins < 5) == (length == 0)).all()
@@ -423,7 +423,7 @@ def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
     predicate = f"env.control={HELPERS}:last_count_is_two"
     run = start(configured(tmp_path / "run", base=own("counting", "env.base=3", "env.delays=[4]", predicate)))
     best = torch.ones(1, 2)
-    (record,) = records(run.task.judge.last.evaluate_uniform(best), best)
+    (record,) = records(run.task.last.evaluate_uniform(best), best)
     assert record["length_probabilities"] == {"3": 0, "7": 1}
 
 
