@@ -37,12 +37,6 @@ class Optima:
     best_return: Tensor
     """[B, K] m(l), the largest γ-discounted total of coins of a trajectory of that length."""
 
-    def first(self, count: int) -> Optima:
-        """Return those of the first levels alone."""
-        num_lengths = self.num_lengths[:count]
-        columns = int(num_lengths.max())
-        return Optima(self.gamma, self.lengths[:count, :columns], num_lengths, self.best_return[:count, :columns])
-
 
 def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed: bool = False) -> Optima:
     """Return the lengths and best returns of every level of a set, for a discount γ in (0, 1].
