@@ -77,7 +77,7 @@ class GymnasiumBatch(EnvBase):
             raise UserError(f"{copies} copies for {workers} workers; expected a multiple of the workers")
         if not isinstance(make, str) and options:
             raise UserError(f"options {sorted(options)} are for an id; a function that makes an environment takes none")
-        make_copy: Callable[[], Any] = partial(_maker(make), **options or {}) if isinstance(make, str) else make
+        make_copy: Callable[..., Any] = partial(_maker(make), **options or {}) if isinstance(make, str) else make
         first = _first(make_copy, make)
         if isinstance(make, str):
             # Gymnasium's check of what an environment returns takes a fifth of the time of CartPole: one is checked.

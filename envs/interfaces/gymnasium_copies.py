@@ -142,7 +142,7 @@ class Workers:
     def __init__(self, plan: Plan, copies: int, workers: int) -> None:
         self._name, share = plan.name, copies // workers
         context = multiprocessing.get_context("spawn")
-        memory = context.RawArray(ctypes.c_byte, copies * plan.record().itemsize)
+        memory: Any = context.RawArray(ctypes.c_byte, copies * plan.record().itemsize)
         self.records = np.frombuffer(memory, plan.record())
         try:
             program = cloudpickle.dumps(plan)
