@@ -1,6 +1,5 @@
 """The exact distribution over lengths, against enumeration, sampling and numerical gradients."""
 
-import random
 from collections import Counter
 from types import SimpleNamespace
 
@@ -10,7 +9,7 @@ import torch
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import parse_level, world
-from tests.helpers.simulator import Simulator, enumerate_policy, outcomes, random_level, random_policy
+from tests.helpers.simulator import Simulator, enumerate_policy, every, outcomes, random_levels, random_policy
 
 
 def policy_on(reachable, policies):
@@ -44,11 +43,7 @@ def as_dict(lengths, found, index):
 
 @pytest.mark.parametrize("sees_time", [False, True])
 def test_random_levels_and_policies_against_enumeration(sees_time):
-    rng = random.Random(3)
-    levels = [
-        random_level(rng, max_ticks=6, chances=i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i))
-        for i in range(120)
-    ]
+    levels = random_levels(120, 3, max_ticks=6, chances=every(2), doors=every(3), clock=None)
     policies = [random_policy(i, sees_time=sees_time) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
     found = reachable.evaluate(policy_on(reachable, policies), 0.9, see_time=sees_time, states_at_once=100)
@@ -82,10 +77,7 @@ def enumerate_visits(level, policy):
 
 
 def test_visits_against_enumeration():
-    rng = random.Random(4)
-    levels = [
-        random_level(rng, max_ticks=5, chances=i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i)) for i in range(40)
-    ]
+    levels = random_levels(40, 4, max_ticks=5, chances=every(2), doors=every(3), clock=None)
     policies = [random_policy(i, sees_time=True) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
     mdp, states = reachable.mdp, reachable.states
@@ -156,9 +148,7 @@ def test_wrong_shape_is_refused():
 @pytest.mark.parametrize("rarely", [0.0, 0.02, 0.2])
 def test_a_policy_is_asked_where_it_comes_to(rarely):
     """What it visits, and with which probability, follows from its logits there and uniform play elsewhere."""
-    rng = random.Random(0)
-    levels = [random_level(rng, max_ticks=6, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(40)]
-    reachable = Reachable(compile_levels(levels))
+    reachable = Reachable(compile_levels(random_levels(40, 0, max_ticks=6, chances=every(2), clock=None)))
     place = {row: i for i, row in enumerate(rows(reachable.states))}
     alike = torch.tensor([place[row] for row in rows(reachable.states)])  # at different ticks, the same state
     logits = 2 * torch.randn(len(reachable), 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)[alike]
