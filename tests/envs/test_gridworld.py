@@ -144,14 +144,24 @@ def test_meta_episodes_have_e_mini_episodes():
         assert len(ends) > 4
 
 
-def test_sampled_lengths_agree_with_the_propagator():
-    level = parse_level("shutdown: 2\n. C2 .\nA B2@0.5 C1\n# B1 .", name="small")
-    reachable = Reachable(compile_levels([level]))
-    exact = reachable.evaluate(uniform_policy).probability[0]
-    played = rollout(GridworldEnv([level], 512, episodes_per_meta=8), 100)
-    lengths = played["mini_len"][played["mini_done"]]
-    sampled = torch.bincount(lengths, minlength=4) / len(lengths)
-    assert torch.allclose(sampled.double(), exact, atol=0.015)
+LUCK = {
+    "a button that works by chance": "shutdown: 2\n. C2 .\nA B2@0.25 C1\n# B1 .",
+    "lotteries": "lottery a: 1/4 C2 -1 | 1/2 C-1 +0 | 1/4 C4 +2\nlottery b: 1 C1 -9\nshutdown: 3\nC1 La .\nA . Lb",
+}
+
+
+@pytest.mark.parametrize("text", LUCK.values(), ids=LUCK)
+def test_what_is_sampled_agrees_with_the_propagator(text):
+    level = parse_level(text, name="luck")
+    exact = Reachable(compile_levels([level])).evaluate(uniform_policy)
+    played = rollout(GridworldEnv([level], 512, episodes_per_meta=1000), 150)
+    ended = played["mini_done"].squeeze(-1)
+    number = ended.cumsum(1) - ended.long()
+    coins = torch.zeros(512, 151).scatter_add_(1, number, played["reward"].squeeze(-1))
+    length, coins = played["mini_len"].squeeze(-1)[ended], coins.gather(1, number)[ended]
+    for column, (probability, mean) in enumerate(zip(exact.probability[0], exact.coins[0], strict=True)):
+        assert (length == column).double().mean().item() == pytest.approx(probability.item(), abs=0.015)
+        assert coins[length == column].mean().item() == pytest.approx(mean.item(), abs=0.06)
 
 
 def test_state_dict_continues_bit_for_bit():

@@ -6,12 +6,11 @@ from fractions import Fraction
 import pytest
 import torch
 
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import committed_return, optimal_route, solve
-from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.levels import (
     LevelError,
     Lottery,
@@ -267,44 +266,6 @@ def test_a_price_and_a_button_that_shuts_down():
     assert optima.lengths.tolist() == [[1, 2, 3, 4, 5]]
     assert optima.best_return.tolist() == [[0.0, 0.0, 0.0, 0.0, 2.0]]
     assert Reachable(mdp).states.time_left.min() == 1
-
-
-def test_every_step_is_one_of_the_graph():
-    """Each outcome of each action in each reachable state: the step with its luck, and the state that it leads to."""
-    levels = with_lotteries(60, seed=3)
-    mdp = compile_levels(levels)
-    reachable = Reachable(mdp)
-    for before, then in zip(reachable.layers, [*reachable.layers[1:], None], strict=True):
-        n = len(before.spot)
-        chance = before.chance if before.chance is not None else torch.ones(before.target.shape)
-        torch.testing.assert_close(chance.sum(-1), torch.ones(n, NUM_ACTIONS, dtype=chance.dtype))
-        for action in range(NUM_ACTIONS):
-            target = mdp.goto[before.spot * NUM_ACTIONS + action]
-            for outcome in range(mdp.num_outcomes):
-                happens = chance[:, action, outcome] > 0
-                if before.moving is not None:
-                    happens &= before.moving[:, action]
-                lower = chance[:, action, :outcome].sum(-1)
-                luck = lower + chance[:, action, outcome] / 2  # in the middle of the outcome
-                slots = start_episodes(mdp, mdp.level_of(before.spot))._replace(
-                    spot=before.spot,
-                    taken=before.taken,
-                    time_left=before.time_left,
-                    ticks=torch.full((n,), before.tick),
-                )
-                _, step = step_episodes(mdp, slots, torch.full((n,), action), luck)
-                arrival = mdp.advance(before.spot, before.taken, torch.full((n,), action), luck)
-                left = mdp.time_after(before.time_left, arrival)
-                index = before.target[:, action, outcome]
-                ended = index >= before.next_states
-                assert torch.equal(step.mini_done[happens], ended[happens])
-                coin = before.coin.expand(chance.shape)[:, action, outcome]
-                assert torch.equal(step.coin[happens], coin[happens])
-                assert (left[happens & ended] == 0).all()
-                lives = happens & ~ended
-                if then is not None:
-                    for got, wanted in ((target, then.spot), (arrival.taken, then.taken), (left, then.time_left)):
-                        assert torch.equal(got[lives], wanted[index[lives]])
 
 
 def test_sizes_are_bounds():
