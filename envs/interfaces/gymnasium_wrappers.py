@@ -87,10 +87,9 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
             nothing and do nothing.
         ended: what happens when the base environment ends before shutdown. ``absorb``: it waits, with its last
             observation and reward 0; delays can still be asked for. ``restart``: it is reset and goes on.
-        flat: whether the timer is appended to the observation, instead of a `Dict` that holds it under ``timer``; None:
-            where the base observation is a `Box` with one axis.
 
-    In a `Dict` the base observation is under ``observation``; if it is a `Dict` itself, its keys are kept.
+    The timer is appended to an observation that is a `Box` with one axis. Otherwise it is under ``timer`` in a `Dict`,
+    with the base observation under ``observation``, or with its keys if it is a `Dict` itself.
     ``reset(seed=...)`` also seeds the chance of requests, which has its own random stream.
 
     Example:
@@ -111,7 +110,6 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         chance: float = 1.0,
         cost: float = 0.0,
         ended: str = "absorb",
-        flat: bool | None = None,
     ) -> None:
         super().__init__(env)
         if isinstance(delays, str) or not isinstance(delays, Sequence | np.ndarray):
@@ -125,7 +123,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._control, self._idle = control, idle
         self._chance, self._cost, self._ended = chance, cost, ended
         self.action_space = self._extended_actions()
-        self._flat = _is_vector(env.observation_space) if flat is None else flat
+        self._flat = _is_vector(env.observation_space)
         self.observation_space = self._extended_observations()
         self._generator = np.random.default_rng()
         self._left, self._abandoned = 0, 0.0
@@ -212,10 +210,6 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _extended_observations(self) -> spaces.Space[Any]:
         space, size = self.env.observation_space, self._timer.size
         if self._flat:
-            if not _is_vector(space):
-                raise ConfigError(
-                    f"{_name(self.env)}: no timer can be appended to observations {space}; use flat=False"
-                )
             return _appended(space, 0, 1, size, np.result_type(space.dtype, np.float32))
         timer = spaces.Box(0, 1, (size,), np.float32)
         if not isinstance(space, spaces.Dict):
