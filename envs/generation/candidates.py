@@ -6,13 +6,12 @@ A draft depends on the seed and on its own number alone, not on the drafts that 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
 from drest_torch.envs import counter_rng as streams
@@ -26,7 +25,7 @@ HANDED_OUT: tuple[type[WorldObject], ...] = (Button, Coin)
 """The kinds that get cells before the walls do, in the order of the first version of the generator."""
 
 
-class Drafts(TensorClass):
+class Drafts(NamedTuple):
     """n drafts on maps of S cells, those of the largest map. Cells are counted row by row."""
 
     number: Tensor
@@ -39,12 +38,27 @@ class Drafts(TensorClass):
     """[n]"""
     start: Tensor
     """[n] the agent's cell."""
-    layers: TensorDict
+    layers: Layers
     """[n, S] the numbers of the objects on each cell, by the name of the layer."""
     walls: Tensor
     """[n, S] whether the cell is wall or outside the map."""
     luck: Tensor
     """[n, len(THINNED)] a random number in [0, 1) for each filter that may have weights."""
+
+    def to(self, device: torch.device | str) -> Drafts:
+        """Return the drafts on another device."""
+        return self._each(lambda values: values.to(device))
+
+    def where(self, chosen: Tensor) -> Drafts:
+        """Return the drafts for which ``chosen`` [n] is true."""
+        index = chosen.nonzero().squeeze(-1)
+        return self._each(lambda values: values.index_select(0, index))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Drafts:
+        """Return the drafts with every tensor changed."""
+        tensors = self._asdict()
+        layers = {name: change(values) for name, values in tensors.pop("layers").items()}
+        return Drafts(**{name: change(values) for name, values in tensors.items()}, layers=layers)
 
 
 # ------------------------------------------------------------------------------------------- sampling
@@ -164,10 +178,9 @@ def draw(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
         width=width.squeeze(-1),
         shutdown=shutdown.squeeze(-1),
         start=(rank == 0).int().argmax(-1),
-        layers=TensorDict(layers, number.shape),
+        layers=layers,
         walls=wall | ~inside,
         luck=torch.cat([draws.real(name, 1) for name in THINNED], -1),
-        batch_size=number.shape,
     )
 
 
@@ -290,8 +303,8 @@ def to_levels(drafts: Drafts, config: GeneratorConfig, seed: int) -> list[Level]
 
 def _here(kind: type[WorldObject], drafts: Drafts) -> Tensor:
     """Return whether an object of this kind is on each cell [n, S]."""
-    numbers = drafts.layers.get(next(iter(kind.layers)), None)
-    return torch.zeros_like(drafts.walls) if numbers is None else numbers != 0
+    name = next(iter(kind.layers))
+    return drafts.layers[name] != 0 if name in drafts.layers else torch.zeros_like(drafts.walls)
 
 
 def _things(kind: type[WorldObject], drafts: Drafts, columns: int) -> tuple[list[int], Iterator[WorldObject]]:

@@ -65,8 +65,8 @@ def stream(
     while True:
         with torch.device(device):
             drafts = draw(config, seed, torch.arange(first, first + at_once))
-            drafts = drafts[~walled_in(drafts, config)]
-            drafts = drafts[passed(drafts, config)].to("cpu")
+            drafts = drafts.where(~walled_in(drafts, config))
+            drafts = drafts.where(passed(drafts, config)).to("cpu")
         for level in to_levels(drafts, config, seed):
             if without and canonical_key(level) in without:
                 continue
@@ -89,7 +89,7 @@ def passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
     passes = _button_passed(drafts, config)
     # The distance to the button is much faster to compute than the rest, so only drafts that pass are searched further.
     index = passes.nonzero().squeeze(-1)
-    return passes if not len(index) else passes.index_put((index,), _search_passed(drafts[passes], config))
+    return passes if not len(index) else passes.index_put((index,), _search_passed(drafts.where(passes), config))
 
 
 def _button_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:

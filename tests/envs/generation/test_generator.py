@@ -102,7 +102,7 @@ def test_drafts_are_uniform_and_inside_the_map():
     cell = torch.arange(42)
     for height, width in ((4, 5), (7, 6), (6, 5)):
         inside = (cell // 6 < height) & (cell % 6 < width)
-        of_size = drafts[(drafts.height == height) & (drafts.width == width)]
+        of_size = drafts.where((drafts.height == height) & (drafts.width == width))
         assert of_size.walls[:, ~inside].all()
         assert is_uniform(of_size.walls[:, inside].sum(-1), 0, 5)
         for there in (of_size.layers["coin"] > 0, of_size.layers["delay"] > 0, of_size.walls & inside):
@@ -171,7 +171,7 @@ def same(one, other):
 )
 def test_drafts_are_compiled_as_their_levels_are(config):
     drafts = drafted(config, 300)
-    drafts = drafts[~drafting.walled_in(drafts, config)]
+    drafts = drafts.where(~drafting.walled_in(drafts, config))
     levels = drafting.to_levels(drafts, config, 0)
     fast, slow = drafting.compiled(drafts, config), compile_levels(levels, at_least=(config.height[1], config.width[1]))
     assert fast.layers.keys() == slow.layers.keys()
@@ -191,7 +191,7 @@ def test_drafts_are_compiled_as_their_levels_are(config):
 def test_what_is_accepted_is_what_the_search_would_accept(clock):
     config = replace(SMALL, clock=clock)
     drafts = drafted(config, 300)
-    drafts = drafts[~drafting.walled_in(drafts, config)]
+    drafts = drafts.where(~drafting.walled_in(drafts, config))
     accepted = generator.passed(drafts, config).tolist()
     for good, level in zip(accepted, drafting.to_levels(drafts, config, 0), strict=True):
         optima = searched_optima(level, 1.0)
@@ -234,8 +234,8 @@ def seen_by(name, level):
 def test_a_filter_lets_through_just_what_it_should(name):
     config = replace(LOOSE, **{name: FILTERS[name]})
     drafts = drafted(config, 2048)
-    drafts = drafts[~drafting.walled_in(drafts, config)]
-    drafts = drafts[generator.passed(drafts, LOOSE)]
+    drafts = drafts.where(~drafting.walled_in(drafts, config))
+    drafts = drafts.where(generator.passed(drafts, LOOSE))
     passed = generator.passed(drafts, config)
     assert 50 < passed.sum() < len(passed) - 50
     # Every thirtieth of thousands, as the search of the tests is slow.
@@ -391,6 +391,6 @@ def test_the_share_of_walls_goes_with_the_map():
     config = GeneratorConfig(height=(4, 10), width=10, walls=(0, 0), wall_share=(0.1, 0.4))
     drafts = drafted(config, 20_000)
     for height in (4, 10):
-        of_size = drafts[drafts.height == height]
+        of_size = drafts.where(drafts.height == height)
         walls = of_size.walls[:, : 10 * height].sum(-1)
         assert is_uniform(walls, height, 4 * height - 1)
