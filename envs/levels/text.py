@@ -69,12 +69,10 @@ def parse_map(
             raise LevelError(f"{place}: lottery {lottery:.40}, but no cell 'L{lottery:.40}'; expected one in the map")
     if not any(_has_coin(thing) for thing, _ in objects):
         raise LevelError(f"{here}: the map has no coin; expected at least one cell like 'C3'")
-    places = [place for thing, place in objects if thing.is_taken]
-    if len(places) > MAX_OBJECTS:
+    taken = [place for thing, place in objects if thing.is_taken]
+    if len(taken) > MAX_OBJECTS:
         buttons = ", buttons and lotteries" if lotteries else " and buttons"
-        raise LevelError(
-            f"{places[MAX_OBJECTS]}: {len(places)} coins{buttons} together; expected at most {MAX_OBJECTS}"
-        )
+        raise LevelError(f"{taken[MAX_OBJECTS]}: {len(taken)} coins{buttons} together; expected at most {MAX_OBJECTS}")
     walls = tuple(tuple(cell == "#" for cell, _ in row) for row in rows)
     for thing, place in objects:
         thing.check(walls, place)
@@ -194,8 +192,8 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
         raise LevelError(f"{places.get('x', here)}: x, but no coin 'Cx' in the map; expected one for x to be used")
     if x is None and "x" in header:
         x = float(header["x"])
-    row = rows[0][0][1].rpartition(",")[0]
-    return parse_map(rows, header, lotteries, name=name, source=here, here=row, places=places, x=x)
+    first = rows[0][0][1].rpartition(",")[0]
+    return parse_map(rows, header, lotteries, name=name, source=here, here=first, places=places, x=x)
 
 
 def add_lottery(lotteries: dict[str, Named], name: str, text: str, place: str) -> None:
