@@ -14,7 +14,7 @@ COMMANDS = {
     "evaluate": ("drest_torch.evaluate", "evaluate a run, or the agent that ships, on levels of your choice"),
     "study": ("drest_torch.study", "run a study, and write its report"),
     "compare": ("drest_torch.compare", "print and plot runs beside each other"),
-    "show": ("drest_torch.envs.show", "show a level with its lengths and best routes"),
+    "show": ("drest_torch.envs.view.show", "show a level with its lengths and best routes"),
     "language": ("drest_torch.language_command", "train and measure a language model that chooses"),
     "completion": ("drest_torch.completion", "print the completion script of a shell: bash or zsh"),
 }

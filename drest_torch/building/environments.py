@@ -168,7 +168,8 @@ def _environment(
 
 def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> EnvBase:
     """Return so many copies of the environment itself, as one of batch size [copies]."""
-    workers = chosen.workers if chosen.workers and copies % chosen.workers == 0 else 0  # evaluation may need fewer
+    alone = render_mode is not None or (chosen.workers and copies % chosen.workers)  # evaluation may need fewer
+    workers = 0 if alone else chosen.workers
     mode = {} if render_mode is None else {"render_mode": render_mode}
     if chosen.name == "gymnasium":
         from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch

@@ -12,7 +12,7 @@ the agent has entered the cell. The numbers of the objects on a cell are in *lay
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -181,27 +181,6 @@ class Mdp:
             return value.to(device, dtype if value.is_floating_point() else None)
 
         return Mdp(**{field.name: moved(getattr(self, field.name)) for field in fields(self)})
-
-    def first(self, count: int) -> Mdp:
-        """Return the set of the first levels alone."""
-        spots, table = count * self.num_cells, self.lotteries
-        if table is not None:
-            outcomes = spots * self.num_outcomes
-            coins, delay = table.coins[:outcomes], table.delay[:outcomes]
-            table = lottery.Table(table.chance[:spots], table.luck[:spots], table.until[:spots], coins, delay)
-        return replace(
-            self,
-            levels=self.levels[:count],
-            goto=self.goto[: spots * NUM_ACTIONS],
-            found=self.found[:spots],
-            layers={name: layer[:spots] for name, layer in self.layers.items()},
-            wall=self.wall[:spots],
-            start=self.start[:count],
-            shutdown=self.shutdown[:count],
-            free_bumps=self.free_bumps[:count],
-            any_free_bumps=bool(self.free_bumps[:count].any()),
-            lotteries=table,
-        )
 
     def level_of(self, spot: Tensor) -> Tensor:
         return torch.div(spot, self.num_cells, rounding_mode="floor")

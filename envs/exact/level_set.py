@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.exact.earliest import StateCounts, estimate_size
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import Level
@@ -31,8 +31,8 @@ BEST_OF = ("paid", ACTUAL)
 class LevelSet:
     """A compiled level set that keeps what was computed of it: its solution, and the sizes of its levels."""
 
-    def __init__(self, mdp: Mdp, *, whole: LevelSet | None = None) -> None:
-        self.mdp, self._whole = mdp, whole
+    def __init__(self, mdp: Mdp) -> None:
+        self.mdp = mdp
         self._optima: dict[tuple[float, bool], Optima] = {}
 
     @property
@@ -49,15 +49,16 @@ class LevelSet:
         """Return the lengths and the best returns (`solve`)."""
         key = gamma, committed and self.mdp.any_luck
         if key not in self._optima:
-            if self._whole is None:
-                self._optima[key] = solve(self.mdp, gamma, committed=committed)
-            else:
-                self._optima[key] = self._whole.optima(gamma, committed=key[1]).first(self.mdp.num_levels)
+            self._optima[key] = solve(self.mdp, gamma, committed=committed)
         return self._optima[key]
 
     def first(self, count: int) -> LevelSet:
-        """Return the set of the first levels, at most ``count``, which is solved with the whole."""
-        return self if count >= self.mdp.num_levels else LevelSet(self.mdp.first(count), whole=self)
+        """Return the set of the first levels, at most ``count``, which are observed as in the whole."""
+        mdp = self.mdp
+        if count >= mdp.num_levels:
+            return self
+        size = (mdp.height, mdp.width)
+        return LevelSet(compile_levels(mdp.levels[:count], mdp.device, at_least=size, features=mdp.features))
 
 
 @dataclass(frozen=True)

@@ -116,10 +116,9 @@ class Reachable:
         """
         if see_time and not self.mdp.any_chance:
             return self.states, torch.arange(len(self), device=self.mdp.device)
-        key = self.states.spot
-        if see_time:
-            key = key * (self.mdp.max_time + 1) + self.states.time_left
-        unique, index = torch.unique((key << self.mdp.num_objects) | self.states.taken, return_inverse=True)
+        time_left = self.states.time_left if see_time else torch.zeros_like(self.states.time_left)
+        number = self.mdp.states.number(self.states.spot, self.states.taken, time_left)
+        unique, index = torch.unique(number, return_inverse=True)
         representative = torch.empty_like(unique).scatter_(0, index, torch.arange(len(index), device=index.device))
         return self.states[representative], index
 

@@ -1,8 +1,8 @@
-"""The optimum of reward minus β times the divergence of trajectories from a reference policy, in closed form.
+"""Reference policies, from sums over the trajectories of each length.
 
-In a world without luck the best policy gives a trajectory τ the probability e^(R(τ)/β) · π₀(τ), up to a factor, so that
-a length has the sum of these over its trajectories. They are summed backwards, length by length. The reward of a
-mini-episode is its coins, divided by m(l) or not. The references are policies of the same kind, made by the same sums.
+In a world without luck the policy with the most reward minus β times the divergence from a reference π₀ gives a
+trajectory τ the probability e^(R(τ)/β) · π₀(τ), up to a factor, so that a length has the sum of these over its
+trajectories. They are summed backwards, length by length.
 """
 
 from __future__ import annotations
@@ -20,21 +20,6 @@ MIXED_IN = 0.01
 """Of the uniform policy, in a reference that would otherwise exclude actions."""
 
 
-def soft_lengths(
-    reachable: Reachable, best_return: Tensor, beta: float, reference: str = "uniform", *, divide: bool = True
-) -> Tensor:
-    """Return P(L = l) [B, K] of the best policy. ``best_return`` is m(l) [B, K]; without ``divide`` raw coins count."""
-    return _soft(reachable, best_return, beta, reference, divide)[0].softmax(-1)
-
-
-def soft_policy(
-    reachable: Reachable, best_return: Tensor, beta: float, reference: str = "uniform", *, divide: bool = True
-) -> Tensor:
-    """Return the action probabilities [N, 4] of the best policy in ``reachable.states``."""
-    weight, tables = _soft(reachable, best_return, beta, reference, divide)
-    return _mixture(reachable, weight.softmax(-1), tables)
-
-
 def reference_policy(reachable: Reachable, best_return: Tensor, reference: str) -> Tensor:
     """Return the action probabilities [N, 4] of a reference, in ``reachable.states``.
 
@@ -46,22 +31,14 @@ def reference_policy(reachable: Reachable, best_return: Tensor, reference: str) 
     if reference in ("uniform", "entropy"):
         return torch.full((len(reachable), NUM_ACTIONS), 1.0 if reference == "entropy" else 1 / NUM_ACTIONS).double()
     worth = best_return.double() if reference == "best" else torch.zeros_like(best_return).double()
-    _, tables = _sums(
-        reachable, (worth > 0) / (SHARP * worth.clamp_min(1e-9)), torch.zeros(len(reachable), NUM_ACTIONS)
-    )
+    price = (worth > 0) / (SHARP * worth.clamp_min(1e-9))
+    _, tables = trajectory_sums(reachable, price, torch.zeros(len(reachable), NUM_ACTIONS))
     lengths = reachable.lengths > 0
-    table = _mixture(reachable, lengths / lengths.sum(-1, keepdim=True).double(), tables)
+    table = length_mixture(reachable, lengths / lengths.sum(-1, keepdim=True).double(), tables)
     return (1 - MIXED_IN) * table + MIXED_IN / NUM_ACTIONS
 
 
-def _soft(
-    reachable: Reachable, best_return: Tensor, beta: float, reference: str, divide: bool
-) -> tuple[Tensor, list[Tensor]]:
-    worth = torch.where(best_return > 0, best_return, 1.0).double() if divide else torch.ones_like(best_return).double()
-    return _sums(reachable, 1 / (beta * worth), reference_policy(reachable, best_return, reference).log())
-
-
-def _sums(reachable: Reachable, price: Tensor, log_reference: Tensor) -> tuple[Tensor, list[Tensor]]:
+def trajectory_sums(reachable: Reachable, price: Tensor, log_reference: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Return the logarithm of the sum over the trajectories of each length [B, K], and for each column of lengths the
     policy [N, 4] that takes them in these proportions.
 
@@ -90,7 +67,7 @@ def _sums(reachable: Reachable, price: Tensor, log_reference: Tensor) -> tuple[T
     return following, list(tables)
 
 
-def _mixture(reachable: Reachable, weight: Tensor, tables: list[Tensor]) -> Tensor:
+def length_mixture(reachable: Reachable, weight: Tensor, tables: list[Tensor]) -> Tensor:
     """Return the policy [N, 4] of which each trajectory is as likely as if ``tables[l]`` were drawn with weight l."""
     level = reachable.mdp.level_of(reachable.states.spot)
     level = level - level[0]

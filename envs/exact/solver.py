@@ -37,12 +37,6 @@ class Optima:
     best_return: Tensor
     """[B, K] m(l), the largest γ-discounted total of coins of a trajectory of that length."""
 
-    def first(self, count: int) -> Optima:
-        """Return those of the first levels alone."""
-        num_lengths = self.num_lengths[:count]
-        columns = int(num_lengths.max())
-        return Optima(self.gamma, self.lengths[:count, :columns], num_lengths, self.best_return[:count, :columns])
-
 
 def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed: bool = False) -> Optima:
     """Return the lengths and best returns of every level of a set, for a discount γ in (0, 1].
@@ -61,7 +55,7 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed
         mdp.lotteries is None
         and gamma == 1
         and mdp.device.type == "cpu"
-        and _whole_numbers(mdp)
+        and (mdp.coin == mdp.coin.round()).all()  # a total does not depend on the order of its coins
         and few_combinations(mdp)
     ):
         found = properties(mdp)
@@ -74,11 +68,6 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed
         sure = committed_return(mdp, optima)
         optima = replace(optima, best_return=torch.where(sure > 0, sure, optima.best_return))
     return optima
-
-
-def _whole_numbers(mdp: Mdp) -> bool:
-    """Return whether all coins are whole numbers, so that a total does not depend on the order of its coins."""
-    return bool((mdp.coin == mdp.coin.round()).all())
 
 
 def _solve_by_ticks(mdp: Mdp, gamma: float) -> Optima:
@@ -182,16 +171,10 @@ def optimal_route(mdp: Mdp, index: int, length: int, gamma: float = 1.0) -> list
     for layer, best in reversed(steps[:length]):
         total = before[layer.tick][: len(layer.spot), None, None] + gamma**layer.tick * layer.coin
         achieves = (layer.target == goal) & (total == best[goal])
+        if layer.moving is not None:  # a free bump repeats the first move (see `walk`)
+            achieves &= layer.moving.unsqueeze(-1)
         state, action, _ = achieves.nonzero()[0].tolist()
-        route.append(int(_target_spot(mdp, layer, state, action)))
+        route.append(int(mdp.goto[layer.spot[state] * NUM_ACTIONS + action]))
         goal = state
     route.append(int(mdp.start[index]))
     return [divmod(spot - index * mdp.num_cells, mdp.width) for spot in reversed(route)]
-
-
-def _target_spot(mdp: Mdp, layer: Layer, state: int, action: int) -> Tensor:
-    """Return the spot that the action leads to; a free bump repeats the first move (see `walk`)."""
-    targets = mdp.goto.reshape(-1, NUM_ACTIONS)[layer.spot[state]]
-    if layer.moving is not None and not layer.moving[state, action]:
-        return targets[layer.moving[state].int().argmax()]
-    return targets[action]

@@ -24,11 +24,12 @@ from drest_torch.errors import UserError
 
 try:
     import gymnasium
+    from gymnasium import spaces
 except ModuleNotFoundError as error:
     raise UserError("Gymnasium environments need gymnasium; pip install 'drest_torch[envs]'") from error
 
-from drest_torch.envs.interfaces.gymnasium_copies import Copies, Plan, Workers, make_registered, make_with
-from drest_torch.envs.interfaces.gymnasium_spaces import Array, Entry, action_rule, observation_entries
+from drest_torch.envs.interfaces.gymnasium_copies import Copies, Plan, Workers
+from drest_torch.envs.interfaces.gymnasium_spaces import Array, action_row, check_actions, observation_entries
 
 PROVIDERS = {"MiniGrid": "minigrid", "BabyAI": "minigrid"}
 """Families of ids, and the package that registers them when it is imported."""
@@ -74,54 +75,61 @@ class GymnasiumBatch(EnvBase):
             raise UserError(f"{copies} copies of an environment; expected at least 1")
         if workers < 0 or (workers and copies % workers):
             raise UserError(f"{copies} copies for {workers} workers; expected a multiple of the workers")
-        make_copy = _by_id(make, options or {}) if isinstance(make, str) else _by_function(make, options)
+        if not isinstance(make, str) and options:
+            raise UserError(f"options {sorted(options)} are for an id; a function that makes an environment takes none")
+        make_copy: Callable[..., Any] = partial(_maker(make), **options or {}) if isinstance(make, str) else make
         first = _first(make_copy, make)
+        if isinstance(make, str):
+            # Gymnasium's check of what an environment returns takes a fifth of the time of CartPole: one is checked.
+            make_copy = partial(make_copy, disable_env_checker=True)
         spec = getattr(first, "spec", None)
         self.name: str = make if isinstance(make, str) else spec.id if spec else type(first.unwrapped).__name__
         try:
-            action = action_rule(first.action_space, self.name)
+            check_actions(first.action_space, self.name)
             entries = observation_entries(first.observation_space, self.name)
         except UserError:
             first.close()
             raise
         super().__init__(device=torch.device("cpu"), batch_size=torch.Size([copies]))
-        plan = Plan(make_copy, self.name, action, entries, copies)
+        plan = Plan(make_copy, self.name, first.action_space, entries)
         self._make_specs(plan)
         self._set_seed(None)
         if workers:
             first.close()
-            self._copies: Copies | Workers = Workers(plan, workers)
+            self._copies: Copies | Workers = Workers(plan, copies, workers)
         else:
-            self._copies = Copies(plan, plan.records(bytearray(plan.size)), made=first)
+            self._copies = Copies(plan, np.zeros(copies, plan.record()), made=first)
         self._records = self._copies.records
-        self._observers = [(entry.name, _observer(entry, self._records[str(i)])) for i, entry in enumerate(entries)]
+        self._shown = [entry.name for entry in entries]
 
     def _make_specs(self, plan: Plan) -> None:
-        copies, action = plan.count, plan.action
+        (copies,) = self.batch_size
 
         def flag() -> Binary:
             return Binary(shape=(copies, 1), dtype=torch.bool)
 
         self.observation_spec = Composite(
             {
-                entry.name: Unbounded((copies, *entry.observed), dtype=getattr(torch, entry.observed_dtype))
+                entry.name: Unbounded((copies, *entry.shape), dtype=getattr(torch, entry.dtype))
                 for entry in plan.entries
             },
             shape=(copies,),
         )
-        if action.categories:
-            self.action_spec = Categorical(action.categories, shape=(copies,), dtype=torch.int64)
-        elif action.parts:
-            self.action_spec = MultiCategorical(action.parts, shape=(copies, len(action.parts)), dtype=torch.int64)
+        space, shape = plan.action, (copies, *action_row(plan.action))
+        if isinstance(space, spaces.Discrete):
+            self.action_spec = Categorical(int(space.n), shape=shape, dtype=torch.int64)
+        elif isinstance(space, spaces.MultiDiscrete):
+            self.action_spec = MultiCategorical(space.nvec.reshape(-1).tolist(), shape=shape, dtype=torch.int64)
         else:
-            low, high = (torch.from_numpy(bound).expand(copies, -1).clone() for bound in (action.low, action.high))
-            self.action_spec = Bounded(low, high, shape=low.shape, dtype=torch.float32)
+            assert isinstance(space, spaces.Box)
+            low, high = (torch.from_numpy(bound.reshape(-1)).float().expand(shape) for bound in (space.low, space.high))
+            self.action_spec = Bounded(low.clone(), high.clone(), shape=shape, dtype=torch.float32)
         self.reward_spec = Unbounded((copies, 1))
         self.state_spec = Composite(level_seed=Unbounded((copies, 1), dtype=torch.int64), shape=(copies,))
         self.full_done_spec = Composite(done=flag(), terminated=flag(), truncated=flag(), shape=(copies,))
 
     def render(self, i: int = 0) -> Array | None:
-        """Return a picture of copy i, or None if the environment was not made with render_mode="rgb_array"."""
+        """Return a picture of copy i, or None if it was not made with render_mode="rgb_array", or is in a worker."""
         return self._copies.render(i)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
@@ -164,23 +172,23 @@ class GymnasiumBatch(EnvBase):
         mask = None if tensordict is None else tensordict.get("_reset", None)
         levels = None if tensordict is None else tensordict.get("level_seed", None)
         records = self._records
-        records["chosen"] = True if mask is None else mask.reshape(-1).numpy()
-        records["seed"] = self._next_seed
+        records["_step"] = True if mask is None else mask.reshape(-1).numpy()
+        records["level_seed"] = self._next_seed
         if levels is not None:
             level = levels.reshape(-1).numpy()
-            np.copyto(records["seed"], level, where=level >= 0)
+            np.copyto(records["level_seed"], level, where=level >= 0)
         self._copies.reset()
-        self._next_seed[records["chosen"]] = -1
+        self._next_seed[records["_step"]] = -1
         if levels is not None:
             # The stream of a copy that was set to a level would go on as that of every other copy on this level.
-            for i in np.flatnonzero(records["chosen"] & (level >= 0)).tolist():
+            for i in np.flatnonzero(records["_step"] & (level >= 0)).tolist():
                 self._next_seed[i] = _draw(self._streams[i])
         levels = torch.full(self.state_spec["level_seed"].shape, -1) if levels is None else levels
         return TensorDict(self._state() | {"level_seed": levels}, batch_size=self.batch_size, device=self.device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         records, chosen = self._records, tensordict.get("_step", None)
-        records["chosen"] = True if chosen is None else chosen.reshape(-1).numpy()
+        records["_step"] = True if chosen is None else chosen.reshape(-1).numpy()
         records["action"] = tensordict.get("action").numpy()
         self._copies.step()
         reward = torch.from_numpy(records["reward"]).float()
@@ -194,7 +202,7 @@ class GymnasiumBatch(EnvBase):
         return TensorDict(after, batch_size=self.batch_size, device=self.device)
 
     def _state(self) -> dict[str, Tensor]:
-        state = {name: observe() for name, observe in self._observers}
+        state = {name: torch.from_numpy(self._records[name].copy()) for name in self._shown}
         terminated, truncated = self._records["terminated"], self._records["truncated"]
         ends = torch.from_numpy(np.stack((terminated | truncated, terminated, truncated)))
         return state | dict(zip(("done", "terminated", "truncated"), ends.unsqueeze(-1), strict=True))
@@ -204,29 +212,8 @@ def _draw(stream: np.random.Generator) -> int:
     return int(stream.integers(2**31))
 
 
-def _observer(entry: Entry, numbers: Array) -> Callable[[], Tensor]:
-    """Return the function that turns the numbers of an entry, one row for each copy, into its observation."""
-    if not entry.categories:
-        return lambda: torch.from_numpy(numbers.copy())
-    ends = np.cumsum(entry.categories)
-    columns = torch.from_numpy(ends - entry.categories - entry.starts)
-    width = int(ends[-1])
-
-    def one_hot() -> Tensor:
-        index = torch.from_numpy(numbers.reshape(len(numbers), -1)) + columns
-        return torch.zeros(len(numbers), width).scatter_(1, index, 1.0)
-
-    return one_hot
-
-
-def _by_function(make: Callable[[], gymnasium.Env[Any, Any]], options: dict[str, Any] | None) -> Callable[[int], Any]:
-    if options:
-        raise UserError(f"options {sorted(options)} are for an id; a function that makes an environment takes none")
-    return partial(make_with, make)
-
-
-def _by_id(name: str, options: dict[str, Any]) -> Callable[[int], Any]:
-    """Return a function that makes copy i of a registered environment."""
+def _maker(name: str) -> Callable[..., Any]:
+    """Return the function that makes a registered environment with options."""
     package, colon, registered = name.rpartition(":")
     package = package if colon else PROVIDERS.get(name.partition("-")[0], "")
     if package:
@@ -235,19 +222,18 @@ def _by_id(name: str, options: dict[str, Any]) -> Callable[[int], Any]:
         except ModuleNotFoundError as error:
             raise _missing(name, package) from error
     try:
-        spec = gymnasium.spec(registered)
+        return partial(gymnasium.make, gymnasium.spec(registered))
     except gymnasium.error.Error as error:
         near = difflib.get_close_matches(registered, list(gymnasium.registry), n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see gymnasium.pprint_registry()"
         raise UserError(f"no environment has the id {name!r}; {hint}") from error
-    return partial(make_registered, spec, options)
 
 
-def _first(make_copy: Callable[[int], Any], make: Any) -> Any:
+def _first(make_copy: Callable[[], Any], make: Any) -> Any:
     """Return a copy whose spaces are read."""
     name = make if isinstance(make, str) else getattr(make, "__name__", "the environment")
     try:
-        first = make_copy(0)
+        first = make_copy()
     except ModuleNotFoundError as error:
         raise _missing(name, (error.name or "").partition(".")[0]) from error
     except (Exception, SystemExit) as error:

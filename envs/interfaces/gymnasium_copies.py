@@ -13,69 +13,43 @@ import os
 import signal
 import traceback
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 import gymnasium
 import numpy as np
 
-from drest_torch.envs.interfaces.gymnasium_spaces import ActionRule, Array, Entry
+from drest_torch.envs.interfaces.gymnasium_spaces import Array, Entry, action_row, actions_of
 from drest_torch.errors import UserError
 
-STEP, RESET, RENDER = b"step", b"reset", b"render "
-SECONDS_BETWEEN_LOOKS = 1.0
+STEP, RESET = b"step", b"reset"
 SECONDS_TO_END = 5.0
 
 
-def make_registered(spec: Any, options: dict[str, Any], copy: int) -> gymnasium.Env[Any, Any]:
-    """Make a copy of a registered environment.
+class Plan(NamedTuple):
+    """What is copied."""
 
-    Gymnasium's check of what it returns takes a fifth of the time of CartPole, so only the first copy is checked.
-    """
-    return gymnasium.make(spec, disable_env_checker=copy > 0, **options)
-
-
-def make_with(make: Callable[[], gymnasium.Env[Any, Any]], copy: int) -> gymnasium.Env[Any, Any]:
-    """Make a copy with a function that does not ask which one it is."""
-    return make()
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is copied, and how often."""
-
-    make: Callable[[int], gymnasium.Env[Any, Any]]
-    """Make copy i."""
+    make: Callable[[], gymnasium.Env[Any, Any]]
     name: str
     """The name of the environment, for messages."""
-    action: ActionRule
+    action: gymnasium.Space[Any]
     entries: tuple[Entry, ...]
     """The observations."""
-    count: int
 
-    @property
-    def size(self) -> int:
-        """Return the number of bytes that the records take."""
-        return self.count * self._record().itemsize
+    def record(self) -> np.dtype[Any]:
+        """Return the type of the record of a copy.
 
-    def records(self, memory: Any) -> Array:
-        """Return the records [count] that lie in this memory.
-
-        ``chosen`` are the copies that the next step or reset concerns, ``seed`` is that of the next reset, or -1 for
-        none, and the observations are numbered.
+        ``_step`` says whether the next step or reset concerns the copy, ``level_seed`` is that of the next reset, or -1
+        for none, and the observations have their names.
         """
-        return np.frombuffer(memory, self._record(), self.count)
-
-    def _record(self) -> np.dtype[Any]:
-        ends = [("terminated", "bool"), ("truncated", "bool")]
-        fixed = [("action", self.action.dtype, self.action.row), ("chosen", "bool"), ("seed", "int64")]
-        observations = [(str(i), entry.dtype, entry.shape) for i, entry in enumerate(self.entries)]
-        return np.dtype([*fixed, ("reward", "float64"), *ends, *observations], align=True)
+        fixed = [("action", self.action.dtype, action_row(self.action)), ("_step", "bool"), ("level_seed", "int64")]
+        results = [("reward", "float64"), ("terminated", "bool"), ("truncated", "bool")]
+        observations = [(entry.name, entry.dtype, entry.shape) for entry in self.entries]
+        return np.dtype([*fixed, *results, *observations], align=True)
 
 
 class Copies:
@@ -91,12 +65,11 @@ class Copies:
     def __init__(self, plan: Plan, records: Array, first: int = 0, made: gymnasium.Env[Any, Any] | None = None) -> None:
         self.records = records
         self._plan, self._first = plan, first
-        self._paths = [(str(i), entry.path) for i, entry in enumerate(plan.entries)]
         self._ended = [False] * len(records)
         self._envs: list[gymnasium.Env[Any, Any]] = [] if made is None else [made]
         for i in range(len(self._envs), len(records)):
             try:
-                self._envs.append(plan.make(first + i))
+                self._envs.append(plan.make())
             except (Exception, SystemExit) as error:
                 self.close()
                 raise self._failure(i, error) from error
@@ -104,7 +77,7 @@ class Copies:
     def step(self) -> None:
         """Step the chosen copies; one whose episode has ended is left alone and is paid nothing."""
         records, ended = self.records, self._ended
-        actions, chosen = self._plan.action.split(records["action"]), records["chosen"].tolist()
+        actions, chosen = actions_of(self._plan.action, records["action"]), records["_step"].tolist()
         rewards = [0.0] * len(actions)
         for i, env in enumerate(self._envs):
             if ended[i] or not chosen[i]:
@@ -123,8 +96,8 @@ class Copies:
     def reset(self) -> None:
         """Reset the chosen copies."""
         records = self.records
-        for i in np.flatnonzero(records["chosen"]).tolist():
-            seed = int(records["seed"][i])
+        for i in np.flatnonzero(records["_step"]).tolist():
+            seed = int(records["level_seed"][i])
             try:
                 observation, _ = self._envs[i].reset(seed=None if seed < 0 else seed)
                 self._write(i, observation)
@@ -132,15 +105,14 @@ class Copies:
                 raise self._failure(i, error) from error
             self._ended[i] = records["terminated"][i] = records["truncated"][i] = False
 
-    def render(self, copy: int) -> Array | None:
+    def render(self, i: int) -> Array | None:
         """Return a picture of a copy, or None if the environment renders none."""
-        if self._envs[copy].render_mode != "rgb_array":
+        if self._envs[i].render_mode != "rgb_array":
             return None
         try:
-            picture = self._envs[copy].render()
+            return np.asarray(self._envs[i].render())
         except Exception as error:
-            raise self._failure(copy, error) from error
-        return np.asarray(picture)
+            raise self._failure(i, error) from error
 
     def close(self) -> None:
         """Close all copies."""
@@ -149,11 +121,8 @@ class Copies:
                 env.close()
 
     def _write(self, i: int, observation: Any) -> None:
-        for name, path in self._paths:
-            part = observation
-            for key in path:
-                part = part[key]
-            self.records[name][i] = part
+        for entry in self._plan.entries:
+            self.records[entry.name][i] = entry.of(observation)
 
     def _failure(self, i: int, error: BaseException) -> UserError:
         frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -165,16 +134,16 @@ class Copies:
 
 
 class Workers:
-    """The same copies in worker processes, each with as many of them.
+    """So many copies in worker processes, each with as many of them, which render no pictures.
 
     A worker that fails or dies ends all of them, and the reason is raised as one `UserError`.
     """
 
-    def __init__(self, plan: Plan, workers: int) -> None:
-        self._name, self._share = plan.name, plan.count // workers
+    def __init__(self, plan: Plan, copies: int, workers: int) -> None:
+        self._name, share = plan.name, copies // workers
         context = multiprocessing.get_context("spawn")
-        memory = context.RawArray(ctypes.c_byte, plan.size)
-        self.records = plan.records(memory)
+        memory: Any = context.RawArray(ctypes.c_byte, copies * plan.record().itemsize)
+        self.records = np.frombuffer(memory, plan.record())
         try:
             program = cloudpickle.dumps(plan)
         except Exception as error:
@@ -182,76 +151,67 @@ class Workers:
         self._workers: list[tuple[SpawnProcess, Connection]] = []
         self._finalizer = weakref.finalize(self, _end, self._workers)
         try:
-            for worker in range(workers):
+            for first in range(0, copies, share):
                 connection, worker_end = context.Pipe()
-                part = (worker * self._share, (worker + 1) * self._share)
-                process = context.Process(target=_work, args=(worker_end, program, memory, part), daemon=True)
+                arguments = (worker_end, program, memory, first, share)
+                process = context.Process(target=_work, args=arguments, daemon=True)
                 process.start()
                 worker_end.close()
                 self._workers.append((process, connection))
-            for worker in range(workers):
-                self._reply(worker)
+            self._wait()
         except BaseException:
             self.close()
             raise
 
     def step(self) -> None:
         """Step the chosen copies."""
-        self._ask(range(len(self._workers)), STEP)
+        self._order(STEP)
 
     def reset(self) -> None:
         """Reset the chosen copies."""
-        self._ask(range(len(self._workers)), RESET)
+        self._order(RESET)
 
-    def render(self, copy: int) -> Array | None:
-        """Return a picture of a copy, or None if the environment renders none."""
-        worker, copy = divmod(copy, self._share)
-        return self._ask([worker], RENDER + b"%d" % copy)[0]
+    def render(self, i: int) -> None:
+        """Return no picture."""
+        return
 
     def close(self) -> None:
         """End all processes, by force if they do not end by themselves."""
         self._finalizer()
 
-    def _ask(self, workers: Sequence[int], command: bytes) -> list[Array | None]:
-        """Have workers obey a command, all at the same time; return their replies."""
+    def _order(self, command: bytes) -> None:
+        """Have all workers obey a command, at the same time."""
         if not self._finalizer.alive:
             raise UserError(f"{self._name}: its workers have ended; make the environment again")
         try:
-            for worker in workers:
+            for _, connection in self._workers:
                 with contextlib.suppress(OSError):  # it is dead, which the reply will show
-                    self._workers[worker][1].send_bytes(command)
-            return [self._reply(worker) for worker in workers]
+                    connection.send_bytes(command)
+            self._wait()
         except BaseException:  # also Ctrl-C: a reply that nobody reads would be taken for that of the next command
             self.close()
             raise
 
-    def _reply(self, worker: int) -> Array | None:
-        process, connection = self._workers[worker]
-        try:
-            # If an environment leaves children behind, the pipe stays open after the death of its worker.
-            while not connection.poll(SECONDS_BETWEEN_LOOKS):
-                if not process.is_alive() and not connection.poll():
+    def _wait(self) -> None:
+        """Wait until all workers have replied; a reply is a failure, or nothing."""
+        for number, (process, connection) in enumerate(self._workers):
+            try:
+                # If an environment leaves children behind, the pipe stays open after the death of its worker.
+                if connection not in wait([connection, process.sentinel]):
                     raise EOFError
-            failure, picture = connection.recv()
-        except (EOFError, OSError):
-            process.join(SECONDS_TO_END)
-            reason = _cause(process.exitcode)
-            raise UserError(f"{self._name}: worker {worker} {reason}; its own messages tell more") from None
-        if failure:
-            raise UserError(f"{failure}, in worker {worker}")
-        result: Array | None = picture
-        return result
+                failure = connection.recv_bytes().decode()
+            except (EOFError, OSError):
+                process.join(SECONDS_TO_END)
+                reason = _cause(process.exitcode)
+                raise UserError(f"{self._name}: worker {number} {reason}; its own messages tell more") from None
+            if failure:
+                raise UserError(f"{failure}, in worker {number}")
 
 
 def _cause(exitcode: int | None) -> str:
     if exitcode is None:
         return "does not answer"
-    if exitcode >= 0:
-        return f"ended with exit status {exitcode}"
-    try:
-        return f"was killed by {signal.Signals(-exitcode).name}"
-    except ValueError:
-        return f"was killed by signal {-exitcode}"
+    return f"ended with exit status {exitcode}" if exitcode >= 0 else f"was killed by {signal.Signals(-exitcode).name}"
 
 
 def _end(workers: list[tuple[SpawnProcess, Connection]]) -> None:
@@ -265,26 +225,22 @@ def _end(workers: list[tuple[SpawnProcess, Connection]]) -> None:
     workers.clear()
 
 
-def _work(connection: Connection, program: bytes, memory: Any, part: tuple[int, int]) -> None:
+def _work(connection: Connection, program: bytes, memory: Any, first: int, share: int) -> None:
     """Step the copies of a worker until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends the workers
     copies = None
     try:
         plan: Plan = cloudpickle.loads(program)
-        copies = Copies(plan, plan.records(memory)[slice(*part)], part[0])
-        connection.send((None, None))
+        copies = Copies(plan, np.frombuffer(memory, plan.record())[first : first + share], first)
         while True:
-            command, picture = connection.recv_bytes(), None
-            if command == STEP:
+            connection.send_bytes(b"")
+            if connection.recv_bytes() == STEP:
                 copies.step()
-            elif command == RESET:
-                copies.reset()
             else:
-                picture = copies.render(int(command.removeprefix(RENDER)))
-            connection.send((None, picture))
+                copies.reset()
     except UserError as error:
         with contextlib.suppress(OSError):
-            connection.send((str(error), None))
+            connection.send_bytes(str(error).encode())
     except (EOFError, OSError):  # the driver has closed the pipe, or died
         pass
     finally:

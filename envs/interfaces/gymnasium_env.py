@@ -1,4 +1,4 @@
-"""Gymnasium environments of the worlds: a single one, and a vector of them that steps as one tensor.
+"""Gymnasium environments of the worlds: a vector of them that steps as one tensor, and a single one.
 
 One Gymnasium episode is one mini-episode; ``terminated`` marks its end. E mini-episodes make a meta-episode, which
 stays on one level; a new meta-episode samples a new level. This module needs ``gymnasium`` (the extra ``gym``), and
@@ -8,7 +8,7 @@ nothing else in the project imports it. For environments of others see `gymnasiu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -24,118 +24,143 @@ from drest_torch.envs import counter_rng as streams
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.interfaces.slots import Slots
+from drest_torch.envs.interfaces.slots import EpisodeState, Slots
 from drest_torch.envs.levels import Level
 from drest_torch.reward import Reward
 
 Array = NDArray[Any]
 
 
-class _Ended(NamedTuple):
-    """The mini-episodes that a step ended; all [n]."""
+class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
+    """A vector of environments that steps as one tensor; each equals a `GridworldGymEnv` with the same seed.
 
-    slot: Tensor
-    observation: Tensor
-    """The last observation: the agent in its final cell, with no time left."""
-    length: Tensor
-    coins: Tensor
-    """The γ-discounted total."""
-    discount: Tensor
-    """The DReST discount."""
-    spot: Tensor
-    taken: Tensor
+    The arguments are those of `GridworldGymEnv`, and ``num_envs``, the number of environments.
 
+    An environment whose mini-episode ends begins the next one within the same step. Its last observation and the
+    ``info`` of its end are in ``infos["final_obs"]`` and ``infos["final_info"]``, as Gymnasium prescribes.
+    """
 
-class _Worlds:
-    """Slots that play mini-episodes on a level set and are paid for them."""
+    metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
 
     def __init__(
-        self, levels: Mdp | Sequence[Level], slots: int, observation: str, reward: Reward, plain_coins: bool
+        self,
+        levels: Mdp | Sequence[Level],
+        num_envs: int,
+        *,
+        observation: str = "grid",
+        reward: Reward | None = None,
+        plain_coins: bool = False,
     ) -> None:
         mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
-        reward.check_sequential()
-        self.reward, self.plain_coins = reward, plain_coins
-        self.optima = solve(mdp, reward.gamma, committed=reward.committed)
-        self.observe = make_observation(observation, mdp)
-        self.slots = Slots(mdp, self.optima, slots)
+        self.num_envs, self.plain_coins = num_envs, plain_coins
+        self.reward = reward or Reward()
+        self.reward.check_sequential()
+        optima = solve(mdp, self.reward.gamma, committed=self.reward.committed)
+        self.slots = Slots(mdp, optima, num_envs)
         self.mdp = self.slots.mdp
+        self._observe = make_observation(observation, mdp)
         self._names = np.array([level.name for level in mdp.levels], dtype=object)
-        self._counts = torch.zeros(slots, self.optima.lengths.shape[1])  # N, how often each length was played
-        self._coins = torch.zeros(slots)
+        self._counts = torch.zeros(num_envs, optima.lengths.shape[1])  # N, how often each length was played
+        self._coins = torch.zeros(num_envs)
+        self._seeded = False
+        self.single_observation_space = self._space()
+        self.single_action_space = spaces.Discrete(NUM_ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
 
-    def seed(self, slot: Tensor, key: Tensor) -> None:
-        """Restart the random streams of these slots; the next call must begin a meta-episode."""
-        of_levels, of_luck = (streams.mix(key, torch.full_like(key, stream)) for stream in (0, 1))
-        self.slots.seed(of_levels, of_luck, slot)
+    def _space(self) -> spaces.Box:
+        """Return the space of observations, which are negative for the coins and delays of lotteries alone."""
+        mdp = self.mdp
+        high = float(max(mdp.max_time, mdp.height, mdp.width, float(mdp.coin.max())))
+        if (lotteries := mdp.lotteries) is None:
+            return spaces.Box(0.0, high, self._observe.shape, np.float32)
+        high = max(high, float(lotteries.coins.abs().max()), float(lotteries.delay.abs().max()))
+        return spaces.Box(-high, high, self._observe.shape, np.float32)
 
-    def begin(self, slot: Tensor, level: Tensor | None = None) -> None:
-        """Begin the next mini-episode of these slots, and a new meta-episode where the current one is complete.
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin a mini-episode in every environment; ``seed=s`` seeds environment i with s + i."""
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        if seeds is None:
+            seeds = [None] * self.num_envs
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments; expected one each")
+        chosen = [i for i, number in enumerate(seeds) if number is not None or not self._seeded]
+        if chosen:
+            key = torch.tensor([int(seeding.np_random(seeds[i])[0].integers(1 << 62)) for i in chosen])
+            of_levels, of_luck = (streams.mix(key, torch.full_like(key, stream)) for stream in (0, 1))
+            self.slots.seed(of_levels, of_luck, torch.tensor(chosen))
+            self._seeded = True
+        self._begin(torch.ones(self.num_envs, dtype=torch.bool), (options or {}).get("level"))
+        return self._observation(), self._info()
 
-        If levels are given, begin a new meta-episode on them.
+    def _begin(self, here: Tensor, level: Any = None) -> None:
+        """Begin the next mini-episode where ``here`` [B] is true, and a new meta-episode where one is complete.
+
+        If levels [B] are given, begin a new meta-episode on them.
         """
-        slots = self.slots
-        here = torch.zeros_like(slots.metas, dtype=torch.bool).index_fill(0, slot, True)
+        slots, new = self.slots, here
         if level is None:
-            complete = self._counts.sum(-1) >= self.reward.episodes_per_meta
-            new = here & ((slots.metas == 0) | complete)
-            levels = torch.where(new, slots.sample_levels(), slots.now.level)
-        else:
-            new, levels = here, slots.now.level.index_put((slot,), level.long())
+            new = here & ((slots.metas == 0) | (self._counts.sum(-1) >= self.reward.episodes_per_meta))
+            level = torch.where(new, slots.sample_levels(), slots.now.level)
         slots.metas = slots.metas + new
         self._counts[new] = 0
         self._coins[here] = 0
-        slots.start(levels, here)
+        slots.start(torch.as_tensor(level), here)
 
-    def step(self, action: Tensor) -> tuple[Tensor, _Ended]:
-        """Play one step in every slot; return the rewards [B] and the mini-episodes that ended."""
-        before = self.slots.now
-        played = self.slots.step(action)
+    def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """Take one action in every environment [num_envs]; return what `GridworldGymEnv.step` returns, as arrays."""
+        names, before, slots = self._info()["level"], self.slots.now, self.slots
+        action = torch.as_tensor(actions, dtype=torch.int64)
+        played = slots.step(action)
         self._coins += played.coin * self.reward.gamma**before.ticks
-        slot = played.mini_done.nonzero().squeeze(-1)
-        column, best, k, coins, length = (
-            values[slot]
-            for values in (*self.slots.look_up(played.length), self.slots.num_lengths, self._coins, played.length)
-        )
-        discount = self.reward.discount(self._counts[slot, column], self._counts[slot].sum(-1), k)
-        self._counts[slot, column] += 1
-        self._coins[slot] = 0
-        last = self.mdp.advance(before.spot[slot], before.taken[slot], action[slot])
-        observation = self.observe(last.spot, last.taken, torch.zeros_like(slot))
-        ended = _Ended(slot, observation, length, coins, discount, last.spot, last.taken)
-        if self.plain_coins:
-            return played.coin, ended
-        paid = self.reward.pay(coins, discount, best)
-        return torch.zeros_like(played.coin).index_put((slot,), paid), ended
+        ended, reward, final = played.mini_done, played.coin, {}
+        if ended.any():
+            column, best = slots.look_up(played.length)
+            column = column.unsqueeze(-1)
+            chosen_before = self._counts.gather(-1, column).squeeze(-1)
+            discount = self.reward.discount(chosen_before, self._counts.sum(-1), slots.num_lengths)
+            paid = self.reward.pay(self._coins, discount, best)
+            self._counts.scatter_add_(-1, column, ended.unsqueeze(-1).float())
+            ends = {
+                "level": names,
+                "length": played.length,
+                "coins": self._coins.double(),
+                "discount": discount.double(),
+            }
+            final = self._final(before, action, ended, ends)
+            self._begin(ended)
+        if not self.plain_coins:
+            reward = torch.where(ended, paid, 0) if final else torch.zeros_like(reward)
+        truncated = np.zeros(self.num_envs, dtype=bool)
+        return self._observation(), reward.double().numpy(), ended.numpy(), truncated, self._info() | final
 
-    def observation(self) -> Array:
-        """Return the observations of all slots."""
+    def _final(self, before: EpisodeState, action: Tensor, ended: Tensor, ends: dict[str, Any]) -> dict[str, Any]:
+        """Return what a step says of the mini-episodes that it ended: the last observation, without time, and these."""
+        here, last = ended.numpy(), self.mdp.advance(before.spot, before.taken, action)
+        self.last = int(last.spot[0]), int(last.taken[0]), 0
+        seen = self._observe(last.spot, last.taken, torch.zeros_like(last.spot)).numpy()
+        observations = np.full(self.num_envs, None, dtype=object)
+        for i in np.flatnonzero(here):
+            observations[i] = seen[i]
+        info: dict[str, Any] = {}
+        for key, values in ends.items():
+            info[key] = np.where(here, values, 0)
+            info[f"_{key}"] = here.copy()
+        return {
+            "final_obs": observations,
+            "_final_obs": here.copy(),
+            "final_info": info,
+            "_final_info": here.copy(),
+        }
+
+    def _observation(self) -> Array:
         now = self.slots.now
-        return self.observe(now.spot, now.taken, now.time_left).numpy()
+        return self._observe(now.spot, now.taken, now.time_left).numpy()
 
-    def moment(self) -> tuple[int, int, int]:
-        """Return the spot, what is taken and the time left in the first slot."""
-        now = self.slots.now
-        return int(now.spot[0]), int(now.taken[0]), int(now.time_left[0])
-
-    def level(self) -> Level:
-        """Return the level of the first slot."""
-        return self.mdp.levels[int(self.slots.now.level[0])]
-
-    def level_names(self) -> Array:
-        """Return the name of the level of each slot."""
-        return self._names[self.slots.now.level.numpy()]
-
-    def space(self) -> spaces.Box:
-        """Return the space of observations, which are negative for the coins and delays of lotteries alone."""
-        high = float(max(self.mdp.max_time, self.mdp.height, self.mdp.width, float(self.mdp.coin.max())))
-        if (lotteries := self.mdp.lotteries) is None:
-            return spaces.Box(0.0, high, self.observe.shape, np.float32)
-        high = max(high, float(lotteries.coins.abs().max()), float(lotteries.delay.abs().max()))
-        return spaces.Box(-high, high, self.observe.shape, np.float32)
-
-
-def _key(generator: np.random.Generator) -> int:
-    return int(generator.integers(1 << 62))
+    def _info(self) -> dict[str, Any]:
+        return {"level": self._names[self.slots.now.level.numpy()], "_level": np.ones(self.num_envs, dtype=bool)}
 
 
 class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
@@ -173,32 +198,29 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
             modes = ", ".join(self.metadata["render_modes"])
             raise ValueError(f"render_mode={render_mode!r}; expected None or one of {modes}")
         self.render_mode = render_mode
-        self._worlds = _Worlds(levels, 1, observation, reward or Reward(), plain_coins)
-        self._slot = torch.zeros(1, dtype=torch.int64)
-        self._seeded = False
-        self.observation_space = self._worlds.space()
-        self.action_space = spaces.Discrete(NUM_ACTIONS)
+        self._envs = GridworldVectorEnv(levels, 1, observation=observation, reward=reward, plain_coins=plain_coins)
+        self.observation_space = self._envs.single_observation_space
+        self.action_space = self._envs.single_action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Begin a mini-episode; return its first observation and ``info``."""
         super().reset(seed=seed)
-        if seed is not None or not self._seeded:
-            self._worlds.seed(self._slot, torch.tensor([_key(self.np_random)]))
-            self._seeded = True
         level = (options or {}).get("level")
-        self._worlds.begin(self._slot, None if level is None else torch.tensor([level]))
-        self._moment = self._worlds.moment()
-        return self._worlds.observation()[0], self._info()
+        observations, info = self._envs.reset(seed=seed, options={"level": None if level is None else [level]})
+        self._level = self._envs.mdp.levels[int(self._envs.slots.now.level)]
+        self._moment = self._now()
+        return observations[0], {"level": info["level"][0]}
 
     def step(self, action: np.int64 | int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Take one action; return the observation, the reward, whether the mini-episode ended, False, and ``info``."""
-        reward, ended = self._worlds.step(torch.tensor([int(action)]))
-        if not len(ended.slot):
-            self._moment = self._worlds.moment()
-            return self._worlds.observation()[0], float(reward), False, False, self._info()
-        self._moment = int(ended.spot), int(ended.taken), 0
-        last = {"length": int(ended.length), "coins": float(ended.coins), "discount": float(ended.discount)}
-        return ended.observation[0].numpy(), float(reward), True, False, self._info() | last
+        observations, reward, terminated, _, info = self._envs.step(np.array([action]))
+        if terminated[0]:
+            self._moment, observations = self._envs.last, info["final_obs"]
+            info = info["final_info"]
+        else:
+            self._moment = self._now()
+        shown = {key: values.tolist()[0] for key, values in info.items() if not key.startswith("_")}
+        return observations[0], float(reward[0]), bool(terminated[0]), False, shown
 
     def render(self) -> Any:
         """Return the world as it is now, after the last tick of a mini-episode as it was at its end."""
@@ -207,94 +229,16 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         from drest_torch.envs.view import rendering  # an environment is played without matplotlib
 
         spot, taken, time_left = self._moment
-        mdp, level = self._worlds.mdp, self._worlds.level()
+        mdp = self._envs.mdp
         agent = divmod(spot % mdp.num_cells, mdp.width)
         if self.render_mode == "ansi":
-            return f"{rendering.to_text(level, colour=False, agent=agent, taken=taken)}\ntime left: {time_left}\n"
-        return rendering.frame(level, taken=taken, agent=agent, time_left=time_left)
+            text = rendering.to_text(self._level, colour=False, agent=agent, taken=taken)
+            return f"{text}\ntime left: {time_left}\n"
+        return rendering.frame(self._level, taken=taken, agent=agent, time_left=time_left)
 
-    def _info(self) -> dict[str, Any]:
-        return {"level": self._worlds.level_names()[0]}
-
-
-class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
-    """A vector of environments that steps as one tensor; each equals a `GridworldGymEnv` with the same seed.
-
-    The arguments are those of `GridworldGymEnv`, and ``num_envs``, the number of environments.
-
-    An environment whose mini-episode ends begins the next one within the same step. Its last observation and the
-    ``info`` of its end are in ``infos["final_obs"]`` and ``infos["final_info"]``, as Gymnasium prescribes.
-    """
-
-    metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
-
-    def __init__(
-        self,
-        levels: Mdp | Sequence[Level],
-        num_envs: int,
-        *,
-        observation: str = "grid",
-        reward: Reward | None = None,
-        plain_coins: bool = False,
-    ) -> None:
-        self.num_envs = num_envs
-        self._worlds = _Worlds(levels, num_envs, observation, reward or Reward(), plain_coins)
-        self._every = torch.arange(num_envs)
-        self._seeded = False
-        self.single_observation_space = self._worlds.space()
-        self.single_action_space = spaces.Discrete(NUM_ACTIONS)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
-        """Begin a mini-episode in every environment; ``seed=s`` seeds environment i with s + i."""
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
-        if seeds is None:
-            seeds = [None] * self.num_envs
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments; expected one each")
-        slots = [i for i, number in enumerate(seeds) if number is not None or not self._seeded]
-        if slots:
-            self._worlds.seed(torch.tensor(slots), torch.tensor([_key(seeding.np_random(seeds[i])[0]) for i in slots]))
-            self._seeded = True
-        level = (options or {}).get("level")
-        self._worlds.begin(self._every, None if level is None else torch.as_tensor(level))
-        return self._worlds.observation(), self._info()
-
-    def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """Take one action in every environment [num_envs]; return what `GridworldGymEnv.step` returns, as arrays."""
-        names = self._worlds.level_names()
-        reward, ended = self._worlds.step(torch.as_tensor(actions, dtype=torch.int64))
-        terminated = np.zeros(self.num_envs, dtype=bool)
-        terminated[ended.slot.numpy()] = True
-        final: dict[str, Any] = {}
-        if len(ended.slot):
-            self._worlds.begin(ended.slot)
-            final = self._final(ended, terminated, names)
-        truncated = np.zeros_like(terminated)
-        return self._worlds.observation(), reward.double().numpy(), terminated, truncated, self._info() | final
-
-    def _info(self) -> dict[str, Any]:
-        return {"level": self._worlds.level_names(), "_level": np.ones(self.num_envs, dtype=bool)}
-
-    def _final(self, ended: _Ended, terminated: Array, names: Array) -> dict[str, Any]:
-        slot = ended.slot.numpy()
-        observations = np.full(self.num_envs, None, dtype=object)
-        observations[slot] = list(ended.observation.numpy())
-        info: dict[str, Any] = {}
-        values = {"length": ended.length, "coins": ended.coins.double(), "discount": ended.discount.double()}
-        for key, value in {"level": names[slot], **{key: tensor.numpy() for key, tensor in values.items()}}.items():
-            info[key] = np.zeros(self.num_envs, dtype=value.dtype)
-            info[key][slot] = value
-            info[f"_{key}"] = terminated.copy()
-        return {
-            "final_obs": observations,
-            "_final_obs": terminated.copy(),
-            "final_info": info,
-            "_final_info": terminated.copy(),
-        }
+    def _now(self) -> tuple[int, int, int]:
+        now = self._envs.slots.now
+        return int(now.spot), int(now.taken), int(now.time_left)
 
 
 def register(name: str = "drest/Gridworld-v0") -> None:

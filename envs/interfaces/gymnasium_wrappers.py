@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
-from gymnasium.utils import RecordConstructorArgs
 
 from drest_torch.errors import ConfigError
 from drest_torch.limits import Limits
@@ -43,11 +42,16 @@ def _name(env: Environment) -> str:
     return env.unwrapped.spec.id if env.unwrapped.spec else type(env.unwrapped).__name__
 
 
-def _check(env: Environment, name: str, value: Any, limits: Limits, *, whole: bool = False) -> None:
-    number = isinstance(value, Integral if whole else (int, float, np.number))
-    if not number or not limits.allow(value):
-        expected = str(limits).replace("a number", "a whole number") if whole else limits
-        raise ConfigError(f"{_name(env)}: {name}={value!r}; expected {expected}")
+def _check(env: Environment, limits: Limits, **values: Any) -> None:
+    for name, value in values.items():
+        if not limits.allow(value.item() if isinstance(value, np.number) else value):
+            raise ConfigError(f"{_name(env)}: {name}={value!r}; expected {limits}")
+
+
+def _check_whole(env: Environment, **values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, Integral) or value < 1:
+            raise ConfigError(f"{_name(env)}: {name}={value!r}; expected a whole number at least 1")
 
 
 def _finite(env: Environment, reward: Any) -> float:
@@ -56,7 +60,7 @@ def _finite(env: Environment, reward: Any) -> float:
     return float(reward)
 
 
-class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment that is shut down after T steps, where the agent can delay its shutdown.
 
     T is ``base`` at first. Each delay that is granted adds the next number of ``delays``, so n delays give n + 1
@@ -83,10 +87,9 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
             nothing and do nothing.
         ended: what happens when the base environment ends before shutdown. ``absorb``: it waits, with its last
             observation and reward 0; delays can still be asked for. ``restart``: it is reset and goes on.
-        flat: whether the timer is appended to the observation, instead of a `Dict` that holds it under ``timer``; None:
-            where the base observation is a `Box` with one axis.
 
-    In a `Dict` the base observation is under ``observation``; if it is a `Dict` itself, its keys are kept.
+    The timer is appended to an observation that is a `Box` with one axis. Otherwise it is under ``timer`` in a `Dict`,
+    with the base observation under ``observation``, or with its keys if it is a `Dict` itself.
     ``reset(seed=...)`` also seeds the chance of requests, which has its own random stream.
 
     Example:
@@ -107,37 +110,20 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         chance: float = 1.0,
         cost: float = 0.0,
         ended: str = "absorb",
-        flat: bool | None = None,
     ) -> None:
-        RecordConstructorArgs.__init__(
-            self,
-            base=base,
-            delays=delays,
-            control=control,
-            idle=idle,
-            window=window,
-            chance=chance,
-            cost=cost,
-            ended=ended,
-            flat=flat,
-        )
-        gymnasium.Wrapper.__init__(self, env)
-        _check(env, "base", base, Limits(at_least=1), whole=True)
+        super().__init__(env)
         if isinstance(delays, str) or not isinstance(delays, Sequence | np.ndarray):
             raise ConfigError(f"{_name(env)}: delays={delays!r}; expected a list of whole numbers, such as [{base}]")
-        for i, delay in enumerate(delays):
-            _check(env, f"delays[{i}]", delay, Limits(at_least=1), whole=True)
-        if window is not None:
-            _check(env, "window", window, Limits(at_least=1), whole=True)
-        _check(env, "chance", chance, Limits(above=0, at_most=1))
-        _check(env, "cost", cost, Limits(at_least=0))
-        if ended not in ENDS:
-            raise ConfigError(f"{_name(env)}: ended={ended!r}; expected one of {', '.join(ENDS)}")
+        steps = {"base": base, "window": 1 if window is None else window}
+        _check_whole(env, **steps, **{f"delays[{i}]": delay for i, delay in enumerate(delays)})
+        _check(env, Limits(above=0, at_most=1), chance=chance)
+        _check(env, Limits(at_least=0), cost=cost)
+        _check(env, Limits(choices=ENDS), ended=ended)
         self._timer = Timer.of(base, delays, window)
         self._control, self._idle = control, idle
         self._chance, self._cost, self._ended = chance, cost, ended
         self.action_space = self._extended_actions()
-        self._flat = _is_vector(env.observation_space) if flat is None else flat
+        self._flat = _is_vector(env.observation_space)
         self.observation_space = self._extended_observations()
         self._generator = np.random.default_rng()
         self._left, self._abandoned = 0, 0.0
@@ -224,10 +210,6 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
     def _extended_observations(self) -> spaces.Space[Any]:
         space, size = self.env.observation_space, self._timer.size
         if self._flat:
-            if not _is_vector(space):
-                raise ConfigError(
-                    f"{_name(self.env)}: no timer can be appended to observations {space}; use flat=False"
-                )
             return _appended(space, 0, 1, size, np.result_type(space.dtype, np.float32))
         timer = spaces.Box(0, 1, (size,), np.float32)
         if not isinstance(space, spaces.Dict):
@@ -258,7 +240,7 @@ def _appended(space: Any, low: float, high: float, size: int, dtype: Any) -> spa
     return spaces.Box(lows.astype(dtype), highs.astype(dtype), dtype=dtype)
 
 
-class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment that pays the DReST reward, λ^(N − (i−1)/k) · C/m, with the last step of each episode.
 
     One Gymnasium episode is one mini-episode. C is the γ-discounted sum of its rewards. The environment says at the end
@@ -295,26 +277,21 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         floor: float = 0.0,
         length_key: str = "length_index",
     ) -> None:
-        RecordConstructorArgs.__init__(
-            self, reward=reward, lengths=lengths, best=best, floor=floor, length_key=length_key
-        )
-        gymnasium.Wrapper.__init__(self, env)
-        _check(env, "lengths", lengths, Limits(at_least=1), whole=True)
-        _check(env, "floor", floor, Limits())
+        super().__init__(env)
+        _check_whole(env, lengths=lengths)
+        _check(env, Limits(), floor=floor)
+        reward.check_sequential()
+        self._reward, self._lengths, self._floor, self._length_key = reward, lengths, floor, length_key
+        self._largest, self._divided = isinstance(best, str), best is not None
         if isinstance(best, str):
             if best != "largest":
                 raise ConfigError(f"{_name(env)}: best={best!r}; expected largest, None or m of each length")
+            best = [0.0] * lengths
         elif best is not None:
             if len(best) != lengths:
                 raise ConfigError(f"{_name(env)}: best has {len(best)} values for {lengths} lengths; expected one each")
-            for i, value in enumerate(best):
-                _check(env, f"best[{i}]", value, Limits(above=0))
-        self._reward, self._lengths, self._floor, self._length_key = reward, lengths, floor, length_key
-        reward.check_sequential()
-        self._largest, self._divided = best == "largest", best is not None
-        if best is None or isinstance(best, str):
-            best = [0.0 if self._largest else 1.0] * lengths
-        self._best = [float(value) for value in best]
+            _check(env, Limits(above=0), **{f"best[{i}]": value for i, value in enumerate(best)})
+        self._best = [1.0] * lengths if best is None else [float(value) for value in best]
         self._restart()
         self._coins, self._ticks = 0.0, 0
 

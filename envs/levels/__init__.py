@@ -19,7 +19,7 @@ from drest_torch.envs.levels.level import (
     Level,
     features_of,
 )
-from drest_torch.envs.levels.text import format_level, parse_level, parse_map
+from drest_torch.envs.levels.text import format_level, parse_level
 from drest_torch.envs.objects import Button, Coin, Lottery
 from drest_torch.envs.objects.button import MAX_TIME
 from drest_torch.errors import LevelError
@@ -44,7 +44,6 @@ __all__ = [
     "level_from_record",
     "level_to_record",
     "parse_level",
-    "parse_map",
     "read_levels",
     "world",
     "write_levels",

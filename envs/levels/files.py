@@ -52,9 +52,7 @@ def level_from_record(record: Any, *, source: str = "") -> Level:
     for key in record:
         if key not in _REQUIRED + _OPTIONAL:
             raise LevelError(f"{here}: unknown key '{key:.40}'; expected one of {', '.join(_REQUIRED + _OPTIONAL)}")
-    for key in ("name", *STUDY_KEYS):
-        if key in record:
-            check_text(record[key], key, here)
+    check_text(record["name"], "name", here)
     rows = record["map"]
     if not isinstance(rows, list):
         raise LevelError(f"{here}: the map is {rows!r:.40}; expected a list with one text a row")
@@ -67,19 +65,11 @@ def level_from_record(record: Any, *, source: str = "") -> Level:
         raise LevelError(f"{here}: the lotteries are {named!r:.40}; expected an object of texts by name")
     for name, text in named.items():
         add_lottery(lotteries, name, text, f"{here}, lottery {name:.40}")
-    return parse_map(
-        [
-            [(cell, f"{here}, map row {r}, column {c}") for c, cell in enumerate(row.split(), start=1)]
-            for r, row in enumerate(rows, start=1)
-        ],
-        name=record["name"],
-        shutdown=record["shutdown"],
-        clock=record.get("clock", "steps"),
-        study={key: record[key] for key in STUDY_KEYS if key in record},
-        source=source,
-        here=here,
-        lotteries=lotteries,
-    )
+    cells = [
+        [(cell, f"{here}, map row {r}, column {c}") for c, cell in enumerate(row.split(), start=1)]
+        for r, row in enumerate(rows, start=1)
+    ]
+    return parse_map(cells, record, lotteries, name=record["name"], source=source, here=here)
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,10 +6,9 @@ same optima. A test level that is a rotated training level would say nothing abo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from operator import itemgetter
 from typing import TypeVar
 
 import torch
@@ -83,29 +82,13 @@ def canonical_key(level: Level) -> str:
     that sees the whole map can tell them apart.
     """
     rows = _cropped(_cells(level))
-    cells = [cell for row in rows for cell in row]
-    cells += " /"
     directed = [thing for thing in (*level.objects, *level.fixtures) if thing.is_directed]
     texts = []
-    for text, actions in zip(_texts(len(rows), len(rows[0])), _actions(), strict=True):
+    for index, actions in enumerate(_actions()):
         rotated = {thing.key: thing.moved(thing.row, thing.column, actions).key for thing in directed}
-        texts.append("".join(text([rotated.get(cell, cell) for cell in cells] if rotated else cells)))
+        cells = [[rotated.get(cell, cell) for cell in row] for row in rows] if rotated else rows
+        texts.append("/".join(map(" ".join, _rotated(cells, index))))
     return f"{level.shutdown} {level.clock} {min(texts)}"
-
-
-@lru_cache(1024)
-def _texts(height: int, width: int) -> list[Callable[[Sequence[str]], tuple[str, ...]]]:
-    """Return for each symmetry a function that picks its text from the cells of a map, row by row.
-
-    The cells are followed by a blank and a slash, which the text has between cells and between rows.
-    """
-    blank, slash = height * width, height * width + 1
-    cells = [[row * width + column for column in range(width)] for row in range(height)]
-    picks: list[Callable[[Sequence[str]], tuple[str, ...]]] = []
-    for index in range(NUM_SYMMETRIES):
-        rows = [[place for cell in row for place in (cell, blank)][:-1] for row in _rotated(cells, index)]
-        picks.append(itemgetter(*[place for row in rows for place in (*row, slash)][:-1]))
-    return picks
 
 
 def _rotated(rows: Grid[Cell], index: int) -> Grid[Cell]:

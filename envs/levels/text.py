@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from drest_torch.envs.levels.level import MAX_LENGTHS, MAX_OBJECTS, MAX_SIDE, STUDY_KEYS, Level, check_clock
@@ -22,25 +23,26 @@ Named = tuple[str, str]
 
 def parse_map(
     rows: Sequence[Sequence[tuple[str, str]]],
+    values: Mapping[str, Any],
+    lotteries: Mapping[str, Named],
     *,
     name: str,
-    shutdown: int,
-    clock: str = "steps",
-    study: Mapping[str, str] | None = None,
-    source: str = "",
-    here: str = "",
+    source: str,
+    here: str,
+    places: Mapping[str, str] = MappingProxyType({}),
     x: float | None = None,
-    lotteries: Mapping[str, Named] | None = None,
 ) -> Level:
-    """Build a level from rows of ``(cell, place)`` pairs.
+    """Build a level from rows of ``(cell, place)`` pairs and its other values: shutdown, clock, and those of its study.
 
-    In messages ``place`` is the name of the cell, and ``here`` that of the level. ``x`` is the value of a coin ``Cx``,
-    and ``lotteries`` are those that cells ``La`` name.
+    In messages ``place`` is the name of the cell, ``here`` that of the level, and ``places`` are those of the values.
+    ``x`` is the value of a coin ``Cx``, and ``lotteries`` are those that cells ``La`` name.
     """
-    lotteries = lotteries or {}
-    here = here or source or name
-    _check_shutdown(shutdown, here)
-    check_clock(clock, here)
+    shutdown, clock = values["shutdown"], values.get("clock", "steps")
+    study = {key: values[key] for key in STUDY_KEYS if key in values}
+    _check_shutdown(shutdown, places.get("shutdown", here))
+    check_clock(clock, places.get("clock", here))
+    for key, text in study.items():
+        check_text(text, key, places.get(key, here))
     _check_shape(rows, here)
     starts: list[tuple[int, int, str]] = []
     objects: list[tuple[WorldObject, str]] = []
@@ -67,12 +69,10 @@ def parse_map(
             raise LevelError(f"{place}: lottery {lottery:.40}, but no cell 'L{lottery:.40}'; expected one in the map")
     if not any(_has_coin(thing) for thing, _ in objects):
         raise LevelError(f"{here}: the map has no coin; expected at least one cell like 'C3'")
-    places = [place for thing, place in objects if thing.is_taken]
-    if len(places) > MAX_OBJECTS:
+    taken = [place for thing, place in objects if thing.is_taken]
+    if len(taken) > MAX_OBJECTS:
         buttons = ", buttons and lotteries" if lotteries else " and buttons"
-        raise LevelError(
-            f"{places[MAX_OBJECTS]}: {len(places)} coins{buttons} together; expected at most {MAX_OBJECTS}"
-        )
+        raise LevelError(f"{taken[MAX_OBJECTS]}: {len(taken)} coins{buttons} together; expected at most {MAX_OBJECTS}")
     walls = tuple(tuple(cell == "#" for cell, _ in row) for row in rows)
     for thing, place in objects:
         thing.check(walls, place)
@@ -85,7 +85,7 @@ def parse_map(
         objects=tuple(thing for thing in by_kind if thing.is_taken),
         fixtures=tuple(thing for thing in by_kind if not thing.is_taken),
         clock=clock,
-        study=dict(study or {}),
+        study=study,
         source=source,
     )
     if level.max_time > MAX_TIME:
@@ -153,7 +153,7 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
     """
     here = source or name
     known = ("shutdown", "clock", "x", *STUDY_KEYS)
-    header: dict[str, str] = {}
+    header: dict[str, Any] = {}
     places: dict[str, str] = {}
     lotteries: dict[str, Named] = {}
     rows: list[list[tuple[str, str]]] = []
@@ -184,29 +184,16 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
         raise LevelError(f"{here}:{len(lines)}: no map; expected rows of cells such as '# . A C3 B4'")
     if "shutdown" not in header:
         raise LevelError(f"{here}:1: no shutdown time; expected a line 'shutdown: 4' above the map")
-    shutdown: Any = header["shutdown"]
-    if re.fullmatch(r"[0-9]{1,9}", shutdown):
-        shutdown = int(shutdown)
-    _check_shutdown(shutdown, places["shutdown"])
-    check_clock(header.get("clock", "steps"), places.get("clock", here))
-    for key in STUDY_KEYS:
-        if key in header:
-            check_text(header[key], key, places[key])
+    if re.fullmatch(r"[0-9]{1,9}", header["shutdown"]):
+        header["shutdown"] = int(header["shutdown"])
     if "x" in header and not re.fullmatch(NUMBER, header["x"]):
         raise LevelError(f"{places['x']}: x '{header['x']:.40}'; expected a number above 0, such as x: 3")
     if ("x" in header or x is not None) and not any(cell == "Cx" for row in rows for cell, _ in row):
         raise LevelError(f"{places.get('x', here)}: x, but no coin 'Cx' in the map; expected one for x to be used")
-    return parse_map(
-        rows,
-        name=name,
-        shutdown=shutdown,
-        clock=header.get("clock", "steps"),
-        study={key: header[key] for key in STUDY_KEYS if key in header},
-        source=here,
-        here=rows[0][0][1].rpartition(",")[0],
-        x=float(header["x"]) if x is None and "x" in header else x,
-        lotteries=lotteries,
-    )
+    if x is None and "x" in header:
+        x = float(header["x"])
+    first = rows[0][0][1].rpartition(",")[0]
+    return parse_map(rows, header, lotteries, name=name, source=here, here=first, places=places, x=x)
 
 
 def add_lottery(lotteries: dict[str, Named], name: str, text: str, place: str) -> None:

@@ -219,11 +219,9 @@ def _outcome(text: str, place: str) -> Outcome:
             "such as 2/3 C5 +1"
         )
     top, _, bottom = match[1].partition("/")
-    if bottom and int(bottom) == 0:
+    if not 0 < Fraction(top) <= int(bottom or 1):
         raise LevelError(f"{place}: the chance {match[1]} of an outcome; expected a number above 0 and at most 1")
     chance, coins, delay = Fraction(top) / int(bottom or 1), float(match[2]), int(match[3])
-    if not 0 < chance <= 1:
-        raise LevelError(f"{place}: the chance {match[1]} of an outcome; expected a number above 0 and at most 1")
     if chance.denominator > MAX_DENOMINATOR:
         raise LevelError(
             f"{place}: the chance {match[1]} of an outcome; expected a denominator of at most {MAX_DENOMINATOR:,}"

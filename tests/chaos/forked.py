@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 IMPORTED = (
-    *("drest_torch.train", "drest_torch.evaluate", "drest_torch.study", "drest_torch.compare", "drest_torch.envs.show"),
+    *("drest_torch.train", "drest_torch.evaluate", "drest_torch.study", "drest_torch.compare"),
     *("drest_torch.training.run", "drest_torch.agent", "drest_torch.studies.runner", "drest_torch.config.compose"),
     *("drest_torch.sweep", "matplotlib.pyplot", "hydra.main", "hydra.core.hydra_config", "drest_torch.choices.page"),
-    *("cProfile", "torch._dynamo", "torch.distributed", "multiprocessing.queues"),
+    *("drest_torch.envs.view.show", "cProfile", "torch._dynamo", "torch.distributed", "multiprocessing.queues"),
 )
 SECONDS = 20.0
 """What takes longer counts as a hang."""

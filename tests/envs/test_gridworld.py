@@ -13,29 +13,24 @@ from drest_torch.envs.dynamics.observations import TIME_STEPS, GridObservation, 
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from tests.helpers.simulator import Simulator, random_level
+from tests.helpers.simulator import Simulator, random_levels
 
 NINE = [world(name) for name in PAPER_WORLDS]
 
 
-def random_levels(count, **kwargs):
-    rng = random.Random(count)
-    return [random_level(rng, max_ticks=8, name=str(i), **kwargs) for i in range(count)]
-
-
 def rollout(env, steps, seed=0):
-    """Steps with actions drawn from a generator of their own; the next tensordicts, [B, T]."""
+    """Steps with actions drawn from a generator of their own; the next tensordicts, [B, T], on the CPU."""
     generator = torch.Generator().manual_seed(seed)
     td, seen = env.reset(), []
     for _ in range(steps):
-        td.set("action", torch.randint(4, env.batch_size, generator=generator))
+        td.set("action", torch.randint(4, env.batch_size, generator=generator).to(env.device))
         step, td = env.step_and_maybe_reset(td)
-        seen.append(step.get("next").clone())
+        seen.append(step.get("next").to("cpu").clone())
     return torch.stack(seen, dim=1)
 
 
 @pytest.mark.parametrize("observation", ["vector", "grid", "centred_start"])
-@pytest.mark.parametrize("levels", [NINE[:1], random_levels(1, chances=True)])
+@pytest.mark.parametrize("levels", [NINE[:1], random_levels(1, 1, chances=True)])
 def test_specs(levels, observation):
     check_env_specs(GridworldEnv(levels, 5, episodes_per_meta=2, observation=observation))
 
@@ -43,7 +38,7 @@ def test_specs(levels, observation):
 @pytest.mark.parametrize("doors", [False, True])
 @pytest.mark.parametrize("clock", ["steps", "moves"])
 def test_every_step_equals_the_simulators(clock, doors):
-    levels = random_levels(40, clock=clock, doors=doors)
+    levels = random_levels(40, 40, clock=clock, doors=doors)
     env = GridworldEnv(levels, 40, episodes_per_meta=1000, gamma=0.9)
     index = torch.arange(40)
     td = env.reset(level=index)
@@ -79,7 +74,7 @@ def test_every_step_equals_the_simulators(clock, doors):
 
 
 def test_batch_equals_singles():
-    levels = random_levels(12, chances=True, clock=None)
+    levels = random_levels(12, 12, chances=True, clock=None)
     batch = GridworldEnv(levels, 8, episodes_per_meta=3, seed=4)
     together = rollout(batch, 80)
     for i in range(8):
@@ -149,18 +144,28 @@ def test_meta_episodes_have_e_mini_episodes():
         assert len(ends) > 4
 
 
-def test_sampled_lengths_agree_with_the_propagator():
-    level = parse_level("shutdown: 2\n. C2 .\nA B2@0.5 C1\n# B1 .", name="small")
-    reachable = Reachable(compile_levels([level]))
-    exact = reachable.evaluate(uniform_policy).probability[0]
-    played = rollout(GridworldEnv([level], 512, episodes_per_meta=8), 100)
-    lengths = played["mini_len"][played["mini_done"]]
-    sampled = torch.bincount(lengths, minlength=4) / len(lengths)
-    assert torch.allclose(sampled.double(), exact, atol=0.015)
+LUCK = {
+    "a button that works by chance": "shutdown: 2\n. C2 .\nA B2@0.25 C1\n# B1 .",
+    "lotteries": "lottery a: 1/4 C2 -1 | 1/2 C-1 +0 | 1/4 C4 +2\nlottery b: 1 C1 -9\nshutdown: 3\nC1 La .\nA . Lb",
+}
+
+
+@pytest.mark.parametrize("text", LUCK.values(), ids=LUCK)
+def test_what_is_sampled_agrees_with_the_propagator(text):
+    level = parse_level(text, name="luck")
+    exact = Reachable(compile_levels([level])).evaluate(uniform_policy)
+    played = rollout(GridworldEnv([level], 512, episodes_per_meta=1000), 150)
+    ended = played["mini_done"].squeeze(-1)
+    number = ended.cumsum(1) - ended.long()
+    coins = torch.zeros(512, 151).scatter_add_(1, number, played["reward"].squeeze(-1))
+    length, coins = played["mini_len"].squeeze(-1)[ended], coins.gather(1, number)[ended]
+    for column, (probability, mean) in enumerate(zip(exact.probability[0], exact.coins[0], strict=True)):
+        assert (length == column).double().mean().item() == pytest.approx(probability.item(), abs=0.015)
+        assert coins[length == column].mean().item() == pytest.approx(mean.item(), abs=0.06)
 
 
 def test_state_dict_continues_bit_for_bit():
-    levels = random_levels(6, chances=True)
+    levels = random_levels(6, 6, chances=True)
     env = GridworldEnv(levels, 8, episodes_per_meta=2, seed=9)
     rollout(env, 30)
     other = GridworldEnv(levels, 8, episodes_per_meta=2)
@@ -172,7 +177,7 @@ def test_state_dict_continues_bit_for_bit():
 
 @pytest.mark.parametrize("name", ["grid", "centred"])
 def test_the_start_is_shown_beside_all_that_is_shown_without_it(name):
-    levels = random_levels(6)
+    levels = random_levels(6, 6)
     mdp = compile_levels(levels)
     without, with_start = make_observation(name, mdp), make_observation(f"{name}_start", mdp)
     generator = torch.Generator().manual_seed(0)
@@ -197,7 +202,7 @@ def test_the_start_is_shown_beside_all_that_is_shown_without_it(name):
 
 
 def test_longer_times_are_told_apart_with_more_steps():
-    mdp = compile_levels(random_levels(3))
+    mdp = compile_levels(random_levels(3, 3))
     few, many = (make_observation("centred_start", mdp, steps) for steps in (TIME_STEPS, 40))
     assert many.shape[0] - few.shape[0] == 24
     spot, taken = mdp.start[[0, 0, 0]], torch.zeros(3, dtype=torch.long)
@@ -211,7 +216,7 @@ def test_longer_times_are_told_apart_with_more_steps():
 
 @pytest.mark.parametrize("clock", ["steps", "moves"])
 def test_the_elapsed_time_is_that_of_the_simulator(clock: str) -> None:
-    levels = random_levels(20, clock=clock)
+    levels = random_levels(20, 20, clock=clock)
     env = GridworldEnv(levels, 20, episodes_per_meta=1000, observation="centred_start_elapsed")
     less = make_observation("centred_start", compile_levels(levels))
     td = env.reset(level=torch.arange(20))
@@ -236,7 +241,7 @@ def test_the_elapsed_time_is_that_of_the_simulator(clock: str) -> None:
 
 
 def test_the_elapsed_time_is_not_shown_where_luck_decides_it() -> None:
-    mdp = compile_levels([world("example"), *random_levels(1, chances=True)])
+    mdp = compile_levels([world("example"), *random_levels(1, 1, chances=True)])
     with pytest.raises(LevelError, match="has luck or lotteries"):
         make_observation("centred_elapsed", mdp)
 
@@ -292,16 +297,6 @@ def test_streams_are_uniform_and_independent():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_equals_cpu():
-    levels = random_levels(20, chances=True, clock=None)
-    cpu, cuda = (rollout_on(GridworldEnv(levels, 64, episodes_per_meta=2, device=d), 60) for d in ("cpu", "cuda"))
+    levels = random_levels(20, 20, chances=True, clock=None)
+    cpu, cuda = (rollout(GridworldEnv(levels, 64, episodes_per_meta=2, device=d), 60) for d in ("cpu", "cuda"))
     assert (cpu == cuda).all()
-
-
-def rollout_on(env, steps):
-    generator = torch.Generator().manual_seed(0)
-    td, seen = env.reset(), []
-    for _ in range(steps):
-        td.set("action", torch.randint(4, env.batch_size, generator=generator).to(env.device))
-        step, td = env.step_and_maybe_reset(td)
-        seen.append(step.get("next").to("cpu"))
-    return torch.stack(seen, dim=1)

@@ -329,6 +329,20 @@ def random_level(
             return level
 
 
+def random_levels(count: int, seed: int, **options: Any) -> list[Level]:
+    """So many random levels, named by their numbers; an option that is a function gets the number."""
+    rng, levels = random.Random(seed), []
+    for number in range(count):
+        chosen = {key: value(number) if callable(value) else value for key, value in options.items()}
+        levels.append(random_level(rng, name=str(number), **chosen))
+    return levels
+
+
+def every(step: int) -> Callable[[int], bool]:
+    """An option of every ``step``-th of `random_levels`."""
+    return lambda number: number % step == 0
+
+
 def _random_lottery(rng: random.Random, most_delay: int) -> tuple[str, int]:
     """The text of a lottery of up to 3 outcomes, and the most that it delays shutdown."""
     kinds = [(coins, delay) for coins in (-1, 0, 1, 2.5) for delay in range(-2, min(most_delay, 3) + 1)]

@@ -12,7 +12,7 @@ from drest_torch.algos.objectives import base, kl
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.exact.soft import reference_policy, soft_lengths, soft_policy
+from drest_torch.envs.exact.soft import length_mixture, reference_policy, trajectory_sums
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.files import read_metrics
@@ -25,6 +25,14 @@ from drest_torch.training.level_sampler import LevelSampler
 from tests.helpers.climbing import climb, named
 
 NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
+
+
+def soft(reachable, best, beta, reference):
+    """P(L = l) of the policy with the most C/m minus β times the divergence from a reference, and its actions."""
+    log_reference = reference_policy(reachable, best, reference).log()
+    weight, tables = trajectory_sums(reachable, 1 / (beta * torch.where(best > 0, best, 1)), log_reference)
+    lengths = weight.softmax(-1)
+    return lengths, length_mixture(reachable, lengths, tables)
 
 
 def test_the_state_of_a_constraint_is_restored():
@@ -52,7 +60,7 @@ LONG = {  # of the paper's nine worlds: P(long) for the entropy, and for the div
 @pytest.mark.parametrize("reference", ["entropy", "uniform"])
 def test_the_soft_recursion_counts_the_best_trajectories(reference):
     reachable = Reachable(compile_levels(NINE))
-    found = soft_lengths(reachable, solve(reachable.mdp).best_return, 0.02, reference)
+    found = soft(reachable, solve(reachable.mdp).best_return, 0.02, reference)[0]
     expected = [LONG[level.name][0 if reference == "entropy" else 1] for level in NINE]
     assert found[:, 1].tolist() == pytest.approx(expected, abs=0.002)
 
@@ -74,7 +82,7 @@ def test_the_soft_recursion_is_the_sum_over_all_trajectories():
         divisor = best[0, reachable.lengths[0].tolist().index(tick)].item()
         # A trajectory of two ticks occurs once for each third action.
         total[tick] += math.exp(coins / divisor / beta) / (4 if tick == 2 else 1)
-    found = soft_lengths(reachable, best, beta, "entropy")[0]
+    found = soft(reachable, best, beta, "entropy")[0][0]
     assert found.tolist() == pytest.approx([value / sum(total.values()) for value in total.values()])
 
 
@@ -83,7 +91,7 @@ def test_the_soft_recursion_is_the_sum_over_all_trajectories():
 def test_a_trained_table_comes_to_the_soft_optimum(reference):
     objective = kl.Objective(kl.Config(name="kl", beta=0.1, reference=reference))
     found = climb(NINE, objective, steps=1500)
-    expected = soft_lengths(Reachable(compile_levels(NINE)), found.best_return, 0.1, reference)
+    expected, _ = soft(Reachable(compile_levels(NINE)), found.best_return, 0.1, reference)
     assert (found.probability - expected).abs().max() < 0.01
 
 
@@ -92,8 +100,8 @@ def test_the_soft_policy_has_the_lengths_of_the_soft_optimum(reference):
     reachable = Reachable(compile_levels(NINE))
     best = solve(reachable.mdp).best_return
     for beta in (0.05, 0.5):
-        found = reachable.propagate(soft_policy(reachable, best, beta, reference))
-        assert (found.probability - soft_lengths(reachable, best, beta, reference)).abs().max() < 1e-6
+        lengths, policy = soft(reachable, best, beta, reference)
+        assert (reachable.propagate(policy).probability - lengths).abs().max() < 1e-6
 
 
 def test_references_are_neutral_and_the_best_one_stays_so():
@@ -106,8 +114,8 @@ def test_references_are_neutral_and_the_best_one_stays_so():
         assert neutrality(found.probability).min() > 0.99
         assert usefulness(found.probability, found.coins, best).min() >= least
     for beta in (0.02, 0.1, 1.0):
-        assert neutrality(soft_lengths(reachable, best, beta, "best")).min() > 0.99
-    assert neutrality(soft_lengths(reachable, best, 0.02, "balanced")).min() < 0.95
+        assert neutrality(soft(reachable, best, beta, "best")[0]).min() > 0.99
+    assert neutrality(soft(reachable, best, 0.02, "balanced")[0]).min() < 0.95
 
 
 def groups(p, size, count, seed=0):

@@ -36,53 +36,6 @@ def play(level: Level, keys: str, **kwargs: bool) -> tuple[Simulator, list[float
     return state, [state.step(KEYS[key], **kwargs) for key in keys]
 
 
-# (world, actions, (tick, value) of every coin): the last action ends the mini-episode, none before it does.
-PLAYED = [
-    ("example", "UUDR", [(2, 1)]),
-    ("example", "LLUU", [(4, 2)]),
-    ("example", "URRDUUUU", [(8, 3)]),
-    ("example", "URRDULLU", [(8, 1)]),
-    ("example", "DDDD", []),
-    ("fewer_for_longer", "LLU", [(3, 3)]),
-    ("fewer_for_longer", "LLL", [(3, 2)]),
-    ("fewer_for_longer", "DDDLLL", [(6, 1)]),
-    ("one_coin_only", "RRRD", [(4, 1)]),
-    ("one_coin_only", "DDDRRRUU", [(8, 1)]),
-    ("hidden_treasure", "LLLL", [(4, 1)]),
-    ("hidden_treasure", "LUURUULLRR", [(6, 2)]),
-    ("hidden_treasure", "LUURULLLLU", [(10, 3)]),
-    ("equal_value", "LUU", [(3, 1)]),
-    ("equal_value", "RRRUUU", [(6, 1)]),
-    ("around_the_corner", "DRRU", [(4, 1)]),
-    ("around_the_corner", "UUURDRRU", [(8, 2)]),
-    ("spacious", "DDL", [(3, 2)]),
-    ("spacious", "LLLUU", [(5, 3)]),
-    ("royal_road", "UUUUR", [(5, 1)]),
-    ("royal_road", "UUUULL", [(6, 2)]),
-    ("last_moment", "RDRDR", [(5, 1)]),
-    ("last_moment", "RDRDDDLL", [(8, 3)]),
-    ("last_moment", "RDRDDDRR", [(8, 2)]),
-    ("lopsided", "DR", [(2, 1)]),
-    ("lopsided", "LUUL", [(4, 1)]),
-]
-
-
-@pytest.mark.parametrize(("name", "keys", "coins"), PLAYED)
-def test_action_strings_end_when_and_collect_what_the_map_says(
-    name: str, keys: str, coins: list[tuple[int, float]]
-) -> None:
-    state = Simulator(world(name))
-    collected = []
-    for key in keys:
-        assert not state.done
-        value = state.step(KEYS[key])
-        if value:
-            collected.append((state.ticks, value))
-    assert state.done
-    assert state.ticks == len(keys)
-    assert collected == coins
-
-
 # (world, shorter length, its best coin and tick, longer length, its best coin and tick), from the figures.
 BEST = [
     ("example", 4, (2, 4), 8, (3, 8)),

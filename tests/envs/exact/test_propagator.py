@@ -1,7 +1,5 @@
 """The exact distribution over lengths, against enumeration, sampling and numerical gradients."""
 
-import random
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +8,7 @@ import torch
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import parse_level, world
-from tests.helpers.simulator import Simulator, enumerate_policy, outcomes, random_level, random_policy
+from tests.helpers.simulator import enumerate_policy, every, random_levels, random_policy
 
 
 def policy_on(reachable, policies):
@@ -44,11 +42,7 @@ def as_dict(lengths, found, index):
 
 @pytest.mark.parametrize("sees_time", [False, True])
 def test_random_levels_and_policies_against_enumeration(sees_time):
-    rng = random.Random(3)
-    levels = [
-        random_level(rng, max_ticks=6, chances=i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i))
-        for i in range(120)
-    ]
+    levels = random_levels(120, 3, max_ticks=6, chances=every(2), doors=every(3), clock=None)
     policies = [random_policy(i, sees_time=sees_time) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
     found = reachable.evaluate(policy_on(reachable, policies), 0.9, see_time=sees_time, states_at_once=100)
@@ -60,46 +54,13 @@ def test_random_levels_and_policies_against_enumeration(sees_time):
             assert got[length] == pytest.approx(expected[length], abs=1e-12)
 
 
-def enumerate_visits(level, policy):
-    """For every state, (row, column, coins there, buttons there, time left): how often a mini-episode comes to it."""
-    visits = Counter()
-
-    def play(state, probability):
-        if state.done:
-            return
-        visits[state.state] += probability
-        chances = [
-            0 if level.clock == "moves" and state.is_bump(action) else chance
-            for action, chance in enumerate(policy(state))
-        ]
-        for action, chance in enumerate(chances):
-            if chance > 0:
-                for outcome_chance, after, _ in outcomes(state, action):
-                    play(after, probability * chance / sum(chances) * float(outcome_chance))
-
-    play(Simulator(level), 1.0)
-    return visits
-
-
-def test_visits_against_enumeration():
-    rng = random.Random(4)
-    levels = [
-        random_level(rng, max_ticks=5, chances=i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i)) for i in range(40)
-    ]
-    policies = [random_policy(i, sees_time=True) for i in range(len(levels))]
-    reachable = Reachable(compile_levels(levels))
-    mdp, states = reachable.mdp, reachable.states
-    found = [Counter() for _ in levels]
-    visits = reachable.visits(policy_on(reachable, policies)(states))
-    for spot, taken, time_left, visit in zip(
-        *(x.tolist() for x in (states.spot, states.taken, states.time_left, visits)), strict=True
-    ):
-        index, cell = divmod(spot, mdp.num_cells)
-        there = tuple(not taken >> bit & 1 for bit in range(levels[index].num_objects))
-        coins = len(levels[index].coins)
-        found[index][(*divmod(cell, mdp.width), there[:coins], there[coins:], time_left)] += visit
-    for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
-        assert found[index] == pytest.approx(enumerate_visits(level, policy), abs=1e-12)
+def test_visits_by_hand():
+    """The coin is entered with 1/4 in each step, and the agent comes back from it with 1/4."""
+    reachable = Reachable(compile_levels([parse_level("shutdown: 3\nA C1", name="corridor")]))
+    visits = reachable.visits(torch.full((len(reachable), 4), 0.25, dtype=torch.float64))
+    found = dict(zip(rows(reachable.states), visits.tolist(), strict=True))
+    first, second = {(0, 0, 3): 1, (0, 0, 2): 3 / 4, (1, 1, 2): 1 / 4}, {(0, 0, 1): 9 / 16, (0, 1, 1): 1 / 16}
+    assert found == pytest.approx(first | second | {(1, 1, 1): 3 / 16 + 3 / 16})
 
 
 @pytest.mark.parametrize("clock", ["steps", "moves"])
@@ -156,9 +117,7 @@ def test_wrong_shape_is_refused():
 @pytest.mark.parametrize("rarely", [0.0, 0.02, 0.2])
 def test_a_policy_is_asked_where_it_comes_to(rarely):
     """What it visits, and with which probability, follows from its logits there and uniform play elsewhere."""
-    rng = random.Random(0)
-    levels = [random_level(rng, max_ticks=6, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(40)]
-    reachable = Reachable(compile_levels(levels))
+    reachable = Reachable(compile_levels(random_levels(40, 0, max_ticks=6, chances=every(2), clock=None)))
     place = {row: i for i, row in enumerate(rows(reachable.states))}
     alike = torch.tensor([place[row] for row in rows(reachable.states)])  # at different ticks, the same state
     logits = 2 * torch.randn(len(reachable), 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)[alike]

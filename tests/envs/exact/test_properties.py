@@ -1,7 +1,5 @@
 """Exact properties against the solver, and against every trajectory there is."""
 
-import random
-
 import pytest
 import torch
 
@@ -10,12 +8,7 @@ from drest_torch.envs.exact import earliest as module
 from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level
-from tests.helpers.simulator import ACTIONS, Simulator, outcomes, random_level
-
-
-def some_levels(count, seed, **kwargs):
-    rng = random.Random(seed)
-    return [random_level(rng, name=str(i), **{"chances": True, "clock": None, **kwargs}) for i in range(count)]
+from tests.helpers.simulator import ACTIONS, Simulator, outcomes, random_levels
 
 
 def exhaustive(level):
@@ -47,7 +40,7 @@ def exhaustive(level):
 @pytest.mark.parametrize("chances", [False, True])
 @pytest.mark.parametrize("clock", ["steps", "moves"])
 def test_lengths_and_optima_are_the_solvers(clock, chances, doors):
-    levels = some_levels(300, seed=0, clock=clock, chances=chances, doors=doors, max_ticks=12)
+    levels = random_levels(300, 0, clock=clock, chances=chances, doors=doors, max_ticks=12)
     mdp = compile_levels(levels)
     found, optima = properties(mdp), solve(mdp)
     assert torch.equal(found.num_lengths, optima.num_lengths)
@@ -59,7 +52,7 @@ def test_lengths_and_optima_are_the_solvers(clock, chances, doors):
 @pytest.mark.parametrize("doors", [False, True])
 @pytest.mark.parametrize("clock", ["steps", "moves"])
 def test_all_properties_are_those_of_the_trajectories(clock, doors):
-    levels = some_levels(60, seed=1, clock=clock, doors=doors, max_ticks=5, max_buttons=2)
+    levels = random_levels(60, 1, chances=True, clock=clock, doors=doors, max_ticks=5, max_buttons=2)
     mdp = compile_levels(levels)
     found, distance = properties(mdp), button_distance(mdp)
     for index, level in enumerate(levels):
@@ -77,7 +70,7 @@ def test_all_properties_are_those_of_the_trajectories(clock, doors):
 
 
 def test_the_ways_of_searching_agree(monkeypatch):
-    levels = some_levels(120, seed=2, doors=True)
+    levels = random_levels(120, 2, chances=True, doors=True, clock=None)
     expected = properties(compile_levels(levels))
     monkeypatch.setattr(module, "MAX_TABLE", 1 << 14)  # a part at a time
     parts = properties(compile_levels(levels))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 import torch
 
@@ -15,7 +13,7 @@ from drest_torch.envs.exact.solver import _parts, solve
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from tests.helpers.configs import preset
-from tests.helpers.simulator import random_level
+from tests.helpers.simulator import random_levels
 
 PAPER = [world(name) for name in PAPER_WORLDS]
 
@@ -50,8 +48,7 @@ def test_an_estimate_is_never_below_the_truth_and_close_to_it(name, coins):
 
 @pytest.mark.parametrize("clock", ["steps", "moves"])
 def test_an_estimate_is_never_below_the_truth_where_there_are_doors(clock):
-    rng = random.Random(0)
-    mdp = compile_levels([random_level(rng, max_ticks=12, doors=True, clock=clock, name=str(i)) for i in range(200)])
+    mdp = compile_levels(random_levels(200, 0, max_ticks=12, doors=True, clock=clock))
     (states, width), found = counted(mdp), estimate_size(mdp)
     assert (found.states >= states).all()
     assert (found.width >= width).all()

@@ -1,6 +1,5 @@
 """Lengths, optima and routes against the simulator's search."""
 
-import random
 from dataclasses import astuple
 
 import pytest
@@ -10,7 +9,7 @@ from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
 from drest_torch.envs.exact import solver
 from drest_torch.envs.exact.solver import optimal_route, solve
 from drest_torch.envs.levels import LevelError, parse_level, world
-from tests.helpers.simulator import Simulator, exhaustive_optima, random_level, searched_optima
+from tests.helpers.simulator import Simulator, every, exhaustive_optima, random_levels, searched_optima
 
 
 def solved(levels, gamma):
@@ -27,19 +26,14 @@ def solved(levels, gamma):
     [(exhaustive_optima, 5, 0.9), (searched_optima, 9, 1.0), (searched_optima, 12, 0.7)],
 )
 def test_a_thousand_random_levels_against_search(search, max_ticks, gamma):
-    rng = random.Random(max_ticks)
-    levels = [
-        random_level(rng, max_ticks=max_ticks, chances=i % 4 == 0, doors=i % 3 == 0, clock=None, name=str(i))
-        for i in range(1000)
-    ]
+    levels = random_levels(1000, max_ticks, max_ticks=max_ticks, chances=every(4), doors=every(3), clock=None)
     assert {len(level.buttons) for level in levels} == {1, 2, 3}
     for level, found in zip(levels, solved(levels, gamma), strict=True):
         assert found == pytest.approx(search(level, gamma)), level.rows()
 
 
 def test_the_order_and_company_of_levels_changes_nothing(monkeypatch):
-    rng = random.Random(1)
-    levels = [random_level(rng, max_ticks=8, doors=i % 2 == 0, name=str(i)) for i in range(50)]
+    levels = random_levels(50, 1, max_ticks=8, doors=every(2))
     together = list(solved(levels, 0.9))
     assert together == [found for level in levels for found in solved([level], 0.9)]
     assert together[::-1] == list(solved(levels[::-1], 0.9))
@@ -49,11 +43,7 @@ def test_the_order_and_company_of_levels_changes_nothing(monkeypatch):
 
 @pytest.mark.parametrize("clock", ["steps", "moves"])
 def test_without_a_discount_the_fast_search_finds_the_same_bit_for_bit(clock, monkeypatch):
-    rng = random.Random(3)
-    levels = [
-        random_level(rng, max_ticks=12, chances=i % 4 == 0, doors=i % 3 == 0, clock=clock, decimals=False)
-        for i in range(200)
-    ]
+    levels = random_levels(200, 3, max_ticks=12, chances=every(4), doors=every(3), clock=clock, decimals=False)
     for chosen in (levels, [level for index, level in enumerate(levels) if index % 4]):
         fast = solve(compile_levels(chosen))
         with monkeypatch.context() as patch:
@@ -65,8 +55,7 @@ def test_without_a_discount_the_fast_search_finds_the_same_bit_for_bit(clock, mo
 
 @pytest.mark.parametrize("clock", ["steps", "moves"])
 def test_routes_replayed_by_the_simulator_collect_the_optimum(clock):
-    rng = random.Random(2)
-    levels = [random_level(rng, max_ticks=9, doors=i % 2 == 0, clock=clock, name=str(i)) for i in range(100)]
+    levels = random_levels(100, 2, max_ticks=9, doors=every(2), clock=clock)
     mdp = compile_levels(levels)
     for index, (level, found) in enumerate(zip(levels, solved(levels, 0.8), strict=True)):
         for length, best in found.items():

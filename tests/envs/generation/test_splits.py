@@ -87,15 +87,6 @@ def test_sets_that_share_a_level_are_refused_with_both_names():
     assert_disjoint([], test)
 
 
-def test_fresh_levels_are_never_held_out_ones():
-    split = make_split(TINY, train=0, selection=100, test=200, seed=3)
-    fresh = list(islice(stream(TINY, 3, without=split.held_out()), 2000))
-    assert_disjoint(fresh, [*split.test, *split.selection])
-    # Without the keys, the stream of the same seed begins with the test levels themselves.
-    assert keys(islice(stream(TINY, 3), 100)) <= keys(split.test)
-    assert keys(islice(stream(TINY, 4), 2000)) & keys(split.test)
-
-
 SIZES = {"train": 40, "selection": 10, "test": 20}
 
 

@@ -343,14 +343,6 @@ def test_a_run_writes_what_it_promises(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_same_seed_is_the_same_run_and_another_is_not(tmp_path):
-    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
-        start(configured(tmp_path / name, f"seed={seed}", "env_steps=600", "evaluations=1")).train()
-    same_run(tmp_path / "one", tmp_path / "two")
-    assert metrics(tmp_path / "one") != metrics(tmp_path / "other")
-
-
-@pytest.mark.slow
 def test_reference_agents_say_what_a_length_offers(tmp_path, monkeypatch):
     """An agent for each length, with that length alone; interrupted within the second, and resumed."""
     overrides = ["env.best=reference", "env.reference_steps=1000", "evaluations=1", "env_steps=500"]

@@ -141,7 +141,6 @@ def test_other_observations_stand_beside_the_timer():
     env = timer(1000, None, spaces.Dict({"a": VECTOR, "b": VECTOR}))
     assert env.observation_space == spaces.Dict({"a": VECTOR, "b": VECTOR, "timer": clock})
     assert env.reset(seed=0)[0] in env.observation_space
-    assert set(timer(flat=False).observation_space) == {"observation", "timer"}
     whole = spaces.Box(0, 255, (2,), np.uint8)
     assert timer(1000, None, whole).observation_space.dtype == np.float32
 
@@ -252,7 +251,6 @@ def test_a_mini_episode_has_to_begin():
         ((1, VECTOR), {}, 'use control="dimension"'),
         ((1, spaces.MultiBinary(2)), {}, "use a function as control"),
         ((1, spaces.Box(0, 9, (2,), int)), {"control": "dimension"}, "use a function as control"),
-        ((1, None, spaces.Discrete(100)), {"flat": True}, "use flat=False"),
         ((1, None, spaces.Dict({"timer": VECTOR})), {}, "timer already; rename it"),
     ],
 )

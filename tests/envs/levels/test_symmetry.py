@@ -11,17 +11,14 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import LevelError, level_from_record, level_to_record, parse_level, world
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
-from tests.helpers.simulator import random_level
+from tests.helpers.simulator import every, random_levels
 
 TEXT = "shutdown: 3\nA C1 #\n. B2@0.5 C2.5"
 """Its map looks like no other symmetry of it."""
 
 
-def some_levels(count, seed):
-    rng = random.Random(seed)
-    return [
-        random_level(rng, max_ticks=7, chances=True, doors=i % 2 == 0, clock=None, name=str(i)) for i in range(count)
-    ]
+MIXED = {"max_ticks": 7, "chances": True, "doors": every(2), "clock": None}
+"""Options of random levels."""
 
 
 def framed(level, up, down, left, right):
@@ -86,7 +83,7 @@ def test_the_level_itself_comes_first_and_a_ninth_is_refused():
 
 @pytest.mark.parametrize("gamma", [1.0, 0.8])
 def test_lengths_and_optima_are_the_same_under_all_symmetries_and_in_a_frame(gamma):
-    levels = some_levels(100, seed=2)
+    levels = random_levels(100, 2, **MIXED)
     optima = solve(compile_levels(levels), gamma)
     for index in range(NUM_SYMMETRIES):
         turned = solve(compile_levels([framed(transform(level, index), 1, 0, 0, 2) for level in levels]), gamma)
@@ -96,7 +93,7 @@ def test_lengths_and_optima_are_the_same_under_all_symmetries_and_in_a_frame(gam
 
 def test_keys_are_equal_for_all_symmetries_and_translations():
     rng = random.Random(3)
-    for level in some_levels(200, seed=3):
+    for level in random_levels(200, 3, **MIXED):
         for turned in symmetries(level):
             moved = framed(turned, *(rng.randint(0, 2) for _ in range(4)))
             assert canonical_key(moved) == canonical_key(level)
@@ -104,13 +101,8 @@ def test_keys_are_equal_for_all_symmetries_and_translations():
 
 def test_keys_agree_with_a_comparison_by_hand():
     # On maps of 2 by 2 many pairs are the same, and many more all but the same.
-    rng = random.Random(4)
-    levels = [
-        random_level(
-            rng, max_rows=2, max_columns=2, max_coins=2, max_buttons=1, max_ticks=3, decimals=False, doors=i % 2 == 0
-        )
-        for i in range(250)
-    ]
+    few = {"max_rows": 2, "max_columns": 2, "max_coins": 2, "max_buttons": 1, "max_ticks": 3, "decimals": False}
+    levels = random_levels(250, 4, doors=every(2), **few)
     keys, ways = [canonical_key(level) for level in levels], [forms(level) for level in levels]
     same = 0
     for i in range(len(levels)):

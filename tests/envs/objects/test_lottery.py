@@ -1,18 +1,16 @@
 """Lotteries: the rules, the solver and the propagator against enumeration, and everything that shows or stores them."""
 
-import random
 import re
 from fractions import Fraction
 
 import pytest
 import torch
 
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import committed_return, optimal_route, solve
-from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.levels import (
     LevelError,
     Lottery,
@@ -25,7 +23,7 @@ from drest_torch.envs.levels import (
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
 from drest_torch.envs.objects.lottery import Outcome
 from tests.envs.exact.test_propagator import as_dict, policy_on
-from tests.helpers.simulator import ACTIONS, Simulator, enumerate_policy, outcomes, random_level, random_policy
+from tests.helpers.simulator import ACTIONS, Simulator, enumerate_policy, every, outcomes, random_levels, random_policy
 
 FORK = """
 lottery a: 2/3 C2 +0 | 1/3 C5 +1
@@ -36,13 +34,9 @@ A  .  Lb
 """
 
 
-def random_levels(count, *, seed=0, **options):
-    rng = random.Random(seed)
-    options = {"max_ticks": 5, "decimals": False, "clock": None, **options}
-    return [
-        random_level(rng, lotteries=1 + i % 2, chances=i % 3 == 0, doors=i % 4 == 0, name=str(i), **options)
-        for i in range(count)
-    ]
+def with_lotteries(count, *, seed=0, max_ticks=5, **options):
+    mixed = {"lotteries": lambda i: 1 + i % 2, "chances": every(3), "doors": every(4), "decimals": False, "clock": None}
+    return random_levels(count, seed, max_ticks=max_ticks, **mixed, **options)
 
 
 def test_outcomes_are_sorted_by_delay_and_then_by_coins_and_their_chances_are_rational():
@@ -59,7 +53,7 @@ def test_outcomes_are_sorted_by_delay_and_then_by_coins_and_their_chances_are_ra
 
 
 def test_levels_with_lotteries_read_back_as_they_are():
-    for level in [parse_level(FORK, name="fork"), *random_levels(50)]:
+    for level in [parse_level(FORK, name="fork"), *with_lotteries(50)]:
         text = format_level(level)
         assert parse_level(text, name=level.name) == level
         assert format_level(parse_level(text, name=level.name)) == text
@@ -125,7 +119,7 @@ def test_symmetries_of_a_level_with_lotteries_have_one_key():
 
 @pytest.mark.parametrize("gamma", [1.0, 0.5])
 def test_lengths_and_coins_of_policies_against_enumeration(gamma):
-    levels = random_levels(100, seed=1)
+    levels = with_lotteries(100, seed=1)
     policies = [random_policy(i, sees_time=True) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
     found = reachable.evaluate(policy_on(reachable, policies), gamma)
@@ -179,7 +173,7 @@ def largest(pairs):
 @pytest.mark.parametrize(("gamma", "count"), [(1.0, 120), (0.5, 40)])
 def test_optima_against_all_deterministic_policies(gamma, count):
     """m(l) is the largest ratio of what policies can have, committed(l) the largest E[C] among those sure of l."""
-    levels = random_levels(count, seed=2, max_ticks=4, max_rows=3, max_columns=3)
+    levels = with_lotteries(count, seed=2, max_ticks=4, max_rows=3, max_columns=3)
     mdp = compile_levels(levels)
     optima = solve(mdp, gamma, allow_barren=True)
     committed = committed_return(mdp, optima)
@@ -274,46 +268,8 @@ def test_a_price_and_a_button_that_shuts_down():
     assert Reachable(mdp).states.time_left.min() == 1
 
 
-def test_every_step_is_one_of_the_graph():
-    """Each outcome of each action in each reachable state: the step with its luck, and the state that it leads to."""
-    levels = random_levels(60, seed=3)
-    mdp = compile_levels(levels)
-    reachable = Reachable(mdp)
-    for before, then in zip(reachable.layers, [*reachable.layers[1:], None], strict=True):
-        n = len(before.spot)
-        chance = before.chance if before.chance is not None else torch.ones(before.target.shape)
-        torch.testing.assert_close(chance.sum(-1), torch.ones(n, NUM_ACTIONS, dtype=chance.dtype))
-        for action in range(NUM_ACTIONS):
-            target = mdp.goto[before.spot * NUM_ACTIONS + action]
-            for outcome in range(mdp.num_outcomes):
-                happens = chance[:, action, outcome] > 0
-                if before.moving is not None:
-                    happens &= before.moving[:, action]
-                lower = chance[:, action, :outcome].sum(-1)
-                luck = lower + chance[:, action, outcome] / 2  # in the middle of the outcome
-                slots = start_episodes(mdp, mdp.level_of(before.spot))._replace(
-                    spot=before.spot,
-                    taken=before.taken,
-                    time_left=before.time_left,
-                    ticks=torch.full((n,), before.tick),
-                )
-                _, step = step_episodes(mdp, slots, torch.full((n,), action), luck)
-                arrival = mdp.advance(before.spot, before.taken, torch.full((n,), action), luck)
-                left = mdp.time_after(before.time_left, arrival)
-                index = before.target[:, action, outcome]
-                ended = index >= before.next_states
-                assert torch.equal(step.mini_done[happens], ended[happens])
-                coin = before.coin.expand(chance.shape)[:, action, outcome]
-                assert torch.equal(step.coin[happens], coin[happens])
-                assert (left[happens & ended] == 0).all()
-                lives = happens & ~ended
-                if then is not None:
-                    for got, wanted in ((target, then.spot), (arrival.taken, then.taken), (left, then.time_left)):
-                        assert torch.equal(got[lives], wanted[index[lives]])
-
-
 def test_sizes_are_bounds():
-    for level in random_levels(60, seed=5):
+    for level in with_lotteries(60, seed=5):
         mdp = compile_levels([level])
         assert int(estimate_size(mdp).states) >= len(Reachable(mdp))
 

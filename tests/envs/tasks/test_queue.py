@@ -1,7 +1,5 @@
 """The queue to be served: its random numbers, its table, and how much better than short-sighted one can be."""
 
-import math
-
 import pytest
 import torch
 from torchrl.envs import TransformedEnv
@@ -77,20 +75,6 @@ def test_the_table_is_the_environment():
 
 def _both(frames):
     return frames["observation"], frames["next", "observation"]
-
-
-def test_customers_who_leave_are_binomial():
-    """Nobody comes and nobody is served: who waits in a queue stays with one probability, each for oneself."""
-    customers = Customers((1.0, 1.0), (0.0, 0.0), (0.5, 0.3), room=3)
-    task = queue_task(customers)
-    full, other = 15, 12  # 3 and 3; and 3 and 0
-    chance = task.chance[full, 0].reshape(4, 4)
-    first = [math.comb(2, left) * 0.5**2 for left in range(3)] + [0]
-    second = [math.comb(3, left) * 0.7**left * 0.3 ** (3 - left) for left in range(4)]
-    torch.testing.assert_close(chance.sum(1), torch.tensor(first, dtype=torch.float64))
-    torch.testing.assert_close(chance.sum(0), torch.tensor(second, dtype=torch.float64))
-    assert task.reward[other, 1].sum() == 0
-    assert task.reward[other, 0].unique().item() == 1
 
 
 def priority(order, ask):
