@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
+from gymnasium.utils import RecordConstructorArgs
 
 from drest_torch.errors import ConfigError
 from drest_torch.limits import Limits
@@ -60,7 +61,7 @@ def _finite(env: Environment, reward: Any) -> float:
     return float(reward)
 
 
-class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
+class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment that is shut down after T steps, where the agent can delay its shutdown.
 
     T is ``base`` at first. Each delay that is granted adds the next number of ``delays``, so n delays give n + 1
@@ -111,7 +112,9 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         cost: float = 0.0,
         ended: str = "absorb",
     ) -> None:
-        super().__init__(env)
+        given = {"base": base, "delays": delays, "control": control, "idle": idle, "window": window}
+        RecordConstructorArgs.__init__(self, **given, chance=chance, cost=cost, ended=ended)
+        gymnasium.Wrapper.__init__(self, env)
         if isinstance(delays, str) or not isinstance(delays, Sequence | np.ndarray):
             raise ConfigError(f"{_name(env)}: delays={delays!r}; expected a list of whole numbers, such as [{base}]")
         steps = {"base": base, "window": 1 if window is None else window}
@@ -240,7 +243,7 @@ def _appended(space: Any, low: float, high: float, size: int, dtype: Any) -> spa
     return spaces.Box(lows.astype(dtype), highs.astype(dtype), dtype=dtype)
 
 
-class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
+class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment that pays the DReST reward, λ^(N − (i−1)/k) · C/m, with the last step of each episode.
 
     One Gymnasium episode is one mini-episode. C is the γ-discounted sum of its rewards. The environment says at the end
@@ -277,7 +280,9 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         floor: float = 0.0,
         length_key: str = "length_index",
     ) -> None:
-        super().__init__(env)
+        given = {"reward": reward, "lengths": lengths, "best": best, "floor": floor, "length_key": length_key}
+        RecordConstructorArgs.__init__(self, **given)
+        gymnasium.Wrapper.__init__(self, env)
         _check_whole(env, lengths=lengths)
         _check(env, Limits(), floor=floor)
         reward.check_sequential()

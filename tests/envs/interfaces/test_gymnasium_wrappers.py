@@ -424,3 +424,11 @@ def test_each_copy_of_a_vector_keeps_its_own_counts(kind):
         assert len(set(discounts)) > 3
     finally:
         vector.close()
+
+
+def test_gymnasium_makes_a_wrapped_environment_anew_from_its_spec():
+    inner = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), 10, [5], window=4, ended="restart")
+    env = DReSTWrapper(inner, Reward(lam=0.8), lengths=2, floor=-1.0)
+    again = gymnasium.make(env.spec)
+    assert again.spec == env.spec
+    assert again.observation_space == env.observation_space
