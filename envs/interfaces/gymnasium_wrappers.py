@@ -112,7 +112,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         cost: float = 0.0,
         ended: str = "absorb",
     ) -> None:
-        given = {"base": base, "delays": delays, "control": control, "idle": idle, "window": window}
+        given: dict[str, Any] = {"base": base, "delays": delays, "control": control, "idle": idle, "window": window}
         RecordConstructorArgs.__init__(self, **given, chance=chance, cost=cost, ended=ended)
         gymnasium.Wrapper.__init__(self, env)
         if isinstance(delays, str) or not isinstance(delays, Sequence | np.ndarray):
@@ -280,7 +280,13 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         floor: float = 0.0,
         length_key: str = "length_index",
     ) -> None:
-        given = {"reward": reward, "lengths": lengths, "best": best, "floor": floor, "length_key": length_key}
+        given: dict[str, Any] = {
+            "reward": reward,
+            "lengths": lengths,
+            "best": best,
+            "floor": floor,
+            "length_key": length_key,
+        }
         RecordConstructorArgs.__init__(self, **given)
         gymnasium.Wrapper.__init__(self, env)
         _check_whole(env, lengths=lengths)
