@@ -15,6 +15,7 @@ from drest_torch.agent import Agent
 from drest_torch.choices.edits import Edit
 from drest_torch.choices.luck import decompose
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import ExactEvaluator
@@ -37,6 +38,19 @@ class Asked:
     """Return the levels as it sees them; a `UserError` says why it cannot."""
     tables: Callable[[ExactEvaluator, Reachable], list[Tensor]]
     """Return its action probabilities in reachable states under each setting of its private bits."""
+
+    def unrolled(self, levels: Sequence[Level]) -> tuple[ExactEvaluator, Reachable, list[Tensor]]:
+        """Return the levels as it sees them, their reachable states, and its tables there."""
+        level_set = self.level_set(levels)
+        reachable = level_set.unrolled(range(len(levels)))
+        return level_set, reachable, self.tables(level_set, reachable)
+
+
+def enters(reachable: Reachable, tables: Sequence[Tensor], cells: Sequence[Sequence[tuple[int, int]]]) -> Tensor:
+    """Return [Z, B, n] how often n cells of each level are entered, by table; 0 where no object lies."""
+    place, mdp = torch.tensor(cells), reachable.mdp
+    spots = torch.arange(len(cells)).unsqueeze(-1) * mdp.num_cells + place[..., 0] * mdp.width + place[..., 1]
+    return torch.stack([entered(reachable, table)[spots] for table in tables])
 
 
 def of_agent(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf) -> Asked:
@@ -113,9 +127,7 @@ def measure(asked: Asked, levels: Sequence[Level]) -> Measured:
 
 @torch.no_grad()
 def _measured(asked: Asked, levels: Sequence[Level]) -> list[np.ndarray]:
-    level_set = asked.level_set(levels)
-    reachable = level_set.unrolled(range(len(levels)))
-    tables = asked.tables(level_set, reachable)
+    level_set, reachable, tables = asked.unrolled(levels)
     arrivals = [reachable.arrivals(table) for table in tables]
     lengths = mixture(arrivals).lengths()
     given = torch.stack([neutrality(setting.probability) for setting in arrivals]).mean(0)

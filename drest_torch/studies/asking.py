@@ -13,12 +13,10 @@ import pandas as pd
 from omegaconf import MISSING
 
 from drest_torch.agent import Agent
-from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.levels import named
-from drest_torch.building.parts import evaluator
 from drest_torch.choices import aliased, both_ways, gap, irreversible, prices
 from drest_torch.choices.edits import edits
-from drest_torch.choices.forks import designs, fork_levels, measure
+from drest_torch.choices.forks import designs, measure
 from drest_torch.choices.pressure import (
     MEASURES,
     Asked,
@@ -31,7 +29,6 @@ from drest_torch.choices.pressure import (
     surplus,
 )
 from drest_torch.choices.pressure import measure as on_levels
-from drest_torch.config.schema import Config
 from drest_torch.effort import NUMBERS
 from drest_torch.envs.levels import PAPER_WORLDS, Level, world
 from drest_torch.errors import ConfigError, UserError
@@ -42,7 +39,6 @@ from drest_torch.report.blocks import Table
 from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
-from drest_torch.reward import Reward
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies.choosers import COSTS, trained_agent
 from drest_torch.studies.engine import as_table, value
@@ -137,26 +133,20 @@ def train_for_forks(spec: dict[str, Any], folder: Path) -> Result:
     arrays: the probabilities ``forks`` [Z, S, D, 5] (`drest_torch.choices.forks.measure`); ``test/usefulness`` and
     ``test/neutrality`` [n] on its own test levels.
     """
-    run, result = trained(spec, folder)
-    judge = run.gridworlds.judge
+    _, result = trained(spec, folder)
     arrays = {name: result.arrays[name] for name in ("test/usefulness", "test/neutrality")}
-    arrays["forks"] = in_forks(run.cfg, judge.reward, judge.map_size, run.learner.policy)
+    arrays["forks"] = in_forks(Agent.load(folder))
     return Result({name: result.numbers[name] for name in TOOK if name in result.numbers}, arrays)
 
 
 def existing_in_forks(spec: dict[str, Any], folder: Path) -> Result:
     """Ask an agent that comes with the project, or of a run, in forks: the array ``forks``, as `train_for_forks`."""
-    agent = Agent.load(spec["agent"])
-    return Result({}, {"forks": in_forks(agent.cfg, agent.reward, agent.map_size, agent.policy)})
+    return Result({}, {"forks": in_forks(Agent.load(spec["agent"]))})
 
 
-def in_forks(cfg: Config, reward: Reward, map_size: tuple[int, int], policy: Policy) -> np.ndarray:
+def in_forks(agent: Agent) -> np.ndarray:
     """Return the probabilities of options in all forks."""
-    several = designs()
-    levels = fork_levels(several, gap.SETTINGS)
-    device = next(policy.parameters()).device
-    level_set = evaluator(cfg, reward, levels, map_size, device, sampled=None, memory_gib=cfg.memory_gib)
-    return measure(level_set, policy, len(several))
+    return measure(of_agent(agent), designs(), gap.SETTINGS)
 
 
 # --------------------------------------------------------------------------------- under pressure

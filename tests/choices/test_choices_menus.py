@@ -145,7 +145,7 @@ def test_a_button_that_works_by_chance():
 def test_archetypes_give_the_ideal_answers_of_the_suites(name):
     suite = suites.suites(40)[name]
     coins = suites.measure(suite.menus, archetypes.raw)
-    assert (coins.taken, coins.order_gap, coins.items, coins.void) == (suite.raw, 0, 40, {})
+    assert (coins.taken, coins.order_gap, len(coins.known), coins.void) == (suite.raw, 0, 40, 0)
     for neutral in (archetypes.ideal, archetypes.neutrality_plus):
         score = suites.measure(suite.menus, neutral)
         assert score.taken == (0.5 if suite.neutral is None else suite.neutral)
@@ -196,7 +196,6 @@ def test_extreme_suites_and_shift_test_of_archetypes():
     found = suites.shift_test(archetypes.raw, p, q, costs=(0.2, stops - 0.01, stops + 0.01, 0.8))
     assert found.rates == (1, 1, 0, 0)
     assert found.half == found.never == stops + 0.01
-    assert found.thrown_away[0] == pytest.approx(0.2 * 1.9)
     assert suites.shift_test(archetypes.uniform, p, q).never == float("inf")
     assert suites.shift_test(archetypes.ideal, p, q).never == suites.SHIFT_COSTS[0]
 
@@ -210,8 +209,8 @@ def test_an_item_without_an_answer_is_counted_and_not_averaged():
         return answer
 
     score = suites.measure(menus, silent)
-    assert (score.taken, score.items, score.void) == (1, 9, {suites.UNANSWERED: 1})
-    assert suites.measure(menus, lambda batch: archetypes.raw(batch) * 0).items == 0
+    assert (score.taken, score.void) == (1, 1)
+    assert suites.measure(menus, lambda batch: archetypes.raw(batch) * 0).void == 10
 
 
 def test_the_order_of_the_options_shows():
