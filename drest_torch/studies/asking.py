@@ -20,9 +20,9 @@ from drest_torch.choices.forks import designs, measure
 from drest_torch.choices.pressure import (
     MEASURES,
     Asked,
-    Measured,
     archetype,
     by_kind,
+    joined,
     of_agent,
     spread,
     spreads,
@@ -230,7 +230,7 @@ def other_levels(asked: Asked, spec: dict[str, Any]) -> dict[str, Any]:
             title: spreads(measured, normalised=True) | {"k": int(measured.num_lengths.max())}
             for title, measured in found.items()
         },
-        "all": spreads(_together(list(found.values())), normalised=True),
+        "all": spreads(joined(found.values()), normalised=True),
         "surplus": {title: float(surplus(found[title], asked.settings).max()) for title in three},
         "bits": {title: float(found[title].neutrality.mean()) for title in three},
         "given_bits": {title: float(found[title].given_bits.mean()) for title in three},
@@ -244,12 +244,6 @@ def level_set(arguments: str, number: int) -> list[Level]:
     cfg = run_config(values, **options)
     cfg.levels.test = number
     return named(cfg.levels)
-
-
-def _together(several: list[Measured]) -> Measured:
-    names = [name for each in several for name in each.names]
-    arrays = ("num_lengths", "usefulness", "neutrality", "given_bits", "own")
-    return Measured(names, *(np.concatenate([getattr(each, name) for each in several]) for name in arrays))
 
 
 # -------------------------------------------------------------------------------- what is measured
