@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,9 +31,9 @@ from drest_torch.choices.pressure import (
 from drest_torch.choices.pressure import measure as on_levels
 from drest_torch.effort import NUMBERS
 from drest_torch.envs.levels import PAPER_WORLDS, Level, world
-from drest_torch.errors import ConfigError, UserError
+from drest_torch.errors import UserError
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.training_job import run_config, trained, training_jobs
+from drest_torch.jobs.training_job import run_config, trained
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.tables import MISSING as DASH
@@ -42,7 +42,7 @@ from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies.choosers import COSTS, trained_agent
 from drest_torch.studies.engine import as_table, value
-from drest_torch.studies.shared import parse
+from drest_torch.studies.shared import chosen_of, command_jobs, parse
 
 TOOK = ("env_steps", "wall_seconds", *NUMBERS)
 
@@ -110,17 +110,12 @@ def existing_runs(asked: Mapping[str, Sequence[str]], names: Mapping[str, str], 
     }
 
 
-def training_runs(kinds: Trained, key: str, runner: str, others: Iterable[str] = (), **further: Any) -> Planned:
+def training_runs(kinds: Trained, key: str, runner: str, others: Collection[str] = (), **further: Any) -> Planned:
     """Return the training runs of each kind of agents; ``others`` can be chosen as well."""
-    if unknown := {*(kinds.chosen or ())} - {*kinds.agents, *others}:
-        expected = ", ".join([*kinds.agents, *others])
-        raise ConfigError(f"study.{key}.chosen with '{min(unknown)}'; expected some of {expected}")
     planned = {}
-    for title, own in kinds.agents.items():
-        if kinds.chosen is None or title in kinds.chosen:
-            options, values = parse([*kinds.arguments.split(), *own.split(), *kinds.overrides])
-            several = training_jobs(title, range(kinds.seeds), values, **options)
-            planned[title] = runs(runner, [job.spec for job in several], **further)
+    for title, own in chosen_of(kinds, key, others).items():
+        several = command_jobs(title, kinds.seeds, f"{kinds.arguments} {own}", kinds.overrides)
+        planned[title] = runs(runner, [job.spec for job in several], **further)
     return planned
 
 

@@ -158,7 +158,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
         spec = {"arm": arm, "agents": int(cfg.agents_of.get(arm, cfg.agents)), "episodes": cfg.menu_episodes, "seed": 0}
         spec |= {"updates": cfg.updates, "batch": cfg.batch, "width": cfg.width, "lr": cfg.lr, "lam": cfg.lam}
         runs[Key("menus", arm)] = Job(f"arm-{arm}", f"{runner}:train_arm", spec | {"items": cfg.suite_items})
-    for title, several in jobs_of(cfg.gridworlds, "study.gridworlds.agents").items():
+    for title, several in jobs_of(cfg.gridworlds, "gridworlds").items():
         runs |= {Key("gridworlds", title, seed): job for seed, job in enumerate(several)}
     return {key: job for key, job in runs.items() if key.part in cfg.parts}
 
