@@ -247,8 +247,8 @@ def report(cfg: Config, done: Done) -> Report:
         tests.rename_axis("agent").reset_index().melt("agent", var_name="metric"),
     ]
     tables: dict[str, Any] = {
-        name: partial(agents_table, tests, caption, {measure: (head, *form) for measure, head in heads.items()})
-        for name, (caption, heads, *form) in SHOWN.items()
+        name: partial(agents_table, tests, caption, {measure: (head, times, digits) for measure, head in heads.items()})
+        for name, (caption, heads, times, digits) in SHOWN.items()
     }
     tables |= {"critical": partial(critical_table, cfg.lam), "climbs": partial(climb_table, climbed)}
     published = published_table(tests.loc[[name for name in PUBLISHED_ARMS if name in tests.index]])
