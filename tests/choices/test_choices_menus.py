@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import product
 
 import pytest
 import torch
@@ -22,7 +21,6 @@ from drest_torch.choices.menus import (
     mix,
 )
 from drest_torch.errors import UserError
-from drest_torch.reward import expected_discount
 
 LOTTERIES = [
     Menu((Option.parse("1/3 L2 C5 | 2/3 L1 C2"), Option.parse("1/2 L1 C1 | 1/2 L2 C6"), Option.parse("1 L3 C4"))),
@@ -81,32 +79,12 @@ def test_lengths_and_coins_are_those_of_brute_force():
     assert menus.num_supports.tolist() == [2, 1]
 
 
-def test_m_is_the_most_that_any_policy_has_given_a_length():
-    menus = Menus.of(LOTTERIES[:1])
-    shares = torch.tensor(list(product((1e-9, 0.25, 1.0), repeat=3)), dtype=torch.float64)
-    policies = (shares / shares.sum(-1, keepdim=True)).unsqueeze(1)
-    _, coins = measures.lengths(menus, policies)
-    assert torch.allclose(coins.amax(0), menus.best, atol=1e-6)
-
-
 def test_between_sure_trajectories_the_value_over_supports_is_drest():
     menus = Menus.of([Menu(tuple(Option.parse(text) for text in ("1 L1 C3", "1 L2 C5", "1 L2 C4")))])
     policy = torch.tensor([[0.3, 0.5, 0.2]], dtype=torch.float64)
     for credit in ("meta", "mini"):
         both = [f(menus, policy, 16, 0.9, credit=credit) for f in (measures.drest_value, measures.supports_value)]
         assert torch.allclose(*both)
-
-
-def test_credit_within_the_mini_episode_holds_the_discounts_fixed():
-    menus = Menus.of([Menu((Option.parse("1 L1 C3"), Option.parse("1 L2 C5")))])
-    gradients = []
-    for credit in ("meta", "mini"):
-        policy = torch.tensor([[0.3, 0.7]], dtype=torch.float64, requires_grad=True)
-        (gradient,) = torch.autograd.grad(measures.drest_value(menus, policy, 16, 0.9, credit=credit).sum(), policy)
-        gradients.append(gradient)
-    discount = expected_discount(torch.tensor([0.3, 0.7], dtype=torch.float64), 2, 16, 0.9)
-    assert torch.allclose(gradients[1][0], discount)
-    assert (gradients[0][0] < discount).all()
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from drest_torch.choices import gap
-from drest_torch.choices.forks import FAMILIES, MARKS, Design, designs, measure
+from drest_torch.choices.forks import FAMILIES, MARKS, designs, measure
 from drest_torch.choices.pressure import archetype
-from drest_torch.envs.levels import Coin, parse_level
+from drest_torch.envs.levels import Coin
 from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.theory import balance, value_for
 from tests.helpers.simulator import exhaustive_optima
@@ -37,26 +37,6 @@ def test_the_forks_are_of_three_families_and_all_different():
         walls = sum(map(sum, design.level.walls))
         assert {"cross": walls == 16, "open floor": walls == 0, "walls and detours": 4 <= walls <= 9}[design.family]
         assert (design.level.height, design.level.width) == (5, 5)
-
-
-@pytest.mark.parametrize("values", [(1, 2, 1), (2, 2.1, 2), (3, 1, 1.5)])
-def test_what_a_fork_offers_against_a_search_of_all_trajectories(values):
-    design = designs()[0]
-    a, b, c = values
-    assert exhaustive_optima(design.with_coins(values), 1.0) == {2: a, 4: max(b, c)}
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "shutdown: 2\nC1 . A B2 C2 . C4",  # c is out of reach
-        "shutdown: 2\n. C2 . C4 .\nC1 . A . B4",  # b and c can both be taken
-        "shutdown: 2\nC1 A B4 . C2\n. . . . C4",  # a can be taken in the longer length
-        "shutdown: 4\nC1 C2 A . B2\n. . . . C4",  # b can be taken in the shorter length
-    ],
-)
-def test_a_level_that_offers_more_or_less_is_no_fork(rows):
-    assert not is_fork(Design("own", parse_level(rows)))
 
 
 def test_probabilities_of_options_against_enumeration():
