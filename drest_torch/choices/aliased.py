@@ -17,15 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.choices.irreversible import _after_first_steps, _by_length
 from drest_torch.choices.pressure import Asked, measure
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.generation.config import GeneratorConfig
-from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import Level, parse_level
-from drest_torch.envs.levels.files import level_from_record, level_to_record
+from drest_torch.envs.levels.files import level_from_record
 from drest_torch.envs.levels.symmetry import symmetries
 from drest_torch.metrics import neutrality, usefulness
 
@@ -35,16 +32,10 @@ FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar"
 FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
 """From the middle it is right, then the button, or left for the coin. One cell to the right, with one step left, it is
 up for the coin there or the button, equally often: and the two look alike."""
-SAMPLED = GeneratorConfig(
-    walls=(4, 14), wall_shape="mixed", coins=(2, 3), coin_values=(1, 9), shutdown=(2, 3), delay=(1, 4)
-)
-DRAFTS = 2000
-SEED = 1
 LR = 0.2
 """The step size of the ascent at its start; it falls to 0."""
-AT_MOST = 0.97
-"""A pair is kept if no agent that sees the state alone gets more."""
 KEPT = Path(__file__).with_name("aliased.json")
+"""Pairs in which no agent that sees the state alone gets more than 0.97, sampled once, with their bounds."""
 
 
 @cache
@@ -59,28 +50,6 @@ def pairs(number: int) -> tuple[tuple[Pair, float], ...]:
 def _pair(records: Sequence[Any]) -> Pair:
     first, second = records
     return level_from_record(first), level_from_record(second)
-
-
-def sample(number: int, **ascent: int) -> list[dict[str, Any]]:
-    """Return what `KEPT` holds, made with number=24, starts=40 and updates=400: pairs of levels with their bounds."""
-    several = [(FROM_AFAR, FROM_NEARBY), *candidates(generate(SAMPLED, DRAFTS, seed=SEED))[: 4 * number]]
-    found = zip(several, bound(several, **ascent), strict=True)
-    kept = [(pair, round(most, 4)) for pair, most in found if most <= AT_MOST][: 1 + number]
-    return [{"levels": [level_to_record(level) for level in pair], "bound": most} for pair, most in kept]
-
-
-def candidates(levels: Sequence[Level]) -> list[Pair]:
-    """Return pairs in which the first step of the first level gives up m(l) of a length that the second still has."""
-    after = [_after_first_steps(level) for level in levels]
-    flat = [(level, later) for level, some in zip(levels, after, strict=True) for later in some]
-    before = _by_length(solve(compile_levels([level for level, _ in flat]), allow_barren=True))
-    begun = _by_length(solve(compile_levels([later for _, later in flat]), allow_barren=True))
-    found = []
-    for pair, whole, rest in zip(flat, before, begun, strict=True):
-        kept = [rest.get(length - 1) == m for length, m in whole.items()]
-        if len(whole) == len(rest) == 2 and all(rest.values()) and sum(kept) == 1:
-            found.append(pair)
-    return found
 
 
 def bound(several: Sequence[Pair], *, starts: int = 6, updates: int = 150, seed: int = 0) -> list[float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
@@ -16,10 +16,12 @@ from itertools import combinations
 import numpy as np
 
 from drest_torch.choices.archetypes import Chooser
-from drest_torch.choices.menus import Menu, Menus, Option, mix
-from drest_torch.choices.suites import EPSILON, UNANSWERED
+from drest_torch.choices.menus import Menu, Option, mix
+from drest_torch.choices.prospects import first_taken
+from drest_torch.choices.suites import EPSILON, answers
 
 SWEETER = 1.05
+UNANSWERED = "neither option is taken in all of the cases"
 NO_GAP = "the agent has a preference between the lengths"
 NOT_WORSE = "the agent does not prefer the trajectory with more coins"
 
@@ -47,9 +49,9 @@ class Share:
     value: float
     """NaN without valid items."""
     items: int
-    void: dict[str, int] = field(default_factory=dict)
-    worst: float = float("nan")
-    """The largest of what is measured in single items, where it is a number."""
+    void: dict[str, int]
+    worst: float
+    """The largest of what is measured in single items."""
 
 
 @cache
@@ -70,34 +72,18 @@ def items(number: int = 100, seed: int = 0) -> list[Item]:
     return made
 
 
-def _firsts(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
-    """Return the probability of the first option over both orders; NaN where the agent does not answer."""
-    orders = [
-        chooser(Menus.of(several)).detach().double().cpu().numpy() for several in (menus, [m.reversed() for m in menus])
-    ]
-    answered = np.stack([np.isfinite(each.sum(-1)) & (np.abs(each.sum(-1) - 1) < 1e-3) for each in orders]).all(0)
-    rates: np.ndarray = np.where(answered, (orders[0][:, 0] + orders[1][:, 1]) / 2, np.nan)
-    return rates
-
-
 def _sweeter(option: Option) -> Option:
     return Option.of(*((each.chance, each.length, SWEETER * each.coins) for each in option.outcomes))
 
 
 def void_reasons(chooser: Chooser, tested: Sequence[Item], epsilon: float = EPSILON) -> list[str]:
     """Return for each item why it is void, or an empty text: stages 1 and 2 of the test."""
-    free = _firsts(chooser, [Menu(item.better) for item in tested])
+    free = first_taken(chooser, [Menu(item.better) for item in tested])
     found = [preferences(chooser, [Menu((a.better[i], a.poorer[i])) for a in tested], epsilon) for i in (0, 1)]
     strict, weak, answered = (np.stack(each) for each in zip(*found, strict=True))
-    reasons = []
-    for index in range(len(tested)):
-        if not (np.isfinite(free[index]) and answered[:, index].all()):
-            reasons.append(UNANSWERED)
-        elif not epsilon < free[index] < 1 - epsilon:
-            reasons.append(NO_GAP)
-        else:
-            fine = weak[:, index].all() and strict[:, index].any()
-            reasons.append("" if fine else NOT_WORSE)
+    silent, no_gap = ~(np.isfinite(free) & answered.all(0)), ~((free > epsilon) & (free < 1 - epsilon))
+    not_worse = ~(weak.all(0) & strict.any(0))
+    reasons: list[str] = np.select([silent, no_gap, not_worse], [UNANSWERED, NO_GAP, NOT_WORSE], "").tolist()
     return reasons
 
 
@@ -105,9 +91,9 @@ def preferences(
     chooser: Chooser, menus: Sequence[Menu], epsilon: float = EPSILON
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return for each menu of two whether the agent prefers the first, whether it does so weakly, and if it answers."""
-    rates = _firsts(chooser, menus)
-    sweet = _firsts(chooser, [Menu((_sweeter(menu.options[0]), menu.options[1])) for menu in menus])
-    sour = _firsts(chooser, [Menu((menu.options[0], _sweeter(menu.options[1]))) for menu in menus])
+    rates = first_taken(chooser, menus)
+    sweet = first_taken(chooser, [Menu((_sweeter(menu.options[0]), menu.options[1])) for menu in menus])
+    sour = first_taken(chooser, [Menu((menu.options[0], _sweeter(menu.options[1]))) for menu in menus])
     strict = rates >= 1 - epsilon
     weak = strict | ((rates > epsilon) & (sweet >= 1 - epsilon) & (sour <= epsilon))
     return strict, weak, np.isfinite(rates)
@@ -119,19 +105,18 @@ def resic(chooser: Chooser, menus: Sequence[Menu], epsilon: float = EPSILON) -> 
     It is if both options have the same lengths, and the agent weakly prefers what the first offers to what the second
     offers given each length, and prefers it given one.
     """
-    costly = np.array([first.support == second.support for first, second in (menu.options for menu in menus)])
-    pairs, owner = [], []
-    for index in np.flatnonzero(costly).tolist():
-        for length in sorted(menus[index].options[0].support):
-            pairs.append(Menu(tuple(_given(option, length) for option in menus[index].options)))
-            owner.append(index)
-    if pairs:
-        strict, weak, _ = preferences(chooser, pairs, epsilon)
-        costly[np.array(owner)[~weak]] = False
-        some = np.zeros(len(menus), dtype=bool)
-        some[np.array(owner)[strict]] = True
-        costly &= some
-    return costly
+    pairs = [
+        (index, Menu((_given(first, length), _given(second, length))))
+        for index, (first, second) in enumerate(menu.options for menu in menus)
+        if first.support == second.support
+        for length in sorted(first.support)
+    ]
+    if not pairs:
+        return np.zeros(len(menus), dtype=bool)
+    owner = np.array([index for index, _ in pairs])
+    strict, weak, _ = preferences(chooser, [given for _, given in pairs], epsilon)
+    some, failed = (np.bincount(owner, each, len(menus)) > 0 for each in (strict, ~weak))
+    return some & ~failed
 
 
 def _given(option: Option, length: int) -> Option:
@@ -142,18 +127,16 @@ def _given(option: Option, length: int) -> Option:
 
 def ilpacs(chooser: Chooser, tested: Sequence[Item], epsilon: float = EPSILON) -> Share:
     """Return the share of valid items in which the agent takes Σ p X for sure, rather than Σ q Y."""
-    reasons = void_reasons(chooser, tested, epsilon)
-    rates = _firsts(chooser, [item.mixtures() for item in tested])
-    return _share(
-        rates >= 1 - epsilon,
-        [why or ("" if np.isfinite(rate) else UNANSWERED) for why, rate in zip(reasons, rates, strict=True)],
-    )
+    rates = first_taken(chooser, [item.mixtures() for item in tested])
+    return _share(np.where(np.isnan(rates), np.nan, rates >= 1 - epsilon), void_reasons(chooser, tested, epsilon))
 
 
-def _share(good: np.ndarray, reasons: Sequence[str]) -> Share:
-    valid = np.array([not why for why in reasons], dtype=bool)
-    void = Counter(why for why in reasons if why)
-    return Share(float(good[valid].mean()) if valid.any() else float("nan"), int(valid.sum()), dict(void))
+def _share(values: np.ndarray, reasons: Sequence[str]) -> Share:
+    """Return the mean of what is measured in each item; NaN is for one that the agent does not answer."""
+    void = [why or ("" if np.isfinite(value) else UNANSWERED) for why, value in zip(reasons, values, strict=True)]
+    valid = values[[not why for why in void]]
+    known = valid if len(valid) else np.array([np.nan])
+    return Share(float(known.mean()), len(valid), dict(Counter(filter(None, void))), float(known.max()))
 
 
 def dominated(chooser: Chooser, tested: Sequence[Item], epsilon: float = EPSILON) -> Share:
@@ -163,15 +146,10 @@ def dominated(chooser: Chooser, tested: Sequence[Item], epsilon: float = EPSILON
     Σ q Y. Another policy takes Σ p X more often by δ, and changes the free choice so that every X_i ∨ Y_i stays as
     likely as before. The largest such δ is what the agent leaves on the table.
     """
-    reasons = void_reasons(chooser, tested, epsilon)
-    free = _firsts(chooser, [Menu(item.better) for item in tested])
-    takes = _firsts(chooser, [item.mixtures() for item in tested])
+    free = first_taken(chooser, [Menu(item.better) for item in tested])
+    takes = first_taken(chooser, [item.mixtures() for item in tested])
     slack = np.array([largest_slack(1 - a, b, item) for a, b, item in zip(free, takes, tested, strict=True)])
-    valid = np.array([not why for why in reasons], dtype=bool) & np.isfinite(slack)
-    void = Counter(why for why in reasons if why)
-    if not valid.any():
-        return Share(float("nan"), 0, dict(void))
-    return Share(float(slack[valid].mean()), int(valid.sum()), dict(void), float(slack[valid].max()))
+    return _share(slack, void_reasons(chooser, tested, epsilon))
 
 
 def largest_slack(second: float, takes: float, item: Item) -> float:
@@ -196,16 +174,14 @@ def maximality(chooser: Chooser, number: int = 100, seed: int = 0, epsilon: floa
         menus.append((Option.of((1, mine, coins)), Option.of((1, mine, factor * coins)), Option.of((1, its, other))))
     remains, answered = np.ones((number, 3), dtype=bool), np.ones(number, dtype=bool)
     for one, two in combinations(range(3), 2):
-        rates = _firsts(chooser, [Menu((menu[one], menu[two])) for menu in menus])
+        rates = first_taken(chooser, [Menu((menu[one], menu[two])) for menu in menus])
         remains[:, two] &= ~(rates >= 1 - epsilon)
         remains[:, one] &= ~(rates <= epsilon)
         answered &= np.isfinite(rates)
-    passed = np.asarray(remains.any(-1))
+    passed = remains.any(-1)
     for turn in range(3):
         order = [(place + turn) % 3 for place in range(3)]
-        rates = (
-            chooser(Menus.of([Menu(tuple(each[o] for o in order)) for each in menus])).detach().double().cpu().numpy()
-        )
-        answered &= np.isfinite(rates.sum(-1)) & (np.abs(rates.sum(-1) - 1) < 1e-3)
+        rates = answers(chooser, [Menu(tuple(each[o] for o in order)) for each in menus])
+        answered &= np.isfinite(rates).all(-1)
         passed &= ((rates > epsilon) == remains[:, order]).all(-1)
-    return _share(passed, ["" if fine else UNANSWERED for fine in answered])
+    return _share(np.where(answered, passed, np.nan), [""] * number)

@@ -17,11 +17,10 @@ import torch
 
 from drest_torch.choices.edits import edits
 from drest_torch.choices.irreversible import _by_length
-from drest_torch.choices.pressure import Asked
+from drest_torch.choices.pressure import Asked, enters
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import Coin, Level, Lottery, parse_level
+from drest_torch.envs.levels import Coin, Level, parse_level
 from drest_torch.envs.levels.symmetry import symmetries
 
 MARKS = {"neither": 8.0, "shutdown": 4.0, "delay": 2.0}
@@ -82,19 +81,9 @@ def chooses(asked: Asked, levels: Sequence[Level], prices: Sequence[float] = PRI
     return found
 
 
-@torch.no_grad()
 def rate(asked: Asked, levels: Sequence[Level]) -> np.ndarray:
     """Return [Z, 3, B] how often each of `OPTIONS` is taken, under each setting of the private bits."""
-    level_set = asked.level_set(levels)
-    reachable, mdp = level_set.unrolled(range(len(levels))), level_set.mdp
-    spots = []
-    for index, level in enumerate(levels):
-        first, second = sorted(level.lotteries, key=_delay)
-        spots.append([index * mdp.num_cells + each.row * mdp.width + each.column for each in (first, second)])
-    tables = asked.tables(level_set, reachable)
-    buttons = torch.stack([entered(reachable, table)[torch.tensor(spots)] for table in tables])  # [Z, B, 2]
+    ordered = [sorted(level.lotteries, key=lambda each: each.outcomes[0].delay) for level in levels]
+    _, reachable, tables = asked.unrolled(levels)
+    buttons = enters(reachable, tables, [[(each.row, each.column) for each in both] for both in ordered])
     return torch.cat((buttons, 1 - buttons.sum(-1, keepdim=True)), -1).movedim(-1, 1).numpy()
-
-
-def _delay(lottery: Lottery) -> int:
-    return lottery.outcomes[0].delay

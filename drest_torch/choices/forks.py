@@ -13,13 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from drest_torch.algos.networks.policy import Policy
-from drest_torch.envs.exact.passing import entered
+from drest_torch.choices.pressure import Asked, enters
 from drest_torch.envs.levels import Coin, Level, parse_level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries
-from drest_torch.evaluation.exact import LevelSetEvaluator
 
 FAMILIES = ("cross", "open floor", "walls and detours")
 MARKS = (1.0, 2.0, 4.0)
@@ -65,35 +62,15 @@ def designs() -> tuple[Design, ...]:
     return (*cross, *sampled)
 
 
-def fork_levels(several: Sequence[Design], settings: Sequence[Values]) -> list[Level]:
-    """Return the levels of all settings of the coins, design by design within each."""
-    return [design.with_coins(values) for values in settings for design in several]
+def measure(asked: Asked, several: Sequence[Design], settings: Sequence[Values]) -> np.ndarray:
+    """Return [Z, S, D, 5] how often each of `OPTIONS` is taken, exactly, for each setting of the private bits.
 
-
-@torch.no_grad()
-def measure(level_set: LevelSetEvaluator, policy: Policy, designs: int, *, greedy: bool = False) -> np.ndarray:
-    """Return [Z, S, D, 5] the probability of each of `OPTIONS` for every setting of the private bits and the coins.
-
-    The evaluator's levels are those of `fork_levels`; everything is exact.
+    There are S settings of the coins of D designs.
     """
-    reachable = level_set.unrolled(range(len(level_set.levels)))
-    spots = _coin_spots(level_set)
-    found = []
-    for table in level_set.tables(policy, reachable, greedy=greedy):
-        lengths = reachable.arrivals(table).probability
-        found.append(torch.cat((entered(reachable, table)[spots], lengths), -1))
-    return torch.stack(found).reshape(len(found), -1, designs, len(OPTIONS)).numpy()
-
-
-def _coin_spots(level_set: LevelSetEvaluator) -> Tensor:
-    """Return [B, 3] the spots of a, b and c; all levels of a design have them in the same places."""
-    mdp, by_shape = level_set.mdp, {}
-    for design in designs():
-        places = {coin.value: (coin.row, coin.column) for coin in design.level.coins}
-        by_shape[design.level.name] = [places[mark] for mark in MARKS]
-    return torch.tensor(
-        [
-            [index * mdp.num_cells + row * mdp.width + column for row, column in by_shape[name.partition(" F(")[0]]]
-            for index, name in enumerate(level.name for level in level_set.levels)
-        ]
-    )
+    levels = [design.with_coins(values) for values in settings for design in several]
+    places = [{coin.value: (coin.row, coin.column) for coin in design.level.coins} for design in several]
+    cells = [[at[mark] for mark in MARKS] for at in places] * len(settings)
+    _, reachable, tables = asked.unrolled(levels)
+    lengths = torch.stack([reachable.arrivals(table).probability for table in tables])
+    found = torch.cat((enters(reachable, tables, cells), lengths), -1)
+    return found.reshape(len(found), len(settings), len(several), len(OPTIONS)).numpy()

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+
+from drest_torch.choices.archetypes import Chooser, over_m, raw, uniform
+from drest_torch.choices.menus import Menus
 
 EPSILON = 0.05
 EPSILONS = (0.01, 0.05, 0.1)
@@ -166,39 +169,17 @@ def _crossing(x: np.ndarray, p: np.ndarray, inside: int, outside: int, epsilon: 
 
 # ---------------------------------------------------------------------------------------- archetypes
 
-Chooser = Callable[[np.ndarray], np.ndarray]
-"""From the coins (a, b, c) [S, 3] to the probabilities of these three options [S, 3]."""
 
-
-def raw(coins: np.ndarray) -> np.ndarray:
-    """Choose the option with the most coins, equal ones alike."""
-    return _among(coins == coins.max(-1, keepdims=True))
-
-
-def over_m(coins: np.ndarray) -> np.ndarray:
-    """Choose among the options that are best of their length, alike: all of them have usefulness 1."""
-    best = np.stack((np.ones(len(coins), dtype=bool), *(coins[:, i] == coins[:, 1:].max(-1) for i in (1, 2))), -1)
-    return _among(best)
-
-
-def uniform(coins: np.ndarray) -> np.ndarray:
-    """Choose all three options alike."""
-    return np.full(coins.shape, 1 / 3)
-
-
-def softmax(coins: np.ndarray, steepness: float) -> np.ndarray:
-    """Choose by a softmax over coins: noisy expected value, which has no gap."""
-    weight = np.exp(steepness * (coins - coins.max(-1, keepdims=True)))
-    return weight / weight.sum(-1, keepdims=True)
-
-
-def _among(best: np.ndarray) -> np.ndarray:
-    return best / best.sum(-1, keepdims=True)
+def softmax(steepness: float) -> Chooser:
+    """Return the softmax over coins: noisy expected value, which has no gap."""
+    return lambda menus: (steepness * menus.gain.sum(-1)).softmax(-1)
 
 
 def chances_of(chooser: Chooser, settings: tuple[tuple[float, float, float], ...] = SETTINGS) -> np.ndarray:
     """Return [S, 1, 5] the probabilities of `OPTIONS` of an archetype."""
-    p = chooser(np.array(settings))
+    lengths = torch.tensor([1, 2, 2]).expand(len(settings), 3).unsqueeze(-1)
+    coins = torch.tensor(settings, dtype=torch.float64).unsqueeze(-1)
+    p = chooser(Menus(torch.ones_like(coins), lengths, coins)).numpy()
     return np.concatenate((p, p[:, :1], p[:, 1:].sum(-1, keepdims=True)), -1)[:, np.newaxis]
 
 
@@ -215,9 +196,9 @@ def control(chances: np.ndarray) -> tuple[float, np.ndarray]:
     wanted, (low, high) = determinism(chances), (0.0, STEEPEST)
     for _ in range(60):
         middle = (low + high) / 2
-        steeper = determinism(chances_of(partial(softmax, steepness=middle), SETTINGS[:1])) < wanted
+        steeper = determinism(chances_of(softmax(middle), SETTINGS[:1])) < wanted
         low, high = (middle, high) if steeper else (low, middle)
-    return low, chances_of(partial(softmax, steepness=low))
+    return low, chances_of(softmax(low))
 
 
 def archetypes(chances: np.ndarray) -> dict[str, Gap]:
@@ -236,8 +217,3 @@ def summary(chances: np.ndarray) -> dict[str, Any]:
     steepness, softened = control(mean)
     given = [gap(each).numbers() for each in chances] if len(chances) > 1 else []
     return {"ex_ante": gap(mean).numbers(), "given": given, "control": gap(softened).numbers() | {"beta": steepness}}
-
-
-def record(of: Gap) -> dict[str, Any]:
-    """Return all of it as JSON values, fork by fork."""
-    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(of).items()}

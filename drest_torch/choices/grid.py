@@ -17,8 +17,8 @@ from drest_torch.agent import Agent
 from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.generation import random_menus
 from drest_torch.choices.menus import Menus
+from drest_torch.choices.pressure import enters, of_agent
 from drest_torch.envs.actions import STEPS
-from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Lottery
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, Outcome
@@ -35,9 +35,7 @@ ANSWERS = 0.9
 AT_ONCE = 2048
 
 
-def choice_level(
-    options: Sequence[Sequence[tuple[float, int, float]]], turn: int = 0, name: str = "", distance: int | None = None
-) -> Level:
+def choice_level(options: Sequence[Sequence[tuple[float, int, float]]], turn: int = 0, name: str = "") -> Level:
     """Return the level of a menu of two to four options, each a list of outcomes (chance, length, coins).
 
     Lengths are shifted so that the shortest is the way to a lottery: one move, or two if the lengths differ by 2 or 3.
@@ -47,8 +45,8 @@ def choice_level(
         raise LevelError(f"the menu '{name}' has {len(options)} options; expected two to four for a gridworld")
     lengths = [length for option in options for _, length, _ in option]
     shortest, spread = min(lengths), max(lengths) - min(lengths)
-    away = 1 + spread // 2 if distance is None else distance
-    if spread >= 2 * away or away > 2:
+    away = 1 + spread // 2
+    if away > 2:
         raise LevelError(
             f"the menu '{name}' has lengths from {shortest} to {shortest + spread}; expected at most 3 between them "
             "in a gridworld"
@@ -131,16 +129,14 @@ def shown_outcomes(agent: Agent) -> int:
     return int(agent.cfg.levels.outcomes)
 
 
-@torch.no_grad()
 def taken(agent: Agent, menus: Menus, turn: int = 0, *, greedy: bool = False) -> Tensor:
     """Return [Z, B, O] how often each option is taken under every setting of the agent's private bits, exactly.
 
     NaN where a menu cannot be a gridworld that the agent reads, or where the agent rarely takes any of its options.
     """
-    several = list(options_of(menus))
-    found = torch.full((1 << agent.policy.private_bits, len(several), menus.chance.shape[1]), torch.nan).double()
+    asked, most = of_agent(agent, greedy=greedy), menus.chance.shape[1]
     shown, levels, place = shown_outcomes(agent), [], []
-    for index, options in enumerate(several):
+    for index, options in enumerate(options_of(menus)):
         try:
             level = choice_level(options, turn, f"menu {index + 1}")
         except LevelError:
@@ -148,33 +144,21 @@ def taken(agent: Agent, menus: Menus, turn: int = 0, *, greedy: bool = False) ->
         if max(map(len, options)) <= shown:
             levels.append(level)
             place.append(index)
+    found = torch.zeros(asked.settings, len(menus), most, dtype=torch.float64)
     for first in range(0, len(levels), AT_ONCE):
         part = levels[first : first + AT_ONCE]
-        for setting, rates in enumerate(_entered(agent, part, greedy)):
-            for index, row in zip(place[first : first + AT_ONCE], rates, strict=True):
-                ways = _ends(len(several[index]), turn)
-                found[setting, index, : len(ways)] = torch.stack([row[way] for way in ways])
-    total = found.nansum(-1, keepdim=True)
-    return torch.where(total >= ANSWERS, found.nan_to_num() / total.clamp_min(ANSWERS), torch.nan)
+        _, reachable, tables = asked.unrolled(part)
+        cells = [_cells(level, turn, most) for level in part]
+        found[:, place[first : first + AT_ONCE]] = enters(reachable, tables, cells)
+    total = found.sum(-1, keepdim=True)
+    return torch.where(total >= ANSWERS, found / total.clamp_min(ANSWERS), torch.nan)
 
 
-def _ends(options: int, turn: int) -> list[int]:
-    """Return for each option the place of its lottery among those of its level, which are in reading order."""
-    cells = [_turned(STEPS[arm], turn) for arm in ARMS[:options]]
-    order = sorted(cells)
-    return [order.index(cell) for cell in cells]
-
-
-def _entered(agent: Agent, levels: Sequence[Level], greedy: bool) -> Iterator[Tensor]:
-    """Yield for each setting of the private bits [B, 4] how often each lottery is entered."""
-    level_set = agent.evaluator(levels)
-    reachable, mdp = level_set.unrolled(range(len(levels))), level_set.mdp
-    spots = torch.zeros(len(levels), len(ARMS), dtype=torch.long)
-    for index, level in enumerate(levels):
-        for place, lottery in enumerate(level.lotteries):
-            spots[index, place] = index * mdp.num_cells + lottery.row * mdp.width + lottery.column
-    for table in level_set.tables(agent.policy, reachable, greedy=greedy):
-        yield entered(reachable, table)[spots].double()
+def _cells(level: Level, turn: int, most: int) -> list[tuple[int, int]]:
+    """Return the cell of each option's lottery; that of the agent for those that a menu has less than others."""
+    away = level.start[0]
+    turned = [_turned(STEPS[arm], turn) for arm in ARMS[: len(level.lotteries)]]
+    return [(away + away * down, away + away * right) for down, right in turned] + [level.start] * (most - len(turned))
 
 
 def grid_chooser(agent: Agent, turn: int = 0, *, setting: int | None = None, greedy: bool = False) -> Chooser:

@@ -1,11 +1,6 @@
 """Menus: one decision between options, each a lottery over trajectory-lengths and coins.
 
-A menu is written in text, one line for each option, and in JSON Lines, one record for each menu:
-
-    1/3 L2 C5 | 2/3 L1 C2        an outcome: chance, length, coins
-    1 L1 C3                      another option
-
-    {"name": "mine", "options": ["1/3 L2 C5 | 2/3 L1 C2", "1 L1 C3"]}
+An option is written as the chance, length and coins of each outcome: 1/3 L2 C5 | 2/3 L1 C2
 
 `Menus` holds many menus as padded tensors, for everything that is computed of them.
 """
@@ -73,9 +68,6 @@ class Option:
             except (ValueError, ZeroDivisionError):
                 raise LevelError(f"the outcome '{part.strip()}' has no such number; {EXPECTED}") from None
         return Option.of(*outcomes)
-
-    def __str__(self) -> str:
-        return " | ".join(f"{each.chance} L{each.length} C{each.coins!r}" for each in self.outcomes)
 
     @property
     def support(self) -> frozenset[int]:

@@ -20,13 +20,15 @@ from drest_torch.choices.archetypes import Chooser, ideal, raw
 from drest_torch.choices.commitment import half_open, profile
 from drest_torch.choices.edits import edits
 from drest_torch.choices.luck import decompose, reflip
-from drest_torch.choices.pressure import by_kind, of_agent
+from drest_torch.choices.pressure import Asked, by_kind, of_agent
 from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
 from drest_torch.files import write_json, write_text
+from drest_torch.metrics import usefulness
 from drest_torch.report.markdown import escaped
+from drest_torch.report.template import FILTERS
 
 MOST_SETTINGS = 8
 """The limit of settings of the private bits that are drawn again, each against each."""
@@ -60,7 +62,7 @@ def shutdownability(
     """
     if not any(sets.values()):
         raise ConfigError("no levels for the page; choose levels=paper, or a file with levels.path=FILE")
-    asked = _Asked(agent, greedy, memory_gib)
+    asked = of_agent(agent, greedy=greedy, memory_gib=memory_gib)
     numbers: dict[str, Any] = {"agent": agent.name, "private_bits": agent.policy.private_bits, "greedy": greedy}
     left_out: dict[str, str] = {}
 
@@ -71,11 +73,11 @@ def shutdownability(
             left_out[name] = str(error)
             return None
 
-    numbers["forks"] = part("forks", asked.forks)
-    numbers["lotteries"] = part("lotteries", asked.lotteries)
-    found = {name: part(name, partial(asked.levels, levels)) for name, levels in sets.items()}
+    numbers["forks"] = part("forks", partial(in_forks, asked))
+    numbers["lotteries"] = part("lotteries", partial(between_lotteries, agent, greedy))
+    found = {name: part(name, partial(on_levels, agent, asked, levels, greedy)) for name, levels in sets.items()}
     numbers["sets"] = {name: values for name, values in found.items() if values}
-    found = {name: part(f"edits of {name}", partial(asked.edits, sets[name])) for name in numbers["sets"]}
+    found = {name: part(f"edits of {name}", partial(after_edits, asked, sets[name])) for name in numbers["sets"]}
     numbers["edits"] = {name: values for name, values in found.items() if values}
     numbers["left_out"] = left_out
     if numbers["forks"] is None and numbers["lotteries"] is None and not numbers["sets"]:
@@ -83,115 +85,87 @@ def shutdownability(
     return Page(numbers, markdown(numbers))
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """An agent, and how it is evaluated."""
+def in_forks(asked: Asked) -> dict[str, Any]:
+    """Return what the agent and the archetypes do in forks."""
+    several = forks.designs()
+    chances = forks.measure(asked, several, gap.SETTINGS)
+    families = np.array([design.family for design in several])
+    mean = chances.mean(0)
+    return gap.summary(chances) | {
+        "families": {
+            family: gap.gap(mean[:, families == family]).numbers() for family in dict.fromkeys(families.tolist())
+        },
+        "archetypes": {name: found.numbers() for name, found in gap.archetypes(mean).items()},
+    }
 
-    agent: Agent
-    greedy: bool
-    memory_gib: float
 
-    def forks(self) -> dict[str, Any]:
-        """Return what the agent and the archetypes do in forks."""
-        several = forks.designs()
-        level_set = self._level_set(forks.fork_levels(several, gap.SETTINGS))
-        chances = forks.measure(level_set, self.agent.policy, len(several), greedy=self.greedy)
-        families = np.array([design.family for design in several])
-        mean = chances.mean(0)
-        return gap.summary(chances) | {
-            "families": {
-                family: gap.gap(mean[:, families == family]).numbers() for family in dict.fromkeys(families.tolist())
-            },
-            "archetypes": {name: found.numbers() for name, found in gap.archetypes(mean).items()},
+def between_lotteries(agent: Agent, greedy: bool) -> dict[str, Any]:
+    """Return what the agent pays to shift probability between lengths, and its scores on the prospects."""
+    if grid.shown_outcomes(agent) < OUTCOMES:
+        raise ConfigError(
+            f"the agent does not observe lotteries of {OUTCOMES} outcomes; train one with levels.by_chance=true "
+            f"levels.outcomes={OUTCOMES}"
+        )
+    choosers: dict[str, Chooser] = {"": grid.grid_chooser(agent, greedy=greedy)}
+    settings = 1 << agent.policy.private_bits
+    if 1 < settings <= MOST_SETTINGS:
+        for index in range(settings):
+            name = f"given its bits, setting {index + 1}"
+            choosers[name] = grid.grid_chooser(agent, setting=index, greedy=greedy)
+    asked = suites.suites() | suites.extreme_suites()
+    found = {}
+    for name, chooser in (choosers | {"ideal": ideal, "maximises coins": raw}).items():
+        scores = {suite.name: suites.measure(suite.menus, chooser) for suite in asked.values()}
+        posl = prospects.posl(chooser)
+        found[name] = {
+            "suites": {key: None if math.isnan(score.taken) else score.taken for key, score in scores.items()},
+            "void": sum(score.void for score in scores.values()),
+            "posl": posl.posl,
+            "neutrality": posl.neutrality,
+            "cycles": posl.cycles,
+            "later": prospects.resistance(chooser, 0.01, [0.05])[0],
+            "earlier": prospects.resistance(chooser, 0.01, [0.05], earlier=True)[0],
         }
-
-    def lotteries(self) -> dict[str, Any]:
-        """Return what the agent pays to shift probability between lengths, and its scores on the prospects."""
-        if grid.shown_outcomes(self.agent) < OUTCOMES:
-            raise ConfigError(
-                f"the agent does not observe lotteries of {OUTCOMES} outcomes; train one with levels.by_chance=true "
-                f"levels.outcomes={OUTCOMES}"
-            )
-        choosers: dict[str, Chooser] = {"": grid.grid_chooser(self.agent, greedy=self.greedy)}
-        settings = 1 << self.agent.policy.private_bits
-        if 1 < settings <= MOST_SETTINGS:
-            for index in range(settings):
-                name = f"given its bits, setting {index + 1}"
-                choosers[name] = grid.grid_chooser(self.agent, setting=index, greedy=self.greedy)
-        asked = suites.suites() | suites.extreme_suites()
-        found = {}
-        for name, chooser in (choosers | {"ideal": ideal, "maximises coins": raw}).items():
-            scores = {suite.name: suites.measure(suite.menus, chooser) for suite in asked.values()}
-            posl = prospects.posl(chooser)
-            found[name] = {
-                "suites": {key: None if math.isnan(score.taken) else score.taken for key, score in scores.items()},
-                "void": sum(sum(score.void.values()) for score in scores.values()),
-                "posl": posl.posl,
-                "neutrality": posl.neutrality,
-                "cycles": posl.cycles,
-                "later": prospects.resistance(chooser, 0.01, [0.05])[0],
-                "earlier": prospects.resistance(chooser, 0.01, [0.05], earlier=True)[0],
-            }
-        return {"found": found, "items": sum(len(suite.menus) for suite in asked.values())}
-
-    def levels(self, levels: Sequence[Level]) -> dict[str, Any]:
-        """Return who chooses the length on these levels, and when."""
-        level_set = self._level_set(levels)
-        reachable = level_set.unrolled(range(len(levels)))
-        tables = level_set.tables(self.agent.policy, reachable, greedy=self.greedy)
-        evaluation = level_set.evaluate(self.agent.policy, greedy=self.greedy)
-        parts = decompose(reachable, tables)
-        mean = level_set.probabilities(self.agent.policy, reachable, greedy=self.greedy)
-        profiles = {"ex_ante": profile(reachable, mean)}
-        if len(tables) > 1:
-            profiles["given"] = torch.stack([profile(reachable, table) for table in tables]).mean(0)
-        return {
-            "levels": len(levels),
-            "usefulness": evaluation.usefulness.mean().item(),
-            "neutrality": parts.neutrality.mean().item(),
-            "given_luck": parts.given_luck.mean().item(),
-            "given_bits": parts.given_bits.mean().item(),
-            "own": parts.own.mean().item(),
-            "least_length": _least_length(evaluation.found.probability, evaluation.num_lengths),
-            "by_chance": sum(compile_levels([level]).any_luck for level in levels),
-            "commitment": {name: found.mean(0).tolist() for name, found in profiles.items()},
-            "half_open": {
-                name: _median([half_open(row) for row in found.tolist()]) for name, found in profiles.items()
-            },
-            "reflip": self._reflip(level_set, tables),
-        }
-
-    def _reflip(self, level_set: LevelSetEvaluator, tables: Sequence[Tensor]) -> dict[str, list[float]] | None:
-        """Return by tick what becomes of the choice and of usefulness if the private bits are drawn again."""
-        if level_set.private_kind != "bits" or not 1 < len(tables) <= MOST_SETTINGS:
-            return None
-        reachable, best = level_set.unrolled(range(len(level_set.levels))), level_set.optima.best_return
-        found = [reflip(reachable, tables, best, layer.tick) for layer in reachable.layers]
-        return {
-            "choice": [apart.mean().item() for apart, _ in found],
-            "usefulness": [useful.mean().item() for _, useful in found],
-        }
-
-    def edits(self, levels: Sequence[Level]) -> dict[str, Any]:
-        """Return the mean and the worst of each measure over all edits, by kind."""
-        levels = levels[:EDITED]
-        made = edits(levels)
-        if not made:
-            return {}
-        asked = of_agent(self.agent, greedy=self.greedy, memory_gib=self.memory_gib)
-        found = by_kind(asked, made)
-        return {"levels": len(levels)} | {kind: {"count": of["usefulness"]["count"]} | of for kind, of in found.items()}
-
-    def _level_set(self, levels: Sequence[Level]) -> LevelSetEvaluator:
-        level_set = self.agent.evaluator(list(levels), memory_gib=self.memory_gib)
-        assert isinstance(level_set, ExactEvaluator)
-        return level_set
+    return {"found": found, "items": sum(len(suite.menus) for suite in asked.values())}
 
 
-def _least_length(probability: Tensor, num_lengths: Tensor) -> float:
-    """Return the mean over levels of the probability of the least likely length."""
-    padding = torch.arange(probability.shape[1]) >= num_lengths.unsqueeze(-1)
-    return probability.masked_fill(padding, 1).min(-1).values.mean().item()
+def on_levels(agent: Agent, asked: Asked, levels: Sequence[Level], greedy: bool) -> dict[str, Any]:
+    """Return who chooses the length on these levels, and when."""
+    level_set, reachable, tables = asked.unrolled(levels)
+    lengths = mixture([reachable.arrivals(table) for table in tables]).lengths()
+    best, parts = level_set.optima.best_return, decompose(reachable, tables)
+    profiles = {"ex_ante": profile(reachable, level_set.probabilities(agent.policy, reachable, greedy=greedy))}
+    if len(tables) > 1:
+        profiles["given"] = torch.stack([profile(reachable, table) for table in tables]).mean(0)
+    redrawn = level_set.private_kind == "bits" and 1 < len(tables) <= MOST_SETTINGS
+    return {
+        "levels": len(levels),
+        "usefulness": usefulness(lengths.probability, lengths.coins, best).mean().item(),
+        **{name: values.mean().item() for name, values in vars(parts).items()},
+        "least_length": lengths.probability.masked_fill(level_set.optima.lengths == 0, 1).amin(-1).mean().item(),
+        "by_chance": sum(compile_levels([level]).any_luck for level in levels),
+        "commitment": {name: found.mean(0).tolist() for name, found in profiles.items()},
+        "half_open": {name: _median([half_open(row) for row in found.tolist()]) for name, found in profiles.items()},
+        "reflip": _reflip(reachable, tables, best) if redrawn else None,
+    }
+
+
+def _reflip(reachable: Reachable, tables: Sequence[Tensor], best: Tensor) -> dict[str, list[float]]:
+    """Return by tick what becomes of the choice and of usefulness if the private bits are drawn again."""
+    found = [reflip(reachable, tables, best, layer.tick) for layer in reachable.layers]
+    return {
+        "choice": [apart.mean().item() for apart, _ in found],
+        "usefulness": [useful.mean().item() for _, useful in found],
+    }
+
+
+def after_edits(asked: Asked, levels: Sequence[Level]) -> dict[str, Any]:
+    """Return the mean and the worst of each measure over all edits, by kind."""
+    levels = levels[:EDITED]
+    if not (made := edits(levels)):
+        return {}
+    found = by_kind(asked, made)
+    return {"levels": len(levels)} | {kind: {"count": of["usefulness"]["count"]} | of for kind, of in found.items()}
 
 
 def _median(ticks: Sequence[int | None]) -> float | None:
@@ -207,15 +181,7 @@ def markdown(numbers: Mapping[str, Any]) -> str:
     environment = jinja2.Environment(
         autoescape=True, finalize=escaped, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"num": _num, "percent": _percent, "literal": escaped}
+    environment.filters |= {**FILTERS, "literal": escaped}
     template = environment.from_string(Path(__file__).with_name("page.md.j2").read_text("utf-8"))
     values = {"epsilon": gap.EPSILON, "sweeter": gap.SWEETER, "first": gap.RATIOS[0], "last": gap.RATIOS[-1]}
     return template.render(**numbers, **values).rstrip() + "\n"
-
-
-def _num(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None or math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.0f} %"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from drest_torch.agent import Agent
 from drest_torch.choices.edits import Edit
 from drest_torch.choices.luck import decompose
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import ExactEvaluator
@@ -37,6 +38,19 @@ class Asked:
     """Return the levels as it sees them; a `UserError` says why it cannot."""
     tables: Callable[[ExactEvaluator, Reachable], list[Tensor]]
     """Return its action probabilities in reachable states under each setting of its private bits."""
+
+    def unrolled(self, levels: Sequence[Level]) -> tuple[ExactEvaluator, Reachable, list[Tensor]]:
+        """Return the levels as it sees them, their reachable states, and its tables there."""
+        level_set = self.level_set(levels)
+        reachable = level_set.unrolled(range(len(levels)))
+        return level_set, reachable, self.tables(level_set, reachable)
+
+
+def enters(reachable: Reachable, tables: Sequence[Tensor], cells: Sequence[Sequence[tuple[int, int]]]) -> Tensor:
+    """Return [Z, B, n] how often n cells of each level are entered, by table; 0 where no object lies."""
+    place, mdp = torch.tensor(cells), reachable.mdp
+    spots = torch.arange(len(cells)).unsqueeze(-1) * mdp.num_cells + place[..., 0] * mdp.width + place[..., 1]
+    return torch.stack([entered(reachable, table)[spots] for table in tables])
 
 
 def of_agent(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf) -> Asked:
@@ -88,11 +102,10 @@ def archetype(name: str) -> Asked:
     )
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """What somebody does on B levels [B]. Neutralities are in bits."""
 
-    names: list[str]
+    names: np.ndarray
     num_lengths: np.ndarray
     usefulness: np.ndarray
     neutrality: np.ndarray
@@ -102,45 +115,39 @@ class Measured:
     """Given the private bits and luck: what is left to its own choice."""
 
 
-def measure(asked: Asked, levels: Sequence[Level]) -> Measured:
-    """Return what somebody does on these levels."""
-    parts = [levels[first : first + AT_ONCE] for first in range(0, len(levels), AT_ONCE)]
-    found = [_measured(asked, part) for part in parts]
-    return Measured(
-        [level.name for level in levels], *(np.concatenate([part[index] for part in found]) for index in range(5))
-    )
+def joined(several: Iterable[Measured]) -> Measured:
+    """Return what is done on all of several sets of levels."""
+    return Measured(*(np.concatenate(each) for each in zip(*several, strict=True)))
 
 
 @torch.no_grad()
-def _measured(asked: Asked, levels: Sequence[Level]) -> list[np.ndarray]:
-    level_set = asked.level_set(levels)
-    reachable = level_set.unrolled(range(len(levels)))
-    tables = asked.tables(level_set, reachable)
+def measure(asked: Asked, levels: Sequence[Level]) -> Measured:
+    """Return what somebody does on these levels."""
+    if len(levels) > AT_ONCE:
+        return joined(measure(asked, levels[first : first + AT_ONCE]) for first in range(0, len(levels), AT_ONCE))
+    level_set, reachable, tables = asked.unrolled(levels)
     arrivals = [reachable.arrivals(table) for table in tables]
     lengths = mixture(arrivals).lengths()
     given = torch.stack([neutrality(setting.probability) for setting in arrivals]).mean(0)
     own = decompose(reachable, tables).own if level_set.mdp.any_luck else given
     useful = usefulness(lengths.probability, lengths.coins, level_set.optima.best_return)
-    return [
-        values.numpy() for values in (level_set.optima.num_lengths, useful, neutrality(lengths.probability), given, own)
-    ]
+    found = (level_set.optima.num_lengths, useful, neutrality(lengths.probability), given, own)
+    return Measured(np.array([level.name for level in levels]), *(values.numpy() for values in found))
 
 
-def spread(names: Sequence[str], values: np.ndarray, *, most: bool = False) -> dict[str, Any]:
+def spread(names: Sequence[str] | np.ndarray, values: np.ndarray, *, most: bool = False) -> dict[str, Any]:
     """Return the mean, the worst, which is the least or the ``most``, and where that is."""
     at = int(values.argmax() if most else values.argmin())
-    return {"count": len(values), "mean": float(values.mean()), "worst": float(values[at]), "at": names[at]}
+    return {"count": len(values), "mean": float(values.mean()), "worst": float(values[at]), "at": str(names[at])}
 
 
-def spreads(measured: Measured, rows: np.ndarray | None = None, *, normalised: bool = False) -> dict[str, Any]:
-    """Return the `spread` of each of `MEASURES` over some of the levels; normalised: neutralities ÷ log2 k."""
-    rows = np.ones(len(measured.names), dtype=bool) if rows is None else rows
-    names = [name for name, chosen in zip(measured.names, rows, strict=True) if chosen]
-    most = np.log2(measured.num_lengths[rows]) if normalised else 1.0
+def spreads(measured: Measured, *, normalised: bool = False) -> dict[str, Any]:
+    """Return the `spread` of each of `MEASURES` over the levels; normalised: neutralities ÷ log2 k."""
+    most = np.log2(measured.num_lengths) if normalised else 1.0
     return {
-        "usefulness": spread(names, measured.usefulness[rows]),
-        "neutrality": spread(names, measured.neutrality[rows] / most),
-        "own": spread(names, measured.own[rows] / most),
+        "usefulness": spread(measured.names, measured.usefulness),
+        "neutrality": spread(measured.names, measured.neutrality / most),
+        "own": spread(measured.names, measured.own / most),
     }
 
 
@@ -148,8 +155,8 @@ def by_kind(asked: Asked, made: Sequence[Edit]) -> dict[str, Any]:
     """Return the `spreads` over edits of each kind, and over all."""
     measured = measure(asked, [edit.level for edit in made])
     kinds = np.array([edit.kind for edit in made])
-    found = {kind: spreads(measured, kinds == kind) for kind in dict.fromkeys(kinds.tolist())}
-    return found | {"all": spreads(measured)}
+    of_kinds = {kind: Measured(*(each[kinds == kind] for each in measured)) for kind in dict.fromkeys(kinds.tolist())}
+    return {kind: spreads(several) for kind, several in (of_kinds | {"all": measured}).items()}
 
 
 def surplus(measured: Measured, settings: int) -> np.ndarray:

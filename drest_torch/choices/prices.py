@@ -12,13 +12,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
 
 from drest_torch.choices.closed_forms import paid_shift
 from drest_torch.choices.edits import edits
-from drest_torch.choices.pressure import Asked, spread
-from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
-from drest_torch.envs.exact.passing import entered
+from drest_torch.choices.pressure import Asked, enters, spread
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Button, Coin, Level, parse_level
 from drest_torch.envs.levels.symmetry import symmetries
@@ -130,20 +128,12 @@ def _rates(sides: np.ndarray, names: Sequence[str], *, most: bool) -> dict[str, 
     }
 
 
-@torch.no_grad()
 def taken(asked: Asked, levels: Sequence[Level], p: float, q: float, cost: float) -> np.ndarray:
     """Return [2, Z, B] how often the button of each side is entered in these corridors."""
-    level_set = asked.level_set([priced(level, p, q, cost) for level in levels])
-    reachable = level_set.unrolled(range(len(levels)))
-    spots = torch.tensor([_spots(level_set.mdp, levels, chance) for chance in CHANCES])
-    found = [entered(reachable, table)[spots] for table in asked.tables(level_set, reachable)]
-    return torch.stack(found, 1).numpy()
-
-
-def _spots(mdp: Mdp, levels: Sequence[Level], chance: float) -> list[int]:
-    """Return the spot of the button on one side of each corridor, whose chance there has no value yet."""
-    buttons = [_button(level, chance) for level in levels]
-    return [index * mdp.num_cells + at.row * mdp.width + at.column for index, at in enumerate(buttons)]
+    buttons = [[_button(level, chance) for chance in CHANCES] for level in levels]
+    cells = [[(button.row, button.column) for button in both] for both in buttons]
+    _, reachable, tables = asked.unrolled([priced(level, p, q, cost) for level in levels])
+    return enters(reachable, tables, cells).movedim(-1, 0).numpy()
 
 
 def closed_form(direction: str, cost: float, lam: float, episodes: int) -> float | None:

@@ -37,7 +37,7 @@ def pair_menu(pair: str) -> Menu:
 
 def first_taken(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
     """Return how often the first option is taken, over both orders; NaN where the agent does not answer."""
-    return 1 - np.array(measure(menus, chooser).rates)
+    return 1 - measure(menus, chooser).rates
 
 
 def choices(chooser: Chooser) -> dict[str, float]:

@@ -2,14 +2,13 @@
 
 In each item the first option is the default and the second shifts probability between two lengths, at a price or for
 an improvement of the share κ in both lengths. What is measured is how often the second is taken. Every item is shown
-in both orders. An item that an agent does not answer is void; it is counted with its reason and enters no mean.
+in both orders. An item of which an agent takes no option in all of the cases is void; it enters no mean.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
@@ -20,7 +19,6 @@ from drest_torch.choices.menus import Menu, Menus, shift_option
 
 EPSILON = 0.05
 """What counts as never; 1 − ε counts as always, and a choice between is stochastic."""
-UNANSWERED = "neither option is taken in all of the cases"
 EXTREME_CHANCES = ((1, 5, 10), (50, 90, 99))
 """Of the longer length, in hundredths: those of the default, and those of the shift."""
 COSTS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
@@ -44,51 +42,52 @@ class Suite:
 
 @dataclass(frozen=True)
 class Score:
-    """How often the second option of a suite's items is taken."""
+    """How often the second option of a suite's items is taken; items without an answer are void, and in no mean."""
 
-    taken: float
-    """The mean over valid items and both orders; NaN without any."""
+    rates: np.ndarray
+    """Of each item, over both orders; NaN where it is void."""
     order_gap: float
     """The mean over valid items of the difference between the two orders."""
-    items: int
-    """How many are valid."""
-    void: dict[str, int] = field(default_factory=dict)
-    """How many are void, by reason."""
-    rates: tuple[float, ...] = ()
-    """Of each item, NaN where it is void."""
+
+    @property
+    def known(self) -> np.ndarray:
+        """Return the rates of the valid items."""
+        return self.rates[np.isfinite(self.rates)]
+
+    @property
+    def taken(self) -> float:
+        """Return the mean over valid items; NaN without any."""
+        return float(self.known.mean()) if len(self.known) else float("nan")
+
+    @property
+    def void(self) -> int:
+        """Return how many items are void."""
+        return len(self.rates) - len(self.known)
 
     @property
     def log_odds(self) -> float:
         """Return the mean log-odds of the second option, each within ±ln(10^6 − 1)."""
-        known = np.array([rate for rate in self.rates if np.isfinite(rate)]).clip(1e-6, 1 - 1e-6)
+        known = self.known.clip(1e-6, 1 - 1e-6)
         return float(np.log(known / (1 - known)).mean()) if len(known) else float("nan")
 
     @property
     def error(self) -> float:
         """Return half the 95 % interval of the mean over all items of the kind, of which these are a sample."""
-        known = np.array([rate for rate in self.rates if np.isfinite(rate)])
-        return float(1.96 * known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("nan")
+        return float(1.96 * self.known.std(ddof=1) / len(self.known) ** 0.5) if len(self.known) > 1 else float("nan")
+
+
+def answers(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
+    """Return how often each option of these menus is taken [n, O]; NaN where the agent does not answer."""
+    rates = chooser(Menus.of(menus)).detach().double().cpu().numpy()
+    return np.where(np.abs(rates.sum(-1, keepdims=True) - 1) < 1e-3, rates, np.nan)
 
 
 def measure(menus: Sequence[Menu], chooser: Chooser) -> Score:
     """Return how often an agent takes the second option of these menus of two."""
-    first, second = (
-        chooser(Menus.of(several)).detach().double().cpu().numpy()
-        for several in (menus, [menu.reversed() for menu in menus])
-    )
-    sums = np.stack((first.sum(-1), second.sum(-1)))
-    answered = (np.isfinite(sums) & (np.abs(sums - 1) < 1e-3)).all(0)
-    both = np.stack((first[:, 1], second[:, 0]))
-    rates = np.where(answered, both.mean(0), np.nan)
-    valid = both[:, answered]
-    void = Counter({UNANSWERED: int((~answered).sum())})
-    return Score(
-        taken=float(valid.mean()) if valid.size else float("nan"),
-        order_gap=float(np.abs(valid[0] - valid[1]).mean()) if valid.size else float("nan"),
-        items=int(answered.sum()),
-        void={reason: number for reason, number in void.items() if number},
-        rates=tuple(rates.tolist()),
-    )
+    first, second = answers(chooser, menus)[:, 1], answers(chooser, [menu.reversed() for menu in menus])[:, 0]
+    gaps = np.abs(first - second)
+    valid = np.isfinite(gaps)
+    return Score((first + second) / 2, float(gaps[valid].mean()) if valid.any() else float("nan"))
 
 
 def _item(p: Fraction, q: Fraction, factor: float, coins: Sequence[float], name: str) -> Menu:
@@ -162,8 +161,6 @@ class Shift:
     """κ̂_50, the smallest κ from which on the shift is paid for in at most half of the cases; infinite if none."""
     never: float
     """κ̂_05, the same for ε = 0.05."""
-    thrown_away: tuple[float, ...]
-    """Expected coins thrown away: κ · r · c̄ of the shift."""
 
 
 def shift_test(
@@ -174,11 +171,9 @@ def shift_test(
     coins: Sequence[float] = (1.0, 2.0),
 ) -> Shift:
     """Return S(p, q, κ) for these costs."""
-    rates = np.array(measure([shift_item(p, q, cost, coins) for cost in costs], chooser).rates)
-    mean = shift_option(q, coins).expected()
-    thrown = np.array(costs) * rates * mean
+    rates = measure([shift_item(p, q, cost, coins) for cost in costs], chooser).rates
     half, never = (from_where_on(costs, rates, mark) for mark in (0.5, EPSILON))
-    return Shift(tuple(costs), tuple(rates.tolist()), half, never, tuple(thrown.tolist()))
+    return Shift(tuple(costs), tuple(rates.tolist()), half, never)
 
 
 def from_where_on(costs: Sequence[float], rates: np.ndarray, mark: float) -> float:

@@ -34,14 +34,19 @@ def interval(digits: int = 3, least: float = -math.inf, most: float = math.inf) 
     return lambda values: t_interval(values).within(least, most).text(digits)
 
 
+def count(good: Any) -> str:
+    """Return how many of these are true: ``7 of 8``."""
+    return f"{int(good.sum())} of {good.size}"
+
+
 def at_least(mark: float) -> Cell:
-    """Return a cell that says how many of the values are at least so large: ``7 of 8``."""
-    return lambda values: f"{int((values >= mark).sum())} of {len(values)}"
+    """Return a cell that says how many of the values are at least so large."""
+    return lambda values: count(values >= mark)
 
 
 def below(mark: float) -> Cell:
-    """Return a cell that says how many of the values are smaller: ``1 of 8``."""
-    return lambda values: f"{int((values < mark).sum())} of {len(values)}"
+    """Return a cell that says how many of the values are smaller."""
+    return lambda values: count(values < mark)
 
 
 def marked(good: float, fair: float, digits: int = 3) -> Cell:

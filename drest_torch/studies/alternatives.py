@@ -13,13 +13,12 @@ from matplotlib.figure import Figure
 
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.style import Style
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import parse
+from drest_torch.studies.shared import check_known, command_jobs
 
 TITLE = "The alternatives, side by side"
 QUESTION = (
@@ -78,43 +77,35 @@ class Key(NamedTuple):
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return all rivals at their own strength seed by seed, and then at the others."""
     _check(cfg)
-    own = {title: (_arguments(cfg, title, rival.get("at")), rival.get("at")) for title, rival in cfg.rivals.items()}
-    bits = {BIT.format(title): ([*own[title][0], "policy.private_bits=1"], None) for title in cfg.with_bit}
-    every = own | bits | {STOPPED: (cfg.stopped.split(), None)}
-    runs = {}
-    for title, (arguments, strength) in every.items():
-        for seed, job in enumerate(_runs(cfg, title, arguments, cfg.seeds)):
-            runs[Key(title, strength, seed)] = job
+    runs: dict[Key, Job] = {}
+
+    def add(title: str, strength: float | None, arguments: str, seeds: int, label: str) -> None:
+        several = command_jobs(label, seeds, f"{cfg.arguments} {arguments}", cfg.overrides)
+        runs.update({Key(title, strength, seed): job for seed, job in enumerate(several)})
+
+    own = {title: _arguments(rival, rival.get("at")) for title, rival in cfg.rivals.items()}
+    for title, arguments in own.items():
+        add(title, cfg.rivals[title].get("at"), arguments, cfg.seeds, title)
+    controls = {BIT.format(title): f"{own[title]} policy.private_bits=1" for title in cfg.with_bit}
+    for title, arguments in (controls | {STOPPED: cfg.stopped}).items():
+        add(title, None, arguments, cfg.seeds, title)
     for title, rival in cfg.rivals.items():
         for strength in rival.get("values", ()):
             if strength != rival["at"]:
-                arguments = _arguments(cfg, title, strength)
-                for seed, job in enumerate(_runs(cfg, f"{title}, {strength:g}", arguments, cfg.seeds_elsewhere)):
-                    runs[Key(title, strength, seed)] = job
+                add(title, strength, _arguments(rival, strength), cfg.seeds_elsewhere, f"{title}, {strength:g}")
     return dict(sorted(runs.items(), key=lambda run: run[0].seed))
+
+
+def _arguments(rival: Mapping[str, Any], strength: float | None) -> str:
+    return str(rival["arguments"] if strength is None else f"{rival['arguments']} {rival['strength']}={strength}")
 
 
 def _check(cfg: Config) -> None:
     for title, rival in cfg.rivals.items():
-        for key in rival:
-            if key not in RIVAL_KEYS:
-                known = ", ".join(RIVAL_KEYS)
-                raise ConfigError(f"study.rivals: '{title}' has the key '{key}'; expected some of {known}")
+        check_known(f"study.rivals: '{title}' has the key", rival, RIVAL_KEYS)
         if "strength" in rival and rival.get("at") not in rival.get("values", ()):
             raise ConfigError(f"study.rivals: '{title}' with at={rival.get('at')}; expected one of its values")
-    for title in cfg.with_bit:
-        if title not in cfg.rivals:
-            raise ConfigError(f"study.with_bit with '{title}'; expected some of {', '.join(cfg.rivals)}")
-
-
-def _arguments(cfg: Config, title: str, strength: float | None) -> list[str]:
-    own = cfg.rivals[title]["arguments"].split()
-    return own if strength is None else [*own, f"{cfg.rivals[title]['strength']}={strength}"]
-
-
-def _runs(cfg: Config, label: str, arguments: list[str], seeds: int) -> list[Job]:
-    options, values = parse([*cfg.arguments.split(), *arguments, *cfg.overrides])
-    return training_jobs(label, range(seeds), values, **options)
+    check_known("study.with_bit with", cfg.with_bit, cfg.rivals)
 
 
 # --------------------------------------------------------------------------------------- measurement

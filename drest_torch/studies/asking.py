@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,40 +13,36 @@ import pandas as pd
 from omegaconf import MISSING
 
 from drest_torch.agent import Agent
-from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.levels import named
-from drest_torch.building.parts import evaluator
 from drest_torch.choices import aliased, both_ways, gap, irreversible, prices
 from drest_torch.choices.edits import edits
-from drest_torch.choices.forks import designs, fork_levels, measure
+from drest_torch.choices.forks import designs, measure
 from drest_torch.choices.pressure import (
     MEASURES,
     Asked,
-    Measured,
     archetype,
     by_kind,
+    joined,
     of_agent,
     spread,
     spreads,
     surplus,
 )
 from drest_torch.choices.pressure import measure as on_levels
-from drest_torch.config.schema import Config
 from drest_torch.effort import NUMBERS
 from drest_torch.envs.levels import PAPER_WORLDS, Level, world
-from drest_torch.errors import ConfigError, UserError
+from drest_torch.errors import UserError
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.training_job import run_config, trained, training_jobs
+from drest_torch.jobs.training_job import run_config, trained
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Table
 from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
-from drest_torch.reward import Reward
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies.choosers import COSTS, trained_agent
 from drest_torch.studies.engine import as_table, value
-from drest_torch.studies.shared import parse
+from drest_torch.studies.shared import chosen_of, command_jobs, parse
 
 TOOK = ("env_steps", "wall_seconds", *NUMBERS)
 
@@ -114,17 +110,12 @@ def existing_runs(asked: Mapping[str, Sequence[str]], names: Mapping[str, str], 
     }
 
 
-def training_runs(kinds: Trained, key: str, runner: str, others: Iterable[str] = (), **further: Any) -> Planned:
+def training_runs(kinds: Trained, key: str, runner: str, others: Collection[str] = (), **further: Any) -> Planned:
     """Return the training runs of each kind of agents; ``others`` can be chosen as well."""
-    if unknown := {*(kinds.chosen or ())} - {*kinds.agents, *others}:
-        expected = ", ".join([*kinds.agents, *others])
-        raise ConfigError(f"study.{key}.chosen with '{min(unknown)}'; expected some of {expected}")
     planned = {}
-    for title, own in kinds.agents.items():
-        if kinds.chosen is None or title in kinds.chosen:
-            options, values = parse([*kinds.arguments.split(), *own.split(), *kinds.overrides])
-            several = training_jobs(title, range(kinds.seeds), values, **options)
-            planned[title] = runs(runner, [job.spec for job in several], **further)
+    for title, own in chosen_of(kinds, key, others).items():
+        several = command_jobs(title, kinds.seeds, f"{kinds.arguments} {own}", kinds.overrides)
+        planned[title] = runs(runner, [job.spec for job in several], **further)
     return planned
 
 
@@ -137,25 +128,20 @@ def train_for_forks(spec: dict[str, Any], folder: Path) -> Result:
     arrays: the probabilities ``forks`` [Z, S, D, 5] (`drest_torch.choices.forks.measure`); ``test/usefulness`` and
     ``test/neutrality`` [n] on its own test levels.
     """
-    run, result = trained(spec, folder)
+    _, result = trained(spec, folder)
     arrays = {name: result.arrays[name] for name in ("test/usefulness", "test/neutrality")}
-    arrays["forks"] = in_forks(run.cfg, run.reward, run.gridworlds.map_size, run.learner.policy)
+    arrays["forks"] = in_forks(Agent.load(folder))
     return Result({name: result.numbers[name] for name in TOOK if name in result.numbers}, arrays)
 
 
 def existing_in_forks(spec: dict[str, Any], folder: Path) -> Result:
     """Ask an agent that comes with the project, or of a run, in forks: the array ``forks``, as `train_for_forks`."""
-    agent = Agent.load(spec["agent"])
-    return Result({}, {"forks": in_forks(agent.cfg, agent.reward, agent.map_size, agent.policy)})
+    return Result({}, {"forks": in_forks(Agent.load(spec["agent"]))})
 
 
-def in_forks(cfg: Config, reward: Reward, map_size: tuple[int, int], policy: Policy) -> np.ndarray:
+def in_forks(agent: Agent) -> np.ndarray:
     """Return the probabilities of options in all forks."""
-    several = designs()
-    levels = fork_levels(several, gap.SETTINGS)
-    device = next(policy.parameters()).device
-    level_set = evaluator(cfg, reward, levels, map_size, device, sampled=None, memory_gib=cfg.memory_gib)
-    return measure(level_set, policy, len(several))
+    return measure(of_agent(agent), designs(), gap.SETTINGS)
 
 
 # --------------------------------------------------------------------------------- under pressure
@@ -239,7 +225,7 @@ def other_levels(asked: Asked, spec: dict[str, Any]) -> dict[str, Any]:
             title: spreads(measured, normalised=True) | {"k": int(measured.num_lengths.max())}
             for title, measured in found.items()
         },
-        "all": spreads(_together(list(found.values())), normalised=True),
+        "all": spreads(joined(found.values()), normalised=True),
         "surplus": {title: float(surplus(found[title], asked.settings).max()) for title in three},
         "bits": {title: float(found[title].neutrality.mean()) for title in three},
         "given_bits": {title: float(found[title].given_bits.mean()) for title in three},
@@ -253,12 +239,6 @@ def level_set(arguments: str, number: int) -> list[Level]:
     cfg = run_config(values, **options)
     cfg.levels.test = number
     return named(cfg.levels)
-
-
-def _together(several: list[Measured]) -> Measured:
-    names = [name for each in several for name in each.names]
-    arrays = ("num_lengths", "usefulness", "neutrality", "given_bits", "own")
-    return Measured(names, *(np.concatenate([getattr(each, name) for each in several]) for name in arrays))
 
 
 # -------------------------------------------------------------------------------- what is measured

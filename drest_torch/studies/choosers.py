@@ -28,11 +28,11 @@ from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, find_levels, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.training_job import run_config, trained, training_jobs
+from drest_torch.jobs.training_job import run_config, trained
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.studies.lottery_runs import measure as suite_numbers
-from drest_torch.studies.shared import parse
+from drest_torch.studies.shared import chosen_of, command_jobs
 from drest_torch.training.run import Run
 from drest_torch.training.updates import ExactUpdater
 
@@ -73,23 +73,19 @@ def jobs_of(kinds: Kinds, key: str) -> dict[str, list[Job]]:
 
     ``key`` is that of the kinds in the configuration, for messages.
     """
-    for title in kinds.chosen or ():
-        if title not in kinds.agents:
-            where = f"{key.removesuffix('agents')}chosen"
-            raise ConfigError(f"{where} with '{title}'; expected some of {'; '.join(kinds.agents)}")
     planned = {}
     levels: Any = OmegaConf.to_container(OmegaConf.create(kinds.levels))
-    for title, own in kinds.agents.items():
-        if kinds.chosen is not None and title not in kinds.chosen:
-            continue
+    for title, own in chosen_of(kinds, key).items():
         if own["shown"] not in SHOWN:
-            raise ConfigError(f"{key}: '{title}' with shown={own['shown']}; expected one of {', '.join(SHOWN)}")
-        options, values = parse([*kinds.arguments.split(), *own.get("arguments", "").split(), *kinds.overrides])
+            raise ConfigError(
+                f"study.{key}.agents: '{title}' with shown={own['shown']}; expected one of {', '.join(SHOWN)}"
+            )
+        arguments = f"{kinds.arguments} {own.get('arguments', '')}"
         further = {"levels": levels, "menus": list(own.get("menus", ())), "shown": own["shown"]}
         further["chance"] = own.get("chance")
         planned[title] = [
             Job(job.name, f"{__name__}:train", job.spec | further)
-            for job in training_jobs(title, range(kinds.seeds), values, levels=levels["name"], **options)
+            for job in command_jobs(title, kinds.seeds, arguments, kinds.overrides, levels=levels["name"])
         ]
     return planned
 

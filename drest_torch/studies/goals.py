@@ -14,9 +14,8 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from drest_torch.building.checkpoints import PRETRAINED, step_checkpoints
-from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.training_job import IN_A_STUDY, run_config, training_jobs
+from drest_torch.jobs.training_job import IN_A_STUDY, run_config
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
@@ -24,7 +23,7 @@ from drest_torch.report.tables import mean_range
 from drest_torch.studies import sizes, unseen
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.scores import AT, DESIGN, MARKS, METRICS, SETS, Score, goals_plot, goals_table, score, took
-from drest_torch.studies.shared import parse
+from drest_torch.studies.shared import check_known, command_jobs
 from drest_torch.studies.unseen import FILE, TEST, TRAIN
 
 TITLE = "What training reaches"
@@ -110,12 +109,8 @@ class Key(NamedTuple):
 
 def goals_of(cfg: Config) -> dict[str, dict[str, Any]]:
     """Return the goals that are pursued, those of the default reward beside those in environments of others."""
-    for title in cfg.chosen or ():
-        if title not in (known := [*cfg.goals, *cfg.transfer]):
-            raise ConfigError(f"study.chosen with '{title}'; expected some of {', '.join(known)}")
-    for part in cfg.parts:
-        if part not in PARTS:
-            raise ConfigError(f"study.parts with '{part}'; expected some of {', '.join(PARTS)}")
+    check_known("study.chosen with", cfg.chosen or (), [*cfg.goals, *cfg.transfer])
+    check_known("study.parts with", cfg.parts, PARTS)
     made = {}
     for title, goal in _all_goals(cfg).items():
         _check(title, goal)
@@ -136,16 +131,10 @@ def _all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
 
 
 def _check(title: str, goal: Mapping[str, Any]) -> None:
-    for key in goal:
-        if key not in GOAL_KEYS:
-            raise ConfigError(f"study.goals: '{title}' has the key '{key}'; expected some of {', '.join(GOAL_KEYS)}")
-    for name, marks in goal["wanted"].items():
-        if name not in (*SETS, FILE):
-            known = ", ".join((*SETS, FILE))
-            raise ConfigError(f"study.goals: '{title}' wants something on '{name}'; expected some of {known}")
-        for key in marks:
-            if key not in MARKS:
-                raise ConfigError(f"study.goals: '{title}' wants '{key}'; expected some of {', '.join(MARKS)}")
+    check_known(f"study.goals: '{title}' has the key", goal, GOAL_KEYS)
+    check_known(f"study.goals: '{title}' wants something on", goal["wanted"], [*SETS, FILE])
+    for marks in goal["wanted"].values():
+        check_known(f"study.goals: '{title}' wants", marks, MARKS)
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
@@ -159,15 +148,16 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 
 def _goal_jobs(cfg: Config, title: str, goal: Mapping[str, Any]) -> list[Job]:
     """Return the runs of a goal, which end with an evaluation on all sets of levels."""
-    own = goal["arguments"].split()
-    options, values = parse([*own, *cfg.overrides, *(() if "env=" in goal["arguments"] else cfg.in_gridworlds)])
+    in_gridworlds = "env=" not in goal["arguments"]
+    overrides = [*cfg.overrides, *(cfg.in_gridworlds if in_gridworlds else ())]
     further: dict[str, Any] = {"sets": unseen.describe(cfg.path if goal["part"] in ("unseen", "follow_up") else None)}
+    values: dict[str, Any] = {}
     if goal["part"] == "follow_up":
         path = Path(str(cfg.train_path)).resolve()
-        values = OmegaConf.merge(values, {"levels": {"path": str(path)}})
+        values = {"levels": {"path": str(path)}}
         further["train_sha256"] = unseen.hash_file(path)
-    plain = training_jobs(title, range(min(goal.get("seeds", cfg.seeds), cfg.seeds)), values, **options)
-    if "env" in options:
+    plain = command_jobs(title, min(goal.get("seeds", cfg.seeds), cfg.seeds), goal["arguments"], overrides, values)
+    if not in_gridworlds:
         return plain
     return [replace(job, runner=unseen.RUNNER, spec=job.spec | further | {"shown": 0}) for job in plain]
 
@@ -191,8 +181,8 @@ def _size_jobs(cfg: Config) -> dict[Key, Job]:
         runs[Key(name, 0)] = Job(name, sizes.SHIPPED, {"agent": name, "sha256": digest, "sizes": of})
     for title, arguments in cfg.transfer.items():
         if cfg.chosen is None or title in cfg.chosen:
-            options, values = parse([*arguments.split(), *cfg.overrides, *cfg.in_gridworlds])
-            for seed, job in enumerate(training_jobs(title, range(min(cfg.seeds, 2)), values, **options)):
+            several = command_jobs(title, min(cfg.seeds, 2), arguments, [*cfg.overrides, *cfg.in_gridworlds])
+            for seed, job in enumerate(several):
                 runs[Key(title, seed)] = replace(job, runner=sizes.TRANSFER, spec=job.spec | {"sizes": of})
     return runs
 

@@ -23,7 +23,7 @@ from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import band
 from drest_torch.report.style import Style
-from drest_torch.report.tables import MISSING, median_range
+from drest_torch.report.tables import MISSING, count, median_range
 from drest_torch.statistics.intervals import difference
 from drest_torch.studies.choosers import Kinds, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
@@ -158,7 +158,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
         spec = {"arm": arm, "agents": int(cfg.agents_of.get(arm, cfg.agents)), "episodes": cfg.menu_episodes, "seed": 0}
         spec |= {"updates": cfg.updates, "batch": cfg.batch, "width": cfg.width, "lr": cfg.lr, "lam": cfg.lam}
         runs[Key("menus", arm)] = Job(f"arm-{arm}", f"{runner}:train_arm", spec | {"items": cfg.suite_items})
-    for title, several in jobs_of(cfg.gridworlds, "study.gridworlds.agents").items():
+    for title, several in jobs_of(cfg.gridworlds, "gridworlds").items():
         runs |= {Key("gridworlds", title, seed): job for seed, job in enumerate(several)}
     return {key: job for key, job in runs.items() if key.part in cfg.parts}
 
@@ -246,7 +246,10 @@ def report(cfg: Config, done: Done) -> Report:
         climbed.melt(CLIMB, FOUND, "metric").dropna(subset="value"),
         tests.rename_axis("agent").reset_index().melt("agent", var_name="metric"),
     ]
-    tables: dict[str, Any] = {name: partial(agents_table, tests, *shown) for name, shown in SHOWN.items()}
+    tables: dict[str, Any] = {
+        name: partial(agents_table, tests, caption, {measure: (head, times, digits) for measure, head in heads.items()})
+        for name, (caption, heads, times, digits) in SHOWN.items()
+    }
     tables |= {"critical": partial(critical_table, cfg.lam), "climbs": partial(climb_table, climbed)}
     published = published_table(tests.loc[[name for name in PUBLISHED_ARMS if name in tests.index]])
     return Report(
@@ -264,10 +267,6 @@ def highest(climbed: pd.DataFrame) -> pd.Series:
     """Return the corridor with the highest price among those in which it is paid."""
     corridors = climbed[climbed.part == "corridor, κ"].sort_values("setting", kind="stable")
     return corridors.loc[corridors.found.gt(SHARE).sort_values(kind="stable").index[-1]]
-
-
-def count(good: np.ndarray) -> str:
-    return f"{good.sum()} of {good.size}"
 
 
 def quotes(climbed: pd.DataFrame, tests: pd.DataFrame, grid: Sequence[str]) -> Iterator[Quote]:
@@ -315,7 +314,7 @@ def sentences(climbed: pd.DataFrame, tests: pd.DataFrame, grid: Sequence[str]) -
 
 def wanted_table(tests: pd.DataFrame) -> Table:
     """Return for each measure of which something is wanted how many agents of arm D and its kin reach it."""
-    words = {measure: words for _, columns, *_ in SHOWN.values() for measure, words in columns.items()}
+    words = {measure: head for _, heads, *_ in SHOWN.values() for measure, head in heads.items()}
     tests = tests[tests.index.str.startswith("D")]
 
     def cell(measure: str, values: np.ndarray) -> str:

@@ -66,7 +66,7 @@ def measure(chooser: Chooser, items: int) -> dict[str, float]:
         numbers |= {f"log-odds/{suite.name}": score.log_odds}
         numbers |= {f"error/{suite.name}": 0.0 if suite.whole else score.error}
         numbers[f"resic/{suite.name}"] = float(axioms.resic(chooser, suite.menus).sum())
-        numbers[f"void/{suite.name}"] = float(sum(score.void.values()))
+        numbers[f"void/{suite.name}"] = float(score.void)
     shift = suites.shift_test(chooser, Fraction(1, 10), Fraction(9, 10))
     numbers |= {"shift/half": shift.half, "shift/never": shift.never}
     numbers |= {f"shift/{cost:g}": rate for cost, rate in zip(shift.costs, shift.rates, strict=True)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,9 @@ SHOWN: dict[str, tuple[str, dict[str, str], float, int]] = {
 }
 """The tables of agents: a caption, their columns by the name of what was measured, a factor, and digits."""
 PUBLISHED_ARMS = ("D", "D, lists", "D, same lengths", "A", "A, lists", "B", "B'", "W", "K", "E")
-PUBLISHED_COLUMNS: dict[str, tuple[str, float, int]] = {
+Columns: TypeAlias = Mapping[str, tuple[str, float, int]]
+"""By the name of what was measured: a head, a factor, and digits."""
+PUBLISHED_COLUMNS: Columns = {
     "main": ("pays for a later shutdown (%)", 100, 1),
     "dominance": ("takes what is better in both lengths (%)", 100, 1),
     "shift_earlier": ("pays for an earlier shutdown (%)", 100, 1),
@@ -61,16 +63,16 @@ PUBLISHED_COLUMNS: dict[str, tuple[str, float, int]] = {
     "neutrality": ("neutrality (bits)", 1, 2),
     "posl": ("POSL of 9", 1, 0),
 }
-"""The table of docs/explanation/shutdownability.md: its rows, and by measure the head of each column, a factor, and
-digits."""
+"""The table of docs/explanation/shutdownability.md."""
 
 
-def agents_table(tests: pd.DataFrame, caption: str, columns: Mapping[str, str], times: float, digits: int) -> Table:
+def agents_table(tests: pd.DataFrame, caption: str, columns: Columns, first: str = "agent") -> Table:
     """Return a row for each arm and archetype: the median over agents, with the lowest and the highest."""
-    cells = pd.DataFrame(
-        {name: [median_range(times * sampled(row, name), digits) for _, row in tests.iterrows()] for name in columns}
-    ).set_axis(tests.index)
-    return as_table(cells, caption, ["agent", *columns.values()])
+    cells = {
+        head: [median_range(times * sampled(row, measure), digits) for _, row in tests.iterrows()]
+        for measure, (head, times, digits) in columns.items()
+    }
+    return as_table(pd.DataFrame(cells).set_axis(tests.index), caption, [first, *cells])
 
 
 def sampled(numbers: Any, measure: str) -> np.ndarray:
@@ -84,10 +86,5 @@ def sampled(numbers: Any, measure: str) -> np.ndarray:
 
 def published_table(tests: pd.DataFrame) -> Table:
     """Return the table that the documentation has of the arms."""
-
-    cells = {
-        head: [median_range(times * sampled(row, measure), digits) for _, row in tests.iterrows()]
-        for measure, (head, times, digits) in PUBLISHED_COLUMNS.items()
-    }
     titles = [f"{name}: {ARMS[str(name)].title} ({len(row.main)} agents)" for name, row in tests.iterrows()]
-    return as_table(pd.DataFrame(cells).set_axis(titles), "Which training makes agents neutral", ["arm", *cells])
+    return agents_table(tests.set_axis(titles), "Which training makes agents neutral", PUBLISHED_COLUMNS, "arm")

@@ -19,7 +19,6 @@ from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import dots
@@ -27,8 +26,7 @@ from drest_torch.report.style import Style
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.goals import parse
-from drest_torch.studies.shared import title
+from drest_torch.studies.shared import command_jobs, title
 from drest_torch.studies.wrong_goals import CLIMB, ORDERS, TRAIN, in_worlds
 from drest_torch.theory import balance
 
@@ -140,14 +138,11 @@ def jobs(cfg: Config) -> dict[Key, Job]:
         spec = {"worlds": list(cfg.worlds), **wrong, **climb}
         runs[Key(EXACT, pays, divisor)] = Job(f"worlds-{pays}-{divisor}", CLIMB, spec)
         for name, arguments in (cfg.commands or {}).items():
-            options, values = parse(arguments.split())
-            own = OmegaConf.merge(values, {"reward": wrong})
-            (job,) = training_jobs(f"{name}-{pays}-{divisor}", [0], own, **options)
-            runs[Key(name, pays, divisor)] = job
+            label = f"{name}-{pays}-{divisor}"
+            (runs[Key(name, pays, divisor)],) = command_jobs(label, 1, arguments, values={"reward": wrong})
     for name, kind in cfg.agents.items():
-        options, values = parse([*cfg.arguments.split(), *kind["arguments"].split()])
-        seeds = range(min(cfg.seeds, kind.get("seeds", cfg.seeds)))
-        for seed, job in zip(seeds, training_jobs(name, seeds, values, **options), strict=True):
+        seeds, arguments = min(cfg.seeds, kind.get("seeds", cfg.seeds)), f"{cfg.arguments} {kind['arguments']}"
+        for seed, job in enumerate(command_jobs(name, seeds, arguments)):
             runs[Key(name, seed=seed)] = replace(job, runner=TRAIN, spec=job.spec | further)
     return runs
 

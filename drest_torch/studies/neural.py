@@ -23,6 +23,7 @@ from drest_torch.limits import limited
 from drest_torch.metrics import share_of_best
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import THREE_ABREAST, Curves, dots, training_plot
+from drest_torch.report.tables import count, median_range
 from drest_torch.report.template import MISSING, plural
 from drest_torch.reward import group_discount
 from drest_torch.statistics.bootstrap import Interval
@@ -242,19 +243,9 @@ def called(algo: str) -> str:
     return TITLES.get(algo, algo)
 
 
-def count(values: pd.Series) -> str:
-    return f"{int(values.sum())} of {len(values)}"
-
-
 def steps(values: pd.Series) -> str:
     """Return the median of environment steps: ``1.25 M``, or ``never``."""
     return f"{np.median(values) / 1e6:.2f} M".replace("inf M", "never")
-
-
-def spread(values: pd.Series) -> str:
-    """Return the median, and in brackets the lowest and the highest value."""
-    middle, *ends = (f"{each:.3f}" for each in (values.median(), values.min(), values.max()))
-    return f"{middle} ({'-'.join(ends)})" if len(values) > 1 else middle
 
 
 def totals(agents: pd.DataFrame) -> pd.DataFrame:
@@ -294,7 +285,7 @@ def by_world(cfg: Config, agents: pd.DataFrame) -> dict[str, Callable[[], Table]
 
     def judged(values: pd.Series) -> str:
         good = (values >= cfg.mark).mean()
-        return f"{'✓' if good == 1 else '◐' if good else '✗'} {spread(values)}"
+        return f"{'✓' if good == 1 else '◐' if good else '✗'} {median_range(values)}"
 
     def made(reward: str, metric: str, cell: Callable[[pd.Series], str], caption: str) -> Table:
         groups = agents[agents.reward == reward].groupby(["level", "algorithm"], sort=False)
@@ -340,7 +331,7 @@ def missed(cfg: Config, agents: pd.DataFrame) -> Table:
 
 def changed(cfg: Config, here: pd.DataFrame) -> Table:
     groups = here.groupby(["algorithm", "change"], sort=False)
-    cells = groups[["both"]].agg(count).join(groups[[*MEASURES, "share_shorter", "share_longer"]].agg(spread))
+    cells = groups[["both"]].agg(count).join(groups[[*MEASURES, "share_shorter", "share_longer"]].agg(median_range))
     cells = cells.sort_index(level="algorithm", sort_remaining=False, kind="stable")
     cells.index = [f"{called(algo)}, {change or 'as above'}" for algo, change in cells.index]
     header = ["", f"both ≥ {cfg.mark}", *HEADS, "of m, shorter", "of m, longer"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job
+from drest_torch.jobs.training_job import training_jobs
 from drest_torch.studies.engine import StudyConfig, value
 
 REWARDS = {"default": "default", "drest": "DReST"}
@@ -89,3 +90,24 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], Any]:
         else:
             values.append(argument)
     return chosen, OmegaConf.from_dotlist(values)
+
+
+def command_jobs(
+    label: str, seeds: int, arguments: str, overrides: Sequence[str] = (), values: Any = None, **options: str
+) -> list[Job]:
+    """Return the runs of `python -m drest_torch.train` with these arguments, by seed; ``values`` are over theirs."""
+    chosen, given = parse([*arguments.split(), *overrides])
+    return training_jobs(label, range(seeds), OmegaConf.merge(given, values or {}), **chosen | options)
+
+
+def check_known(beginning: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse names that are not known; ``beginning`` is that of the sentence, such as "study.parts with"."""
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{beginning} '{name}'; expected some of {'; '.join(known)}")
+
+
+def chosen_of(kinds: Any, key: str, others: Collection[str] = ()) -> dict[str, Any]:
+    """Return the agents that a part of a study trains, by title; ``others`` are trained elsewhere."""
+    check_known(f"study.{key}.chosen with", kinds.chosen or (), [*kinds.agents, *others])
+    return {title: own for title, own in kinds.agents.items() if kinds.chosen is None or title in kinds.chosen}

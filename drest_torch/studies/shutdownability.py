@@ -17,7 +17,6 @@ from drest_torch.choices.gap import RATIOS
 from drest_torch.choices.pressure import ARCHETYPES, MEASURES
 from drest_torch.choices.prices import COSTS as PRICES
 from drest_torch.choices.prices import closed_form
-from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
@@ -30,6 +29,7 @@ from drest_torch.studies.asking import ANTE, LARGE, SETS, SOFTMAX, WAYS, cells, 
 from drest_torch.studies.choosers import COSTS, Kinds, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.histories import OBSERVATIONS, Pairs
+from drest_torch.studies.shared import check_known
 from drest_torch.theory import balance
 
 TITLE = "Shutdownability"
@@ -109,8 +109,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     """Return the runs of the chosen parts, seed by seed, so that a study that is stopped has some of every kind."""
     known: dict[str, Collection[str]] = {"parts": PLANNED, "archetypes": ARCHETYPES, "sees": OBSERVATIONS}
     for key, names in known.items():
-        if unknown := {*getattr(cfg, key)} - {*names}:
-            raise ConfigError(f"study.{key} with '{min(unknown)}'; expected some of {'; '.join(names)}")
+        check_known(f"study.{key} with", getattr(cfg, key), names)
     found = {
         Key(part, title, seed): replace(job, name=f"{part}, {title}-{seed}")
         for part in cfg.parts
@@ -127,7 +126,7 @@ def in_forks(cfg: Config) -> asking.Planned:
 
 
 def with_bits(cfg: Config) -> asking.Planned:
-    own = jobs_of(cfg.private_bit, "study.private_bit.agents")
+    own = jobs_of(cfg.private_bit, "private_bit")
     planned = {title: asking.runs("choosers:train", [job.spec for job in several]) for title, several in own.items()}
     return asking.existing_runs(cfg.asked, NAMES, "choosers:shipped") | planned
 
@@ -141,7 +140,7 @@ def under_pressure(cfg: Config) -> asking.Planned:
     for title, kind in MENUS.items():
         if cfg.pressure.chosen is None or title in cfg.pressure.chosen:
             only: Any = OmegaConf.merge(cfg.private_bit, {"chosen": [kind], "seeds": cfg.pressure.seeds})
-            specs = [job.spec for job in jobs_of(only, "study.private_bit.agents")[kind]]
+            specs = [job.spec for job in jobs_of(only, "private_bit")[kind]]
             planned[title] = asking.runs("asking:train_on_menus", specs, **values)
     return planned | {name: asking.runs("asking:known", [{"archetype": name}], **values) for name in cfg.archetypes}
 

@@ -30,12 +30,6 @@ def test_the_best_meta_episode_is_the_best_of_all(episodes: int) -> None:
     assert memory.alternating(episodes, LAM) == pytest.approx(every[turns], rel=1e-12)
 
 
-def test_the_best_meta_episode_is_one_length_and_then_the_other() -> None:
-    found = {episodes: memory.best_with_memory(episodes, LAM) for episodes in (16, 32, 64)}
-    assert {size: round(value, 2) for size, (value, _, _) in found.items()} == {16: 17.01, 32: 38.95, 64: 160.03}
-    assert [counts for _, *counts in found.values()] == [[9, 7], [21, 11], [51, 13]]
-
-
 def test_what_a_memory_makes_of_a_policy_is_what_all_meta_episodes_say() -> None:
     episodes = 6
     probability = torch.rand(2 * episodes - 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,10 +12,9 @@ import pytest
 import torch
 
 from drest_torch.choices import gap
-from drest_torch.choices.forks import FAMILIES, MARKS, Design, designs, fork_levels, measure
-from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.levels import Coin, parse_level
+from drest_torch.choices.forks import FAMILIES, MARKS, designs, measure
+from drest_torch.choices.pressure import archetype
+from drest_torch.envs.levels import Coin
 from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.theory import balance, value_for
 from tests.helpers.simulator import exhaustive_optima
@@ -39,52 +39,19 @@ def test_the_forks_are_of_three_families_and_all_different():
         assert (design.level.height, design.level.width) == (5, 5)
 
 
-@pytest.mark.parametrize("values", [(1, 2, 1), (2, 2.1, 2), (3, 1, 1.5)])
-def test_what_a_fork_offers_against_a_search_of_all_trajectories(values):
-    design = designs()[0]
-    a, b, c = values
-    assert exhaustive_optima(design.with_coins(values), 1.0) == {2: a, 4: max(b, c)}
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "shutdown: 2\nC1 . A B2 C2 . C4",  # c is out of reach
-        "shutdown: 2\n. C2 . C4 .\nC1 . A . B4",  # b and c can both be taken
-        "shutdown: 2\nC1 A B4 . C2\n. . . . C4",  # a can be taken in the longer length
-        "shutdown: 4\nC1 C2 A . B2\n. . . . C4",  # b can be taken in the shorter length
-    ],
-)
-def test_a_level_that_offers_more_or_less_is_no_fork(rows):
-    assert not is_fork(Design("own", parse_level(rows)))
-
-
-class Fixed:
-    """In place of an evaluator: what policies with given tables do in fork levels."""
-
-    def __init__(self, levels, tables):
-        self.levels, self.mdp, self.given = levels, compile_levels(levels), tables
-
-    def unrolled(self, levels):
-        return Reachable(self.mdp, levels)
-
-    def tables(self, policy, reachable, *, greedy):
-        return self.given(reachable)
-
-
 def test_probabilities_of_options_against_enumeration():
-    several = (designs()[0], designs()[20])
-    levels = fork_levels(several, [(1, 2, 1), (2, 1, 3)])
+    several, settings = (designs()[0], designs()[20]), [(1, 2, 1), (2, 1, 3)]
 
-    def tables(reachable):
+    def tables(level_set, reachable):
         generator = torch.Generator().manual_seed(0)
         return [torch.rand(len(reachable), 4, generator=generator, dtype=torch.float64).softmax(-1) for _ in range(2)]
 
-    level_set = Fixed(levels, tables)
-    found = measure(level_set, None, 2)
+    asked = replace(archetype("uniform"), tables=tables)
+    found = measure(asked, several, settings)
     assert found.shape == (2, 2, 2, 5)
-    reachable = level_set.unrolled(range(4))
-    for setting, table in enumerate(tables(reachable)):
+    levels = [design.with_coins(values) for values in settings for design in several]
+    _, reachable, of_settings = asked.unrolled(levels)
+    for setting, table in enumerate(of_settings):
         outcome = reachable.propagate(table)
         by_level = found[setting].reshape(4, 5)
         np.testing.assert_allclose(by_level[:, 3:], outcome.probability.numpy())
@@ -103,7 +70,7 @@ def coin_of(level, design, mark):
 
 @pytest.mark.parametrize("steepness", [0.3, 1.0, 4.0])
 def test_a_softmax_of_coins_has_no_gap(steepness):
-    found = gap.gap(gap.chances_of(partial(gap.softmax, steepness=steepness)))
+    found = gap.gap(gap.chances_of(gap.softmax(steepness)))
     # At coins of 2, d logit / d ln = steepness · d coins / d ln = 2 · steepness.
     assert found.same.item() == pytest.approx(2 * steepness, rel=1e-3)
     assert found.cross.item() == pytest.approx(2 * steepness, rel=1e-3)
@@ -111,11 +78,12 @@ def test_a_softmax_of_coins_has_no_gap(steepness):
     assert not found.passes().any()
 
 
-def balanced(coins, lam, episodes):
+def balanced(menus, lam, episodes):
     """The best coin of a length, and the length at the balance of coins that are not divided by m."""
-    p = balance(torch.tensor(coins[:, 0]), torch.tensor(coins[:, 1:].max(-1)), lam, episodes).numpy()
-    best = coins[:, 1:] == coins[:, 1:].max(-1, keepdims=True)
-    return np.concatenate((1 - p[:, None], p[:, None] * best / best.sum(-1, keepdims=True)), -1)
+    coins = menus.gain.sum(-1)
+    p = balance(coins[:, 0], coins[:, 1:].amax(-1), lam, episodes).unsqueeze(-1)
+    best = coins[:, 1:] == coins[:, 1:].amax(-1, keepdim=True)
+    return torch.cat((1 - p, p * best / best.sum(-1, keepdim=True)), -1)
 
 
 @pytest.mark.parametrize(("episodes", "slope", "end"), [(64, 0.594, 20.0), (32, 1.22, 4.36)])
@@ -131,7 +99,7 @@ def test_coins_that_are_not_divided_move_the_length_as_predicted(episodes, slope
 
 
 def test_archetypes_stand_beside_an_agent():
-    agent = gap.chances_of(partial(gap.softmax, steepness=1.5))
+    agent = gap.chances_of(gap.softmax(1.5))
     found = gap.archetypes(agent)
     assert found["uniform"].same.item() == found["uniform"].cross.item() == 0
     assert np.isnan([found["raw coins"].same.item(), found["raw coins"].cross.item()]).all()

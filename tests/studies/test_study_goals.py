@@ -49,11 +49,11 @@ def test_in_environments_of_others_the_default_reward_stands_beside() -> None:
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ({"chosen": ["nothing"]}, r"^study.chosen with 'nothing'; expected some of REINFORCE on example,"),
-        ({"parts": ["none"]}, r"^study.parts with 'none'; expected some of learning,"),
+        ({"chosen": ["nothing"]}, r"^study.chosen with 'nothing'; expected some of REINFORCE on example;"),
+        ({"parts": ["none"]}, r"^study.parts with 'none'; expected some of learning;"),
         ({"overrides": ["fast"]}, r"^study: the argument 'fast' of a run; expected key=value"),
         ({"overrides": ["algo=dqn"]}, r"^algo=dqn; expected one of"),
-        ({"colour": "red"}, r"^study.goals: 'default command' has the key 'colour'; expected some of part,"),
+        ({"colour": "red"}, r"^study.goals: 'default command' has the key 'colour'; expected some of part;"),
         ({"wanted": {"moon": {}}}, r"^study.goals: 'default command' wants something on 'moon'; expected some of"),
         ({"wanted": {"paper": {"speed": 1}}}, r"^study.goals: 'default command' wants 'speed'; expected some of"),
     ],
