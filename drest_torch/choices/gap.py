@@ -7,7 +7,6 @@ archetypes, which need no level, are measured alike.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -108,7 +107,6 @@ def _mean(values: np.ndarray, of: Callable[[np.ndarray], Any] = np.mean) -> floa
 def gap(chances: np.ndarray) -> Gap:
     """Return what the probabilities [S, D, 5] of `OPTIONS` in forks with the coins of `SETTINGS` come to."""
     trio, same, cross, ranged = np.split(chances, np.cumsum([len(TRIO), len(SAME), len(CROSS)]))
-    void: Counter[str] = Counter()
     with np.errstate(divide="ignore", invalid="ignore"):
         p_better = np.where(trio[0][:, 4] >= RARELY, trio[0][:, 1] / trio[0][:, 4], np.nan)
         of_coins = np.log(same[..., 1]) - np.log(same[..., 2])
@@ -118,27 +116,21 @@ def gap(chances: np.ndarray) -> Gap:
     rare = (same[..., 4] < RARELY).any(0)
     never = ~np.isfinite(of_coins).all(0) & ~rare
     few = (same[..., 1:3].sum(-1) < TAKES * same[..., 4]).any(0) & ~rare & ~never
-    for reason, which in ((RARE, rare), (NEVER, never), (NEITHER, few)):
-        if which.any():
-            void[f"no e_s: {reason}"] = int(which.sum())
-        e_same = np.where(which, np.nan, e_same)
     never_cross = ~np.isfinite(of_length).all(0)
-    if never_cross.any():
-        void[f"no e_x: {NEVER}"] = int(never_cross.sum())
-    if np.isnan(p_better).any():
-        void[f"no P(b | long): {RARE}"] = int(np.isnan(p_better).sum())
+    missing = {f"no e_s: {RARE}": rare, f"no e_s: {NEVER}": never, f"no e_s: {NEITHER}": few}
+    missing |= {f"no e_x: {NEVER}": never_cross, f"no P(b | long): {RARE}": np.isnan(p_better)}
     curve = ranged[..., 4]
     ends = np.array([stochastic_range(np.array(RATIOS), column) for column in curve.T]).reshape(-1, 2)
     return Gap(
         p_long=trio[0][:, 4],
         p_equal=trio[1][:, 4],
         p_better=p_better,
-        same=e_same,
+        same=np.where(rare | never | few, np.nan, e_same),
         cross=np.where(never_cross, np.nan, e_cross),
         low=ends[:, 0],
         high=ends[:, 1],
         curve=curve,
-        void=dict(void),
+        void={reason: int(which.sum()) for reason, which in missing.items() if which.any()},
     )
 
 

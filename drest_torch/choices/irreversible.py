@@ -55,12 +55,9 @@ def first_step_decides(levels: Sequence[Level]) -> list[bool]:
     decided = []
     for best, some in zip(whole, after, strict=True):
         kept = [{length for length, m in next(optima).items() if best.get(length + 1) == m} for _ in some]
-        decided.append(len(best) > 1 and all(len(one) <= 1 for one in kept) and set(best) == _later(kept))
+        all_of_them = {length + 1 for one in kept for length in one}
+        decided.append(len(best) > 1 and all(len(one) <= 1 for one in kept) and set(best) == all_of_them)
     return decided
-
-
-def _later(kept: Sequence[set[int]]) -> set[int]:
-    return {length + 1 for one in kept for length in one}
 
 
 def _after_first_steps(level: Level) -> list[Level]:

@@ -88,30 +88,22 @@ def starting_logits(starts: Sequence[str], reachable: Reachable, optima: Optima,
     route's. Near the neutral policy each action is in proportion to the best routes that take it.
     """
     levels = len(optima.lengths)
-    copy = reachable.mdp.level_of(reachable.states.spot)
-    logits = torch.zeros(len(reachable), NUM_ACTIONS, dtype=torch.float64)
+    copy = torch.div(reachable.mdp.level_of(reachable.states.spot), levels, rounding_mode="floor")
+    logits, taken = torch.zeros(2, len(reachable), NUM_ACTIONS, dtype=torch.float64)
     states = index_states(reachable)
     for index, start in enumerate(starts):
         kind, _, number = start.partition(" ")
         if kind == "random":
-            mine = torch.div(copy, levels, rounding_mode="floor") == index
-            generator = torch.Generator().manual_seed(int(number))
-            sample = torch.randn(logits.shape, generator=generator, dtype=logits.dtype)
-            logits = torch.where(mine.unsqueeze(-1), sample, logits)
+            sample = torch.randn(logits.shape, generator=torch.Generator().manual_seed(int(number)), dtype=logits.dtype)
+            logits = torch.where((copy == index).unsqueeze(-1), sample, logits)
         elif kind in ("neutral", "length"):
-            for level in range(levels):
-                k = int(optima.num_lengths[level])
-                columns = range(k) if kind == "neutral" else [min(int(number), k) - 1]
-                taken = torch.zeros_like(logits)
-                for column in columns:
+            for level, k in enumerate(optima.num_lengths.tolist()):
+                for column in range(k) if kind == "neutral" else [min(int(number), k) - 1]:
                     length = int(optima.lengths[level, column])
-                    for state, action in best_route(
-                        reachable.mdp, states, index * levels + level, length, optima.gamma
-                    ):
+                    route = best_route(reachable.mdp, states, index * levels + level, length, optima.gamma)
+                    for state, action in route:
                         taken[state, action] += 1
-                on_route = taken.sum(-1, keepdim=True) > 0
-                logits = torch.where(on_route, (taken + slip).log(), logits)
-    return logits
+    return torch.where(taken.sum(-1, keepdim=True) > 0, (taken + slip).log(), logits)
 
 
 def index_states(reachable: Reachable) -> StateIndex:
