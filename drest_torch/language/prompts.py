@@ -95,7 +95,9 @@ def generate(suite: str, number: int, seed: int = 0, *, held_out: bool = False, 
         elif suite == "lotteries" or (suite == "reading" and rng.random() < 0.5):
             drafts = _drafts(("one plan", "another plan"), _lotteries(rng), times)
         else:
-            drafts = _drafts(family[2:] * 2, _deliverables(rng), times)
+            # Who learns to read must not go by words: half of the time the stronger deliverable has lower scores.
+            texts = family[2:] if suite == "post" or index % 2 else family[:1:-1]
+            drafts = _drafts(texts * 2, _deliverables(rng), times)
         if suite in READING:
             asked, drafts = _question(drafts, rng)
         order = rng.permutation(len(drafts)).tolist()

@@ -186,6 +186,9 @@ def test_reading_asks_for_the_best_at_a_time_or_on_average():
     sure = data.generate("sure_reading", 50)
     assert all(option.sure for each in sure for option in each.options)
     assert all(len([option for option in each.options if option.takes]) == 1 for each in sure)
+    stronger = {row[2] for row in data.families()}
+    right = [option.text in stronger for each in sure for option in each.options if option.takes]
+    assert 0.4 < sum(right) / len(right) < 0.6  # words do not tell
 
 
 def test_lotteries_of_training_have_the_same_lengths_or_any():
