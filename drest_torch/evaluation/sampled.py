@@ -186,20 +186,23 @@ class SamplingEvaluator(LevelSetEvaluator):
         with weights_unchanged(*([] if policy is None else [policy])):
             batch = worlds.collector(actor, greedy=greedy).collect(rng)
         by_setting = private_bits > 0 and self.private_kind == "bits"
-        return ended(batch, self.reward.gamma, worlds.num_lengths, by_setting=by_setting)
+        return ended(batch, self.reward.gamma, worlds.num_lengths, by_setting=by_setting, zero_best=True)
 
 
-def ended(batch: Any, gamma: float, num_lengths: int, *, by_setting: bool) -> tuple[Tensor, ...]:
+def ended(
+    batch: Any, gamma: float, num_lengths: int, *, by_setting: bool, zero_best: bool = False
+) -> tuple[Tensor, ...]:
     """Return the mini-episodes of a batch that have ended, slot by slot, as tensors [n].
 
     They are the slot, the time, the index of the length, the γ-discounted return, m(l) as the environment says it, and
-    the number of the setting of the private bits, or 0 unless it counts them ``by_setting``.
+    the number of the setting of the private bits, or 0 unless it counts them ``by_setting``. Unless ``zero_best`` an m
+    of 0 is refused where something was collected.
     """
     from drest_torch.algos.actor import PRIVATE  # TorchRL takes seconds to import
     from drest_torch.transforms import DReSTReward
 
     reads = DReSTReward(gamma=gamma, num_lengths=num_lengths, num_lengths_key=None)
-    reads.zero_best = True
+    reads.zero_best = zero_best
     episodes = reads.mini_episodes(batch)
     assert episodes.best_return is not None
     slot, time = episodes.end

@@ -13,10 +13,12 @@ from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.generation.stream import generate
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
+from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.results import split_scores
-from drest_torch.evaluation.sampled import SamplingEvaluator, estimates
+from drest_torch.evaluation.sampled import SamplingEvaluator, ended, estimates
 from drest_torch.memory import BYTES_PER_STATE
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
@@ -314,3 +316,15 @@ def test_the_interval_of_shares_within_bounds_is_that_of_shares_from_0_to_1():
 def test_the_range_of_a_mean_has_its_own_distance_on_each_side():
     half, ends = torch.tensor([0.5, 0.5]), (torch.tensor([0.4, 0.2]), torch.tensor([0.53, 0.54]))
     assert mean_range(half, *ends) == pytest.approx((0.5 - math.hypot(0.1, 0.3) / 2, 0.5 + math.hypot(0.03, 0.04) / 2))
+
+
+def test_an_m_of_0_is_read_where_luck_can_make_up_for_a_loss_and_nowhere_else():
+    torch.manual_seed(0)
+    batch = GridworldEnv([world("spacious")], 8, episodes_per_meta=8).rollout(200, break_when_any_done=False)
+    *_, coins, _, _ = ended(batch, 1.0, 2, by_setting=False)
+    assert coins.max() > 0
+    batch["next", "best_return"].zero_()
+    *_, best, _ = ended(batch, 1.0, 2, by_setting=False, zero_best=True)
+    assert not best.any()
+    with pytest.raises(ConfigError, match=r"'best_return' .* a number above 0"):
+        ended(batch, 1.0, 2, by_setting=False)
