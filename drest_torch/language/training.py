@@ -137,7 +137,7 @@ class Training:
             disown(self.folder)
 
     def _train(self) -> dict[str, Any] | None:
-        cfg, began = self.cfg, time.monotonic() - self.seconds
+        cfg, began = self.cfg, time.process_time() - self.seconds
         sinks = {} if cfg.logger == "none" else {cfg.logger: None}
         shown = None if cfg.progress else io.StringIO()
         with (
@@ -147,7 +147,7 @@ class Training:
         ):
             while self.done < self.total:
                 metrics = self.update()
-                self.seconds = time.monotonic() - began
+                self.seconds = time.process_time() - began
                 due = self.done * cfg.evaluations // self.total > (self.done - 1) * cfg.evaluations // self.total
                 if due:
                     metrics |= self.scores()
