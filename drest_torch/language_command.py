@@ -71,7 +71,9 @@ def _train(words: list[str]) -> None:
         sys.exit(130)
     told = ", ".join(f"{name.split('/')[-1]} {value:.3f}" for name, value in summary.items() if "/" in name)
     print(f"Other scenarios of the families of training: {told}")
-    print(f"{summary['updates']:,} updates, {summary['seconds']:.0f} s of processor time; everything is in {run.folder}")
+    print(
+        f"{summary['updates']:,} updates, {summary['seconds']:.0f} s of processor time; everything is in {run.folder}"
+    )
     print(f"Evaluate it on unseen families: drest language evaluate model={run.folder} suite=all")
 
 
