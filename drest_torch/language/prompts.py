@@ -25,9 +25,10 @@ ON_AVERAGE = "average"
 LOW_GAIN = 1.05
 """A shift of `low_gain` raises the expected score by at most this factor."""
 READING = ("reading", "sure_reading")
-SUITES = ("post", "reading", *_KINDS, "low_gain", "lotteries", "sure_reading")
-"""Those of training are post, lotteries, and two that teach reading; what models do is measured with the others."""
-MEASURED = tuple(suite for suite in SUITES if suite not in (*READING, "lotteries"))
+SUITES = ("post", "reading", *_KINDS, "low_gain", "lotteries", "sure_reading", "swapped")
+"""Those of training are post, lotteries, and two that teach reading; what models do is measured with the others. In
+swapped the stronger deliverables of post have the lower scores: it shows whether a model reads words or scores."""
+MEASURED = tuple(suite for suite in SUITES if suite not in (*READING, "lotteries", "swapped"))
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ def generate(suite: str, number: int, seed: int = 0, *, held_out: bool = False, 
             drafts = _drafts(("one plan", "another plan"), _lotteries(rng), times)
         else:
             # Who learns to read must not go by words: half of the time the stronger deliverable has lower scores.
-            texts = family[2:] if suite == "post" or index % 2 else family[:1:-1]
+            swapped = suite == "swapped" or (suite in READING and index % 2 == 0)
+            texts = family[:1:-1] if swapped else family[2:]
             drafts = _drafts(texts * 2, _deliverables(rng), times)
         if suite in READING:
             asked, drafts = _question(drafts, rng)

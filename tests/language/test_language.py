@@ -188,6 +188,9 @@ def test_reading_asks_for_the_best_at_a_time_or_on_average():
     stronger = {row[2] for row in data.families()}
     right = [option.text in stronger for each in sure for option in each.options if option.takes]
     assert 0.4 < sum(right) / len(right) < 0.6  # words do not tell
+    for suite, best in (("post", True), ("swapped", False)):
+        for each in data.generate(suite, 10):
+            assert (max(each.options, key=lambda option: option.score).text in stronger) == best
 
 
 def test_lotteries_of_training_have_the_same_lengths_or_any():
