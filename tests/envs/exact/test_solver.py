@@ -49,7 +49,7 @@ def test_the_order_and_company_of_levels_changes_nothing(part, monkeypatch):
 
 @pytest.mark.parametrize("clock", ["steps", "moves", None])
 def test_without_a_discount_the_fast_search_finds_the_same_bit_for_bit(clock, monkeypatch):
-    levels = random_levels(300, 3, max_ticks=12, **MIXED | {"clock": clock, "decimals": False})
+    levels = random_levels(400, 3, max_ticks=12, **MIXED | {"clock": clock, "decimals": False})
     fast = solve(compile_levels(levels))
     assert set(fast.num_lengths.tolist()) >= {1, 2, 3, 4}
     monkeypatch.setattr(solver, "few_combinations", lambda mdp: False)

@@ -151,6 +151,42 @@ TXT_ERRORS = [
     ("shutdown: 4\n" + grid(2, 20, "A", *["C1"] * 19, *["B1"] * 14), "3, column 40: ", "at most 32"),
 ]
 
+LOTTERIES = {
+    "1/2 C1 +0 | 1/3 C2 +0": "sum to 5/6",
+    "1/2 C1 | 1/2 C2 +0": "'1/2 C1' is no outcome",
+    "1 C1 2": "'1 C1 2' is no outcome",
+    "": "'' is no outcome",
+    "0 C1 +0 | 1 C2 +0": "the chance 0",
+    "1/0 C1 +0": "the chance 1/0",
+    "3/2 C1 +0": "the chance 3/2",
+    "1/3000001 C1 +0 | 3000000/3000001 C2 +0": "at most 1,000,000",
+    "1/2 C1 +0 | 1/2 C1 +0": "two outcomes of C1 +0",
+    "1 C1 +1024": "at most 1023",
+    " | ".join(f"1/9 C{i} +0" for i in range(9)): "at most 8",
+    f"1 C{'9' * 400} +0": "finite",
+}
+FIVE = "".join(f"lottery {i}: 1/3 C1 +0 | 1/3 C2 +{3**i} | 1/3 C3 +{2 * 3**i}\n" for i in range(5))
+# Texts below a line with the shutdown: doors that lead nowhere, and maps that their lotteries do not fit.
+TXT_ERRORS += [
+    (f"shutdown: 3\n{text}", place, phrase)
+    for text, place, phrase in (
+        ("A > #\nC1 . .", "2, column 3: ", "the door '>'"),
+        ("A ^ .\nC1 . .", "2, column 3: ", "the door '^'"),
+        ("A . v\nC1 . #", "2, column 5: ", "the door 'v'"),
+        ("A . .\n< C1 .", "3, column 1: ", "the door '<'"),
+        ("A >> .\nC1 . .", "2, column 3: ", "'>>' is no door"),
+        ("A Lb C1", "2, column 3: ", "'Lb'"),
+        ("lottery a: 1 C1 +0\nA C1", "2, column 12: ", "lottery a, but no cell 'La'"),
+        ("lottery a: 1 C1 +0\nlottery a: 1 C2 +0\nA La", "3, column 12: ", "lottery a for the second time"),
+        ("A La C1\nlottery a: 1 C1 +0", "3, column 12: ", "a lottery below"),
+        ("lottery a-b: 1 C1 +0\nA La", "2, column 14: ", "a lottery with the name 'a-b'"),
+        ("lottery a: 1 C-1 +0\nA La", "3: ", "the map has no coin"),
+        (f"{FIVE}A L0 L1 L2 L3 L4", "2, column 12: ", "the delays of lotteries and buttons make up to 243"),
+        ("lottery a: 1 C1 +1023\nA La", "3: ", "1026 timesteps"),
+        *[(f"lottery a: {text}\nA La C1", "2, column 1", phrase) for text, phrase in LOTTERIES.items()],
+    )
+]
+
 GOOD = {"name": "a", "shutdown": 4, "map": ["A C1", ". B2"]}
 RECORD_ERRORS = [
     ([1], ": ", "JSON object"),
@@ -176,6 +212,10 @@ RECORD_ERRORS = [
         for shutdown in (0, -1, 1024, 4.0, "4", True, None, [4], float("nan"))
     ],
     *[(GOOD | {key: ""}, ": ", f"{key} ''") for key in ("name", *STUDY_KEYS)],
+    *[
+        (GOOD | {"map": ["A La C1"], "lotteries": {"a": text}}, ", lottery a: ", phrase)
+        for text, phrase in LOTTERIES.items()
+    ],
     *[(GOOD | {"title": text}, ": ", "title ") for text in (" ", "a\nb", "a\u2028b", " a", 3, None, ["a"], "\ud800")],
 ]
 FILE_ERRORS = [
