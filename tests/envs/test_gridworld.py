@@ -13,7 +13,7 @@ from drest_torch.envs.dynamics.observations import TIME_STEPS, GridObservation, 
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from tests.helpers.simulator import Simulator, random_levels
+from tests.helpers.simulator import MIXED, Simulator, random_levels
 
 NINE = [world(name) for name in PAPER_WORLDS]
 
@@ -21,9 +21,13 @@ NINE = [world(name) for name in PAPER_WORLDS]
 def rollout(env, steps, seed=0):
     """Steps with actions drawn from a generator of their own; the next tensordicts, [B, T], on the CPU."""
     generator = torch.Generator().manual_seed(seed)
+    return played(env, [torch.randint(4, env.batch_size, generator=generator) for _ in range(steps)])
+
+
+def played(env, actions):
     td, seen = env.reset(), []
-    for _ in range(steps):
-        td.set("action", torch.randint(4, env.batch_size, generator=generator).to(env.device))
+    for action in actions:
+        td.set("action", action.to(env.device))
         step, td = env.step_and_maybe_reset(td)
         seen.append(step.get("next").to("cpu").clone())
     return torch.stack(seen, dim=1)
@@ -35,25 +39,21 @@ def test_specs(levels, observation):
     check_env_specs(GridworldEnv(levels, 5, episodes_per_meta=2, observation=observation))
 
 
-@pytest.mark.parametrize("doors", [False, True])
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_every_step_equals_the_simulators(clock, doors):
-    levels = random_levels(40, 40, clock=clock, doors=doors)
-    env = GridworldEnv(levels, 40, episodes_per_meta=1000, gamma=0.9)
-    index = torch.arange(40)
-    td = env.reset(level=index)
+def test_every_step_equals_the_simulators():
+    levels = random_levels(80, 40, doors=(False, True), clock=None)
+    env = GridworldEnv(levels, 80, episodes_per_meta=1000, gamma=0.9)
+    elapsed, without = (make_observation(name, env.mdp) for name in ("centred_start_elapsed", "centred_start"))
+    td = env.reset(level=torch.arange(80))
     simulators = [Simulator(level) for level in levels]
-    rng = random.Random(0)
-    ended = 0
+    rng, ended = random.Random(0), 0
     for _ in range(60):
         actions = [rng.randrange(4) for _ in levels]
         td.set("action", torch.tensor(actions))
         played, td = env.step_and_maybe_reset(td)
+        assert td["observation"].shape[1:] == env.observe.shape
         for i, (simulator, action) in enumerate(zip(simulators, actions, strict=True)):
-            assert td["observation"].shape[1:] == env.observe.shape
             coin = simulator.step(action)
             assert played["next", "reward"][i].item() == pytest.approx(coin)
-            assert env._slots.now.ticks[i] == (0 if simulator.done else simulator.ticks)
             assert td["mini_done"][i].item() == simulator.done
             if simulator.done:
                 ended += 1
@@ -70,25 +70,28 @@ def test_every_step_equals_the_simulators(clock, doors):
             )
             assert shown[1].sum().item() == pytest.approx(coins)
             assert shown[2].sum().item() == delays
-    assert ended > 100
+        now = env._slots.now
+        seen, less = (observe(now.spot, now.taken, now.time_left) for observe in (elapsed, without))
+        assert torch.equal(seen[:, : -TIME_STEPS - 1], less)
+        ticks = torch.tensor([simulator.ticks for simulator in simulators])
+        assert torch.equal(now.ticks, ticks)
+        assert torch.equal(seen[:, -TIME_STEPS - 1 : -1].sum(-1).long(), ticks)
+        torch.testing.assert_close(seen[:, -1], ticks / TIME_STEPS)
+    assert ended > 200
 
 
 def test_batch_equals_singles():
-    levels = random_levels(12, 12, chances=True, clock=None)
+    levels = random_levels(12, 12, chances=(False, True), clock=None)
     batch = GridworldEnv(levels, 8, episodes_per_meta=3, seed=4)
+    rollout(batch, 30)
+    state = {name: value.clone() for name, value in batch.state_dict().items()}
     together = rollout(batch, 80)
     for i in range(8):
         single = GridworldEnv(levels, 1, episodes_per_meta=3)
-        whole = GridworldEnv(levels, 8, episodes_per_meta=3, seed=4).state_dict()
-        single.load_state_dict({name: value[i : i + 1] for name, value in whole.items()})
+        single.load_state_dict({name: value[i : i + 1] for name, value in state.items()})
         generator = torch.Generator().manual_seed(0)
-        td, seen = single.reset(), []
-        for _ in range(80):
-            td.set("action", torch.randint(4, (8,), generator=generator)[i : i + 1])
-            step, td = single.step_and_maybe_reset(td)
-            seen.append(step.get("next").clone())
-        alone = torch.stack(seen, dim=1)
-        assert (alone == together[i : i + 1]).all()
+        actions = torch.stack([torch.randint(4, (8,), generator=generator) for _ in range(80)])
+        assert (played(single, actions[:, i : i + 1]) == together[i : i + 1]).all()
     assert together["done"].sum() > 8
 
 
@@ -164,15 +167,9 @@ def test_what_is_sampled_agrees_with_the_propagator(text):
         assert coins[length == column].mean().item() == pytest.approx(mean.item(), abs=0.06)
 
 
-def test_state_dict_continues_bit_for_bit():
-    levels = random_levels(6, 6, chances=True)
-    env = GridworldEnv(levels, 8, episodes_per_meta=2, seed=9)
-    rollout(env, 30)
-    other = GridworldEnv(levels, 8, episodes_per_meta=2)
-    other.load_state_dict(env.state_dict())
-    assert (rollout(env, 50, seed=1) == rollout(other, 50, seed=1)).all()
+def test_a_state_of_other_slots_is_refused():
     with pytest.raises(ValueError, match="expected"):
-        GridworldEnv(levels, 4).load_state_dict(env.state_dict())
+        GridworldEnv(NINE, 4).load_state_dict(GridworldEnv(NINE, 8).state_dict())
 
 
 @pytest.mark.parametrize("name", ["grid", "centred"])
@@ -212,32 +209,6 @@ def test_longer_times_are_told_apart_with_more_steps():
     before = few(spot, taken, torch.tensor([16, 17, 40]))
     assert torch.equal(before[:, -17:-1], torch.ones(3, 16))
     assert torch.equal(before[:, :-17], seen[:, :-41])
-
-
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_the_elapsed_time_is_that_of_the_simulator(clock: str) -> None:
-    levels = random_levels(20, 20, clock=clock)
-    env = GridworldEnv(levels, 20, episodes_per_meta=1000, observation="centred_start_elapsed")
-    less = make_observation("centred_start", compile_levels(levels))
-    td = env.reset(level=torch.arange(20))
-    simulators, rng, most = [Simulator(level) for level in levels], random.Random(0), 0
-    for _ in range(40):
-        seen = td["observation"][:, -TIME_STEPS - 1 : -1].sum(-1).tolist()
-        assert seen == [min(simulator.ticks, TIME_STEPS) for simulator in simulators]
-        assert td["observation"][:, -1].tolist() == pytest.approx([each.ticks / TIME_STEPS for each in simulators])
-        assert torch.equal(
-            td["observation"][:, : -TIME_STEPS - 1],
-            less(*(getattr(env._slots.now, name) for name in ("spot", "taken", "time_left"))),
-        )
-        most = max(most, *(simulator.ticks for simulator in simulators))
-        actions = [rng.randrange(4) for _ in levels]
-        td.set("action", torch.tensor(actions))
-        _, td = env.step_and_maybe_reset(td)
-        for index, (simulator, action) in enumerate(zip(simulators, actions, strict=True)):
-            simulator.step(action)
-            if simulator.done:
-                simulators[index] = Simulator(levels[index])
-    assert most > 4
 
 
 def test_the_elapsed_time_is_not_shown_where_luck_decides_it() -> None:
@@ -297,6 +268,6 @@ def test_streams_are_uniform_and_independent():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_equals_cpu():
-    levels = random_levels(20, 20, chances=True, clock=None)
+    levels = random_levels(20, 20, **MIXED)
     cpu, cuda = (rollout(GridworldEnv(levels, 64, episodes_per_meta=2, device=d), 60) for d in ("cpu", "cuda"))
     assert (cpu == cuda).all()
