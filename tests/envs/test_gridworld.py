@@ -5,38 +5,16 @@ import random
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.envs import check_env_specs
 
-from drest_torch.envs import counter_rng as streams
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.observations import TIME_STEPS, GridObservation, VectorObservation, make_observation
+from drest_torch.envs.dynamics.observations import TIME_STEPS, VectorObservation, make_observation
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
+from tests.helpers.rollouts import played, rollout
 from tests.helpers.simulator import MIXED, Simulator, random_levels
 
 NINE = [world(name) for name in PAPER_WORLDS]
-
-
-def rollout(env, steps, seed=0):
-    """Steps with actions drawn from a generator of their own; the next tensordicts, [B, T], on the CPU."""
-    generator = torch.Generator().manual_seed(seed)
-    return played(env, [torch.randint(4, env.batch_size, generator=generator) for _ in range(steps)])
-
-
-def played(env, actions):
-    td, seen = env.reset(), []
-    for action in actions:
-        td.set("action", action.to(env.device))
-        step, td = env.step_and_maybe_reset(td)
-        seen.append(step.get("next").to("cpu").clone())
-    return torch.stack(seen, dim=1)
-
-
-@pytest.mark.parametrize("observation", ["vector", "grid", "centred_start"])
-@pytest.mark.parametrize("levels", [NINE[:1], random_levels(1, 1, chances=True)])
-def test_specs(levels, observation):
-    check_env_specs(GridworldEnv(levels, 5, episodes_per_meta=2, observation=observation))
 
 
 def test_every_step_equals_the_simulators():
@@ -62,6 +40,8 @@ def test_every_step_equals_the_simulators():
                 assert td["best_return"][i].item() == pytest.approx(env.optima.best_return[i, column].item())
                 simulators[i] = simulator = Simulator(levels[i])
             shown = td["observation"][i, :5]
+            walls = [[simulator.is_wall(row, column) for column in range(4)] for row in range(4)]
+            assert shown[0].tolist() == walls  # smaller maps are padded with wall
             assert shown[3].nonzero().tolist() == [[simulator.row, simulator.column]]
             assert (shown[4] == simulator.time_left).all()
             coins = sum(c.value for c, there in zip(levels[i].coins, simulator.coins_present, strict=True) if there)
@@ -92,7 +72,7 @@ def test_batch_equals_singles():
         generator = torch.Generator().manual_seed(0)
         actions = torch.stack([torch.randint(4, (8,), generator=generator) for _ in range(80)])
         assert (played(single, actions[:, i : i + 1]) == together[i : i + 1]).all()
-    assert together["done"].sum() > 8
+    assert together["next", "done"].sum() > 8
 
 
 def test_the_levels_of_a_slot_do_not_depend_on_when_others_reset():
@@ -114,20 +94,6 @@ def test_the_levels_of_a_slot_do_not_depend_on_when_others_reset():
     assert len(set(one)) > 2
 
 
-def test_seeds():
-    before = torch.get_rng_state()
-
-    def run(seed):
-        return rollout(GridworldEnv(NINE, 6, episodes_per_meta=1, seed=seed), 60)
-
-    assert (run(1) == run(1)).all()
-    assert not (run(1)["observation"] == run(2)["observation"]).all()
-    env = GridworldEnv(NINE, 6, episodes_per_meta=1, seed=2)
-    env.set_seed(1)
-    assert (rollout(env, 60) == run(1)).all()
-    assert torch.equal(before, torch.get_rng_state())
-
-
 def test_a_group_plays_the_same_levels():
     env = GridworldEnv(NINE, 12, episodes_per_meta=1, group=4)
     for _ in range(5):
@@ -136,15 +102,6 @@ def test_a_group_plays_the_same_levels():
         assert (level == level[:, :1]).all()
     with pytest.raises(ValueError, match="12 slots cannot be grouped by 5"):
         GridworldEnv(NINE, 12, group=5)
-
-
-def test_meta_episodes_have_e_mini_episodes():
-    played = rollout(GridworldEnv(NINE, 5, episodes_per_meta=3), 200)
-    for slot in played:
-        minis = slot["mini_done"].squeeze(-1).cumsum(0)
-        ends = slot["done"].squeeze(-1).nonzero().squeeze(-1)
-        assert minis[ends].tolist() == [3 * (i + 1) for i in range(len(ends))]
-        assert len(ends) > 4
 
 
 LUCK = {
@@ -157,11 +114,11 @@ LUCK = {
 def test_what_is_sampled_agrees_with_the_propagator(text):
     level = parse_level(text, name="luck")
     exact = Reachable(compile_levels([level])).evaluate(uniform_policy)
-    played = rollout(GridworldEnv([level], 512, episodes_per_meta=1000), 150)
-    ended = played["mini_done"].squeeze(-1)
+    frames = rollout(GridworldEnv([level], 512, episodes_per_meta=1000), 150)["next"]
+    ended = frames["mini_done"].squeeze(-1)
     number = ended.cumsum(1) - ended.long()
-    coins = torch.zeros(512, 151).scatter_add_(1, number, played["reward"].squeeze(-1))
-    length, coins = played["mini_len"].squeeze(-1)[ended], coins.gather(1, number)[ended]
+    coins = torch.zeros(512, 151).scatter_add_(1, number, frames["reward"].squeeze(-1))
+    length, coins = frames["mini_len"].squeeze(-1)[ended], coins.gather(1, number)[ended]
     for column, (probability, mean) in enumerate(zip(exact.probability[0], exact.coins[0], strict=True)):
         assert (length == column).double().mean().item() == pytest.approx(probability.item(), abs=0.015)
         assert coins[length == column].mean().item() == pytest.approx(mean.item(), abs=0.06)
@@ -174,27 +131,22 @@ def test_a_state_of_other_slots_is_refused():
 
 @pytest.mark.parametrize("name", ["grid", "centred"])
 def test_the_start_is_shown_beside_all_that_is_shown_without_it(name):
-    levels = random_levels(6, 6)
-    mdp = compile_levels(levels)
+    mdp = compile_levels(random_levels(6, 6))
     without, with_start = make_observation(name, mdp), make_observation(f"{name}_start", mdp)
     generator = torch.Generator().manual_seed(0)
     spot = torch.randint(mdp.num_levels * mdp.num_cells, (200,), generator=generator)
     taken, time = torch.randint(4, (200,), generator=generator), torch.randint(1, 9, (200,), generator=generator)
     seen, more = (see(spot, taken, time).flatten(1) for see in (without, with_start))
-    added = more.shape[1] - seen.shape[1]
+    start, here = mdp.start[mdp.level_of(spot)] % mdp.num_cells, spot % mdp.num_cells
     if name == "grid":
-        starts = more[:, -added:]
         assert with_start.planes == (*without.planes, "start")
-        assert torch.equal(more[:, :-added], seen)
-        place = mdp.start[mdp.level_of(spot)] % mdp.num_cells
+        added, rest, place = mdp.num_cells, 0, start
     else:  # the time follows the window, whose middle is the agent
-        size, rest = (2 * mdp.height - 1) * (2 * mdp.width - 1), TIME_STEPS + 1
-        starts = more[:, -rest - added : -rest]
-        assert added == size
-        assert torch.equal(torch.cat((more[:, : -rest - added], more[:, -rest:]), dim=-1), seen)
-        start, here = mdp.start[mdp.level_of(spot)] % mdp.num_cells, spot % mdp.num_cells
+        added, rest = (2 * mdp.height - 1) * (2 * mdp.width - 1), TIME_STEPS + 1
         down, right = start // mdp.width - here // mdp.width, start % mdp.width - here % mdp.width
         place = (down + mdp.height - 1) * (2 * mdp.width - 1) + right + mdp.width - 1
+    before, starts, after = more.split((seen.shape[1] - rest, added, rest), -1)
+    assert torch.equal(torch.cat((before, after), -1), seen)
     assert torch.equal(starts, torch.nn.functional.one_hot(place, added).float())
 
 
@@ -217,52 +169,27 @@ def test_the_elapsed_time_is_not_shown_where_luck_decides_it() -> None:
         make_observation("centred_elapsed", mdp)
 
 
-def test_vector_observation_is_the_papers():
-    env = GridworldEnv([world("example")], 1, observation="vector")
-    td = env.reset()
+@pytest.mark.parametrize("bits", [VectorObservation.TABLE_BITS, 0], ids=["from a table", "without"])
+def test_vector_observation_is_the_papers(monkeypatch, bits):
+    monkeypatch.setattr(VectorObservation, "TABLE_BITS", bits)
+    env, simulator = GridworldEnv([world("example")], 1, observation="vector"), Simulator(world("example"))
+    td, rng = env.reset(), random.Random(0)
     # The agent at x = 2, y = 4; C3, C2, C1 in reading order, then B4.
     assert td["observation"].tolist() == [[2, 4, 1, 1, 1, 1]]
-    for action in (0, 3, 3, 1):
-        td.set("action", torch.tensor([action]))
-        td = env.step(td)["next"]
-    assert td["observation"].tolist() == [[4, 4, 1, 1, 1, 0]]
-    with pytest.raises(ValueError, match="shows 1 level and the set has 9"):
-        GridworldEnv(NINE, 2, observation="vector")
-    with pytest.raises(ValueError, match="no observation 'pixels'"):
-        GridworldEnv(NINE, 2, observation="pixels")
+    for _ in range(100):
+        assert td["observation"].tolist() == [list(simulator.observation)]
+        action = rng.randrange(4)
+        simulator.step(action)
+        simulator = Simulator(world("example")) if simulator.done else simulator
+        _, td = env.step_and_maybe_reset(td.set("action", torch.tensor([action])))
 
 
-def test_vector_observation_with_many_objects_is_the_same_without_a_table(monkeypatch):
-    mdp = compile_levels([world("example")])
-    states = Reachable(mdp).states
-    tabled = VectorObservation(mdp)(states.spot, states.taken, states.time_left)
-    monkeypatch.setattr(VectorObservation, "TABLE_BITS", 0)
-    assert torch.equal(tabled, VectorObservation(mdp)(states.spot, states.taken, states.time_left))
-
-
-def test_smaller_maps_are_padded_with_wall():
-    levels = [world("lopsided"), world("example")]
-    observe = GridObservation(compile_levels(levels))
-    mdp = compile_levels(levels)
-    shown = observe(mdp.start, torch.zeros(2, dtype=torch.int64), mdp.shutdown)
-    assert shown.shape == (2, 5, 5, 5)
-    assert shown[0, 0, 4].eq(1).all()
-    assert shown[0, 0, :, 4].eq(1).all()
-    assert shown[0, 0, :4, :4].eq(torch.tensor(levels[0].walls).float()).all()
-
-
-def test_streams_are_uniform_and_independent():
-    slot, counter = torch.meshgrid(torch.arange(400), torch.arange(500), indexing="ij")
-    drawn = streams.uniform(streams.mix(torch.zeros_like(slot), slot), counter)
-    assert drawn.min() >= 0
-    assert drawn.max() < 1
-    assert drawn.unique().numel() == drawn.numel()
-    bins = torch.histc(drawn.float(), 20, 0, 1)
-    expected = drawn.numel() / 20
-    assert ((bins - expected) ** 2 / expected).sum() < 50  # χ² with 19 degrees of freedom: p ≈ 1e-4
-    for a, b in ((drawn[:, 1:], drawn[:, :-1]), (drawn[1:], drawn[:-1])):
-        correlation = torch.corrcoef(torch.stack((a.reshape(-1), b.reshape(-1))))[0, 1]
-        assert abs(correlation) < 0.01
+@pytest.mark.parametrize(
+    ("name", "message"), [("vector", "shows 1 level and the set has 9"), ("pixels", "no observation 'pixels'")]
+)
+def test_an_observation_that_cannot_be_shown_is_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        GridworldEnv(NINE, 2, observation=name)
 
 
 @pytest.mark.gpu

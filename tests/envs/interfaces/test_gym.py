@@ -2,22 +2,19 @@
 
 import warnings
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.utils.env_checker import check_env
 from torchrl.envs import TransformedEnv
 
 from drest_torch import DReSTReward
+from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, register
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.reward import Reward
 from tests.helpers.documents import ROOT, blocks
-
-gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
-
-from gymnasium.utils.env_checker import check_env  # noqa: E402
-
-from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, register  # noqa: E402
 
 NINE = [world(name) for name in PAPER_WORLDS]
 CHANCES = [*NINE, parse_level("shutdown: 3\n. C2 B2@0.5\n. A B3@0.3\nC1 . .", name="luck")]

@@ -3,24 +3,21 @@
 import re
 import warnings
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drest_torch.envs.interfaces.gymnasium_wrappers import DReSTWrapper, ShutdownTimerWrapper
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from tests.helpers.counting import timed
 from tests.helpers.paymaster import Paymaster
-
-gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
-
-from gymnasium import spaces  # noqa: E402
-from gymnasium.error import ResetNeeded  # noqa: E402
-from gymnasium.utils.env_checker import check_env  # noqa: E402
-
-from drest_torch.envs.interfaces.gymnasium_wrappers import DReSTWrapper, ShutdownTimerWrapper  # noqa: E402
 
 VECTOR = spaces.Box(0, 1000, (2,), np.float32)
 ASK = 3
@@ -268,13 +265,14 @@ def pays(env, actions, seed=None):
     ids=str,
 )
 def test_payments_are_those_of_the_reward(reward):
-    env, meta = paying(reward, best=[5, 8]), Paymaster(reward, 1, 2)
+    env, other, meta = paying(reward, best=[5, 8]), paying(reward, best=[5, 8]), Paymaster(reward, 1, 2)
     rewards = {True: [0, 1, 1, 1, 1], False: SHORT}
     for number, long in enumerate((True, True, False, True) * 2, 1):
         coins = torch.tensor([sum(c * reward.gamma**t for t, c in enumerate(rewards[long]))])
         best = torch.tensor([8.0 if long else 5.0])
         expected, discount = meta.pay(coins, torch.tensor([int(long)]), torch.tensor([2]), best)
         paid, info = pays(env, LONG if long else SHORT)
+        pays(other, LONG)  # each copy keeps its own counts
         assert paid == pytest.approx(expected.item())
         assert info.pop("count") == info["length"]
         assert info == {
@@ -361,37 +359,6 @@ def test_gymnasiums_own_check(arguments, control, ended):
         check_env(env)
         floor = {"floor": -2.0} if control == "dimension" else {}
         check_env(DReSTWrapper(env, TWO, lengths=3, best="largest", **floor))
-
-
-def cartpole():
-    env = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), 6, [3], window=1)
-    return DReSTWrapper(env, TWO, lengths=2, best=[6, 9])
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("kind", ["SyncVectorEnv", "AsyncVectorEnv"])
-def test_each_copy_of_a_vector_keeps_its_own_counts(kind):
-    vector = getattr(gymnasium.vector, kind)([cartpole] * 3)
-    singles = [cartpole() for _ in range(3)]
-    try:
-        seen, _ = vector.reset(seed=7)
-        assert np.array_equal(seen, [env.reset(seed=7 + i)[0] for i, env in enumerate(singles)])
-        over, discounts = [False] * 3, []
-        for actions in np.random.default_rng(0).integers(3, size=(100, 3)):
-            seen, rewards, terminated, _, infos = vector.step(actions)
-            for i, env in enumerate(singles):
-                if over[i]:
-                    observation, reward, over[i] = env.reset()[0], 0.0, False
-                else:
-                    observation, reward, over[i], _, info = env.step(actions[i])
-                assert np.array_equal(observation, seen[i])
-                assert (reward, over[i]) == (rewards[i], terminated[i])
-                if over[i]:
-                    assert infos["discount"][i] == pytest.approx(info["discount"])
-                    discounts.append(info["discount"])
-        assert len(set(discounts)) > 3
-    finally:
-        vector.close()
 
 
 def test_gymnasium_makes_a_wrapped_environment_anew_from_its_spec():

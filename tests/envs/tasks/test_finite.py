@@ -2,6 +2,7 @@
 
 import math
 
+import gymnasium
 import pytest
 import torch
 
@@ -15,7 +16,6 @@ from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
 from tests.helpers.documents import ROOT, blocks
 
-gymnasium = pytest.importorskip("gymnasium")
 PAGE = ROOT / "docs" / "howto" / "environments.md"
 STATES, ACTIONS, BRANCHES = 3, 2, 3
 

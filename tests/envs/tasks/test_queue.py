@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from torchrl.envs import TransformedEnv
-from torchrl.envs.utils import check_env_specs
 
 from drest_torch.building.environments import rendering_environment
 from drest_torch.config.compose import compose
@@ -12,6 +10,7 @@ from drest_torch.evaluation.finite import best_return, evaluate
 from drest_torch.reward import Reward
 from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
+from tests.helpers.rollouts import rollout
 
 FEW = Customers(leaves=(0.1, 0.3, 0.5), room=2)
 
@@ -20,45 +19,12 @@ def lengths_of(observation, room):
     return observation.unflatten(-1, (3, room + 1)).argmax(-1)
 
 
-def played(copies, seed, steps=30, customers=None):
-    env = QueueEnv(copies, *([customers] if customers else []))
-    env.set_seed(seed)
-    rng, td, frames = torch.Generator().manual_seed(0), env.reset(), []
-    for _ in range(steps):
-        td["action"] = torch.randint(3, env.batch_size, generator=rng)
-        step, td = env.step_and_maybe_reset(td)
-        frames.append(step)
-    return torch.stack(frames, -1)
-
-
-@pytest.mark.parametrize("copies", [(), 3, (2, 2)], ids=["one", "three", "two by two"])
-def test_the_specs_are_kept(copies):
-    check_env_specs(QueueEnv(copies))
-    check_env_specs(TransformedEnv(QueueEnv(copies), ShutdownTimer(4, [3], idle=0)))
-
-
-def test_the_same_seed_is_the_same_day():
-    one, two, other = (played(5, seed)["next", "observation"] for seed in (1, 1, 2))
-    assert torch.equal(one, two)
-    assert not torch.equal(one, other)
-    assert not torch.equal(one[0], one[1])
-
-
-def test_a_slot_begins_again_without_the_others():
-    env = QueueEnv(4, FEW)
-    td = env.rollout(6)[:, -1]["next"]
-    before = lengths_of(td["observation"], FEW.room)
-    td["_reset"] = torch.tensor([True, False, True, False]).unsqueeze(-1)
-    after = lengths_of(env.reset(td)["observation"], FEW.room)
-    assert before.sum(-1).min() > 0
-    assert torch.equal(after, before * torch.tensor([0, 1, 0, 1]).unsqueeze(-1))
-
-
 def test_the_table_is_the_environment():
     """From each state that was seen, the shares of what followed and what was paid are those of the table."""
-    task, frames = queue_task(FEW), played(400, 0, 400, FEW)
+    task, frames = queue_task(FEW), rollout(QueueEnv(400, FEW), 400)
     digits = torch.tensor([9, 3, 1])
-    state, after = ((lengths_of(entry, FEW.room) * digits).sum(-1).flatten() for entry in _both(frames))
+    shown = frames["observation"], frames["next", "observation"]
+    state, after = ((lengths_of(entry, FEW.room) * digits).sum(-1).flatten() for entry in shown)
     action, reward = frames["action"].flatten(), frames["next", "reward"].flatten()
     count = torch.zeros_like(task.chance)
     count.index_put_((state, action, after), torch.ones(len(state), dtype=torch.float64), accumulate=True)
@@ -71,10 +37,6 @@ def test_the_table_is_the_environment():
     torch.testing.assert_close(reward.double(), task.reward[state, action, after])
     torch.testing.assert_close(task.chance.sum(-1), torch.ones(27, 3, dtype=torch.float64))
     assert torch.equal((lengths_of(task.shown, FEW.room) * digits).sum(-1), torch.arange(27))
-
-
-def _both(frames):
-    return frames["observation"], frames["next", "observation"]
 
 
 def priority(order, ask):
