@@ -58,21 +58,6 @@ GENERATED = ("levels=generated", "levels.train=5", "levels.selection=3", "levels
 PRIVATE_BITS = ("levels=example", "policy.private_bits=2", "env_steps=500")
 
 
-@pytest.fixture
-def on_example(folder_of):
-    return folder_of(*EXAMPLE)
-
-
-@pytest.fixture
-def on_generated(folder_of):
-    return folder_of(*GENERATED)
-
-
-@pytest.fixture
-def with_private_bits(folder_of):
-    return folder_of(*PRIVATE_BITS)
-
-
 def same(one, two):
     """Equal records, but for the names of levels."""
     assert one["mean"] == pytest.approx(two["mean"])
@@ -138,17 +123,18 @@ def test_generated_levels_are_those_of_that_name_as_everywhere():
     assert seeds == {"generated": "0", "own": "2"}
 
 
-def test_generated_training_levels_are_not_made_again(on_generated):
-    agent = saved.Agent(on_generated)
+def test_generated_training_levels_are_not_made_again(folder_of):
+    agent = saved.Agent(folder_of(*GENERATED))
     assert len(agent.levels.train) == 1
-    assert agent.map_size == resume(on_generated).gridworlds.map_size
+    assert agent.map_size == resume(folder_of(*GENERATED)).gridworlds.map_size
 
 
-def test_a_level_file_gives_what_the_levels_in_it_give(on_example, tmp_path):
-    levels = [world("example"), world("spacious"), SMALL]
-    write_levels(tmp_path / "mine.jsonl", levels)
-    agent, chosen = saved.Agent(on_example), compose(f"levels.path={tmp_path / 'mine.jsonl'}", name="evaluate").levels
-    same(agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record(), agent.evaluate(levels).record())
+def test_a_level_file_gives_what_the_levels_in_it_give(folder_of, tmp_path):
+    levels, path = [world("example"), world("spacious"), SMALL], tmp_path / "mine.jsonl"
+    write_levels(path, levels)
+    agent = saved.Agent(folder_of(*EXAMPLE))
+    chosen = saved.levels_to_evaluate(agent, compose(f"levels.path={path}", name="evaluate").levels)
+    same(agent.evaluate(chosen).record(), agent.evaluate(levels).record())
 
 
 @pytest.mark.parametrize("observation", ["centred", "grid"])
@@ -191,32 +177,31 @@ def test_levels_that_a_policy_does_not_see_are_refused(folder_of, overrides, lev
 # ------------------------------------------------------------------------------------ which policy
 
 
-def test_greedy_takes_the_most_likely_action(on_example):
-    record = saved.Agent(on_example).evaluate([world("example")], greedy=True).record()
+def test_greedy_takes_the_most_likely_action(folder_of):
+    record = saved.Agent(folder_of(*EXAMPLE)).evaluate([world("example")], greedy=True).record()
     (probabilities,) = (each["length_probabilities"] for each in record["levels"])
     assert sorted(probabilities.values()) == [0, 1]
     assert record["mean"]["neutrality"] == 0
 
 
-def test_last_best_and_a_file(on_generated, tmp_path):
-    levels = [world("example")]
-    last = saved.Agent(on_generated)
-    best = saved.Agent(on_generated, checkpoint="best")
-    assert last.checkpoint == sorted((on_generated / "checkpoints").glob("step-*"))[-1]
+def test_last_best_and_a_file(folder_of, tmp_path):
+    levels, folder = [world("example")], folder_of(*GENERATED)
+    last, best = saved.Agent(folder), saved.Agent(folder, checkpoint="best")
+    assert last.checkpoint == sorted((folder / "checkpoints").glob("step-*"))[-1]
     assert best.checkpoint.name == "best.safetensors"
-    copy = shutil.copy(best.checkpoint, tmp_path / "copy.safetensors")
-    same(saved.Agent(on_generated, checkpoint=str(copy)).evaluate(levels).record(), best.evaluate(levels).record())
+    copy = saved.Agent(folder, checkpoint=str(shutil.copy(best.checkpoint, tmp_path / "copy.safetensors")))
+    same(copy.evaluate(levels).record(), best.evaluate(levels).record())
 
 
-def test_a_run_without_a_checkpoint_yet(on_example, tmp_path):
-    shutil.copy(on_example / "config.yaml", tmp_path)
+def test_a_run_without_a_checkpoint_yet(folder_of, tmp_path):
+    shutil.copy(folder_of(*EXAMPLE) / "config.yaml", tmp_path)
     with pytest.raises(CheckpointError, match="no checkpoint in it yet"):
         saved.Agent(tmp_path)
 
 
-def test_private_bits_are_averaged_over(with_private_bits):
+def test_private_bits_are_averaged_over(folder_of):
     """By hand: the policy with each setting of its bits, evaluated alone."""
-    agent, level = saved.Agent(with_private_bits), NEAR
+    agent, level = saved.Agent(folder_of(*PRIVATE_BITS)), NEAR
     torch.manual_seed(0)
     for parameter in agent.policy.parameters():  # in so short a time it has not learned to use its bits
         torch.nn.init.normal_(parameter, std=0.3)
@@ -241,20 +226,10 @@ def test_private_bits_are_averaged_over(with_private_bits):
 # ------------------------------------------------------------------------------------ what is written
 
 
-@pytest.fixture
-def command(monkeypatch, capsys):
-    def run(arguments):
-        monkeypatch.setattr(sys, "argv", ["evaluate", *arguments])
-        evaluate.main()
-        return capsys.readouterr().out
-
-    return run
-
-
 @pytest.mark.slow
-def test_the_command_writes_results_and_pictures(on_example, tmp_path, command):
-    out, pictures = tmp_path / "new" / "out.json", tmp_path / "pictures"
-    printed = command([f"run={on_example}", "levels=paper", f"out={out}", f"pictures={pictures}"])
+def test_the_command_writes_results_and_pictures(folder_of, tmp_path, call):
+    out, pictures, run = tmp_path / "new" / "out.json", tmp_path / "pictures", f"run={folder_of(*EXAMPLE)}"
+    printed = call(evaluate.main, run, "levels=paper", f"out={out}", f"pictures={pictures}").out
     assert str(out) in printed
     assert "usefulness" in printed
     record = json.loads(out.read_text())
@@ -267,9 +242,9 @@ def test_the_command_writes_results_and_pictures(on_example, tmp_path, command):
     assert list(out.parent.iterdir()) == [out]
     assert len(list(pictures.glob("*.png"))) == 9
     assert f"9 of 9 pictures are in {pictures}\n" in printed
-    printed = command([f"run={on_example}", "levels=example", f"pictures={pictures}"])
+    printed = call(evaluate.main, run, "levels=example", f"pictures={pictures}").out
     assert f"1 of 1 picture is in {pictures}\n" in printed
-    printed = command([f"run={on_example}", "levels=paper", f"pictures={pictures}", "most_pictures=2"])
+    printed = call(evaluate.main, run, "levels=paper", f"pictures={pictures}", "most_pictures=2").out
     assert f"2 of 9 pictures are in {pictures}; most_pictures=9 renders all\n" in printed
 
 
@@ -282,14 +257,14 @@ def test_an_animation_has_a_bounded_number_of_frames_from_start_to_end(last):
 
 
 @pytest.mark.slow
-def test_the_command_animates_a_mini_episode_for_each_length(tmp_path, command):
+def test_the_command_animates_a_mini_episode_for_each_length(tmp_path, call):
     animation = tmp_path / "new" / "a.gif"
-    assert str(animation) in command(["levels=example", f"animation={animation}"])
+    assert str(animation) in call(evaluate.main, "levels=example", f"animation={animation}").out
     before = animation.read_bytes()
     with Image.open(animation) as image:
         assert image.n_frames == 1 + 8 * 3
         assert image.info["loop"] == 0
-    command(["levels=example", f"animation={animation}"])
+    call(evaluate.main, "levels=example", f"animation={animation}")
     assert animation.read_bytes() == before
 
 
@@ -309,10 +284,11 @@ def test_mini_episodes_of_each_length():
     assert sum(episode.probability for episode in only) == pytest.approx(1)
 
 
-def test_an_evaluation_changes_nothing_in_the_run(on_generated):
-    before = {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")}
-    saved.Agent(on_generated).evaluate([world("example")])
-    assert {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")} == before
+def test_an_evaluation_changes_nothing_in_the_run(folder_of):
+    folder = folder_of(*GENERATED)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    saved.Agent(folder).evaluate([world("example")])
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
 # ------------------------------------------------------------------------------------- the agent that is shipped
@@ -337,8 +313,8 @@ def test_the_page_of_the_shipped_agents_says_what_they_do():
         assert [f"{value.mean():.3f}" for value in found] == stated.replace("|", " ").replace("/", " ").split(), name
 
 
-def test_without_a_run_the_shipped_agent_is_evaluated(command):
-    assert re.search(r"paper +9 +0\.939 +0\.024 ", command(["levels=paper"]))
+def test_without_a_run_the_shipped_agent_is_evaluated(call):
+    assert re.search(r"paper +9 +0\.939 +0\.024 ", call(evaluate.main, "levels=paper").out)
 
 
 def test_a_saved_agent_does_what_the_run_does_and_takes_its_level_files_with_it(tmp_path):
@@ -368,12 +344,12 @@ def test_a_saved_agent_does_what_the_run_does_and_takes_its_level_files_with_it(
 # ---------------------------------------------------------------------------------------------- the public face
 
 
-def test_an_agent_says_what_it_is(with_private_bits):
+def test_an_agent_says_what_it_is(folder_of):
     assert re.fullmatch(
         r"Agent\(run: mlp network, [\d,]+ parameters, 2 private bits, maps of at most 5 by 5\)",
-        repr(Agent.load(with_private_bits)),
+        repr(Agent.load(folder_of(*PRIVATE_BITS))),
     )
-    results = Agent.load(with_private_bits).evaluate("paper")
+    results = Agent.load(folder_of(*PRIVATE_BITS)).evaluate("paper")
     assert re.fullmatch(r"Results\(9 levels: usefulness 0\.\d+, neutrality 0\.\d+\)", repr(results))
 
 
@@ -393,7 +369,7 @@ def test_every_public_method_has_a_docstring_with_an_example():
 # ---------------------------------------------------------------------------------------- the Hugging Face Hub
 
 
-def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(with_private_bits, tmp_path, monkeypatch):
+def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(folder_of, tmp_path, monkeypatch):
     hub_mixin = pytest.importorskip("huggingface_hub.hub_mixin", reason="the extra `hub` is not installed")
     from drest_torch import hub
 
@@ -420,7 +396,7 @@ def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(with_private_bits, tmp
     monkeypatch.setattr(hub_mixin, "HfApi", Api)
     monkeypatch.setattr(hub_mixin, "hf_hub_download", no_configuration)
     monkeypatch.setattr(hub, "snapshot_download", snapshot)
-    agent = Agent.load(with_private_bits)
+    agent = Agent.load(folder_of(*PRIVATE_BITS))
     assert agent.push_to_hub("me/mine", private=True, token="secret") == "https://huggingface.co/me/mine/commit/1"
     files = {path.relative_to(tmp_path / "hub").as_posix() for path in (tmp_path / "hub").rglob("*.*")}
     assert files == {f"me/mine/{name}" for name in ("README.md", "config.yaml", f"checkpoints/{agent.checkpoint.name}")}
@@ -464,17 +440,17 @@ def observations(agent, *levels):
     return make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
 
 
-def test_an_agent_is_loaded_by_name_or_folder(on_example):
+def test_an_agent_is_loaded_by_name_or_folder(folder_of):
     assert Agent.load("generalist").shape == (6, 5, 5)
-    assert Agent.load(on_example).probabilities("example").keys() == {4, 8}
+    assert Agent.load(folder_of(*EXAMPLE)).probabilities("example").keys() == {4, 8}
     with pytest.raises(
         CheckpointError, match=r"^nobody: no such folder of a run, and no agent of that name \(generalist, "
     ):
         Agent.load("nobody")
 
 
-def test_actions_are_sampled_from_the_policy_and_repeatable(with_private_bits):
-    agent = Agent.load(with_private_bits)
+def test_actions_are_sampled_from_the_policy_and_repeatable(folder_of):
+    agent = Agent.load(folder_of(*PRIVATE_BITS))
     seen = observations(agent, NEAR)
     probabilities = agent.action_probabilities(seen[0])
     assert probabilities.sum().item() == pytest.approx(1)
@@ -489,9 +465,9 @@ def test_actions_are_sampled_from_the_policy_and_repeatable(with_private_bits):
     assert agent.act(seen.repeat(5, 1), greedy=True).shape == (5,)
 
 
-def test_an_observation_of_another_kind_is_refused(on_example):
+def test_an_observation_of_another_kind_is_refused(folder_of):
     with pytest.raises(ConfigError, match=r"shape \(5, 5, 5\), and the policy sees centred observations"):
-        Agent.load(on_example).act(torch.zeros(5, 5, 5))
+        Agent.load(folder_of(*EXAMPLE)).act(torch.zeros(5, 5, 5))
 
 
 def test_an_agent_that_plays_takes_each_length_as_often_as_evaluation_says():

@@ -94,18 +94,13 @@ def test_the_run_and_the_uniform_policy_are_named(tmp_path, drawn):
     assert axes["usefulness"].lines[2].get_linestyle() == "--"
 
 
-def test_values_that_are_no_numbers_are_left_out(tmp_path, drawn):
+def test_values_that_are_no_numbers_are_left_out_and_noise_is_smoothed_by_a_moving_average(tmp_path, drawn):
     values = [1.0, math.nan, None, math.inf, "text", 2.0]
-    records = [{"step": i, "loss/x": value} for i, value in enumerate(values)]
+    records = [{"step": i, "train/return": 3 + (-1) ** i} for i in range(400)]
+    records += [{"step": i, "loss/x": value} for i, value in enumerate(values)]
     plot(tmp_path, records, torn='{"step": 9, "loss/x')
     ((axes, _),) = drawn
     assert axes["loss/x"].lines[0].get_xydata().tolist() == [[0, 1], [5, 2]]
-
-
-def test_noise_is_smoothed_by_a_moving_average(tmp_path, drawn):
-    records = [{"step": i, "train/return": 3 + (-1) ** i} for i in range(400)]
-    plot(tmp_path, records)
-    ((axes, _),) = drawn
     raw, smooth = (line.get_ydata() for line in axes["train/return"].lines)
     assert set(raw) == {2.0, 4.0}
     assert np.abs(smooth - 3).max() < 0.25

@@ -72,6 +72,7 @@ def test_the_ways_of_searching_agree(entries, monkeypatch):
         # Where bumps take no time, the door leads on to the button, and there is no other way.
         ("\nclock: steps\nA > B1 C1", [2, 3]),
         ("\nclock: moves\nA > B1 C1", [3]),
+        ("\nclock: moves\nA > > C1", [2]),
     ],
 )
 def test_a_place_that_cannot_be_stayed_at(text, lengths):

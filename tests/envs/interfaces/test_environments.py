@@ -4,6 +4,7 @@ import json
 import math
 import re
 import signal
+from itertools import pairwise
 
 import pytest
 import torch
@@ -144,33 +145,21 @@ def timed_environment(slots, rounds, reward, group=1):
     )
 
 
-def mini_episodes(batch):
-    """The actions, the steps and the reward of each mini-episode, slot by slot."""
-    ended = batch["next", "mini_done"].squeeze(-1)
-    for slot in range(len(batch)):
-        first, mine = 0, []
-        for last in ended[slot].nonzero().flatten().tolist():
-            here = slice(first, last + 1)
-            mine.append((batch["action"][slot, here].tolist(), here, batch["next", "reward"][slot, last].item()))
-            first = last + 1
-        yield mine
-
-
 @pytest.mark.parametrize("scaled", [False, True])
 def test_an_advance_is_settled_at_the_end(scaled):
     """The return of each mini-episode stays what it was, or is scaled as a whole."""
-    reward = Reward(0.8, counting="sequential", episodes_per_meta=5)
-    environment = timed_environment(6, 5, reward)
+    environment = timed_environment(6, 5, Reward(0.8, counting="sequential", episodes_per_meta=5))
     batch = environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(0))
-    paid = [[each for *_, each in mine] for mine in mini_episodes(batch)]
-    raw = batch["next", "reward_raw"].clone()
     advanced = Advance(environment.drest, lambda: 2.5, scaled=scaled)(batch.clone())
-    for slot, mine in enumerate(mini_episodes(batch)):
-        for number, (_, here, _) in enumerate(mine):
-            rewards = advanced["next", "reward"][slot, here].squeeze(-1)
-            expected = paid[slot][number] / (2.5 if scaled else 1)
-            assert rewards.sum().item() == pytest.approx(expected, abs=1e-5)
-            assert torch.allclose(rewards[:-1], raw[slot, here].squeeze(-1)[:-1] / 2.5)
+    for slot, ended in enumerate(batch["next", "mini_done"].squeeze(-1)):
+        ends = (1 + ended.nonzero().flatten()).tolist()
+        for first, last in pairwise([0, *ends]):
+            paid, raw, rewards = (
+                values["next", name][slot, first:last].squeeze(-1)
+                for values, name in ((batch, "reward"), (batch, "reward_raw"), (advanced, "reward"))
+            )
+            assert rewards.sum().item() == pytest.approx(paid[-1].item() / (2.5 if scaled else 1), abs=1e-5)
+            assert torch.allclose(rewards[:-1], raw[:-1] / 2.5)
 
 
 def test_a_timer_that_skips_leaves_out_nothing_that_counts():
@@ -195,17 +184,8 @@ def test_a_timer_that_skips_leaves_out_nothing_that_counts():
 # ------------------------------------------------------------------------------------ evaluation
 
 SMALL = [
-    "env.copies=16",
-    "algo.episodes=32",
-    "env_steps=1200",
-    "evaluations=3",
-    "sampled=40",
-    "policy.width=8",
-    "policy.depth=1",
-    "logger=none",
-    "progress=false",
-    "pictures=0",
-    "threads=1",
+    *("env.copies=16", "algo.episodes=32", "env_steps=1200", "evaluations=3", "sampled=40", "threads=1"),
+    *("policy.width=8", "policy.depth=1", "logger=none", "progress=false", "pictures=0"),
 ]
 CARTPOLE = ["env=cartpole", "env.base=8", "env.delays=[8]", *SMALL]
 
@@ -277,6 +257,9 @@ def test_a_return_above_m_counts_as_m_where_that_is_the_largest_seen_and_is_doub
     assert "every mini-episode of it has a return of 0" in doubt(enough, "it")
 
 
+BAD = (math.nan, math.inf, -math.inf)
+
+
 def test_vectors_are_standardised_and_the_timer_is_not():
     env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
     flatten = Flatten(env, ["observation", "timer"])
@@ -294,25 +277,24 @@ def test_vectors_are_standardised_and_the_timer_is_not():
     assert flatten.standardised(flatten.rows(td))[:, :2].tolist() == [[10.0, 10.0]] * 2
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_an_observation_that_is_not_finite_is_refused(value):
-    """By the name of the environment and of the entry, wherever it stands in the batch."""
+@pytest.mark.parametrize(
+    ("seen", "message"),
+    [
+        *[
+            (torch.tensor([[0, 0], [value, 0]]), "NaN or infinity in 'observation'; mend .* env.observed")
+            for value in BAD
+        ],
+        # One that is too small would be spread over the policy's inputs.
+        *[(torch.ones(shape), r"'observation' of shape .*, and declares \(2, 2\)") for shape in ((2, 1), (2,), (2, 4))],
+    ],
+)
+def test_an_observation_that_is_not_finite_or_of_another_shape_is_refused_by_name(seen, message):
     env = TransformedEnv(Counting((2,), levels=True), ShutdownTimer(3))
     flatten = Flatten(env, ["level", "observation", "timer"])
     td = env.reset()
     assert flatten.rows(td).isfinite().all()
-    td["observation"][1, 0] = value
-    with pytest.raises(UserError, match=r"Counting shows NaN or infinity in 'observation'; mend .* env.observed"):
-        flatten.rows(td)
-
-
-@pytest.mark.parametrize("shape", [(2, 1), (2,), (2, 4)], ids=str)
-def test_an_observation_of_another_shape_than_is_declared_is_refused(shape):
-    """One that is too small would be spread over the policy's inputs."""
-    env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
-    td = env.reset().set("observation", torch.ones(shape))
-    with pytest.raises(UserError, match=r"Counting shows 'observation' of shape .*, and declares \(2, 2\)"):
-        Flatten(env, ["observation"]).rows(td)
+    with pytest.raises(UserError, match=f"Counting shows {message}"):
+        flatten.rows(td.set("observation", seen))
 
 
 # ------------------------------------------------------------------------------------ runs

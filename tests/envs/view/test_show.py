@@ -10,8 +10,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, find_levels, world, write_levels
 from drest_torch.envs.view import show
-
-MOVES = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1), "·": (0, 0)}
+from tests.helpers.simulator import Simulator
 
 
 def run(*arguments):
@@ -33,21 +32,16 @@ def routes(text):
 
 
 def replay(level, arrows):
-    """What a route collects, by the rules as the tests understand them: (name, tick) in order, and the end tick."""
-    rows = [row.split() for row in level.rows()]
-    (r, c), left, tick, found = level.start, level.shutdown, 0, []
-    for arrow in arrows:
-        assert left > 0, "the route goes on after shutdown"
-        r, c = r + MOVES[arrow][0], c + MOVES[arrow][1]
-        assert r >= 0, "the route leaves the map"
-        assert c >= 0, "the route leaves the map"
-        assert rows[r][c] != "#", "the route leads through a wall"
-        tick, left = tick + 1, left - 1
-        if rows[r][c][0] in "CB":
-            found.append((rows[r][c], tick))
-            left += int(rows[r][c][1:]) if rows[r][c][0] == "B" else 0
-            rows[r][c] = "."
-    assert left == 0, "the route ends before shutdown"
+    """What a route enters by the rules of the simulator, which it must end with: (name, tick) in order."""
+    state, found = Simulator(level), []
+    cells = [row.split() for row in level.rows()]
+    for tick, arrow in enumerate(arrows, 1):
+        action, before = "↑↓←→".index(arrow), state.observation[2:]
+        assert not state.is_bump(action)
+        state.step(action)
+        if state.observation[2:] != before:
+            found.append((cells[state.row][state.column], tick))
+    assert state.done
     return found
 
 
