@@ -126,6 +126,11 @@ def policy_for(ready, private_bits=0, seed=0):
     return policy
 
 
+def evaluators(levels, mini_episodes, observation="centred"):
+    exact = ExactEvaluator(levels, observation, **VALUES)
+    return exact, SamplingEvaluator(levels, observation, mini_episodes=mini_episodes, **VALUES)
+
+
 def levels_like(kind):
     if kind == "moves":
         return [level.with_clock("moves") for level in generate(preset("three_lengths"), 100, seed=5)]
@@ -137,10 +142,7 @@ def levels_like(kind):
 @pytest.mark.parametrize(("kind", "private_bits"), [("steps", 2), ("moves", 0), ("chance", 0)])
 def test_the_intervals_cover_what_exact_evaluation_finds(kind, private_bits):
     levels = levels_like(kind)
-    exact, sampler = (
-        ExactEvaluator(levels, "centred", **VALUES),
-        SamplingEvaluator(levels, "centred", mini_episodes=300, **VALUES),
-    )
+    exact, sampler = evaluators(levels, 300)
     policy = policy_for(exact, private_bits)
     true, found = exact.evaluate(policy), sampler.evaluate(policy)
     assert torch.equal(found.lengths, true.lengths)
@@ -158,10 +160,7 @@ def test_the_intervals_cover_what_exact_evaluation_finds(kind, private_bits):
 
 
 def test_a_greedy_policy_is_played_greedily_and_the_same_seed_gives_the_same():
-    exact, sampler = (
-        ExactEvaluator(PAPER, "centred", **VALUES),
-        SamplingEvaluator(PAPER, "centred", mini_episodes=64, **VALUES),
-    )
+    exact, sampler = evaluators(PAPER, 64)
     policy = policy_for(exact)
     greedy = sampler.evaluate(policy, greedy=True)
     assert torch.allclose(greedy.found.probability, exact.evaluate(policy, greedy=True).found.probability)
@@ -255,8 +254,7 @@ def test_what_never_ends_under_a_bit_counts_for_nothing_there():
             stays = (private_bits[:, 0] > 0.5) & (observation[:, 1] == 1)
             return torch.where(stays.unsqueeze(-1), torch.tensor([-torch.inf, 0.0, -torch.inf, -torch.inf]), 0.0)
 
-    sampler = SamplingEvaluator([level], "vector", mini_episodes=6000, **VALUES)
-    exact = ExactEvaluator([level], "vector", **VALUES)
+    exact, sampler = evaluators([level], 6000, "vector")
     policy = Stays(sampler.observe.shape, 4, NetworkSize(1, 0, "tanh"), scale=sampler.observe.scale, private_bits=1)
     found, true = sampler.evaluate(policy), exact.evaluate(policy)
     assert 0.6 < true.found.probability.sum() < 0.95

@@ -118,11 +118,3 @@ def test_pictures_in_every_format(ending, tmp_path):
         save_picture(world("lopsided"), path.with_suffix(".gif"))
     with pytest.raises(ValueError, match=r"arrows of shape \(5, 5, 4\); expected \(4, 4, 4\)"):
         axes_of(world("lopsided"), arrows=np.zeros((5, 5, 4)))
-
-
-def test_panels_stand_side_by_side(tmp_path):
-    for count in (1, 2):
-        save_picture(world("example"), tmp_path / f"{count}.png", panels=[Panel()] * count)
-    one, two = imread(tmp_path / "1.png"), imread(tmp_path / "2.png")
-    assert two.shape == (one.shape[0], 2 * one.shape[1], one.shape[2])
-    assert np.abs(two[:, : one.shape[1]] - one).mean() < 0.01
