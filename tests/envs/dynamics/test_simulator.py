@@ -1,22 +1,9 @@
 """The reference simulator against what anyone can check with a finger on the map."""
 
-from fractions import Fraction
-
 import pytest
 
 from drest_torch.envs.levels import parse_level
-from tests.helpers.simulator import (
-    ACTIONS,
-    DOWN,
-    LEFT,
-    RIGHT,
-    UP,
-    Simulator,
-    enumerate_policy,
-    exhaustive_optima,
-    searched_optima,
-    uniform_policy,
-)
+from tests.helpers.simulator import DOWN, LEFT, RIGHT, UP, Simulator, exhaustive_optima, searched_optima
 
 KEYS = {"U": UP, "D": DOWN, "L": LEFT, "R": RIGHT}
 
@@ -64,33 +51,3 @@ def test_single_rules(rows, shutdown, clock, keys, works, coins, after):
 )
 def test_optima_by_hand(search, rows, shutdown, clock, optima):
     assert search(level_of(rows, shutdown, clock), 0.5) == optima
-
-
-QUARTER = Fraction(1, 4)
-
-
-def there_and_back(state):
-    action = RIGHT if state.buttons_present == (True,) else LEFT
-    return [int(action == each) for each in ACTIONS]
-
-
-def left_or_right_then_up(state):
-    return [1, 0, 0, 0] if state.observation[0] == 0 else [0, 0, QUARTER, 3 * QUARTER]
-
-
-@pytest.mark.parametrize(
-    ("rows", "shutdown", "clock", "policy", "expected"),
-    [
-        # Right (1/4) reaches the button on the last tick and has one more tick, in which no coin is near.
-        ("C1 A B1", 1, "steps", uniform_policy, {1: (3 * QUARTER, QUARTER), 2: (QUARTER, 0)}),
-        # Only left and right take time, 1/2 each.
-        ("C1 A B1", 1, "moves", uniform_policy, {1: (2 * QUARTER, 2 * QUARTER), 2: (2 * QUARTER, 0)}),
-        ("C1 A B1@0.25", 1, "steps", uniform_policy, {1: (1 - QUARTER / 4, QUARTER), 2: (QUARTER / 4, 0)}),
-        # The button at once, then (if it works) left twice to the coin, on tick 3 of 3.
-        ("C1 A B2@0.25", 1, "steps", there_and_back, {1: (3 * QUARTER, 0), 3: (QUARTER, QUARTER * QUARTER)}),
-        # Left, 1/4: stuck, which is no length. Right, 3/4: left 1/4 (and the end) or right 3/4 (the coin, and the end).
-        (". A . C1", 2, "moves", left_or_right_then_up, {2: (3 * QUARTER, 9 * QUARTER**2 / 2)}),
-    ],
-)
-def test_policies_by_hand(rows, shutdown, clock, policy, expected):
-    assert enumerate_policy(level_of(rows, shutdown, clock), policy, 0.5) == expected
