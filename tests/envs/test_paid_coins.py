@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.observations import FAINT, make_observation
 from drest_torch.envs.exact.level_set import VALUES, LevelSet, PaidCoins
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Coin, Level, parse_level, world
@@ -83,21 +82,3 @@ def test_wrong_coins_are_refused_where_there_are_none_to_replace(tmp_path):
     with pytest.raises(ConfigError, match=r"reward\.pays=double; expected one of actual, inverse, count, capped"):
         start(configured(tmp_path, "algo=exact", "levels=example", "reward.pays=double", *QUIET))
     assert set(VALUES) == {"actual", *INSTEAD}
-
-
-@pytest.mark.parametrize("kind", ["grid", "centred"])
-def test_coins_look_alike_or_nearly_and_all_else_is_as_it_was(kind):
-    levels = [world("example"), with_coins(world("example"), lambda value: 4 - value)]
-    start = torch.zeros(2).long(), torch.tensor([4, 4])
-    seen = {}
-    for suffix in ("start", "faint", "alike"):
-        mdp = compile_levels(levels)
-        seen[suffix] = make_observation(f"{kind}_{suffix}", mdp)(mdp.start, *start)
-    assert torch.equal(*seen["alike"])
-    assert (seen["faint"][0] - seen["faint"][1]).abs().max().item() == pytest.approx(2 * FAINT)
-    assert not torch.equal(*seen["start"])
-    elsewhere = seen["start"][0] == seen["start"][1]
-    for suffix in ("faint", "alike"):
-        assert torch.equal(seen[suffix][0] != 0, seen["start"][0] != 0)
-    many = (seen["start"][0] == seen["alike"][0]) | ~elsewhere
-    assert (~many).sum() <= 1  # the coin of 2, which is worth as much in both levels

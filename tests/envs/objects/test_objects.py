@@ -1,4 +1,4 @@
-"""What observations, rotations, pictures and runs make of one-way doors and lotteries."""
+"""What rotations, networks, pictures and runs make of one-way doors and lotteries."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from drest_torch import agent as saved
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.actions import STEPS
-from drest_torch.envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level, world
@@ -22,11 +22,6 @@ from tests.helpers.runs import FEW, QUIET, SMALLEST, train
 
 HALL = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^\n. C5 . ^ .", name="hall")
 """A door for each direction, on a map that looks like no other symmetry of it."""
-DOORS = [[(2, 4), (3, 3)], [(1, 1)], [(2, 2)], [(0, 3)]]
-"""Where doors lead up, down, left and right."""
-FORK = parse_level(
-    "lottery a: 2/3 C2 +0 | 1/3 C5 +1\nlottery b: 1 C-1 -99\nshutdown: 3\nC1 La .\nA  .  Lb", name="fork"
-)
 SQUARE = parse_level(
     "lottery a: 2/3 C2 +0 | 1/3 C-5 -1\nshutdown: 3\n. C1 # La\nA > C2 v\n. B2 < .\n. ^ La C3", name="square"
 )
@@ -36,43 +31,6 @@ def seen(name, levels, **options):
     mdp = compile_levels(levels, **options)
     observe = make_observation(name, mdp)
     return observe, observe(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
-
-
-def test_the_grid_shows_a_plane_for_each_direction_of_doors():
-    observe, shown = seen("grid", [HALL])
-    assert observe.planes[5:] == tuple(f"door {action}" for action in ACTIONS)
-    assert [sorted(map(tuple, plane.nonzero().tolist())) for plane in shown[0, 5:]] == DOORS
-    assert set(shown[0, 5:].unique().tolist()) == {0.0, 1.0}
-    # What is taken takes no door away.
-    mdp = compile_levels([HALL])
-    assert torch.equal(observe(mdp.start, torch.full((1,), 15), mdp.shutdown)[0, 5:], shown[0, 5:])
-
-
-def test_the_window_shows_the_doors_from_where_the_agent_stands():
-    _, shown = seen("centred", [HALL])
-    window = shown[0, : 7 * 7 * 9].reshape(7, 7, 9)  # walls, coins, delays, doors
-    for plane, places in zip(window[3:], DOORS, strict=True):
-        there = [(row - 3 + HALL.start[0], column - 4 + HALL.start[1]) for row, column in plane.nonzero().tolist()]
-        assert sorted(there) == places
-
-
-def test_the_grid_has_three_planes_for_each_outcome_of_lotteries():
-    observe, shown = seen("grid", [FORK])
-    names = [f"lottery {outcome} {number}" for outcome in (1, 2) for number in ("chance", "coins", "delay")]
-    assert list(observe.planes[5:]) == names
-    expected = torch.zeros(6, *shown.shape[2:])
-    expected[:, 0, 1] = torch.tensor([2 / 3, 2, 0, 1 / 3, 5, 1])
-    expected[:, 1, 2] = torch.tensor([1.0, -1, -99, 0, 0, 0])
-    torch.testing.assert_close(shown[0, 5:], expected)
-    # A lottery is gone once it is taken.
-    mdp = compile_levels([FORK])
-    assert not observe(mdp.start, torch.tensor([0b110]), mdp.shutdown)[0, 5:].any()
-
-
-def test_the_window_shows_coins_as_shares_of_the_largest():
-    level = parse_level("lottery a: 1/2 C8 +0 | 1/2 C-4 +4\nshutdown: 3\nC2 A La", name="shares")
-    _, shown = seen("centred", [level])
-    assert {1.0, -0.5, 0.25} <= set(shown[0].tolist())
 
 
 @pytest.mark.parametrize("name", ["grid", "centred", "vector"])
