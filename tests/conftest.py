@@ -32,6 +32,8 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture],
 )
 hypothesis.settings.load_profile("tests")
+# To see that a fault is noticed, it need not be made small.
+hypothesis.settings.register_profile("mutants", phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -59,7 +59,9 @@ def test_a_seed_decides_everything_and_each_slot_has_a_stream_of_its_own(make):
 def test_some_slots_begin_again_without_the_others(make):
     env = make(4)
     first, second = env.reset(), env.reset()
-    td = env.rand_step(second)["next"]
+    td = second
+    for _ in range(4):
+        _, td = env.step_and_maybe_reset(env.rand_action(td))
     asked = torch.zeros_like(td["done"])
     asked.view(-1)[::2] = True
     after = env.reset(td.clone().set("_reset", asked))
