@@ -357,7 +357,7 @@ def levels(most: int = 8, **options: Any) -> SearchStrategy[list[Level]]:
 
 def _random_lottery(rng: random.Random, most_delay: int) -> tuple[str, int]:
     """The text of a lottery of up to 3 outcomes, and the most that it delays shutdown."""
-    kinds = [(coins, delay) for coins in (-1, 0, 1, 2.5) for delay in range(-2, min(most_delay, 3) + 1)]
+    kinds = [(coins, delay) for coins in (-1, 0, 1, 2.5, 7) for delay in range(-2, min(most_delay, 3) + 1)]
     chosen = rng.sample(kinds, rng.randint(1, 3))
     weights = [rng.randint(1, 3) for _ in chosen]
     chances = [Fraction(weight, sum(weights)) for weight in weights]
