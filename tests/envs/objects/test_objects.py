@@ -33,25 +33,6 @@ def seen(name, levels, **options):
     return observe, observe(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
 
 
-@pytest.mark.parametrize("name", ["grid", "centred", "vector"])
-@pytest.mark.parametrize(("features", "planes"), [(["door"], 4), (["lottery 1", "lottery 2"], 6)])
-def test_what_a_set_announces_and_does_not_have_is_shown_as_nothing(features, planes, name):
-    level = world("example")
-    observe, before = seen(name, [level])
-    announced, after = seen(name, [level], features=features)
-    assert observe.shape == before.shape[1:]
-    assert announced.shape == after.shape[1:]
-    if name == "grid":
-        assert torch.equal(after[:, :5], before)
-        assert after.shape[1] == 5 + planes
-        assert not after[:, 5:].any()
-    elif name == "centred":
-        assert after.shape[1] == before.shape[1] + planes * 81
-        assert torch.equal(torch.cat((after[:, : 3 * 81], after[:, (3 + planes) * 81 :]), 1), before)
-    else:
-        assert torch.equal(after, before)
-
-
 @pytest.mark.parametrize("name", ["grid", "centred"])
 @pytest.mark.parametrize("index", range(NUM_SYMMETRIES))
 def test_a_rotated_level_looks_rotated(name, index):
