@@ -60,7 +60,11 @@ def walked(level, rng):
     state = Simulator(level)
     for _ in range(rng.randint(0, 6)):
         after = state.copy()
-        after.step(rng.randrange(4), lambda _: rng.random() < 0.5, lambda lottery: rng.randrange(len(lottery.outcomes)))
+        after.step(
+            rng.randrange(4),
+            lambda button: rng.random() < button.chance,
+            lambda lottery: rng.randrange(len(lottery.outcomes)),
+        )
         state = state if after.done else after
     return state
 
