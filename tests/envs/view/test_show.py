@@ -36,8 +36,9 @@ def replay(level, arrows):
     state, found = Simulator(level), []
     cells = [row.split() for row in level.rows()]
     for tick, arrow in enumerate(arrows, 1):
-        action, before = "↑↓←→".index(arrow), state.observation[2:]
-        assert not state.is_bump(action)
+        stays, before = [action for action in range(4) if state.is_bump(action)], state.observation[2:]
+        action = stays[0] if arrow == "·" else "↑↓←→".index(arrow)
+        assert (action in stays) == (arrow == "·")
         state.step(action)
         if state.observation[2:] != before:
             found.append((cells[state.row][state.column], tick))
