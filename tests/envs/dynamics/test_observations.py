@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import FAINT, OBSERVATIONS, TIME_STEPS, VectorObservation, make_observation
-from drest_torch.envs.levels import LevelError, world
+from drest_torch.envs.levels import LevelError, parse_level, world
 from tests.helpers.simulator import MIXED, Simulator, levels
 
 
@@ -69,7 +69,7 @@ def walked(level, rng):
     return state
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(
     levels(4, doors=(False, True), clock=None) | levels(4, lotteries=(0, 0, 0, 1, 2), **MIXED),
     st.sampled_from(sorted(OBSERVATIONS)),
@@ -77,41 +77,45 @@ def walked(level, rng):
     st.sampled_from((VectorObservation.TABLE_BITS, 0)),
     st.randoms(use_true_random=False),
 )
-def test_an_observation_is_what_a_state_of_the_simulator_shows(monkeypatch, levels, name, count, bits, rng):
+def test_an_observation_is_what_a_state_of_the_simulator_shows(monkeypatch, levels, chosen, count, bits, rng):
     monkeypatch.setattr(VectorObservation, "TABLE_BITS", bits)
     mdp, states = compile_levels(levels), [walked(level, rng) for level in levels]
-    luck = any(level.lotteries or any(button.chance < 1 for button in level.buttons) for level in levels)
-    if name == "vector" and len(levels) > 1:
-        with pytest.raises(ValueError, match=f"shows 1 level and the set has {len(levels)}"):
-            make_observation(name, mdp)
-        return
-    if "elapsed" in name and luck:
-        with pytest.raises(LevelError, match="has luck or lotteries"):
-            make_observation(name, mdp)
-        return
-    observe = make_observation(name, mdp, count)
     places = [index * mdp.num_cells + each.row * mdp.width + each.column for index, each in enumerate(states)]
     numbers = [sum((1 - there) << bit for bit, there in enumerate(each.observation[2:])) for each in states]
-    seen = observe(torch.tensor(places), torch.tensor(numbers), torch.tensor([each.time_left for each in states]))
-    assert seen.shape[1:] == observe.shape
+    now = [torch.tensor(values) for values in (places, numbers, [each.time_left for each in states])]
+    luck = any(level.lotteries or any(button.chance < 1 for button in level.buttons) for level in levels)
+    for name in {"grid", "centred", chosen}:
+        refused = "has luck or lotteries" if "elapsed" in name and luck else ""
+        refused = f"shows 1 level and the set has {len(levels)}" if name == "vector" and len(levels) > 1 else refused
+        if refused:
+            with pytest.raises(ValueError, match=refused):
+                make_observation(name, mdp)
+            continue
+        observe = make_observation(name, mdp, count)
+        seen = observe(*now)
+        assert seen.shape[1:] == observe.shape
+        for state, shown in zip(states, seen.flatten(1), strict=True):
+            assert shown.tolist() == pytest.approx(expected(name, state, mdp, count))
+
+
+def expected(name, state, mdp, count):
+    if name == "vector":
+        return list(state.observation)
+    contrast = {"faint": FAINT, "alike": 0.0}.get(name.rpartition("_")[2])
     has_start = name.endswith(("start", "start_elapsed", "faint", "alike"))
     names = make_observation("grid_start" if has_start else "grid", mdp).planes
-    contrast = {"faint": FAINT, "alike": 0.0}.get(name.rpartition("_")[2])
-    for state, shown in zip(states, seen.flatten(1), strict=True):
-        if name == "vector":
-            expected = list(state.observation)
-        elif name.startswith("grid"):
-            expected = grid(state, observe.planes, contrast, mdp.height, mdp.width)
-        else:
-            beside = [each for each in names if each not in ("agent", "time")]
-            expected = window(state, beside, contrast, mdp.height, mdp.width) + steps(state.time_left, count)
-            expected += steps(state.ticks, count) if "elapsed" in name else []
-        assert shown.tolist() == pytest.approx(expected)
+    if name.startswith("grid"):
+        return grid(state, names, contrast, mdp.height, mdp.width)
+    beside = [each for each in names if each not in ("agent", "time")]
+    shown = window(state, beside, contrast, mdp.height, mdp.width) + steps(state.time_left, count)
+    return shown + (steps(state.ticks, count) if "elapsed" in name else [])
 
 
-def test_the_vector_is_the_papers_and_another_name_is_refused():
+def test_the_vector_is_the_papers_and_what_cannot_be_shown_is_refused():
     """The agent at x = 2, y = 4; C3, C2, C1 in reading order, then B4."""
     mdp = compile_levels([world("example")])
     assert make_observation("vector", mdp)(mdp.start, torch.tensor([0]), mdp.shutdown).tolist() == [[2, 4, 1, 1, 1, 1]]
     with pytest.raises(ValueError, match="no observation 'pixels'"):
         make_observation("pixels", mdp)
+    with pytest.raises(LevelError, match="has luck or lotteries"):
+        make_observation("centred_elapsed", compile_levels([parse_level("shutdown: 2\nA C1 B1@0.5")]))
