@@ -31,8 +31,8 @@ from drest_torch.evaluation import results as results_module
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.plots.animation import MOST_FRAMES, times
 from drest_torch.reward import Reward
-from drest_torch.training.run import resume
-from tests.helpers.runs import train
+from drest_torch.training.run import resume, start
+from tests.helpers.runs import QUIET, SMALLEST, TINY, train
 
 ROOT = Path(__file__).parents[1]
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
@@ -47,7 +47,9 @@ def folder_of(tmp_path_factory):
 
     def trained(*overrides):
         if overrides not in folders:
-            folders[overrides] = train(tmp_path_factory.mktemp("run") / "run", *overrides)
+            folders[overrides] = tmp_path_factory.mktemp("run") / "run"
+            small = (*TINY, "test.paper=false", "evaluations=2") if "algo=exact" in overrides else (*SMALLEST, *QUIET)
+            start(compose(*small, f"run_dir={folders[overrides]}", *overrides)).train()
         return folders[overrides]
 
     return trained
