@@ -84,7 +84,7 @@ def test_an_observation_is_what_a_state_of_the_simulator_shows(monkeypatch, leve
     numbers = [sum((1 - there) << bit for bit, there in enumerate(each.observation[2:])) for each in states]
     now = [torch.tensor(values) for values in (places, numbers, [each.time_left for each in states])]
     luck = any(level.lotteries or any(button.chance < 1 for button in level.buttons) for level in levels)
-    for name in {"grid", "centred", chosen}:
+    for name in {"grid", "centred", "centred_start_elapsed", chosen}:
         refused = "has luck or lotteries" if "elapsed" in name and luck else ""
         refused = f"shows 1 level and the set has {len(levels)}" if name == "vector" and len(levels) > 1 else refused
         if refused:
