@@ -1,7 +1,5 @@
 """A saved run on levels of the user's choice: the numbers are those of its policy, whatever way they are asked for."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import json
@@ -9,13 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -29,14 +25,14 @@ from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import Level, parse_level, world, write_levels
+from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation import results as results_module
 from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.plots.animation import MOST_FRAMES, times
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import TINY, train
+from tests.helpers.runs import QUIET, SMALLEST, TINY, train
 
 ROOT = Path(__file__).parents[1]
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
@@ -45,24 +41,26 @@ LARGE = parse_level("shutdown: 4\n\n" + "\n".join(["A B2 C1 . . . ."] + [". . . 
 
 
 @pytest.fixture(scope="module")
-def on_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(tmp_path_factory.mktemp("example") / "run", "levels=example")
+def folder_of(tmp_path_factory):
+    """Return the folder of a small run, trained when it is first asked for."""
+    folders = {}
+
+    def trained(*overrides):
+        if overrides not in folders:
+            folders[overrides] = tmp_path_factory.mktemp("run") / "run"
+            small = (*TINY, "test.paper=false", "evaluations=2") if "algo=exact" in overrides else (*SMALLEST, *QUIET)
+            start(compose(*small, f"run_dir={folders[overrides]}", *overrides)).train()
+        return folders[overrides]
+
+    return trained
 
 
-@pytest.fixture(scope="module")
-def on_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    few = ("levels=generated", "levels.train=5", "levels.selection=3", "levels.test=4")
-    return train(tmp_path_factory.mktemp("generated") / "run", *few)
+EXAMPLE = ("levels=example", "env_steps=500")
+GENERATED = ("levels=generated", "levels.train=5", "levels.selection=3", "levels.test=4")
+PRIVATE_BITS = ("levels=example", "policy.private_bits=2", "env_steps=500")
 
 
-@pytest.fixture(scope="module")
-def with_private_bits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(
-        tmp_path_factory.mktemp("private_bits") / "run", "levels=example", "policy.private_bits=2", "env_steps=500"
-    )
-
-
-def same(one: dict[str, Any], two: dict[str, Any]) -> None:
+def same(one, two):
     """Equal records, but for the names of levels."""
     assert one["mean"] == pytest.approx(two["mean"])
     for first, second in zip(one["levels"], two["levels"], strict=True):
@@ -70,7 +68,7 @@ def same(one: dict[str, Any], two: dict[str, Any]) -> None:
         assert {**first, "name": ""} == pytest.approx({**second, "name": ""})
 
 
-def padded(level: Level, rows: int, columns: int) -> Level:
+def padded(level, rows, columns):
     """The level with wall on the right and below."""
     wide = [tuple(row) + (True,) * (columns - level.width) for row in level.walls]
     return replace(level, walls=(*wide, *[(True,) * columns] * (rows - level.height)))
@@ -79,22 +77,46 @@ def padded(level: Level, rows: int, columns: int) -> Level:
 # ------------------------------------------------------------------------------------ which levels
 
 
-def test_its_own_levels_give_what_the_run_itself_has_reported(on_example: Path) -> None:
-    record = saved.Agent(on_example).evaluate([world("example")]).record()
-    assert record["levels"] == json.loads((on_example / "levels_train.json").read_text())
-    reported = json.loads((on_example / "summary.json").read_text())["splits"]["train"]
+CHANCE = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
+BY_CHANCE = ("levels=example", "levels.by_chance=true", "env_steps=500", "test.path=luck.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "split"),
+    [
+        (EXAMPLE, "train"),
+        (GENERATED, "test"),
+        ((*EXAMPLE, "policy.observation=vector"), "train"),
+        (("levels.path=luck.jsonl", "env_steps=500"), "train"),
+        ((*BY_CHANCE, "algo=ppo"), "test"),
+        pytest.param((*BY_CHANCE, "algo=exact"), "test", marks=pytest.mark.slow),
+    ],
+    ids=["example", "generated", "vector", "shown chances", "by chance", "by chance, exact"],
+)
+def test_its_own_levels_give_what_the_run_itself_has_reported(folder_of, tmp_path, monkeypatch, overrides, split):
+    monkeypatch.chdir(tmp_path)
+    write_levels("luck.jsonl", [CHANCE, SMALL])
+    folder = folder_of(*overrides)
+    agent = saved.Agent(folder)
+    record = agent.evaluate(agent.levels.reported[split]).record()
+    assert record["levels"] == json.loads((folder / f"levels_{split}.json").read_text())
+    reported = json.loads((folder / "summary.json").read_text())["splits"][split]
     assert all(record["mean"][name] == reported[name] for name in ("usefulness", "neutrality", "neutrality_normalised"))
+    if split == "test":  # which are those to evaluate on
+        for chosen in ([], ["levels=own"]):
+            own = saved.levels_to_evaluate(agent, compose(*chosen, name="evaluate").levels)
+            assert own == agent.levels.reported["test"]
+    if "levels.by_chance=true" in overrides:
+        # The observation of the deterministic level that it was trained on has the plane of chances as well, and the
+        # chance of a button is shown, so that the policy may act on it.
+        assert agent.features == {"chance"}
+        assert observations(agent, world("example")).shape[1:] == agent.shape
+        certain = replace(CHANCE, objects=(CHANCE.coins[0], replace(CHANCE.buttons[0], chance=1.0)))
+        acts = [agent.action_probabilities(observations(agent, level)) for level in (CHANCE, certain)]
+        assert not torch.equal(*acts)
 
 
-@pytest.mark.parametrize("overrides", [[], ["levels=own"]])
-def test_own_levels_are_the_test_levels_of_the_run_and_the_default(on_generated: Path, overrides: list[str]) -> None:
-    agent = saved.Agent(on_generated)
-    chosen = compose(*overrides, name="evaluate").levels
-    record = agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record()
-    assert record["levels"] == json.loads((on_generated / "levels_test.json").read_text())
-
-
-def test_generated_levels_are_those_of_that_name_as_everywhere() -> None:
+def test_generated_levels_are_those_of_that_name_as_everywhere():
     """Also for an agent of other levels; a level's name begins with the seed of its set."""
     agent = saved.Agent.load(saved.SHIPPED)
     assert agent.cfg.levels.name == "followup_like"
@@ -103,42 +125,29 @@ def test_generated_levels_are_those_of_that_name_as_everywhere() -> None:
     assert seeds == {"generated": "0", "own": "2"}
 
 
-def test_own_levels_may_come_from_a_file(tmp_path: Path) -> None:
-    write_levels(tmp_path / "test.jsonl", [SMALL, NEAR])
-    held_out = f"test.path={tmp_path / 'test.jsonl'}"
-    agent = saved.Agent(train(tmp_path / "run", "levels=example", held_out, "env_steps=500"))
-    levels = saved.levels_to_evaluate(agent, compose(name="evaluate").levels)
-    assert [level.name for level in levels] == ["small", "near"]
-
-
-def test_generated_training_levels_are_not_made_again(on_generated: Path) -> None:
-    agent = saved.Agent(on_generated)
+def test_generated_training_levels_are_not_made_again(folder_of):
+    agent = saved.Agent(folder_of(*GENERATED))
     assert len(agent.levels.train) == 1
-    assert agent.map_size == resume(on_generated).gridworlds.map_size
+    assert agent.map_size == resume(folder_of(*GENERATED)).gridworlds.map_size
 
 
-def test_a_level_file_gives_what_the_levels_in_it_give(on_example: Path, tmp_path: Path) -> None:
-    levels = [world("example"), world("spacious"), SMALL]
-    write_levels(tmp_path / "mine.jsonl", levels)
-    agent, chosen = saved.Agent(on_example), compose(f"levels.path={tmp_path / 'mine.jsonl'}", name="evaluate").levels
-    same(agent.evaluate(saved.levels_to_evaluate(agent, chosen)).record(), agent.evaluate(levels).record())
+def test_a_level_file_gives_what_the_levels_in_it_give(folder_of, tmp_path):
+    levels, path = [world("example"), world("spacious"), SMALL], tmp_path / "mine.jsonl"
+    write_levels(path, levels)
+    agent = saved.Agent(folder_of(*EXAMPLE))
+    chosen = saved.levels_to_evaluate(agent, compose(f"levels.path={path}", name="evaluate").levels)
+    same(agent.evaluate(chosen).record(), agent.evaluate(levels).record())
 
 
 @pytest.mark.parametrize("observation", ["centred", "grid"])
-def test_a_smaller_map_counts_as_if_its_walls_were_drawn(tmp_path: Path, observation: str) -> None:
-    folder = train(tmp_path / "run", "levels=example", f"policy.observation={observation}", "env_steps=500")
-    agent = saved.Agent(folder)
+def test_a_smaller_map_counts_as_if_its_walls_were_drawn(folder_of, observation):
+    agent = saved.Agent(folder_of(*EXAMPLE, f"policy.observation={observation}"))
     drawn = padded(SMALL, *agent.map_size)
     assert (drawn.height, drawn.width) == agent.map_size > (SMALL.height, SMALL.width)
     same(agent.evaluate([SMALL]).record(), agent.evaluate([drawn]).record())
 
 
-def test_a_larger_map_is_refused_with_both_sizes(on_example: Path) -> None:
-    with pytest.raises(ConfigError, match=r"6 rows and 7 columns.*at most 5 by 5"):
-        saved.Agent(on_example).evaluate([world("example"), LARGE])
-
-
-def test_a_network_that_reads_maps_reads_maps_of_any_size() -> None:
+def test_a_network_that_reads_maps_reads_maps_of_any_size():
     agent = saved.Agent.load(saved.SHIPPED)
     assert agent.map_size == (5, 5) < (LARGE.height, LARGE.width)
     large, padded_too = agent.evaluate([LARGE]), agent.evaluate([padded(LARGE, 9, 9)])
@@ -150,83 +159,51 @@ def test_a_network_that_reads_maps_reads_maps_of_any_size() -> None:
         agent.action_probabilities(seen[:, :3])
 
 
-def test_a_vector_sees_its_own_level_and_those_with_as_many_objects(tmp_path: Path) -> None:
-    folder = train(tmp_path / "run", "levels=example", "policy.observation=vector", "env_steps=500")
-    agent = saved.Agent(folder)
-    record = agent.evaluate([world("example")]).record()
-    assert record["levels"] == json.loads((folder / "levels_train.json").read_text())
-    with pytest.raises(ConfigError, match="1 level; 2 levels were given"):
-        agent.evaluate([world("example"), world("spacious")])
-    fewer = parse_level("shutdown: 4\n\nA . C2\n. B2 .\n", name="fewer")
-    with pytest.raises(ConfigError, match="other coins and buttons"):
-        agent.evaluate([fewer])
-
-
-def test_a_policy_that_is_shown_chances(tmp_path: Path) -> None:
-    chance = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
-    write_levels(tmp_path / "train.jsonl", [SMALL, chance])
-    folder = train(tmp_path / "run", f"levels.path={tmp_path / 'train.jsonl'}", "env_steps=500")
-    agent = saved.Agent(folder)
-    record = agent.evaluate([SMALL, chance]).record()
-    assert record["levels"] == json.loads((folder / "levels_train.json").read_text())
-
-
-BY_CHANCE = ("levels=example", "levels.by_chance=true", "env_steps=500")
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("algo", ["ppo", "exact"])
-def test_trained_on_buttons_that_work_and_evaluated_on_those_that_may_not(tmp_path: Path, algo: str) -> None:
-    chance = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
-    write_levels(tmp_path / "test.jsonl", [chance, SMALL])
-    folder, values = tmp_path / "run", (f"algo={algo}", *BY_CHANCE, f"test.path={tmp_path / 'test.jsonl'}")
-    start(compose(f"run_dir={folder}", *TINY, "test.paper=false", "evaluations=2", *values)).train()
-    agent = saved.Agent.load(folder)
-    assert agent.features == {"chance"}
-    record = agent.evaluate([chance, SMALL]).record()
-    assert record["levels"] == json.loads((folder / "levels_test.json").read_text())
-    # The observation of the deterministic level that it was trained on has the plane of chances as well.
-    mdp = compile_levels([world("example")], features=agent.features, at_least=agent.map_size)
-    assert make_observation(agent.observation, mdp).shape == agent.shape
-    # The chance of the button is shown, so that the policy may act on it.
-    certain = replace(chance, objects=(chance.coins[0], replace(chance.buttons[0], chance=1.0)))
-    acts = []
-    for level in (chance, certain):
-        mdp = compile_levels([level], features=agent.features, at_least=agent.map_size)
-        shown = make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
-        acts.append(agent.action_probabilities(shown))
-    assert not torch.equal(*acts)
+@pytest.mark.parametrize(
+    ("overrides", "levels", "message"),
+    [
+        (EXAMPLE, [world("example"), LARGE], r"6 rows and 7 columns.*at most 5 by 5"),
+        (
+            (*EXAMPLE, "policy.observation=vector"),
+            [world("example"), world("spacious")],
+            "1 level; 2 levels were given",
+        ),
+        ((*EXAMPLE, "policy.observation=vector"), [NEAR], "other coins and buttons"),
+    ],
+)
+def test_levels_that_a_policy_does_not_see_are_refused(folder_of, overrides, levels, message):
+    with pytest.raises(ConfigError, match=message):
+        saved.Agent(folder_of(*overrides)).evaluate(levels)
 
 
 # ------------------------------------------------------------------------------------ which policy
 
 
-def test_greedy_takes_the_most_likely_action(on_example: Path) -> None:
-    record = saved.Agent(on_example).evaluate([world("example")], greedy=True).record()
+def test_greedy_takes_the_most_likely_action(folder_of):
+    record = saved.Agent(folder_of(*EXAMPLE)).evaluate([world("example")], greedy=True).record()
     (probabilities,) = (each["length_probabilities"] for each in record["levels"])
     assert sorted(probabilities.values()) == [0, 1]
     assert record["mean"]["neutrality"] == 0
 
 
-def test_last_best_and_a_file(on_generated: Path, tmp_path: Path) -> None:
-    levels = [world("example")]
-    last = saved.Agent(on_generated)
-    best = saved.Agent(on_generated, checkpoint="best")
-    assert last.checkpoint == sorted((on_generated / "checkpoints").glob("step-*"))[-1]
+def test_last_best_and_a_file(folder_of, tmp_path):
+    levels, folder = [world("example")], folder_of(*GENERATED)
+    last, best = saved.Agent(folder), saved.Agent(folder, checkpoint="best")
+    assert last.checkpoint == sorted((folder / "checkpoints").glob("step-*"))[-1]
     assert best.checkpoint.name == "best.safetensors"
-    copy = shutil.copy(best.checkpoint, tmp_path / "copy.safetensors")
-    same(saved.Agent(on_generated, checkpoint=str(copy)).evaluate(levels).record(), best.evaluate(levels).record())
+    copy = saved.Agent(folder, checkpoint=str(shutil.copy(best.checkpoint, tmp_path / "copy.safetensors")))
+    same(copy.evaluate(levels).record(), best.evaluate(levels).record())
 
 
-def test_a_run_without_a_checkpoint_yet(on_example: Path, tmp_path: Path) -> None:
-    shutil.copy(on_example / "config.yaml", tmp_path)
+def test_a_run_without_a_checkpoint_yet(folder_of, tmp_path):
+    shutil.copy(folder_of(*EXAMPLE) / "config.yaml", tmp_path)
     with pytest.raises(CheckpointError, match="no checkpoint in it yet"):
         saved.Agent(tmp_path)
 
 
-def test_private_bits_are_averaged_over(with_private_bits: Path) -> None:
+def test_private_bits_are_averaged_over(folder_of):
     """By hand: the policy with each setting of its bits, evaluated alone."""
-    agent, level = saved.Agent(with_private_bits), NEAR
+    agent, level = saved.Agent(folder_of(*PRIVATE_BITS)), NEAR
     torch.manual_seed(0)
     for parameter in agent.policy.parameters():  # in so short a time it has not learned to use its bits
         torch.nn.init.normal_(parameter, std=0.3)
@@ -251,22 +228,10 @@ def test_private_bits_are_averaged_over(with_private_bits: Path) -> None:
 # ------------------------------------------------------------------------------------ what is written
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[str]], str]:
-    def run(arguments: Sequence[str]) -> str:
-        monkeypatch.setattr(sys, "argv", ["evaluate", *arguments])
-        evaluate.main()
-        return capsys.readouterr().out
-
-    return run
-
-
 @pytest.mark.slow
-def test_the_command_writes_results_and_pictures(
-    on_example: Path, tmp_path: Path, command: Callable[[Sequence[str]], str]
-) -> None:
-    out, pictures = tmp_path / "new" / "out.json", tmp_path / "pictures"
-    printed = command([f"run={on_example}", "levels=paper", f"out={out}", f"pictures={pictures}"])
+def test_the_command_writes_results_and_pictures(folder_of, tmp_path, call):
+    out, pictures, run = tmp_path / "new" / "out.json", tmp_path / "pictures", f"run={folder_of(*EXAMPLE)}"
+    printed = call(evaluate.main, run, "levels=paper", f"out={out}", f"pictures={pictures}").out
     assert str(out) in printed
     assert "usefulness" in printed
     record = json.loads(out.read_text())
@@ -279,9 +244,9 @@ def test_the_command_writes_results_and_pictures(
     assert list(out.parent.iterdir()) == [out]
     assert len(list(pictures.glob("*.png"))) == 9
     assert f"9 of 9 pictures are in {pictures}\n" in printed
-    printed = command([f"run={on_example}", "levels=example", f"pictures={pictures}"])
+    printed = call(evaluate.main, run, "levels=example", f"pictures={pictures}").out
     assert f"1 of 1 picture is in {pictures}\n" in printed
-    printed = command([f"run={on_example}", "levels=paper", f"pictures={pictures}", "most_pictures=2"])
+    printed = call(evaluate.main, run, "levels=paper", f"pictures={pictures}", "most_pictures=2").out
     assert f"2 of 9 pictures are in {pictures}; most_pictures=9 renders all\n" in printed
 
 
@@ -294,20 +259,18 @@ def test_an_animation_has_a_bounded_number_of_frames_from_start_to_end(last):
 
 
 @pytest.mark.slow
-def test_the_command_animates_a_mini_episode_for_each_length(
-    tmp_path: Path, command: Callable[[Sequence[str]], str]
-) -> None:
+def test_the_command_animates_a_mini_episode_for_each_length(tmp_path, call):
     animation = tmp_path / "new" / "a.gif"
-    assert str(animation) in command(["levels=example", f"animation={animation}"])
+    assert str(animation) in call(evaluate.main, "levels=example", f"animation={animation}").out
     before = animation.read_bytes()
     with Image.open(animation) as image:
         assert image.n_frames == 1 + 8 * 3
         assert image.info["loop"] == 0
-    command(["levels=example", f"animation={animation}"])
+    call(evaluate.main, "levels=example", f"animation={animation}")
     assert animation.read_bytes() == before
 
 
-def test_mini_episodes_of_each_length() -> None:
+def test_mini_episodes_of_each_length():
     level = world("example")
     results = saved.Agent.load("generalist-bit").evaluate(level)
     episodes = results.episodes(seed=1)
@@ -323,29 +286,18 @@ def test_mini_episodes_of_each_length() -> None:
     assert sum(episode.probability for episode in only) == pytest.approx(1)
 
 
-def test_an_evaluation_changes_nothing_in_the_run(on_generated: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")}
-    saved.Agent(on_generated).evaluate([world("example")])
-    assert {path: path.stat().st_mtime_ns for path in on_generated.rglob("*")} == before
+def test_an_evaluation_changes_nothing_in_the_run(folder_of):
+    folder = folder_of(*GENERATED)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    saved.Agent(folder).evaluate([world("example")])
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
 # ------------------------------------------------------------------------------------- the agent that is shipped
 
 
-def test_a_shipped_agent_does_what_the_run_does(on_generated: Path, tmp_path: Path) -> None:
-    saved.Agent(on_generated).save(tmp_path / "agent")
-    saved.Agent(on_generated).save(tmp_path / "agent")  # over one that is there
-    files = sorted(path.name for path in (tmp_path / "agent").rglob("*") if path.is_file())
-    assert len(files) == 2
-    tensors, _ = load_checkpoint(tmp_path / "agent" / "checkpoints" / files[1])
-    assert all(name.startswith("policy.") for name in tensors)
-    one, two = (saved.Agent(folder) for folder in (on_generated, tmp_path / "agent"))
-    levels = [parse_level("shutdown: 4\n\nA . C2 . .\n# B2 . . .\nC1 . # . .\n", name="unseen"), SMALL]
-    assert one.evaluate(levels).record() == two.evaluate(levels).record()
-
-
 @pytest.mark.slow
-def test_the_page_of_the_shipped_agents_says_what_they_do() -> None:
+def test_the_page_of_the_shipped_agents_says_what_they_do():
     page = (Path(__file__).parents[1] / "docs" / "reference" / "agent.md").read_text("utf-8")
     rows = re.findall(r"^\| `levels=(\w+)` \| (\d+) \|((?: [\d. /]+ \|){7})$", page, re.M)
     assert len(rows) == 6
@@ -363,17 +315,23 @@ def test_the_page_of_the_shipped_agents_says_what_they_do() -> None:
         assert [f"{value.mean():.3f}" for value in found] == stated.replace("|", " ").replace("/", " ").split(), name
 
 
-def test_without_a_run_the_shipped_agent_is_evaluated(command: Callable[[Sequence[str]], str]) -> None:
-    assert re.search(r"paper +9 +0\.939 +0\.024 ", command(["levels=paper"]))
+def test_without_a_run_the_shipped_agent_is_evaluated(call):
+    assert re.search(r"paper +9 +0\.939 +0\.024 ", call(evaluate.main, "levels=paper").out)
 
 
-def test_a_saved_agent_takes_its_level_files_with_it(tmp_path: Path) -> None:
+def test_a_saved_agent_does_what_the_run_does_and_takes_its_level_files_with_it(tmp_path):
     write_levels(tmp_path / "train.jsonl", [SMALL])
     write_levels(tmp_path / "test.jsonl", [NEAR])
     files = (f"levels.path={tmp_path / 'train.jsonl'}", f"test.path={tmp_path / 'test.jsonl'}")
     run = Agent.load(train(tmp_path / "run", *files, "env_steps=500"))
     expected = run.evaluate([SMALL, NEAR]).record()
     run.save(tmp_path / "agent")
+    run.save(tmp_path / "agent")  # over one that is there
+    saved_files = sorted(path.name for path in (tmp_path / "agent").rglob("*") if path.is_file())
+    assert len(saved_files) == 4
+    (checkpoint,) = (tmp_path / "agent" / "checkpoints").iterdir()
+    tensors, _ = load_checkpoint(checkpoint)
+    assert all(name.startswith("policy.") for name in tensors)
     for name in ("train.jsonl", "test.jsonl"):
         (tmp_path / name).unlink()
     moved = shutil.move(tmp_path / "agent", tmp_path / "elsewhere")
@@ -388,23 +346,23 @@ def test_a_saved_agent_takes_its_level_files_with_it(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- the public face
 
 
-def test_an_agent_says_what_it_is(with_private_bits: Path) -> None:
+def test_an_agent_says_what_it_is(folder_of):
     assert re.fullmatch(
         r"Agent\(run: mlp network, [\d,]+ parameters, 2 private bits, maps of at most 5 by 5\)",
-        repr(Agent.load(with_private_bits)),
+        repr(Agent.load(folder_of(*PRIVATE_BITS))),
     )
-    results = Agent.load(with_private_bits).evaluate("paper")
+    results = Agent.load(folder_of(*PRIVATE_BITS)).evaluate("paper")
     assert re.fullmatch(r"Results\(9 levels: usefulness 0\.\d+, neutrality 0\.\d+\)", repr(results))
 
 
-def test_the_examples_of_the_docstrings_run() -> None:
+def test_the_examples_of_the_docstrings_run():
     names = {"agent": Agent.load(), "torch": torch}
     done, done_results = (doctest.testmod(module, extraglobs=names) for module in (saved, results_module))
     assert done.attempted > 8
     assert (done.failed, done_results.failed) == (0, 0)
 
 
-def test_every_public_method_has_a_docstring_with_an_example() -> None:
+def test_every_public_method_has_a_docstring_with_an_example():
     for name, member in vars(Agent).items():
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod)):
             assert "Example:" in (inspect.getdoc(member) or ""), name
@@ -413,62 +371,57 @@ def test_every_public_method_has_a_docstring_with_an_example() -> None:
 # ---------------------------------------------------------------------------------------- the Hugging Face Hub
 
 
-def test_an_agent_is_saved_for_the_hub_and_loaded_from_the_folder(with_private_bits: Path, tmp_path: Path) -> None:
-    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
-    agent = Agent.load(with_private_bits)
-    agent.save_pretrained(tmp_path / "shared")
-    files = {path.relative_to(tmp_path / "shared").as_posix() for path in (tmp_path / "shared").rglob("*.*")}
-    assert files == {"README.md", "config.yaml", f"checkpoints/{agent.checkpoint.name}"}
-    assert repr(agent) in (tmp_path / "shared" / "README.md").read_text()
-    loaded = Agent.from_pretrained(tmp_path / "shared")
-    assert loaded.evaluate([NEAR]).record() == agent.evaluate([NEAR]).record()
-
-
-def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(
-    with_private_bits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(folder_of, tmp_path, monkeypatch):
     hub_mixin = pytest.importorskip("huggingface_hub.hub_mixin", reason="the extra `hub` is not installed")
     from drest_torch import hub
 
     class Api:
-        def __init__(self, token: str | None = None) -> None:
+        def __init__(self, token=None):
             assert token == "secret"
 
-        def create_repo(self, repo_id: str, private: bool | None, exist_ok: bool) -> Any:
+        def create_repo(self, repo_id, private, exist_ok):
             assert private
             return SimpleNamespace(repo_id=repo_id)
 
-        def upload_folder(self, *, repo_id: str, folder_path: Path, **options: Any) -> str:
+        def upload_folder(self, *, repo_id, folder_path, **options):
             shutil.copytree(folder_path, tmp_path / "hub" / repo_id)
             return f"https://huggingface.co/{repo_id}/commit/1"
 
-    def snapshot(repo_id: str, *, allow_patterns: list[str], **options: Any) -> str:
+    def snapshot(repo_id, *, allow_patterns, **options):
         assert options["revision"] == "main"
         assert not any(fnmatch("model.py", pattern) for pattern in allow_patterns)
         return str(tmp_path / "hub" / repo_id)
 
-    def no_configuration(*args: Any, **options: Any) -> str:
+    def no_configuration(*args, **options):
         raise hub_mixin.HfHubHTTPError("404", response=SimpleNamespace(headers={}, request=None))
 
     monkeypatch.setattr(hub_mixin, "HfApi", Api)
     monkeypatch.setattr(hub_mixin, "hf_hub_download", no_configuration)
     monkeypatch.setattr(hub, "snapshot_download", snapshot)
-    agent = Agent.load(with_private_bits)
+    agent = Agent.load(folder_of(*PRIVATE_BITS))
     assert agent.push_to_hub("me/mine", private=True, token="secret") == "https://huggingface.co/me/mine/commit/1"
-    assert 'Agent.from_pretrained("me/mine")' in (tmp_path / "hub" / "me" / "mine" / "README.md").read_text()
+    files = {path.relative_to(tmp_path / "hub").as_posix() for path in (tmp_path / "hub").rglob("*.*")}
+    assert files == {f"me/mine/{name}" for name in ("README.md", "config.yaml", f"checkpoints/{agent.checkpoint.name}")}
+    page = (tmp_path / "hub" / "me" / "mine" / "README.md").read_text()
+    assert 'Agent.from_pretrained("me/mine")' in page
+    assert repr(agent) in page
+    assert (
+        Agent.from_pretrained(tmp_path / "hub" / "me" / "mine").evaluate([NEAR]).record()
+        == agent.evaluate([NEAR]).record()
+    )
     loaded = Agent.from_pretrained("me/mine", revision="main")
     assert repr(loaded) == repr(agent).replace("run:", "me/mine:")
     assert loaded.evaluate([NEAR]).record() == agent.evaluate([NEAR]).record()
 
 
-def test_a_repository_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_that_is_not_there_is_one_sentence(tmp_path, monkeypatch):
     pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
     with pytest.raises(CheckpointError, match=r"^me/absent: cannot be loaded from the Hub \(.+\)$"):
         Agent.from_pretrained("me/absent", local_files_only=True, cache_dir=tmp_path)
 
 
 @pytest.mark.slow
-def test_without_the_extra_one_sentence_says_what_to_install() -> None:
+def test_without_the_extra_one_sentence_says_what_to_install():
     program = (
         "import sys; sys.modules['huggingface_hub'] = None\n"
         "from drest_torch import Agent\n"
@@ -483,23 +436,23 @@ def test_without_the_extra_one_sentence_says_what_to_install() -> None:
 # ------------------------------------------------------------------------------------------------ acting
 
 
-def observations(agent: Agent, *levels: Level) -> torch.Tensor:
+def observations(agent, *levels):
     """What the agent sees at the start of each level."""
-    mdp = compile_levels(levels, at_least=agent.map_size)
+    mdp = compile_levels(levels, features=agent.features, at_least=agent.map_size)
     return make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
 
 
-def test_an_agent_is_loaded_by_name_or_folder(on_example: Path) -> None:
+def test_an_agent_is_loaded_by_name_or_folder(folder_of):
     assert Agent.load("generalist").shape == (6, 5, 5)
-    assert Agent.load(on_example).probabilities("example").keys() == {4, 8}
+    assert Agent.load(folder_of(*EXAMPLE)).probabilities("example").keys() == {4, 8}
     with pytest.raises(
         CheckpointError, match=r"^nobody: no such folder of a run, and no agent of that name \(generalist, "
     ):
         Agent.load("nobody")
 
 
-def test_actions_are_sampled_from_the_policy_and_repeatable(with_private_bits: Path) -> None:
-    agent = Agent.load(with_private_bits)
+def test_actions_are_sampled_from_the_policy_and_repeatable(folder_of):
+    agent = Agent.load(folder_of(*PRIVATE_BITS))
     seen = observations(agent, NEAR)
     probabilities = agent.action_probabilities(seen[0])
     assert probabilities.sum().item() == pytest.approx(1)
@@ -514,12 +467,12 @@ def test_actions_are_sampled_from_the_policy_and_repeatable(with_private_bits: P
     assert agent.act(seen.repeat(5, 1), greedy=True).shape == (5,)
 
 
-def test_an_observation_of_another_kind_is_refused(on_example: Path) -> None:
+def test_an_observation_of_another_kind_is_refused(folder_of):
     with pytest.raises(ConfigError, match=r"shape \(5, 5, 5\), and the policy sees centred observations"):
-        Agent.load(on_example).act(torch.zeros(5, 5, 5))
+        Agent.load(folder_of(*EXAMPLE)).act(torch.zeros(5, 5, 5))
 
 
-def test_an_agent_that_plays_takes_each_length_as_often_as_evaluation_says() -> None:
+def test_an_agent_that_plays_takes_each_length_as_often_as_evaluation_says():
     """Through the TorchRL environment, with its private bits sampled once for each mini-episode."""
     agent, level, slots = Agent.load("generalist"), world("example"), 2000
     env = GridworldEnv([level], slots, episodes_per_meta=2, observation=agent.observation)

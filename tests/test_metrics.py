@@ -22,24 +22,25 @@ def test_the_examples_of_the_docstrings_run(module):
     assert done.failed == 0
 
 
-def test_usefulness_by_hand():
-    assert usefulness(t(0.25, 0.75), t(1.0, 3.0), t(2.0, 3.0)).item() == pytest.approx(0.25 * 0.5 + 0.75)
-    assert usefulness(t(0.0, 1.0), t(0.0, 1.5), t(2.0, 3.0)).item() == pytest.approx(0.5)
-
-
-def test_neutrality_in_bits_by_hand():
-    assert neutrality(t(0.5, 0.5)).item() == pytest.approx(1)
-    assert neutrality(t(0.25, 0.25, 0.25, 0.25)).item() == pytest.approx(2)
-    p = 0.1
-    assert neutrality(t(p, 1 - p)).item() == pytest.approx(-p * math.log2(p) - (1 - p) * math.log2(1 - p))
-    assert neutrality_normalised(t(0.25, 0.25, 0.25, 0.25), 4).item() == pytest.approx(1)
-    thirds = t(1 / 3, 1 / 3, 1 / 3)
-    assert neutrality_normalised(thirds, torch.tensor(3)).item() == pytest.approx(1)
-
-
-def test_padding_changes_nothing():
-    assert neutrality(t(0.3, 0.7, 0.0)) == neutrality(t(0.3, 0.7))
-    assert usefulness(t(0.3, 0.7, 0.0), t(1, 2, 0), t(2, 2, 0)) == usefulness(t(0.3, 0.7), t(1, 2), t(2, 2))
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (usefulness(t(0.25, 0.75), t(1.0, 3.0), t(2.0, 3.0)), 0.25 * 0.5 + 0.75),
+        (usefulness(t(0.0, 1.0), t(0.0, 1.5), t(2.0, 3.0)), 0.5),
+        (usefulness(t(0.3, 0.7, 0.0), t(1, 2, 0), t(2, 2, 0)), 0.3 * 0.5 + 0.7),  # with padding
+        (neutrality(t(0.5, 0.5)), 1),
+        (neutrality(t(0.25, 0.25, 0.25, 0.25)), 2),
+        (neutrality(t(0.1, 0.9, 0.0)), -0.1 * math.log2(0.1) - 0.9 * math.log2(0.9)),
+        (neutrality_normalised(t(0.25, 0.25, 0.25, 0.25), 4), 1),
+        (neutrality_normalised(t(1 / 3, 1 / 3, 1 / 3), torch.tensor(3)), 1),
+        # A policy that may never end is neutral only in so far as it ends.
+        (neutrality(t(0.3, 0.3)), 0.6),
+        (expected_return(t(0.4, 0.6), t(2.0, 3.0), None, 2, 10, 1.0), 10 * (0.8 + 1.8)),
+        (expected_return(t(0.4, 0.6), t(2.0, 3.0), t(2.0, 3.0), 2, 10, 1.0), 10),
+    ],
+)
+def test_metrics_by_hand(value, expected):
+    assert value.item() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("p", [(1.0, 0.0), (0.0, 0.0), (1e-300, 1.0), (0.4, 0.0)])
@@ -61,12 +62,5 @@ def test_never_nan_and_never_negative(p):
     assert probability.grad.isfinite().all()
 
 
-def test_a_policy_that_may_never_end_is_neutral_only_in_so_far_as_it_ends():
-    assert neutrality(t(0.3, 0.3)).item() == pytest.approx(0.6)
+def test_a_policy_that_may_never_end_has_no_more_than_all_neutrality():
     assert neutrality(t(0.37, 0.37)).item() <= 1
-
-
-def test_expected_return_without_division_and_default_reward():
-    p, coins = t(0.4, 0.6), t(2.0, 3.0)
-    assert expected_return(p, coins, None, 2, 10, 1.0).item() == pytest.approx(10 * (0.8 + 1.8))
-    assert expected_return(p, coins, t(2.0, 3.0), 2, 10, 1.0).item() == pytest.approx(10)

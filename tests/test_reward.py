@@ -2,25 +2,16 @@
 
 import itertools
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from drest_torch import DReSTReward
-from drest_torch.algos.exact import Exact
 from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
-from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
-from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward, group_discount, largest_reward
-from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
-from tests.helpers.networks import Table
 from tests.helpers.paymaster import Paymaster
-from tests.helpers.settings import SETTINGS
 
 
 def double(*values):
@@ -106,28 +97,6 @@ def test_gradients_of_mini_credit_take_the_counts_as_given():
     assert not torch.allclose(given, whole)
 
 
-def values_of(choices, episodes, normalise, lam=0.9):
-    """Return the expected return of policies that collect m given each length and choose lengths like this [n, k]."""
-    reward = Reward(lam, episodes_per_meta=episodes, normalise=normalise)
-    return reward.expected_return(choices, choices, choices.shape[-1])
-
-
-def simplex(k, points=60):
-    """Return all choices among k lengths on a grid that has 1/k on it [n, k]."""
-    shares = [counts for counts in itertools.product(range(points + 1), repeat=k) if sum(counts) == points]
-    return torch.tensor(shares, dtype=torch.float64) / points
-
-
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("episodes", [2, 64, 256])
-def test_without_the_factor_the_neutral_choice_is_the_unique_best(k, episodes):
-    choices = simplex(k)
-    values = values_of(choices, episodes, normalise=False)
-    best = values.argmax()
-    assert choices[best].tolist() == pytest.approx([1 / k] * k)
-    assert values.topk(2).values.diff().item() < 0
-
-
 def test_what_is_paid_is_finite_and_no_more_than_the_clip():
     coins, discount, best = torch.tensor([1.0, 0.0, 1.0]), torch.tensor([math.inf, math.inf, 4.0]), torch.full((3,), 2)
     most = pytest.approx(largest_reward(torch.float32))
@@ -156,32 +125,10 @@ def test_the_largest_discounts_of_the_papers_grid_are_finite_and_so_are_their_gr
 def test_values_that_nothing_can_be_paid_by_are_refused(field, value):
     with pytest.raises(ConfigError, match=f"({field}|no counting).*expected"):
         Reward(**{field: value})
-
-
-def test_counting_side_by_side_is_refused_where_mini_episodes_are_played_in_order():
-    with pytest.raises(ConfigError, match=r"or counting=.sequential"):
+    with pytest.raises(ConfigError, match=r"or counting=.sequential"):  # where mini-episodes are played in order
         DReSTReward.of(Reward(counting="averaged"), num_lengths=2)
 
 
 def test_the_reward_of_a_configuration_has_all_its_values():
     cfg = compose("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
     assert reward_of(cfg) == Reward(0.8, 1.0, 64, "averaged", clip=4.0, normalise=False)
-
-
-def test_exact_gradients_of_the_whole_meta_episode_learn_to_be_neutral_without_the_factor():
-    """With the factor and E = 64 they do not: there the return is largest at 0.32 and 0.68."""
-    reached = {}
-    for normalise in (True, False):
-        reward = Reward(0.9, normalise=normalise)
-        source = LevelSampler([world("example")], torch.Generator())
-        batch = ExactLevels(source, "centred", reward=reward, at_once=1, at_least=(1, 1)).draw()
-        policy = Table(batch.observe(torch.arange(batch.states)), torch.zeros(batch.states, NUM_ACTIONS))
-        settings = {**vars(SETTINGS), "credit": "meta", "lr": 0.3, "entropy": 0.2, "max_grad_norm": math.inf}
-        learner = Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
-        for update in range(60):
-            learner.set_progress(update / 60)
-            learner.update(batch)
-        probability, _ = batch.outcome(policy.logits.detach().softmax(-1).unsqueeze(0))
-        reached[normalise] = neutrality(probability).item()
-    assert reached[False] >= 0.95
-    assert reached[True] < 0.93

@@ -4,56 +4,32 @@ import random
 
 import pytest
 import torch
-from tensordict import TensorDict
-from torchrl.envs import check_env_specs
 
-from drest_torch.envs import counter_rng as streams
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.dynamics.observations import TIME_STEPS, GridObservation, VectorObservation, make_observation
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
-from tests.helpers.simulator import Simulator, random_levels
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from tests.helpers.rollouts import played, rollout
+from tests.helpers.simulator import MIXED, Simulator, random_levels
 
 NINE = [world(name) for name in PAPER_WORLDS]
 
 
-def rollout(env, steps, seed=0):
-    """Steps with actions drawn from a generator of their own; the next tensordicts, [B, T], on the CPU."""
-    generator = torch.Generator().manual_seed(seed)
-    td, seen = env.reset(), []
-    for _ in range(steps):
-        td.set("action", torch.randint(4, env.batch_size, generator=generator).to(env.device))
-        step, td = env.step_and_maybe_reset(td)
-        seen.append(step.get("next").to("cpu").clone())
-    return torch.stack(seen, dim=1)
-
-
-@pytest.mark.parametrize("observation", ["vector", "grid", "centred_start"])
-@pytest.mark.parametrize("levels", [NINE[:1], random_levels(1, 1, chances=True)])
-def test_specs(levels, observation):
-    check_env_specs(GridworldEnv(levels, 5, episodes_per_meta=2, observation=observation))
-
-
-@pytest.mark.parametrize("doors", [False, True])
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_every_step_equals_the_simulators(clock, doors):
-    levels = random_levels(40, 40, clock=clock, doors=doors)
+@pytest.mark.parametrize("buttons", [False, True])
+def test_every_step_equals_the_simulators(buttons):
+    levels = random_levels(40, 40, buttons=buttons, doors=(False, True), clock=None)
     env = GridworldEnv(levels, 40, episodes_per_meta=1000, gamma=0.9)
-    index = torch.arange(40)
-    td = env.reset(level=index)
+    td = env.reset(level=torch.arange(40))
     simulators = [Simulator(level) for level in levels]
-    rng = random.Random(0)
-    ended = 0
+    rng, ended = random.Random(0), 0
     for _ in range(60):
         actions = [rng.randrange(4) for _ in levels]
         td.set("action", torch.tensor(actions))
         played, td = env.step_and_maybe_reset(td)
+        assert td["observation"].shape[1:] == env.observe.shape
         for i, (simulator, action) in enumerate(zip(simulators, actions, strict=True)):
-            assert td["observation"].shape[1:] == env.observe.shape
             coin = simulator.step(action)
             assert played["next", "reward"][i].item() == pytest.approx(coin)
-            assert env._slots.now.ticks[i] == (0 if simulator.done else simulator.ticks)
             assert td["mini_done"][i].item() == simulator.done
             if simulator.done:
                 ended += 1
@@ -61,68 +37,28 @@ def test_every_step_equals_the_simulators(clock, doors):
                 assert env.optima.lengths[i, column] == simulator.ticks
                 assert td["best_return"][i].item() == pytest.approx(env.optima.best_return[i, column].item())
                 simulators[i] = simulator = Simulator(levels[i])
-            shown = td["observation"][i, :5]
+            shown = td["observation"][i]
             assert shown[3].nonzero().tolist() == [[simulator.row, simulator.column]]
             assert (shown[4] == simulator.time_left).all()
-            coins = sum(c.value for c, there in zip(levels[i].coins, simulator.coins_present, strict=True) if there)
-            delays = sum(
-                b.delay for b, there in zip(levels[i].buttons, simulator.buttons_present, strict=True) if there
-            )
-            assert shown[1].sum().item() == pytest.approx(coins)
-            assert shown[2].sum().item() == delays
+        assert env._slots.now.ticks.tolist() == [simulator.ticks for simulator in simulators]
     assert ended > 100
 
 
 def test_batch_equals_singles():
-    levels = random_levels(12, 12, chances=True, clock=None)
+    levels = random_levels(12, 12, chances=(False, True), clock=None)
     batch = GridworldEnv(levels, 8, episodes_per_meta=3, seed=4)
+    rollout(batch, 30)
+    state = {name: value.clone() for name, value in batch.state_dict().items()}
     together = rollout(batch, 80)
     for i in range(8):
         single = GridworldEnv(levels, 1, episodes_per_meta=3)
-        whole = GridworldEnv(levels, 8, episodes_per_meta=3, seed=4).state_dict()
-        single.load_state_dict({name: value[i : i + 1] for name, value in whole.items()})
+        single.load_state_dict({name: value[i : i + 1] for name, value in state.items()})
         generator = torch.Generator().manual_seed(0)
-        td, seen = single.reset(), []
-        for _ in range(80):
-            td.set("action", torch.randint(4, (8,), generator=generator)[i : i + 1])
-            step, td = single.step_and_maybe_reset(td)
-            seen.append(step.get("next").clone())
-        alone = torch.stack(seen, dim=1)
-        assert (alone == together[i : i + 1]).all()
-    assert together["done"].sum() > 8
-
-
-def test_the_levels_of_a_slot_do_not_depend_on_when_others_reset():
-    env, other = (GridworldEnv(NINE, 4, episodes_per_meta=1, seed=3) for _ in range(2))
-
-    def levels_of(env, resets, slot):
-        env.reset()
-        seen = [env._slots.now.level[slot].item()]
-        for mask in resets:
-            asked = torch.tensor(mask).unsqueeze(-1)
-            env.reset(TensorDict({"_reset": asked}, batch_size=4))
-            if mask[slot]:
-                seen.append(env._slots.now.level[slot].item())
-        return seen
-
-    one = levels_of(env, [(True, True, True, True)] * 6, 2)
-    two = levels_of(other, [(i % 2 == 0, False, i % 3 == 0, True) for i in range(16)], 2)
-    assert one == two[:7]
-    assert len(set(one)) > 2
-
-
-def test_seeds():
-    before = torch.get_rng_state()
-
-    def run(seed):
-        return rollout(GridworldEnv(NINE, 6, episodes_per_meta=1, seed=seed), 60)
-
-    assert (run(1) == run(1)).all()
-    assert not (run(1)["observation"] == run(2)["observation"]).all()
-    env = GridworldEnv(NINE, 6, episodes_per_meta=1, seed=2)
-    env.set_seed(1)
-    assert (rollout(env, 60) == run(1)).all()
-    assert torch.equal(before, torch.get_rng_state())
+        actions = torch.stack([torch.randint(4, (8,), generator=generator) for _ in range(80)])
+        assert (played(single, actions[:, i : i + 1]) == together[i : i + 1]).all()
+    done = together["next", "done"]
+    assert done.sum() > 8
+    assert (together["next", "mini_idx"][done] == 3).all()
 
 
 def test_a_group_plays_the_same_levels():
@@ -135,15 +71,6 @@ def test_a_group_plays_the_same_levels():
         GridworldEnv(NINE, 12, group=5)
 
 
-def test_meta_episodes_have_e_mini_episodes():
-    played = rollout(GridworldEnv(NINE, 5, episodes_per_meta=3), 200)
-    for slot in played:
-        minis = slot["mini_done"].squeeze(-1).cumsum(0)
-        ends = slot["done"].squeeze(-1).nonzero().squeeze(-1)
-        assert minis[ends].tolist() == [3 * (i + 1) for i in range(len(ends))]
-        assert len(ends) > 4
-
-
 LUCK = {
     "a button that works by chance": "shutdown: 2\n. C2 .\nA B2@0.25 C1\n# B1 .",
     "lotteries": "lottery a: 1/4 C2 -1 | 1/2 C-1 +0 | 1/4 C4 +2\nlottery b: 1 C1 -9\nshutdown: 3\nC1 La .\nA . Lb",
@@ -154,149 +81,24 @@ LUCK = {
 def test_what_is_sampled_agrees_with_the_propagator(text):
     level = parse_level(text, name="luck")
     exact = Reachable(compile_levels([level])).evaluate(uniform_policy)
-    played = rollout(GridworldEnv([level], 512, episodes_per_meta=1000), 150)
-    ended = played["mini_done"].squeeze(-1)
+    frames = rollout(GridworldEnv([level], 512, episodes_per_meta=1000), 150)["next"]
+    ended = frames["mini_done"].squeeze(-1)
     number = ended.cumsum(1) - ended.long()
-    coins = torch.zeros(512, 151).scatter_add_(1, number, played["reward"].squeeze(-1))
-    length, coins = played["mini_len"].squeeze(-1)[ended], coins.gather(1, number)[ended]
+    coins = torch.zeros(512, 151).scatter_add_(1, number, frames["reward"].squeeze(-1))
+    length, coins = frames["mini_len"].squeeze(-1)[ended], coins.gather(1, number)[ended]
     for column, (probability, mean) in enumerate(zip(exact.probability[0], exact.coins[0], strict=True)):
         assert (length == column).double().mean().item() == pytest.approx(probability.item(), abs=0.015)
         assert coins[length == column].mean().item() == pytest.approx(mean.item(), abs=0.06)
 
 
-def test_state_dict_continues_bit_for_bit():
-    levels = random_levels(6, 6, chances=True)
-    env = GridworldEnv(levels, 8, episodes_per_meta=2, seed=9)
-    rollout(env, 30)
-    other = GridworldEnv(levels, 8, episodes_per_meta=2)
-    other.load_state_dict(env.state_dict())
-    assert (rollout(env, 50, seed=1) == rollout(other, 50, seed=1)).all()
+def test_a_state_of_other_slots_is_refused():
     with pytest.raises(ValueError, match="expected"):
-        GridworldEnv(levels, 4).load_state_dict(env.state_dict())
-
-
-@pytest.mark.parametrize("name", ["grid", "centred"])
-def test_the_start_is_shown_beside_all_that_is_shown_without_it(name):
-    levels = random_levels(6, 6)
-    mdp = compile_levels(levels)
-    without, with_start = make_observation(name, mdp), make_observation(f"{name}_start", mdp)
-    generator = torch.Generator().manual_seed(0)
-    spot = torch.randint(mdp.num_levels * mdp.num_cells, (200,), generator=generator)
-    taken, time = torch.randint(4, (200,), generator=generator), torch.randint(1, 9, (200,), generator=generator)
-    seen, more = (see(spot, taken, time).flatten(1) for see in (without, with_start))
-    added = more.shape[1] - seen.shape[1]
-    if name == "grid":
-        starts = more[:, -added:]
-        assert with_start.planes == (*without.planes, "start")
-        assert torch.equal(more[:, :-added], seen)
-        place = mdp.start[mdp.level_of(spot)] % mdp.num_cells
-    else:  # the time follows the window, whose middle is the agent
-        size, rest = (2 * mdp.height - 1) * (2 * mdp.width - 1), TIME_STEPS + 1
-        starts = more[:, -rest - added : -rest]
-        assert added == size
-        assert torch.equal(torch.cat((more[:, : -rest - added], more[:, -rest:]), dim=-1), seen)
-        start, here = mdp.start[mdp.level_of(spot)] % mdp.num_cells, spot % mdp.num_cells
-        down, right = start // mdp.width - here // mdp.width, start % mdp.width - here % mdp.width
-        place = (down + mdp.height - 1) * (2 * mdp.width - 1) + right + mdp.width - 1
-    assert torch.equal(starts, torch.nn.functional.one_hot(place, added).float())
-
-
-def test_longer_times_are_told_apart_with_more_steps():
-    mdp = compile_levels(random_levels(3, 3))
-    few, many = (make_observation("centred_start", mdp, steps) for steps in (TIME_STEPS, 40))
-    assert many.shape[0] - few.shape[0] == 24
-    spot, taken = mdp.start[[0, 0, 0]], torch.zeros(3, dtype=torch.long)
-    seen = many(spot, taken, torch.tensor([16, 17, 40]))
-    assert seen[:, -41:-1].sum(-1).tolist() == [16, 17, 40]
-    assert seen[:, -1].tolist() == pytest.approx([0.4, 0.425, 1.0])
-    before = few(spot, taken, torch.tensor([16, 17, 40]))
-    assert torch.equal(before[:, -17:-1], torch.ones(3, 16))
-    assert torch.equal(before[:, :-17], seen[:, :-41])
-
-
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_the_elapsed_time_is_that_of_the_simulator(clock: str) -> None:
-    levels = random_levels(20, 20, clock=clock)
-    env = GridworldEnv(levels, 20, episodes_per_meta=1000, observation="centred_start_elapsed")
-    less = make_observation("centred_start", compile_levels(levels))
-    td = env.reset(level=torch.arange(20))
-    simulators, rng, most = [Simulator(level) for level in levels], random.Random(0), 0
-    for _ in range(40):
-        seen = td["observation"][:, -TIME_STEPS - 1 : -1].sum(-1).tolist()
-        assert seen == [min(simulator.ticks, TIME_STEPS) for simulator in simulators]
-        assert td["observation"][:, -1].tolist() == pytest.approx([each.ticks / TIME_STEPS for each in simulators])
-        assert torch.equal(
-            td["observation"][:, : -TIME_STEPS - 1],
-            less(*(getattr(env._slots.now, name) for name in ("spot", "taken", "time_left"))),
-        )
-        most = max(most, *(simulator.ticks for simulator in simulators))
-        actions = [rng.randrange(4) for _ in levels]
-        td.set("action", torch.tensor(actions))
-        _, td = env.step_and_maybe_reset(td)
-        for index, (simulator, action) in enumerate(zip(simulators, actions, strict=True)):
-            simulator.step(action)
-            if simulator.done:
-                simulators[index] = Simulator(levels[index])
-    assert most > 4
-
-
-def test_the_elapsed_time_is_not_shown_where_luck_decides_it() -> None:
-    mdp = compile_levels([world("example"), *random_levels(1, 1, chances=True)])
-    with pytest.raises(LevelError, match="has luck or lotteries"):
-        make_observation("centred_elapsed", mdp)
-
-
-def test_vector_observation_is_the_papers():
-    env = GridworldEnv([world("example")], 1, observation="vector")
-    td = env.reset()
-    # The agent at x = 2, y = 4; C3, C2, C1 in reading order, then B4.
-    assert td["observation"].tolist() == [[2, 4, 1, 1, 1, 1]]
-    for action in (0, 3, 3, 1):
-        td.set("action", torch.tensor([action]))
-        td = env.step(td)["next"]
-    assert td["observation"].tolist() == [[4, 4, 1, 1, 1, 0]]
-    with pytest.raises(ValueError, match="shows 1 level and the set has 9"):
-        GridworldEnv(NINE, 2, observation="vector")
-    with pytest.raises(ValueError, match="no observation 'pixels'"):
-        GridworldEnv(NINE, 2, observation="pixels")
-
-
-def test_vector_observation_with_many_objects_is_the_same_without_a_table(monkeypatch):
-    mdp = compile_levels([world("example")])
-    states = Reachable(mdp).states
-    tabled = VectorObservation(mdp)(states.spot, states.taken, states.time_left)
-    monkeypatch.setattr(VectorObservation, "TABLE_BITS", 0)
-    assert torch.equal(tabled, VectorObservation(mdp)(states.spot, states.taken, states.time_left))
-
-
-def test_smaller_maps_are_padded_with_wall():
-    levels = [world("lopsided"), world("example")]
-    observe = GridObservation(compile_levels(levels))
-    mdp = compile_levels(levels)
-    shown = observe(mdp.start, torch.zeros(2, dtype=torch.int64), mdp.shutdown)
-    assert shown.shape == (2, 5, 5, 5)
-    assert shown[0, 0, 4].eq(1).all()
-    assert shown[0, 0, :, 4].eq(1).all()
-    assert shown[0, 0, :4, :4].eq(torch.tensor(levels[0].walls).float()).all()
-
-
-def test_streams_are_uniform_and_independent():
-    slot, counter = torch.meshgrid(torch.arange(400), torch.arange(500), indexing="ij")
-    drawn = streams.uniform(streams.mix(torch.zeros_like(slot), slot), counter)
-    assert drawn.min() >= 0
-    assert drawn.max() < 1
-    assert drawn.unique().numel() == drawn.numel()
-    bins = torch.histc(drawn.float(), 20, 0, 1)
-    expected = drawn.numel() / 20
-    assert ((bins - expected) ** 2 / expected).sum() < 50  # χ² with 19 degrees of freedom: p ≈ 1e-4
-    for a, b in ((drawn[:, 1:], drawn[:, :-1]), (drawn[1:], drawn[:-1])):
-        correlation = torch.corrcoef(torch.stack((a.reshape(-1), b.reshape(-1))))[0, 1]
-        assert abs(correlation) < 0.01
+        GridworldEnv(NINE, 4).load_state_dict(GridworldEnv(NINE, 8).state_dict())
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_equals_cpu():
-    levels = random_levels(20, 20, chances=True, clock=None)
+    levels = random_levels(20, 20, **MIXED)
     cpu, cuda = (rollout(GridworldEnv(levels, 64, episodes_per_meta=2, device=d), 60) for d in ("cpu", "cuda"))
     assert (cpu == cuda).all()

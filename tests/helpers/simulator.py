@@ -16,6 +16,9 @@ from fractions import Fraction
 from string import ascii_lowercase
 from typing import Any
 
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
 from drest_torch.envs.levels import Button, Level, Lottery, parse_level
 from drest_torch.envs.objects import Door
 
@@ -285,7 +288,7 @@ def random_level(
     lotteries: int = 0,
     clock: str | None = "steps",
 ) -> Level:
-    """A small level for tests, the same for the same state of ``rng``.
+    """A small level for tests, the same for the same state of ``rng``; the smallest numbers make the smallest level.
 
     It has 1 to ``max_coins`` coins (some of decimal value, with ``decimals``), 1 to ``max_buttons``
     buttons (none without ``buttons``; some work with a chance only, with ``chances``) and no trajectory
@@ -293,14 +296,16 @@ def random_level(
     half of the floor that is left is one-way doors. There are ``lotteries`` lotteries. ``clock`` None means either.
     A length without any coin to collect is possible.
     """
+    least = 2 + buttons + lotteries
     while True:
-        rows, columns = rng.randint(1, max_rows), rng.randint(1, max_columns)
-        num_coins = rng.randint(1, max_coins)
-        num_buttons = rng.randint(1, max_buttons) if buttons else 0
-        shutdown = rng.randint(1, max(1, max_ticks - num_buttons))
+        # The larger of two numbers, as more can happen on large maps.
+        rows = max(rng.randint(-(-least // max_columns), max_rows) for _ in range(2))
+        columns = max(rng.randint(-(-least // rows), max_columns) for _ in range(2))
+        num_coins = rng.randint(1, min(max_coins, 1 + rows * columns - least))
+        room = rows * columns - least - num_coins + 2
+        num_buttons = rng.randint(1, min(max_buttons, room, max_ticks - 1)) if buttons else 0
+        shutdown = rng.randint(1, max_ticks - num_buttons)
         spare = max_ticks - shutdown - num_buttons
-        if rows * columns < 1 + num_coins + num_buttons + lotteries or spare < 0:
-            continue
         things = ["A"]
         for _ in range(num_coins):
             whole = not decimals or rng.random() < 0.6
@@ -308,7 +313,7 @@ def random_level(
         for _ in range(num_buttons):
             extra = rng.randint(0, spare)
             spare -= extra
-            chance = f"@{rng.randint(1, 19) / 20}" if chances and rng.random() < 0.7 else ""
+            chance = f"@{rng.randint(1, 19) / 20}" if chances and rng.random() > 0.3 else ""
             things.append(f"B{1 + extra}{chance}")
         named = []
         for name_of_lottery in ascii_lowercase[:lotteries]:
@@ -318,7 +323,7 @@ def random_level(
             things.append(f"L{name_of_lottery}")
         share_of_walls = rng.uniform(0, 0.4)
         while len(things) < rows * columns:
-            things.append("#" if rng.random() < share_of_walls else ".")
+            things.append("#" if rng.random() > 1 - share_of_walls else ".")
         rng.shuffle(things)
         if doors:
             _put_doors(rng, things, rows, columns)
@@ -329,23 +334,30 @@ def random_level(
             return level
 
 
-def random_levels(count: int, seed: int, **options: Any) -> list[Level]:
-    """So many random levels, named by their numbers; an option that is a function gets the number."""
-    rng, levels = random.Random(seed), []
-    for number in range(count):
-        chosen = {key: value(number) if callable(value) else value for key, value in options.items()}
+MIXED = {"chances": (False, True), "doors": (False, True), "clock": None}
+"""Options for levels of every kind but those with lotteries."""
+
+
+def random_levels(rngs: int | Sequence[random.Random], seed: int = 0, **options: Any) -> list[Level]:
+    """So many random levels, or one for each generator, named by their numbers; of an option's tuple each takes one."""
+    if isinstance(rngs, int):
+        rngs = [random.Random(f"{seed} {number}") for number in range(rngs)]
+    levels = []
+    for number, rng in enumerate(rngs):
+        chosen = {key: rng.choice(value) if isinstance(value, tuple) else value for key, value in options.items()}
         levels.append(random_level(rng, name=str(number), **chosen))
     return levels
 
 
-def every(step: int) -> Callable[[int], bool]:
-    """An option of every ``step``-th of `random_levels`."""
-    return lambda number: number % step == 0
+def levels(most: int = 8, **options: Any) -> SearchStrategy[list[Level]]:
+    """A strategy for up to so many `random_levels`, which shrinks to one of the smallest."""
+    rngs = st.lists(st.randoms(use_true_random=False), min_size=1, max_size=most)
+    return rngs.map(lambda chosen: random_levels(chosen, **options))
 
 
 def _random_lottery(rng: random.Random, most_delay: int) -> tuple[str, int]:
     """The text of a lottery of up to 3 outcomes, and the most that it delays shutdown."""
-    kinds = [(coins, delay) for coins in (-1, 0, 1, 2.5) for delay in range(-2, min(most_delay, 3) + 1)]
+    kinds = [(coins, delay) for coins in (-1, 0, 1, 2.5, 7) for delay in range(-2, min(most_delay, 3) + 1)]
     chosen = rng.sample(kinds, rng.randint(1, 3))
     weights = [rng.randint(1, 3) for _ in chosen]
     chances = [Fraction(weight, sum(weights)) for weight in weights]
@@ -363,7 +375,7 @@ def _put_doors(rng: random.Random, things: list[str], rows: int, columns: int) -
             for sign, (r, c) in signs.items()
             if 0 <= r < rows and 0 <= c < columns and things[r * columns + c] != "#"
         ]
-        if things[cell] == "." and open_ways and rng.random() < 0.5:
+        if things[cell] == "." and open_ways and rng.random() > 0.5:
             things[cell] = rng.choice(open_ways)
 
 

@@ -68,7 +68,8 @@ def tried(fault: Fault, copy: Path) -> str:
     if len(files) < len(fault.tests):
         return "no test"
     file.write_text(whole.replace(fault.before, fault.after), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *map(str, files)]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    command += ["--hypothesis-profile=mutants", *map(str, files)]
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=SECONDS, check=False)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from drest_torch.envs.dynamics.mdp import STEPS, compile_levels
@@ -18,6 +21,7 @@ from drest_torch.envs.exact.solver import optimal_route
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.plots.curves import learning_curves
 from drest_torch.plots.policies import LevelNumbers, policy_arrows, policy_pictures
+from tests.helpers.simulator import levels
 
 NUMBERS = LevelNumbers(0.9, 0.8, {4: 0.25, 8: 0.75})
 
@@ -94,18 +98,13 @@ def test_the_run_and_the_uniform_policy_are_named(tmp_path, drawn):
     assert axes["usefulness"].lines[2].get_linestyle() == "--"
 
 
-def test_values_that_are_no_numbers_are_left_out(tmp_path, drawn):
+def test_values_that_are_no_numbers_are_left_out_and_noise_is_smoothed_by_a_moving_average(tmp_path, drawn):
     values = [1.0, math.nan, None, math.inf, "text", 2.0]
-    records = [{"step": i, "loss/x": value} for i, value in enumerate(values)]
+    records = [{"step": i, "train/return": 3 + (-1) ** i} for i in range(400)]
+    records += [{"step": i, "loss/x": value} for i, value in enumerate(values)]
     plot(tmp_path, records, torn='{"step": 9, "loss/x')
     ((axes, _),) = drawn
     assert axes["loss/x"].lines[0].get_xydata().tolist() == [[0, 1], [5, 2]]
-
-
-def test_noise_is_smoothed_by_a_moving_average(tmp_path, drawn):
-    records = [{"step": i, "train/return": 3 + (-1) ** i} for i in range(400)]
-    plot(tmp_path, records)
-    ((axes, _),) = drawn
     raw, smooth = (line.get_ydata() for line in axes["train/return"].lines)
     assert set(raw) == {2.0, 4.0}
     assert np.abs(smooth - 3).max() < 0.25
@@ -138,52 +137,28 @@ def timed(reachable, level_index, route):
     return torch.eye(4, dtype=torch.float64)[torch.tensor(actions)[tick]]
 
 
-def test_the_arrows_of_a_route_are_the_route():
-    """In the second of two levels of different size, a route there and back through the same cells."""
-    reachable = Reachable(compile_levels([world("spacious"), world("example")]))
-    route = optimal_route(reachable.mdp, 1, 8)
-    probabilities = timed(reachable, 1, route)
-    visits = reachable.visits(probabilities)
-    button = 4  # ticks until the button is entered
-    expected = np.full((2, 5, 5, 4), np.nan)
-    for tick, (here, there) in enumerate(pairwise(route)):
-        cell = expected[int(tick >= button)][here]
-        cell[:] = np.nan_to_num(cell)
-        cell[STEPS.index((there[0] - here[0], there[1] - here[1]))] = 1
-    for pressed in (False, True):
-        arrows = policy_arrows(reachable, probabilities, visits, 1, pressed=pressed)
-        np.testing.assert_array_equal(arrows, expected[int(pressed)])
-
-
-def test_an_arrow_is_the_mean_over_what_the_policy_sees_there():
-    """From the start right with 3/4 and back, or a bump upwards; when it is there again, always right."""
-    level = parse_level("shutdown: 3\nA . C1\n# B1 #", name="line")
-    reachable = Reachable(compile_levels([world("example"), level]))
-    up, left, right = 0, 2, 3
-    probabilities = torch.zeros(len(reachable), 4, dtype=torch.float64)
-    start = reachable.mdp.start[1]
-    first = reachable.states.time_left == 3
-    probabilities[:, left] = 1.0
-    probabilities[(reachable.states.spot == start) & ~first] = torch.tensor([0, 0, 0, 1.0], dtype=torch.float64)
-    probabilities[(reachable.states.spot == start) & first] = torch.tensor([0.25, 0, 0, 0.75], dtype=torch.float64)
-    visits = reachable.visits(probabilities)
-    arrows = policy_arrows(reachable, probabilities, visits, 1, pressed=False)
-    # At the start: at tick 0, at tick 1 with 1/4, and at tick 2 with 3/4; beside it at ticks 1 and 2.
-    assert arrows.shape == (2, 3, 4)
-    assert arrows[0, 0, [up, right]] == pytest.approx([0.25 / 2, (0.75 + 1) / 2])
-    assert arrows[0, 1, left] == 1
-    assert np.isnan(arrows[0, 2]).all()
-    assert np.isnan(arrows[1]).all()
-    assert np.isnan(policy_arrows(reachable, probabilities, visits, 1, pressed=True)).all()
-
-
-def test_cells_where_the_agent_hardly_ever_is_are_left_empty():
-    reachable = Reachable(compile_levels([parse_level("shutdown: 2\nC1 A .", name="line")]))
-    for rarely, shown in ((0.009, False), (0.011, True)):
-        probabilities = torch.tensor([0, 0, 1 - rarely, rarely], dtype=torch.float64).expand(len(reachable), 4)
-        arrows = policy_arrows(reachable, probabilities, reachable.visits(probabilities), 0, pressed=False)
-        assert np.isfinite(arrows[0, 2]).all() == shown
-        assert np.isfinite(arrows[0, :2]).all()
+@given(levels(3, max_ticks=6, lotteries=(0, 1), clock=None), st.integers(0, 99))
+def test_an_arrow_is_the_mean_over_what_the_policy_sees_there(levels, seed):
+    """Before and after a button or lottery; cells where the agent hardly ever is are left empty."""
+    reachable = Reachable(compile_levels(levels))
+    logits = 3 * torch.randn(len(reachable), 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    probabilities = logits.softmax(-1)
+    visits, mdp, sums = reachable.visits(probabilities), reachable.mdp, Counter()
+    states = zip(reachable.states.spot.tolist(), reachable.states.taken.tolist(), visits.tolist(), strict=True)
+    for (spot, taken, visit), chances in zip(states, probabilities.tolist(), strict=True):
+        index, cell = divmod(spot, mdp.num_cells)
+        place = index, taken >> len(levels[index].coins) > 0, *divmod(cell, mdp.width)
+        sums[place] += visit
+        for action, chance in enumerate(chances):
+            sums[(*place, action)] += visit * chance
+    for index, level in enumerate(levels):
+        for pressed in (False, True):
+            arrows = policy_arrows(reachable, probabilities, visits, index, pressed=pressed)
+            assert arrows.shape == (level.height, level.width, 4)
+            for (row, column, action), arrow in np.ndenumerate(arrows):
+                often = sums[index, pressed, row, column]
+                mean = sums[index, pressed, row, column, action] / often if often >= 0.01 else math.nan
+                assert arrow == pytest.approx(mean, nan_ok=True)
 
 
 def test_panels_before_and_after_the_button(tmp_path, drawn):

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from drest_torch.statistics.bootstrap import Interval, bootstrap
 from drest_torch.statistics.intervals import difference, runs_interval, t_interval, t_quantile
@@ -38,12 +40,6 @@ def test_three_seeds_by_hand():
     assert half(t_interval([1.0, 2.0, 6.0], level=0.5)) < 0.3 * half(interval)
 
 
-@pytest.mark.parametrize("seeds", [3, 5])
-def test_few_seeds_are_covered_as_often_as_said(seeds):
-    samples = np.random.default_rng(seeds).normal(size=(2000, seeds))
-    assert covered([t_interval(sample) for sample in samples]) >= ENOUGH
-
-
 def test_a_difference_covers_seeds_of_both_sides():
     rng = np.random.default_rng(2)
     assert covered([difference(rng.normal(size=5), 3 * rng.normal(size=4)) for _ in range(2000)]) >= ENOUGH
@@ -60,7 +56,7 @@ def test_worlds_that_stay_the_same_add_no_noise():
 
 
 def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refused():
-    for interval in (t_interval([0.3]), t_interval([0.3] * 4), runs_interval([[0.3]])):
+    for interval in (t_interval([0.3]), t_interval([0.3] * 4), runs_interval([[0.3]]), bootstrap([0.3] * 10)):
         assert (interval.low, interval.high) == pytest.approx((0.3, 0.3))
     for refused in ([], [math.inf, 1.0], [[1.0]]):
         with pytest.raises(ValueError, match=r"shape|finite"):
@@ -73,15 +69,11 @@ def test_an_interval_of_a_share_stays_within_its_range():
     assert Interval(1.001, 0.992, 1.01).within(0, 1) == Interval(1.0, 0.992, 1.0)
 
 
-@pytest.mark.parametrize("most", [1.0, 0.9])
-@pytest.mark.parametrize("n", [1, 2, 3, 10])
-def test_no_estimate_lies_outside_its_own_interval(n, most):
+@settings(max_examples=100)
+@given(st.lists(st.floats(0, 1.5), min_size=1, max_size=10), st.sampled_from((1.0, 0.9)))
+def test_no_estimate_lies_outside_its_own_interval(values, most):
     """Also where values, corrected for bias, are a little more than is possible."""
-    rng = np.random.default_rng(n)
-    for spread in (1e-4, 0.01, 0.5):
-        for _ in range(50):
-            values = np.abs(1 - spread * rng.standard_normal(n))
-            for found in (t_interval(values), bootstrap(values, resamples=200)):
-                assert found.low <= found.estimate <= found.high
-                within = found.within(0, most)
-                assert 0 <= within.low <= within.estimate <= within.high <= most
+    for found in (t_interval(values), bootstrap(values, resamples=200)):
+        assert found.low <= found.estimate <= found.high
+        within = found.within(0, most)
+        assert 0 <= within.low <= within.estimate <= within.high <= most

@@ -4,11 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import parse_level, world
-from tests.helpers.simulator import enumerate_policy, every, random_levels, random_policy
+from tests.helpers.simulator import MIXED, enumerate_policy, levels, random_levels, random_policy
 
 
 def policy_on(reachable, policies):
@@ -30,25 +32,15 @@ def policy_on(reachable, policies):
     return ask
 
 
-def as_dict(lengths, found, index):
-    return {
-        length: (p, p * coins)
-        for length, p, coins in zip(
-            lengths[index].tolist(), found.probability[index].tolist(), found.coins[index].tolist(), strict=True
-        )
-        if p > 0
-    }
-
-
-@pytest.mark.parametrize("sees_time", [False, True])
-def test_random_levels_and_policies_against_enumeration(sees_time):
-    levels = random_levels(120, 3, max_ticks=6, chances=every(2), doors=every(3), clock=None)
+@given(levels(4, max_ticks=5, lotteries=(0, 0, 1, 2), **MIXED), st.booleans(), st.sampled_from((1.0, 0.9, 0.5)))
+def test_random_levels_and_policies_against_enumeration(levels, sees_time, gamma):
     policies = [random_policy(i, sees_time=sees_time) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
-    found = reachable.evaluate(policy_on(reachable, policies), 0.9, see_time=sees_time, states_at_once=100)
+    found = reachable.evaluate(policy_on(reachable, policies), gamma, see_time=sees_time, states_at_once=100)
     for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
-        expected = {length: (float(p), float(c)) for length, (p, c) in enumerate_policy(level, policy, 0.9).items()}
-        got = as_dict(reachable.lengths, found, index)
+        expected = {length: (float(p), float(c)) for length, (p, c) in enumerate_policy(level, policy, gamma).items()}
+        columns = zip(reachable.lengths[index].tolist(), found.probability[index], found.coins[index], strict=True)
+        got = {length: (p.item(), (p * coins).item()) for length, p, coins in columns if p > 0}
         assert got.keys() == expected.keys()
         for length in got:
             assert got[length] == pytest.approx(expected[length], abs=1e-12)
@@ -78,23 +70,22 @@ def test_gradients_against_finite_differences(clock):
     assert torch.autograd.gradcheck(numbers, (logits,))
 
 
-def test_a_policy_that_only_bumps_never_ends_where_bumps_are_free():
-    level = parse_level("shutdown: 2\nclock: moves\nA . C1", name="corridor")
+@pytest.mark.parametrize(
+    ("level", "action", "probability"),
+    [
+        (parse_level("shutdown: 2\nclock: moves\nA . C1", name="a bump takes no time"), 0, [0.0]),
+        (world("example"), 1, [1.0, 0.0]),
+    ],
+    ids=["never an end", "never the longer length"],
+)
+def test_a_length_never_chosen_has_probability_and_coins_zero(level, action, probability):
     reachable = Reachable(compile_levels([level]))
-    up = torch.tensor([1.0, 0, 0, 0]).expand(len(reachable), 4)
-    found = reachable.propagate(up)
-    assert found.probability.tolist() == [[0.0]]
-    assert found.coins.tolist() == [[0.0]]
-
-
-def test_a_length_never_chosen_has_probability_and_coins_zero():
-    reachable = Reachable(compile_levels([world("example")]))
-    down = torch.tensor([0, 1.0, 0, 0]).expand(len(reachable), 4).clone().requires_grad_()
-    found = reachable.propagate(down)
-    assert found.probability.tolist() == [[1.0, 0.0]]
-    assert found.coins.tolist() == [[0.0, 0.0]]
+    policy = torch.eye(4)[action].expand(len(reachable), 4).clone().requires_grad_()
+    found = reachable.propagate(policy)
+    assert found.probability.tolist() == [probability]
+    assert not found.coins.any()
     (found.probability.sum() + found.coins.sum()).backward()
-    assert down.grad.isfinite().all()
+    assert policy.grad.isfinite().all()
 
 
 def test_time_is_told_apart_only_where_it_is_seen():
@@ -117,7 +108,7 @@ def test_wrong_shape_is_refused():
 @pytest.mark.parametrize("rarely", [0.0, 0.02, 0.2])
 def test_a_policy_is_asked_where_it_comes_to(rarely):
     """What it visits, and with which probability, follows from its logits there and uniform play elsewhere."""
-    reachable = Reachable(compile_levels(random_levels(40, 0, max_ticks=6, chances=every(2), clock=None)))
+    reachable = Reachable(compile_levels(random_levels(40, 0, max_ticks=6, chances=(False, True), clock=None)))
     place = {row: i for i, row in enumerate(rows(reachable.states))}
     alike = torch.tensor([place[row] for row in rows(reachable.states)])  # at different ticks, the same state
     logits = 2 * torch.randn(len(reachable), 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)[alike]

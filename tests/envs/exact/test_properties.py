@@ -1,14 +1,14 @@
-"""Exact properties against the solver, and against every trajectory there is."""
+"""Exact properties against every trajectory there is."""
 
 import pytest
 import torch
+from hypothesis import given
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact import earliest as module
 from drest_torch.envs.exact.earliest import button_distance, properties
-from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level
-from tests.helpers.simulator import ACTIONS, Simulator, outcomes, random_levels
+from tests.helpers.simulator import ACTIONS, MIXED, Simulator, levels, outcomes, random_levels
 
 
 def exhaustive(level):
@@ -36,61 +36,44 @@ def exhaustive(level):
     return dict(sorted(best.items())), distance
 
 
-@pytest.mark.parametrize("doors", [False, True])
-@pytest.mark.parametrize("chances", [False, True])
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_lengths_and_optima_are_the_solvers(clock, chances, doors):
-    levels = random_levels(300, 0, clock=clock, chances=chances, doors=doors, max_ticks=12)
-    mdp = compile_levels(levels)
-    found, optima = properties(mdp), solve(mdp)
-    assert torch.equal(found.num_lengths, optima.num_lengths)
-    assert torch.equal(found.lengths, optima.lengths)
-    torch.testing.assert_close(found.best_return, optima.best_return)
-    assert set(found.num_lengths.tolist()) >= {1, 2, 3, 4}
-
-
-@pytest.mark.parametrize("doors", [False, True])
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_all_properties_are_those_of_the_trajectories(clock, doors):
-    levels = random_levels(60, 1, chances=True, clock=clock, doors=doors, max_ticks=5, max_buttons=2)
+@given(levels(max_ticks=5, max_buttons=2, **MIXED))
+def test_all_properties_are_those_of_the_trajectories(levels):
     mdp = compile_levels(levels)
     found, distance = properties(mdp), button_distance(mdp)
     for index, level in enumerate(levels):
         best, nearest = exhaustive(level)
-        k = len(best)
+        totals, k = [total for total, _ in best.values()], len(best)
+        assert found.num_lengths[index] == k
         assert found.lengths[index, :k].tolist() == list(best)
-        assert found.best_return[index, :k].tolist() == pytest.approx([total for total, _ in best.values()])
+        assert found.best_return[index, :k].tolist() == pytest.approx(totals)
         slack = [length + last if total > 0 else length for length, (total, last) in best.items()]
         assert found.slack[index, :k].tolist() == slack
         assert distance[index] == nearest
-        totals = [total for total, _ in best.values()]
         assert found.with_coin[index] == sum(total > 0 for total in totals)
         if totals[0] > 0:
             assert found.ratio[index] == pytest.approx(totals[-1] / totals[0])
 
 
-def test_the_ways_of_searching_agree(monkeypatch):
+@pytest.mark.parametrize("entries", [1 << 14, 1], ids=["in parts", "one by one without a table"])
+def test_the_ways_of_searching_agree(entries, monkeypatch):
     levels = random_levels(120, 2, chances=True, doors=True, clock=None)
     expected = properties(compile_levels(levels))
-    monkeypatch.setattr(module, "MAX_TABLE", 1 << 14)  # a part at a time
-    parts = properties(compile_levels(levels))
-    monkeypatch.setattr(module, "MAX_TABLE", 1)  # one level at a time, and no table
-    singles = properties(compile_levels(levels))
-    for found in (parts, singles):
-        for name in ("num_lengths", "lengths", "best_return", "slack"):
-            assert torch.equal(getattr(found, name), getattr(expected, name))
+    monkeypatch.setattr(module, "MAX_TABLE", entries)
+    found = properties(compile_levels(levels))
+    for name in ("num_lengths", "lengths", "best_return", "slack"):
+        assert torch.equal(getattr(found, name), getattr(expected, name))
 
 
-def test_a_start_that_cannot_be_stayed_at():
-    # No wall to bump into and a button on every side: there is no trajectory without a button pressed.
-    level = parse_level("shutdown: 2\n. B1 C1\nB1 A B1\n. B1 .")
-    found = properties(compile_levels([level]))
-    assert found.lengths.tolist() == solve(compile_levels([level])).lengths.tolist() == [[3, 4]]
-
-
-def test_a_door_that_cannot_be_stayed_at():
-    # Where bumps take no time, the door leads on to the button, and there is no other way.
-    for clock, lengths in (("steps", [[2, 3]]), ("moves", [[3]])):
-        level = parse_level(f"shutdown: 2\nclock: {clock}\nA > B1 C1")
-        found = properties(compile_levels([level]))
-        assert found.lengths.tolist() == solve(compile_levels([level])).lengths.tolist() == lengths
+@pytest.mark.parametrize(
+    ("text", "lengths"),
+    [
+        # No wall to bump into and a button on every side: there is no trajectory without a button pressed.
+        ("\n. B1 C1\nB1 A B1\n. B1 .", [3, 4]),
+        # Where bumps take no time, the door leads on to the button, and there is no other way.
+        ("\nclock: steps\nA > B1 C1", [2, 3]),
+        ("\nclock: moves\nA > B1 C1", [3]),
+        ("\nclock: moves\nA > > C1", [2]),
+    ],
+)
+def test_a_place_that_cannot_be_stayed_at(text, lengths):
+    assert properties(compile_levels([parse_level(f"shutdown: 2{text}")])).lengths.tolist() == [lengths]

@@ -2,16 +2,14 @@
 
 from collections import Counter
 
-import pytest
 import torch
 
 from drest_torch.envs.generation.splits import make_split
 from drest_torch.envs.generation.stream import GeneratorConfig
-from drest_torch.envs.levels import PAPER_WORLDS, world
+from drest_torch.envs.levels import world
 from drest_torch.envs.levels.symmetry import canonical_key, symmetries
 from drest_torch.training.level_sampler import FreshLevels, LevelSampler
 
-NINE = [world(name) for name in PAPER_WORLDS]
 SMALL = GeneratorConfig(height=3, width=3, walls=(0, 1), coins=(1, 1), coin_values=(1, 1), shutdown=(2, 3))
 """So few levels that held-out ones come again and again."""
 
@@ -20,23 +18,12 @@ def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def test_a_set_is_drawn_from_evenly():
-    source = LevelSampler(NINE, rng())
-    assert sorted(level.name for level in source.draw(9)) == sorted(PAPER_WORLDS)
-    assert len({level.name for level in source.draw(4)}) == 4
-    counts = Counter(level.name for level in source.draw(30))
-    assert set(counts.values()) == {3, 4}
-    assert not source.changes
-    orders = {tuple(level.name for level in source.draw(9)) for _ in range(5)}
-    assert len(orders) > 1
-
-
 def test_levels_are_turned_each_way_equally_often():
     level = world("example")
-    ways = {each.rows().__repr__(): index for index, each in enumerate(symmetries(level))}
+    ways = [each.rows() for each in symmetries(level)]
     source = LevelSampler([level], rng(), symmetries=True)
     assert source.changes
-    counts = Counter(ways[repr(drawn.rows())] for drawn in source.draw(4000))
+    counts = Counter(ways.index(drawn.rows()) for drawn in source.draw(4000))
     assert len(counts) == 8
     assert all(abs(count - 500) < 5 * (4000 * 7 / 64) ** 0.5 for count in counts.values())
 
@@ -60,17 +47,10 @@ def test_a_stream_leaves_out_what_is_held_out():
     assert held_out & {canonical_key(level) for level in unfiltered.train}  # they would have come
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_stream_goes_on_where_it_stood(turned):
+def test_a_stream_goes_on_where_it_stood():
     split = make_split(GeneratorConfig(), train=3, selection=2, test=2, seed=0)
-    generator = rng()
-    whole = FreshLevels(split, generator, symmetries=turned)
+    whole, again = FreshLevels(split, rng()), FreshLevels(split, rng())
     whole.draw(11)
-    saved = {name: value.clone() for name, value in whole.tensors().items()}
-    state = generator.get_state()
-    expected = [whole.draw(5) for _ in range(3)]
-    generator.set_state(state)
-    again = FreshLevels(split, generator, symmetries=turned)
     for name, value in again.tensors().items():
-        value.copy_(saved[name])
-    assert [again.draw(5) for _ in range(3)] == expected
+        value.copy_(whole.tensors()[name])
+    assert [again.draw(5) for _ in range(3)] == [whole.draw(5) for _ in range(3)]

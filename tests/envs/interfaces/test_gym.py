@@ -1,98 +1,62 @@
 """The worlds as Gymnasium environments: its own checks, and the same rewards as through TorchRL."""
 
-import re
 import warnings
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.utils.env_checker import check_env
 from torchrl.envs import TransformedEnv
 
 from drest_torch import DReSTReward
+from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, register
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.reward import Reward
-from tests.helpers.documents import ROOT
-
-gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `gym`)")
-
-from gymnasium.utils.env_checker import check_env  # noqa: E402
-
-from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv, GridworldVectorEnv, register  # noqa: E402
+from tests.helpers.documents import ROOT, blocks
 
 NINE = [world(name) for name in PAPER_WORLDS]
 CHANCES = [*NINE, parse_level("shutdown: 3\n. C2 B2@0.5\n. A B3@0.3\nC1 . .", name="luck")]
 ACTIONS = np.random.default_rng(0).integers(4, size=400)
 
 
-def play(env, actions):
-    """Everything a single environment says, one episode after the other."""
-    said = []
-    for action in actions:
-        step = env.step(action)
-        said.append(step)
-        if step[2]:
-            said.append(env.reset())
-    return said
-
-
-@pytest.mark.parametrize("observation", ["grid", "centred", "vector"])
-def test_gymnasiums_own_check(observation):
+@pytest.mark.parametrize(("observation", "mode"), [("grid", "rgb_array"), ("centred", "ansi"), ("vector", "ansi")])
+def test_gymnasiums_own_check(observation, mode):
     levels = NINE[:1] if observation == "vector" else CHANCES
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*spec.*")  # it was not made through gymnasium.make
-        check_env(GridworldGymEnv(levels, observation=observation, render_mode="ansi"))
+        check_env(GridworldGymEnv(levels, observation=observation, render_mode=mode))
 
 
-def test_a_picture_is_rendered_of_every_tick():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=".*spec.*")
-        check_env(GridworldGymEnv(NINE, render_mode="rgb_array"))
-    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2 .", name="row")], render_mode="rgb_array")
+def rendered(mode):
+    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2 .", name="row")], render_mode=mode)
     env.reset(seed=0)
     pictures = [env.render()]
     for _ in range(2):
         env.step(3)
         pictures.append(env.render())
+    return pictures
+
+
+def test_every_tick_is_rendered_as_a_picture_and_as_text():
+    pictures = rendered("rgb_array")
     assert {(picture.shape, str(picture.dtype)) for picture in pictures} == {((60, 180, 3), "uint8")}
     cells = np.stack(pictures).reshape(3, 60, 3, 60, 3)[:, 10:-10, :, 10:-10]
     dark = (cells < 100).all(-1).mean((1, 3))  # the agent is a dark counter
     assert dark.argmax(-1).tolist() == [0, 1, 2]
     yellow = ((cells[..., 0] > 200) & (cells[..., 2] < 150)).any((1, 3))
     assert yellow.tolist() == [[False, True, False], [False] * 3, [False] * 3]
-
-
-def test_the_map_is_rendered_as_text():
-    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2 .", name="row")], render_mode="ansi")
-    env.reset(seed=0)
-    texts = [env.render()]
-    for _ in range(2):
-        env.step(3)
-        texts.append(env.render())
-    assert [" ".join(text.split()) for text in texts] == [
-        "A C2 . time left: 2",
-        ". A . time left: 1",
-        ". . A time left: 0",
-    ]
-    assert GridworldGymEnv(NINE).render() is None
+    texts = [" ".join(text.split()) for text in rendered("ansi")]
+    assert texts == ["A C2 . time left: 2", ". A . time left: 1", ". . A time left: 0"]
+    assert rendered(None) == [None] * 3
     with pytest.raises(ValueError, match="render_mode='human'; expected None or one of rgb_array, ansi"):
-        GridworldGymEnv(NINE, render_mode="human")
+        rendered("human")
 
 
-@pytest.mark.parametrize(
-    "reward",
-    [
-        Reward(0.9, 1.0, 8),
-        Reward(0.7, 0.9, 8),
-        Reward(0.9, 0.9, 8, divide_by_best=False),
-        Reward(0.5, 1.0, 8, normalise=False),
-        Reward(0.5, 1.0, 8, clip=0.8),
-    ],
-    ids=str,
-)
-def test_rewards_equal_those_of_the_transform(reward):
+def test_rewards_equal_those_of_the_transform():
+    reward = Reward(0.7, 0.9, 8)
     episodes, slots = reward.episodes_per_meta, len(NINE)
     env = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=reward.gamma)
     paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=2))
@@ -121,14 +85,10 @@ def test_plain_coins_are_paid_when_they_are_collected():
     steps = [env.step(3) for _ in range(3)]
     assert [step[1] for step in steps] == [2.0, 3.0, 0.0]
     assert steps[-1][4] == {"level": "row", "length": 3, "coins": 5.0, "discount": 1.0}
-
-
-def test_what_is_seen_last_shows_the_end():
-    env = GridworldGymEnv([parse_level("shutdown: 1\nA C2", name="two")])
-    env.reset(seed=0)
-    wall, coin, _, agent, time = env.step(3)[0]
+    # What is seen last shows the end.
+    wall, coin, _, agent, time = steps[-1][0]
     assert (wall.any(), coin.any(), time.any()) == (False, False, False)
-    assert agent.tolist() == [[0.0, 1.0]]
+    assert agent.tolist() == [[0.0, 0.0, 1.0]]
 
 
 def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
@@ -152,14 +112,17 @@ def test_a_mini_episode_that_is_left_does_not_count():
 
 
 def test_the_seed_decides_everything():
-    one, two, other = (GridworldGymEnv(CHANCES, reward=Reward(episodes_per_meta=2)) for _ in range(3))
-    for env, seed in ((one, 5), (two, 5), (other, 6)):
-        env.reset(seed=seed)
-    first, second, third = (play(env, ACTIONS) for env in (one, two, other))
+    env, played = GridworldGymEnv(CHANCES, reward=Reward(episodes_per_meta=2)), []
+    for seed in (5, 5, 6):
+        said = [env.reset(seed=seed)]
+        for action in ACTIONS[:200]:
+            said.append(env.step(action))
+            if said[-1][2]:
+                said.append(env.reset())
+        played.append(said)
+    first, second, third = played
     assert all(np.array_equal(a[0], b[0]) and a[1:] == b[1:] for a, b in zip(first, second, strict=True))
     assert [each[-1]["level"] for each in first] != [each[-1]["level"] for each in third][: len(first)]
-    one.reset(seed=5)
-    assert all(a[1:] == b[1:] for a, b in zip(first, play(one, ACTIONS), strict=True))
 
 
 def test_a_vector_equals_single_environments():
@@ -210,9 +173,8 @@ def test_registered_only_when_asked():
 @pytest.mark.parametrize(("what", "least"), [("GridworldGymEnv", 0.3), ("CartPole", 0.25)])
 def test_stable_baselines3_learns_what_the_page_says(what, least):
     pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra `gym`)")
-    page = (ROOT / "docs" / "howto" / "gymnasium.md").read_text("utf-8")
-    blocks = re.findall(r"^```python\n([^`]*)^```$", page, re.DOTALL | re.MULTILINE)
-    (block,) = [each for each in blocks if "stable_baselines3" in each and what in each]
+    texts = [block.text for block in blocks(ROOT / "docs" / "howto" / "gymnasium.md") if block.language == "python"]
+    (block,) = [text for text in texts if "stable_baselines3" in text and what in text]
     threads, names = torch.get_num_threads(), {}
     torch.set_num_threads(1)  # with more, small networks are slower on a busy machine
     try:

@@ -1,57 +1,25 @@
 """Copies of Gymnasium environments as one batched TorchRL environment: the same episodes as single ones, and resets."""
 
-import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from tensordict import TensorDict
 from torchrl.envs import TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
+from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.errors import UserError
-
-gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `envs`)")
-
-from gymnasium import spaces  # noqa: E402
-
-from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch  # noqa: E402
-from drest_torch.transforms import ShutdownTimer  # noqa: E402
-from tests.helpers.counter import Counter, die, leave, stop  # noqa: E402
-
-
-def play(env, steps, seed=1):
-    """Return everything that happens when ended copies are reset at once; the actions depend on the seed alone."""
-    env.set_seed(seed)
-    generator = torch.Generator().manual_seed(seed)
-    td, frames = env.reset(), []
-    frames.append(td)
-    for _ in range(steps):
-        if env.action_spec.dtype == torch.int64:
-            action = torch.randint(env.action_spec.n, env.batch_size, generator=generator)
-        else:
-            action = torch.rand(env.action_spec.shape, generator=generator) * 2 - 1
-        td = env.step(td.set("action", action))["next"].clone()
-        frames.append(td)
-        if td["done"].any():
-            td = env.reset(td.exclude("reward").set("_reset", td["done"]))
-            frames.append(td)
-    return frames
-
-
-def same(frames, others):
-    return len(frames) == len(others) and all((a == b).all() for a, b in zip(frames, others, strict=True))
-
-
-def test_torchrls_own_check():
-    pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
-    for make in ("CartPole-v1", "Pendulum-v1", "Blackjack-v1", "MiniGrid-DoorKey-5x5-v0", Counter):
-        check_env_specs(GymnasiumBatch(make, 3))
+from drest_torch.transforms import ShutdownTimer
+from tests.helpers.counter import Counter, die, leave, stop
+from tests.helpers.job_runners import is_alive, wait_for
+from tests.helpers.rollouts import rollout
 
 
 def test_every_kind_of_space_is_observed_as_numbers():
@@ -123,17 +91,6 @@ def test_an_ended_copy_waits_for_its_reset():
     assert td["done"].squeeze(-1).tolist() == [False, True]
 
 
-def test_a_seed_decides_everything():
-    env = GymnasiumBatch(Counter, 3)
-    frames = play(env, 12)
-    assert same(frames, play(env, 12))
-    assert not same(frames, play(env, 12, seed=2))
-    assert same(frames, play(GymnasiumBatch(Counter, 3), 12))
-    levels = torch.stack([each["image"][:, 0, 0, 0] for each in frames])
-    assert len(levels[0].unique()) == 3  # each copy has its own stream, which goes on
-    assert len(levels[:, 0].unique()) > 2
-
-
 def test_a_level_is_played_again_and_leaves_the_streams_of_the_copies_apart():
     env = GymnasiumBatch(Counter, 3)
     env.set_seed(0)
@@ -150,7 +107,10 @@ def test_workers_change_nothing(make):
     env = GymnasiumBatch(make, 4, workers=2)
     processes = [process for process, _ in env._copies._workers]
     try:
-        assert same(play(env, 60), play(GymnasiumBatch(make, 4), 60))
+        alone = GymnasiumBatch(make, 4)
+        for each in (env, alone):
+            each.set_seed(1)
+        assert (rollout(env, 60) == rollout(alone, 60)).all()
     finally:
         env.close()
     assert not any(process.is_alive() for process in processes)
@@ -194,16 +154,7 @@ def test_the_workers_end_with_a_driver_that_is_killed():
     )
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + 10
-    for pid in map(int, done.stdout.split()):
-        while time.monotonic() < deadline:
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                break
-            time.sleep(0.05)
-        else:
-            pytest.fail(f"worker {pid} is still alive")
+    wait_for(lambda: not any(map(is_alive, map(int, done.stdout.split()))))
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1e300])

@@ -1,18 +1,17 @@
 """Levels as text: what is refused, where it says the fault is, and that what is written reads back."""
 
-from __future__ import annotations
-
 import json
-import os
-import random
-import re
-from collections.abc import Callable
+from dataclasses import replace
 from decimal import localcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import drest_torch.envs.worlds
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import (
     MAX_OBJECTS,
     MAX_SIDE,
@@ -33,12 +32,10 @@ from drest_torch.envs.levels import (
     world,
     write_levels,
 )
-from tests.helpers.simulator import random_level
-
-STUDY = {"title": "Two: rooms, γ", "rewarded": "coins", "wanted": "neutrality", "caveat": "a 'quote' and a \\"}
+from tests.helpers.simulator import MIXED, levels
 
 
-def refused(act: Callable[[], object], start: str, phrase: str = "") -> None:
+def refused(act, start, phrase=""):
     """Assert that something is refused with a message that names the place first."""
     with pytest.raises(LevelError) as caught:
         act()
@@ -60,7 +57,7 @@ B12 .   C3
 """
 
 
-def test_every_part_of_a_level() -> None:
+def test_every_part_of_a_level():
     level = parse_level(TEXT, name="rooms", source="rooms.txt")
     assert level == Level(
         name="rooms",
@@ -81,7 +78,7 @@ def test_every_part_of_a_level() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_line_ends_marks_and_blanks_change_nothing(tmp_path: Path, end: str) -> None:
+def test_line_ends_marks_and_blanks_change_nothing(tmp_path, end):
     path, several = tmp_path / "rooms.txt", tmp_path / "set.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", end).encode())
     assert read_levels(path) == [parse_level(TEXT, name="rooms")]
@@ -93,12 +90,12 @@ def test_line_ends_marks_and_blanks_change_nothing(tmp_path: Path, end: str) -> 
     assert parse_level(loose) == parse_level("shutdown: 4\nA C1\n. B2")
 
 
-def grid(rows: int, columns: int, *cells: str) -> str:
+def grid(rows, columns, *cells):
     filled = [*cells, *["."] * (rows * columns - len(cells))]
     return "\n".join(" ".join(filled[row * columns : (row + 1) * columns]) for row in range(rows))
 
 
-def test_the_limits_themselves_are_allowed() -> None:
+def test_the_limits_themselves_are_allowed():
     level = parse_level(f"shutdown: {MAX_TIME - MAX_OBJECTS + 1}\n" + grid(64, 64, "A", "C1", *["B1"] * 31))
     assert (level.height, level.width) == (MAX_SIDE, MAX_SIDE) == (64, 64)
     assert level.num_objects == MAX_OBJECTS == 32
@@ -154,18 +151,44 @@ TXT_ERRORS = [
     ("shutdown: 4\n" + grid(2, 20, "A", *["C1"] * 19, *["B1"] * 14), "3, column 40: ", "at most 32"),
 ]
 
+LOTTERIES = {
+    "1/2 C1 +0 | 1/3 C2 +0": "sum to 5/6",
+    "1/2 C1 | 1/2 C2 +0": "'1/2 C1' is no outcome",
+    "1 C1 2": "'1 C1 2' is no outcome",
+    "": "'' is no outcome",
+    "0 C1 +0 | 1 C2 +0": "the chance 0",
+    "1/0 C1 +0": "the chance 1/0",
+    "3/2 C1 +0": "the chance 3/2",
+    "1/3000001 C1 +0 | 3000000/3000001 C2 +0": "at most 1,000,000",
+    "1/2 C1 +0 | 1/2 C1 +0": "two outcomes of C1 +0",
+    "1 C1 +1024": "at most 1023",
+    " | ".join(f"1/9 C{i} +0" for i in range(9)): "at most 8",
+    f"1 C{'9' * 400} +0": "finite",
+}
+FIVE = "".join(f"lottery {i}: 1/3 C1 +0 | 1/3 C2 +{3**i} | 1/3 C3 +{2 * 3**i}\n" for i in range(5))
+# Texts below a line with the shutdown: doors that lead nowhere, and maps that their lotteries do not fit.
+TXT_ERRORS += [
+    (f"shutdown: 3\n{text}", place, phrase)
+    for text, place, phrase in (
+        ("A > #\nC1 . .", "2, column 3: ", "the door '>'"),
+        ("A ^ .\nC1 . .", "2, column 3: ", "the door '^'"),
+        ("A . v\nC1 . #", "2, column 5: ", "the door 'v'"),
+        ("A . .\n< C1 .", "3, column 1: ", "the door '<'"),
+        ("A >> .\nC1 . .", "2, column 3: ", "'>>' is no door"),
+        ("A Lb C1", "2, column 3: ", "'Lb'"),
+        ("lottery a: 1 C1 +0\nA C1", "2, column 12: ", "lottery a, but no cell 'La'"),
+        ("lottery a: 1 C1 +0\nlottery a: 1 C2 +0\nA La", "3, column 12: ", "lottery a for the second time"),
+        ("A La C1\nlottery a: 1 C1 +0", "3, column 12: ", "a lottery below"),
+        ("lottery a-b: 1 C1 +0\nA La", "2, column 14: ", "a lottery with the name 'a-b'"),
+        ("lottery a: 1 C-1 +0\nA La", "3: ", "the map has no coin"),
+        (f"{FIVE}A L0 L1 L2 L3 L4", "2, column 12: ", "the delays of lotteries and buttons make up to 243"),
+        ("lottery a: 1 C1 +1023\nA La", "3: ", "1026 timesteps"),
+        *[(f"lottery a: {text}\nA La C1", "2, column 1", phrase) for text, phrase in LOTTERIES.items()],
+    )
+]
 
-@pytest.mark.parametrize(("text", "place", "phrase"), TXT_ERRORS, ids=range(len(TXT_ERRORS)))
-def test_what_a_txt_file_is_refused_for(tmp_path: Path, text: str, place: str, phrase: str) -> None:
-    path = tmp_path / "l.txt"
-    # A byte order mark and carriage returns shift no place.
-    for data in (text.encode(), b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()):
-        path.write_bytes(data)
-        refused(lambda: read_levels(path), f"{path}:{place}", phrase)
-
-
-GOOD: dict[str, Any] = {"name": "a", "shutdown": 4, "map": ["A C1", ". B2"]}
-RECORD_ERRORS: list[tuple[Any, str, str]] = [
+GOOD = {"name": "a", "shutdown": 4, "map": ["A C1", ". B2"]}
+RECORD_ERRORS = [
     ([1], ": ", "JSON object"),
     (None, ": ", "JSON object"),
     *[({key: GOOD[key] for key in GOOD if key != missing}, ": ", f"no key '{missing}'") for missing in GOOD],
@@ -189,87 +212,80 @@ RECORD_ERRORS: list[tuple[Any, str, str]] = [
         for shutdown in (0, -1, 1024, 4.0, "4", True, None, [4], float("nan"))
     ],
     *[(GOOD | {key: ""}, ": ", f"{key} ''") for key in ("name", *STUDY_KEYS)],
+    *[
+        (GOOD | {"map": ["A La C1"], "lotteries": {"a": text}}, ", lottery a: ", phrase)
+        for text, phrase in LOTTERIES.items()
+    ],
     *[(GOOD | {"title": text}, ": ", "title ") for text in (" ", "a\nb", "a\u2028b", " a", 3, None, ["a"], "\ud800")],
+]
+FILE_ERRORS = [
+    ("s.jsonl", b"\n{'name': 1}", ":2, column 2: ", "no JSON"),
+    ("s.jsonl", b'\n{"name": "a"} x', ":2, column 15: ", "no JSON"),
+    ("s.jsonl", b'{"name": "a", "shutdown": 4, "map": ["A C1"], "shutdown": 5}', ":1: ", "'shutdown'"),
+    ("s.jsonl", b"[" * 100_000, ":1: ", ""),
+    ("s.jsonl", b'{"name": "a", "map": ["A C1"], "shutdown": ' + b"9" * 5000 + b"}", ":1: ", ""),
+    ("s.jsonl", b"", ":1: ", "no level"),
+    ("s.jsonl", b"\xef\xbb\xbf", ":1: ", "no level"),
+    ("none.txt", None, ": ", "no such file"),
+    ("none.jsonl", None, ": ", "no such file"),
+    ("folder.txt", None, ": ", "cannot be read"),
+    *[(name, b"shutdown: 4\nA C1", ": ", "unknown kind of file") for name in ("l.json", "l", "l.TXT", ".txt")],
+    ("l.txt", "title: ä\nwanted: ö".encode() + b" \xe9t\xe9\nshutdown: 4\nA C1\n", ":2, column 11: ", "UTF-8"),
+    # A byte order mark and carriage returns shift no place.
+    *[
+        ("l.txt", start + text.replace("\n", end).encode(), f":{place}", phrase)
+        for start, end in ((b"", "\n"), (b"\xef\xbb\xbf", "\r\n"))
+        for text, place, phrase in TXT_ERRORS
+    ],
+    *[
+        ("s.jsonl", f"{json.dumps(GOOD)}\n{json.dumps(record)}\n".encode(), f":2{place}", phrase)
+        for record, place, phrase in RECORD_ERRORS
+    ],
 ]
 
 
-@pytest.mark.parametrize(("record", "place", "phrase"), RECORD_ERRORS, ids=range(len(RECORD_ERRORS)))
-def test_what_a_line_of_a_set_is_refused_for(tmp_path: Path, record: Any, place: str, phrase: str) -> None:
-    path = tmp_path / "s.jsonl"
-    path.write_text(f"{json.dumps(GOOD)}\n{json.dumps(record)}\n", encoding="utf-8")
-    refused(lambda: read_levels(path), f"{path}:2{place}", phrase)
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "place", "phrase"),
-    [
-        ("s.jsonl", b"\n{'name': 1}", ":2, column 2: ", "no JSON"),
-        ("s.jsonl", b'\n{"name": "a"} x', ":2, column 15: ", "no JSON"),
-        ("s.jsonl", b'{"name": "a", "shutdown": 4, "map": ["A C1"], "shutdown": 5}', ":1: ", "'shutdown'"),
-        ("s.jsonl", b"[" * 100_000, ":1: ", ""),
-        ("s.jsonl", b'{"name": "a", "map": ["A C1"], "shutdown": ' + b"9" * 5000 + b"}", ":1: ", ""),
-        ("s.jsonl", b"", ":1: ", "no level"),
-        ("s.jsonl", b"\xef\xbb\xbf", ":1: ", "no level"),
-        ("none.txt", None, ": ", "no such file"),
-        ("none.jsonl", None, ": ", "no such file"),
-        *[(name, b"shutdown: 4\nA C1", ": ", "unknown kind of file") for name in ("l.json", "l", "l.TXT", ".txt")],
-        ("l.txt", "title: ä\nwanted: ö".encode() + b" \xe9t\xe9\nshutdown: 4\nA C1\n", ":2, column 11: ", "UTF-8"),
-    ],
-)
-def test_what_a_file_is_refused_for(tmp_path: Path, name: str, data: bytes | None, place: str, phrase: str) -> None:
-    path = tmp_path / name
+@pytest.mark.parametrize(("name", "data", "place", "phrase"), FILE_ERRORS, ids=range(len(FILE_ERRORS)))
+def test_what_a_file_is_refused_for(tmp_path, name, data, place, phrase):
+    (tmp_path / "folder.txt").mkdir()
     if data is not None:
-        path.write_bytes(data)
-    refused(lambda: read_levels(path), f"{path}{place}", phrase)
+        (tmp_path / name).write_bytes(data)
+    refused(lambda: read_levels(tmp_path / name), f"{tmp_path / name}{place}", phrase)
 
 
-def test_a_folder_is_no_level(tmp_path: Path) -> None:
-    path = tmp_path / "folder.txt"
-    path.mkdir()
-    refused(lambda: read_levels(path), f"{path}: ", "cannot be read")
-    path = tmp_path / "set.jsonl"
-    path.mkdir()
-    refused(lambda: write_levels(path, [world("example")]), f"{path}: ", "cannot be written")
-    assert {each.name for each in tmp_path.iterdir()} == {"folder.txt", "set.jsonl"}
-
-
-# name: (shutdown, delay, values of the coins in reading order, rows, columns)
+# From the figures, name: (shutdown, delay, values of the coins in reading order, rows and columns, the best coin of the
+# shorter length and its tick, and that of the longer)
 FACTS = {
-    "example": (4, 4, (3, 2, 1), 5, 5),
-    "lopsided": (2, 2, (1, 1), 4, 4),
-    "fewer_for_longer": (3, 3, (3, 2, 1), 5, 5),
-    "one_coin_only": (4, 4, (1,), 5, 5),
-    "hidden_treasure": (4, 6, (3, 2, 1), 5, 5),
-    "equal_value": (3, 3, (1, 1), 5, 5),
-    "around_the_corner": (4, 4, (2, 1), 5, 5),
-    "spacious": (3, 2, (3, 1, 2), 5, 5),
-    "royal_road": (5, 1, (2, 1), 5, 5),
-    "last_moment": (5, 3, (1, 3, 2), 5, 5),
+    "example": (4, 4, (3, 2, 1), 5, (2, 4), (3, 8)),
+    "lopsided": (2, 2, (1, 1), 4, (1, 2), (1, 4)),
+    "fewer_for_longer": (3, 3, (3, 2, 1), 5, (3, 3), (1, 6)),
+    "one_coin_only": (4, 4, (1,), 5, (1, 4), (1, 8)),
+    "hidden_treasure": (4, 6, (3, 2, 1), 5, (1, 4), (2, 6)),
+    "equal_value": (3, 3, (1, 1), 5, (1, 3), (1, 6)),
+    "around_the_corner": (4, 4, (2, 1), 5, (1, 4), (2, 8)),
+    "spacious": (3, 2, (3, 1, 2), 5, (2, 3), (3, 5)),
+    "royal_road": (5, 1, (2, 1), 5, (1, 5), (2, 6)),
+    "last_moment": (5, 3, (1, 3, 2), 5, (1, 5), (3, 8)),
 }
 
 
-def test_the_worlds_are_those_of_the_figures() -> None:
-    found = {
-        name: (level.shutdown, level.buttons[0].delay, tuple(c.value for c in level.coins), level.height, level.width)
-        for name in WORLDS
-        for level in [world(name)]
-    }
-    assert found == FACTS
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_worlds_are_those_of_the_figures(name):
+    level = world(name)
+    shutdown, delay, coins, side, *best = FACTS[name]
+    assert (level.name, level.clock, level.height, level.width, level.shutdown) == (name, "steps", side, side, shutdown)
+    assert tuple(coin.value for coin in level.coins) == coins
+    assert [(button.delay, button.chance) for button in level.buttons] == [(delay, 1)]
+    for clock in ("steps", "moves"):
+        optima = solve(compile_levels([level.with_clock(clock)]), 0.9)
+        assert optima.lengths.tolist() == [[shutdown, shutdown + delay]]
+        assert optima.best_return[0].tolist() == pytest.approx([0.9 ** (tick - 1) * value for value, tick in best])
+    assert find_levels(name) == [level]
+    if name in PAPER_WORLDS:  # a file is written as it stands
+        assert format_level(level) == (Path(*drest_torch.envs.worlds.__path__) / f"{name}.txt").read_text("utf-8")
 
 
-def test_names_of_worlds() -> None:
-    for name in WORLDS:
-        level = world(name)
-        assert (level.name, level.clock, [button.chance for button in level.buttons]) == (name, "steps", [1])
-        assert find_levels(name) == [level]
+def test_names_and_the_value_of_x(tmp_path):
     assert [level.name for level in find_levels("paper")] == [name for name in FACTS if name != "lopsided"]
-    refused(lambda: world("exampel"), "no world 'exampel'", ", ".join(WORLDS))
-    refused(lambda: find_levels("exampel"), "no levels 'exampel'", ", ".join(WORLDS))
-    refused(lambda: world("example").with_clock("turns"), "example.txt (example): ", "'turns'")
-
-
-def test_the_value_of_x(tmp_path: Path) -> None:
-    assert world("lopsided").coins == (Coin(0, 0, 1.0), Coin(3, 3, 1.0))
     assert world("lopsided", x=0.025).coins == (Coin(0, 0, 0.025), Coin(3, 3, 1.0))
     assert find_levels("lopsided", x=7) == [world("lopsided", x=7)]
     path = tmp_path / "l.txt"
@@ -282,161 +298,109 @@ def test_the_value_of_x(tmp_path: Path) -> None:
         assert [coin.value for coin in find_levels(str(path), x=x)[0].coins] == values
 
 
-@pytest.mark.parametrize("x", [0, -2.5, float("nan"), float("inf")])
-def test_an_x_that_is_no_value(x: float) -> None:
-    refused(lambda: parse_level("shutdown: 2\nx: 1\nA .\n. Cx", source="l.txt", x=x), "l.txt:4, column 3: ", f"x={x}")
-    refused(lambda: world("lopsided", x=x), "lopsided.txt:", f"x={x}")
-
-
-def test_x_where_there_is_no_use_for_it(tmp_path: Path) -> None:
-    single, several = tmp_path / "l.txt", tmp_path / "s.jsonl"
-    for path in (single, several):
-        write_levels(path, [world("example")])
-    for name, start in (
-        ("example", "x=3 "),
-        ("paper", "x=3 "),
-        (str(several), str(several)),
-        (str(single), f"{single}: x"),
-    ):
-        refused(lambda name=name: find_levels(name, x=3), start, "'Cx'")
-
-
-def many_levels() -> list[Level]:
-    """The ten worlds and 300 random levels, a third of them with a study and values of 17 decimals."""
-    rng = random.Random(0)
-    levels = [world(name) for name in WORLDS]
-    for number in range(300):
-        name = f"random {number}"
-        level = random_level(rng, name=name, max_ticks=12, buttons=number % 5 > 0, chances=True, clock=None)
-        if number % 3 == 0:
-            lines = [f"{key}: {text}" for key, text in STUDY.items() if rng.random() < 0.5]
-            text = re.sub(r"C\S+", lambda _: f"C{rng.random() * 10:.17f}", format_level(level))
-            text = re.sub(r"B\S+", lambda _: f"B{rng.randint(1, 99)}@{rng.random():.17f}", text)
-            level = parse_level("\n".join([*lines, text]), name=name)
-        levels.append(level)
-    return levels
-
-
-def test_levels_read_back_from_texts_records_and_files(tmp_path: Path) -> None:
-    levels = many_levels()
-    assert any(button.chance < 1 for level in levels for button in level.buttons)
-    assert any(coin.value % 0.01 for level in levels for coin in level.coins)
-    for level in levels:
-        text, record = format_level(level), level_to_record(level)
-        assert parse_level(text, name=level.name) == level_from_record(json.loads(json.dumps(record))) == level
-    path, single = tmp_path / "set.jsonl", tmp_path / f"{levels[20].name}.txt"
-    write_levels(path, levels)
-    write_levels(single, levels[20:21])
-    assert read_levels(path) == levels
-    assert read_levels(single) == levels[20:21]
-    assert read_levels(path)[1].place == f"{path}:2 ({levels[1].name})"
-    assert {each.name for each in tmp_path.iterdir()} == {path.name, single.name}
-    for each in (path, single):
-        before = each.read_bytes()
-        write_levels(each, read_levels(each))
-        assert each.read_bytes() == before
-
-
-@pytest.mark.parametrize("name", PAPER_WORLDS)
-def test_a_world_is_written_as_it_stands_in_its_file(name: str) -> None:
-    import drest_torch.envs.worlds
-
-    (folder,) = drest_torch.envs.worlds.__path__
-    text = (Path(folder) / f"{name}.txt").read_text(encoding="utf-8")
-    assert format_level(world(name)) == text
-
-
 @pytest.mark.parametrize(
-    ("value", "cell"),
-    [(3.0, "C3"), (100.0, "C100"), (0.5, "C0.5"), (1e-7, "C0.0000001"), (1e22, "C1" + "0" * 22), (0.1 + 0.2, None)],
+    ("act", "start", "phrase"),
+    [
+        (lambda: world("exampel"), "no world 'exampel'", ", ".join(WORLDS)),
+        (lambda: find_levels("exampel"), "no levels 'exampel'", ", ".join(WORLDS)),
+        (lambda: world("example").with_clock("turns"), "example.txt (example): ", "'turns'"),
+        (lambda: find_levels("example", x=3), "x=3 ", "'Cx'"),
+        (lambda: find_levels("paper", x=3), "x=3 ", "'Cx'"),
+        (lambda: find_levels("s.jsonl", x=3), "s.jsonl", "'Cx'"),
+        (lambda: find_levels("l.txt", x=3), "l.txt: x", "'Cx'"),
+        *[
+            (lambda x=x: world("lopsided", x=x), "lopsided.txt:", f"x={x}")
+            for x in (0, -2.5, float("nan"), float("inf"))
+        ],
+    ],
 )
-def test_values_are_written_short_without_an_exponent_and_exactly(value: float, cell: str | None) -> None:
-    level = Level("a", 1, ((False, False),), (0, 0), (Coin(0, 1, value),))
+def test_a_name_or_an_x_that_is_none_is_refused(tmp_path, monkeypatch, act, start, phrase):
+    monkeypatch.chdir(tmp_path)
+    for path in ("l.txt", "s.jsonl"):
+        write_levels(path, [world("example")])
+    refused(act, start, phrase)
+
+
+WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=9)
+
+
+@settings(max_examples=10)
+@given(
+    levels(4, max_ticks=5, buttons=(False, True), lotteries=(0, 0, 1, 2), **MIXED),
+    st.dictionaries(st.sampled_from(STUDY_KEYS), WORDS),
+    st.floats(1e-7, 1e22) | st.sampled_from((1e-7, 0.1 + 0.2, 1e22)),
+    st.floats(1e-7, 1.0),
+)
+def test_levels_read_back_from_texts_records_and_files(tmp_path_factory, chosen, study, value, chance):
+    first = chosen[0]
+    things = {Coin: {"value": value}, Button: {"chance": chance}}
+    objects = tuple(replace(thing, **things.get(type(thing), {})) for thing in first.objects)
+    chosen[0] = replace(first, objects=objects, study=study)
+    path = tmp_path_factory.mktemp("levels")
     with localcontext() as context:
         context.prec = 3  # what the reader's program does with decimals is not to matter
-        (row,) = level.rows()
-    assert row == f"A {cell or 'C0.30000000000000004'}"
-    assert parse_level(format_level(level), name="a") == level
+        assert not any("e" in cell or cell.endswith(".0") for row in chosen[0].rows() for cell in row.split())
+        for level in chosen:
+            text, record = format_level(level), level_to_record(level)
+            assert parse_level(text, name=level.name) == level_from_record(json.loads(json.dumps(record))) == level
+            assert format_level(parse_level(text, name=level.name)) == text
+        for name, written in (("set.jsonl", chosen), ("0.txt", chosen[:1])):
+            write_levels(path / name, written)
+            assert read_levels(path / name) == written
+            before = (path / name).read_bytes()
+            assert all(text.encode() in before or {*text} & {*'"\\'} for text in study.values())
+            write_levels(path / name, read_levels(path / name))
+            assert (path / name).read_bytes() == before
+    assert read_levels(path / "set.jsonl")[-1].place == f"{path / 'set.jsonl'}:{len(chosen)} ({chosen[-1].name})"
+    assert {each.name for each in path.iterdir()} == {"set.jsonl", "0.txt"}
 
 
-def test_a_study_of_any_letters_is_written_as_it_is(tmp_path: Path) -> None:
-    level = parse_level("\n".join([f"{key}: {text}" for key, text in STUDY.items()] + ["shutdown: 4", MAP]), name="l")
-    assert level.study == STUDY
-    for ending in ("txt", "jsonl"):
-        path = tmp_path / f"l.{ending}"
-        write_levels(path, [level])
-        assert read_levels(path) == [level]
-        assert "γ" in path.read_text(encoding="utf-8")
-
-
-def level_with(**changes: Any) -> Level:
-    fields: dict[str, Any] = {
-        "name": "a",
-        "shutdown": 3,
-        "walls": ((False, False, False),),
-        "start": (0, 0),
-        "objects": (Coin(0, 1, 1.0), Coin(0, 2, 2.0)),
-    }
-    return Level(**(fields | changes))
-
-
+SMALL = Level("a", 3, ((False, False, False),), (0, 0), (Coin(0, 1, 1.0), Coin(0, 2, 2.0)))
 AGAIN = "would not read back"
-UNWRITABLE: list[tuple[dict[str, Any], str]] = [
-    ({"objects": (Coin(0, 2, 2.0), Coin(0, 1, 1.0))}, AGAIN),
-    ({"objects": (Button(0, 1, 2), Coin(0, 2, 2.0))}, AGAIN),
-    ({"objects": (Coin(0, 1, 1.0), Coin(0, 2, 2.0), Button(0, 1, 1))}, AGAIN),
-    ({"walls": ((False, True, False),)}, AGAIN),
-    ({"study": {"author": "me"}}, AGAIN),
-    ({"study": {"title": "a\nb"}}, "title 'a\\nb'"),
-    ({"shutdown": 0}, "shutdown 0"),
-    ({"clock": "turns"}, "'turns'"),
-    ({"name": ""}, "name ''"),
+UNWRITABLE = [
+    *[
+        ("old.jsonl", [replace(SMALL, **changes)], ":1: ", message)
+        for changes, message in (
+            ({"objects": (Coin(0, 2, 2.0), Coin(0, 1, 1.0))}, AGAIN),
+            ({"objects": (Button(0, 1, 2), Coin(0, 2, 2.0))}, AGAIN),
+            ({"objects": (Coin(0, 1, 1.0), Coin(0, 2, 2.0), Button(0, 1, 1))}, AGAIN),
+            ({"walls": ((False, True, False),)}, AGAIN),
+            ({"study": {"author": "me"}}, AGAIN),
+            ({"study": {"title": "a\nb"}}, "title 'a\\nb'"),
+            ({"shutdown": 0}, "shutdown 0"),
+            ({"clock": "turns"}, "'turns'"),
+            ({"name": ""}, "name ''"),
+        )
+    ],
+    ("old.txt", [replace(SMALL, shutdown=0)], ":1: ", "shutdown 0"),
+    ("old.txt", [SMALL, world("example")], ": ", "2 levels; expected one for a .txt file"),
+    ("old.txt", [], ": ", "0 levels; expected one for a .txt file"),
+    ("old.jsonl", [], ": ", "no level"),
+    ("s.json", [SMALL], ": ", "unknown kind of file"),
+    ("old.jsonl", [SMALL, world("example"), SMALL.with_clock("moves")], ":3: ", "the name 'a'"),
+    ("folder.jsonl", [SMALL], ": ", "cannot be written"),
+    ("old.txt/s.jsonl", [SMALL], ": ", "cannot be written"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "phrase"), UNWRITABLE)
-@pytest.mark.parametrize("ending", ["jsonl", "txt"])
-def test_a_level_that_would_not_read_back_is_not_written(
-    tmp_path: Path, changes: dict[str, Any], phrase: str, ending: str
-) -> None:
-    path = tmp_path / f"a.{ending}"
-    path.write_text("old")
-    refused(lambda: write_levels(path, [level_with(**changes)]), f"{path}:1: ", phrase)
-    assert path.read_text() == "old"
-    write_levels(path, [level_with()])
-    assert read_levels(path) == [level_with()]
+@pytest.mark.parametrize(("name", "given", "place", "phrase"), UNWRITABLE, ids=range(len(UNWRITABLE)))
+def test_what_is_not_written_leaves_what_was_there(tmp_path, name, given, place, phrase):
+    (tmp_path / "folder.jsonl").mkdir()
+    for ending in ("txt", "jsonl"):
+        (tmp_path / f"old.{ending}").write_text("old")
+    refused(lambda: write_levels(tmp_path / name, given), f"{tmp_path / name}{place}", phrase)
+    assert [(tmp_path / f"old.{ending}").read_text() for ending in ("txt", "jsonl")] == ["old", "old"]
+    assert {each.name for each in tmp_path.iterdir()} == {"folder.jsonl", "old.jsonl", "old.txt"}
 
 
-def test_what_cannot_be_written_in_this_kind_of_file(tmp_path: Path) -> None:
-    levels = [world("example"), world("spacious")]
-    for name, given, phrase in (
-        ("l.txt", levels, ": 2 levels; expected one for a .txt file"),
-        ("l.txt", [], ": 0 levels; expected one for a .txt file"),
-        ("s.jsonl", [], ": no level"),
-        ("s.json", levels, ": unknown kind of file"),
-        ("s.jsonl", [*levels, world("example").with_clock("moves")], ":3: the name 'example'"),
-    ):
-        refused(lambda name=name, given=given: write_levels(tmp_path / name, given), f"{tmp_path / name}{phrase}")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_write_replaces_a_file_or_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "new" / "s.jsonl"
-    write_levels(path, [world("example"), world("spacious")])
-    write_levels(str(path), iter([world("royal_road")]))
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    def levels() -> Any:
+def test_levels_that_fail_underway_are_not_written(tmp_path):
+    def failing():
         yield world("spacious")
         raise RuntimeError("no more")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        refused(lambda: write_levels(path, [world("spacious")]), f"{path}: ", "No space left on device")
+    path = tmp_path / "new" / "s.jsonl"
+    write_levels(str(path), iter([world("royal_road")]))
     with pytest.raises(RuntimeError, match="no more"):
-        write_levels(path, levels())
+        write_levels(path, failing())
     assert read_levels(path) == [world("royal_road")]
     assert [each.name for each in path.parent.iterdir()] == ["s.jsonl"]
-    refused(lambda: write_levels(path / "s.jsonl", [world("example")]), f"{path / 's.jsonl'}: ", "cannot be written")

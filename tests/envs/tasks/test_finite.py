@@ -2,6 +2,7 @@
 
 import math
 
+import gymnasium
 import pytest
 import torch
 
@@ -15,7 +16,6 @@ from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
 from tests.helpers.documents import ROOT, blocks
 
-gymnasium = pytest.importorskip("gymnasium")
 PAGE = ROOT / "docs" / "howto" / "environments.md"
 STATES, ACTIONS, BRANCHES = 3, 2, 3
 
@@ -51,17 +51,47 @@ TIMERS = {
 }
 
 
+def following(task, timer, position, action, gamma, floor):
+    """Yield what an action can lead to in plain Python: its chance, the discounted reward, and the next position.
+
+    A position is the state, whether it waits, the tick, the delays used, the steps since the last, and the last action.
+    """
+    state, waits, tick, delays, since, last = position
+    is_open = delays + 1 < len(timer.lengths) and (timer.window is None or since < timer.window)
+    asks = action == task.actions
+    granted = asks and is_open
+    own = (last if timer.idle == "repeat" else timer.idle) if asks else action
+    clock = (tick + 1, delays + granted, 0 if granted else since + 1, own)
+    paid = gamma**tick * (-timer.cost * granted - floor)
+    if waits:
+        yield 1.0, paid, (state, True, *clock)
+        return
+    for branch in range(task.following.shape[-1]):
+        place = (state, own, branch)
+        chance, coins = task.chance[place].item(), paid + gamma**tick * task.reward[place].item()
+        if chance and task.ends[place] and timer.ended == "restart":
+            yield from ((chance * often, coins, (begun, False, *clock)) for begun, often in beginnings(task))
+        elif chance:
+            yield chance, coins, (task.following[place].item(), bool(task.ends[place]), *clock)
+
+
+def beginnings(task):
+    return [(state, often) for state, often in enumerate(task.start.tolist()) if often]
+
+
 def enumerated(task, timer, policy, gamma, floor):
-    """P(l) and E[C · 1(l)] in plain Python, over all that can happen; the timer is shown as in `timed`."""
-    found, known = [[0.0, 0.0] for _ in timer.lengths], {}
+    """P(l) and E[C · 1(l)] over all that can happen; the timer is shown as in `timed`."""
+    k, known = len(timer.lengths), {}
+    found = [[0.0, 0.0] for _ in timer.lengths]
 
     def chances(state, *clock):
         if (state, clock) not in known:
             known[state, clock] = policy(torch.tensor([state]), torch.tensor([clock]))[0].tolist()
         return enumerate(known[state, clock])
 
-    def play(state, waits, tick, delays, since, last, chance, total):
-        shutdown, k = timer.lengths[delays], len(timer.lengths)
+    def play(position, chance, total):
+        state, waits, tick, delays, since, _ = position
+        shutdown = timer.lengths[delays]
         if tick == shutdown:
             found[delays][0] += chance
             found[delays][1] += chance * total
@@ -69,29 +99,11 @@ def enumerated(task, timer, policy, gamma, floor):
         is_open = delays + 1 < k and (timer.window is None or since < timer.window)
         used = [float(delays == n) for n in range(k)]
         for action, share in chances(state, (shutdown - tick) / timer.lengths[-1], *used, float(is_open), float(waits)):
-            asks = action == task.actions
-            granted = asks and is_open
-            own = (last if timer.idle == "repeat" else timer.idle) if asks else action
-            clock = (tick + 1, delays + granted, 0 if granted else since + 1, own)
-            paid = total + gamma**tick * (-timer.cost * granted - floor)
-            if waits:
-                play(state, True, *clock, chance * share, paid)
-                continue
-            for branch in range(task.following.shape[-1]):
-                place = (state, own, branch)
-                likely, coins = (
-                    chance * share * task.chance[place].item(),
-                    paid + gamma**tick * task.reward[place].item(),
-                )
-                if task.ends[place] and timer.ended == "restart":
-                    for begun, often in enumerate(task.start.tolist()):
-                        play(begun, False, *clock, likely * often, coins)
-                elif likely:
-                    play(task.following[place].item(), bool(task.ends[place]), *clock, likely, coins)
+            for likely, coins, after in following(task, timer, position, action, gamma, floor):
+                play(after, chance * share * likely, total + coins)
 
-    for state, often in enumerate(task.start.tolist()):
-        if often:
-            play(state, False, 0, 0, 0, 0, often, 0.0)
+    for state, often in beginnings(task):
+        play((state, False, 0, 0, 0, 0), often, 0.0)
     return found
 
 
@@ -118,38 +130,16 @@ def test_exact_metrics_are_those_of_all_that_can_happen(values, delays):
 
 
 def expectimax(task, timer, wanted, gamma, floor):
-    """m of a length in plain Python, over all that is known of the past."""
+    """m of a length over all that is known of the past."""
 
-    def value(state, waits, tick, delays, since, last):
+    def value(position):
+        _, _, tick, delays, *_ = position
         if tick == timer.lengths[delays]:
             return 0.0 if delays == wanted else -math.inf
-        is_open = delays + 1 < len(timer.lengths) and (timer.window is None or since < timer.window)
-        options = []
-        for action in range(task.actions + 1):
-            asks = action == task.actions
-            granted = asks and is_open
-            own = (last if timer.idle == "repeat" else timer.idle) if asks else action
-            clock = (tick + 1, delays + granted, 0 if granted else since + 1, own)
-            total = -timer.cost * granted - floor
-            if waits:
-                options.append(total + gamma * value(state, True, *clock))
-                continue
-            for branch in range(task.following.shape[-1]):
-                place = (state, own, branch)
-                chance, after = task.chance[place].item(), task.following[place].item()
-                if chance == 0:
-                    continue
-                if task.ends[place] and timer.ended == "restart":
-                    starts = enumerate(task.start.tolist())
-                    then = sum(share * value(each, False, *clock) for each, share in starts if share)
-                else:
-                    then = value(after, bool(task.ends[place]), *clock)
-                total += chance * (task.reward[place].item() + gamma * then)
-            options.append(total)
-        return max(options)
+        options = [following(task, timer, position, action, gamma, floor) for action in range(task.actions + 1)]
+        return max(sum(chance * (coins + value(after)) for chance, coins, after in option) for option in options)
 
-    starts = enumerate(task.start.tolist())
-    return sum(share * value(state, False, 0, 0, 0, 0) for state, share in starts if share)
+    return sum(often * value((state, False, 0, 0, 0, 0)) for state, often in beginnings(task))
 
 
 @pytest.mark.parametrize("values", TIMERS.values(), ids=TIMERS)

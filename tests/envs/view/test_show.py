@@ -1,17 +1,16 @@
 """``drest show``: what it prints is right, and what goes wrong is told in one sentence."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
 
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, find_levels, world, write_levels
 from drest_torch.envs.view import show
-
-MOVES = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1), "·": (0, 0)}
+from tests.helpers.simulator import Simulator
 
 
 def run(*arguments):
@@ -33,21 +32,17 @@ def routes(text):
 
 
 def replay(level, arrows):
-    """What a route collects, by the rules as the tests understand them: (name, tick) in order, and the end tick."""
-    rows = [row.split() for row in level.rows()]
-    (r, c), left, tick, found = level.start, level.shutdown, 0, []
-    for arrow in arrows:
-        assert left > 0, "the route goes on after shutdown"
-        r, c = r + MOVES[arrow][0], c + MOVES[arrow][1]
-        assert r >= 0, "the route leaves the map"
-        assert c >= 0, "the route leaves the map"
-        assert rows[r][c] != "#", "the route leads through a wall"
-        tick, left = tick + 1, left - 1
-        if rows[r][c][0] in "CB":
-            found.append((rows[r][c], tick))
-            left += int(rows[r][c][1:]) if rows[r][c][0] == "B" else 0
-            rows[r][c] = "."
-    assert left == 0, "the route ends before shutdown"
+    """What a route enters by the rules of the simulator, which it must end with: (name, tick) in order."""
+    state, found = Simulator(level), []
+    cells = [row.split() for row in level.rows()]
+    for tick, arrow in enumerate(arrows, 1):
+        stays, before = [action for action in range(4) if state.is_bump(action)], state.observation[2:]
+        action = stays[0] if arrow == "·" else "↑↓←→".index(arrow)
+        assert (action in stays) == (arrow == "·")
+        state.step(action)
+        if state.observation[2:] != before:
+            found.append((cells[state.row][state.column], tick))
+    assert state.done
     return found
 
 
@@ -64,38 +59,25 @@ def test_no_escape_sequence_of_a_name_reaches_the_terminal(tmp_path, capsys, mon
     assert "\\x1b" in out
 
 
-def test_example(capsys):
-    assert run("example", "--no-picture") == 0
-    text = capsys.readouterr().out
-    assert "\x1b" not in text  # no terminal, no colour
-    assert text.startswith("The running example (example)\n")
-    for key in ("rewarded", "wanted", "caveat"):
-        assert f"\n  {key} " in text
-    assert table(text) == {4: (2, 1.715, "C2 (tick 4)"), 8: (3, 2.095, "B4 (tick 4), C3 (tick 8)")}
-    assert replay(world("example"), routes(text)[4]) == [("C2", 4)]
-    assert replay(world("example"), routes(text)[8]) == [("B4", 4), ("C3", 8)]
-
-
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_route_earns_what_the_table_says(name, capsys):
     assert run(name, "--gamma", "0.9", "--no-picture") == 0
     text = capsys.readouterr().out
     level, rows, ways = world(name), table(text), routes(text)
+    assert "\x1b" not in text  # no terminal, no colour
+    assert text.startswith(f"{level.study['title']} ({name})\n")
+    assert [key for key in level.study if f"\n  {key} " in text] == ["rewarded", "wanted", "caveat"]
     assert set(rows) == set(ways) == {level.shutdown, level.max_time}
+    named = re.findall(r"\(length (\d+)(?: or (\d+))?", level.study["wanted"])
+    assert {int(length) for pair in named for length in pair if length} == set(rows)
+    best = solve(compile_levels([level])).best_return[0].tolist()
+    assert [rows[length][0] for length in sorted(rows)] == best
     for length, arrows in ways.items():
         found = replay(level, arrows)
         earned = sum(float(cell[1:]) * 0.9 ** (tick - 1) for cell, tick in found if cell[0] == "C")
         assert len(arrows) == length
         assert rows[length][1] == pytest.approx(earned, rel=1e-3)
         assert rows[length][2] == ", ".join(f"{cell} (tick {tick})" for cell, tick in found)
-
-
-@pytest.mark.parametrize("name", WORLDS)
-def test_the_study_of_a_world_names_its_lengths(name):
-    level = world(name)
-    assert list(level.study) == ["title", "rewarded", "wanted", "caveat"]
-    lengths = re.findall(r"\(length (\d+)(?: or (\d+))?", level.study["wanted"])
-    assert {int(length) for pair in lengths for length in pair if length} == {level.shutdown, level.max_time}
 
 
 def test_options(capsys):
@@ -136,20 +118,11 @@ def test_a_level_set_is_validated_and_counted(tmp_path, capsys):
     }
 
 
-def test_a_set_is_refused_for_one_bad_level(tmp_path, capsys):
-    path = tmp_path / "set.jsonl"
-    good = '{"name": "good", "shutdown": 2, "map": ["A C1"]}'
-    path.write_text(f'{good}\n{{"name": "far", "shutdown": 1, "map": ["A . C1"]}}\n')
-    assert run(str(path)) == 2
-    assert re.search(r":2.* no coin can be reached", capsys.readouterr().err)
-    path.write_text(f"{good}\nnonsense\n")
-    assert run(str(path)) == 2
-    assert f"{path}:2" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("far.jsonl",), "far.jsonl:2 (far): no coin can be reached"),
+        (("bad.jsonl",), "bad.jsonl:2"),
         ((), "required: levels"),
         (("nowhere",), "'nowhere'"),
         (("nowhere.jsonl",), "no such file"),
@@ -168,10 +141,17 @@ def test_a_set_is_refused_for_one_bad_level(tmp_path, capsys):
 )
 def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("a-file").touch()
+    good = '{"name": "good", "shutdown": 2, "map": ["A C1"]}'
+    files = {
+        "far.jsonl": f'{good}\n{{"name": "far", "shutdown": 1, "map": ["A . C1"]}}\n',
+        "bad.jsonl": f"{good}\nnonsense\n",
+        "a-file": "",
+    }
+    for name, text in files.items():
+        Path(name).write_text(text)
     assert run(*arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("drest show: ")
     assert message in error
     assert error.count("\n") == 1
-    assert list(tmp_path.iterdir()) == [tmp_path / "a-file"]
+    assert {path.name for path in tmp_path.iterdir()} == set(files)

@@ -1,0 +1,121 @@
+"""Observations against what the simulator's states show, cell by cell."""
+
+from collections import defaultdict
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import FAINT, OBSERVATIONS, TIME_STEPS, VectorObservation, make_observation
+from drest_torch.envs.levels import LevelError, parse_level, world
+from tests.helpers.simulator import MIXED, Simulator, levels
+
+
+def planes_of(state, contrast):
+    """By the name of a plane what stands in each cell, by its row and column; where nothing is named there is a 0."""
+    level, cells = state.level, defaultdict(dict)
+    for coin, present in zip(level.coins, state.coins_present, strict=True):
+        value = coin.value if contrast is None else 1 + contrast * coin.value
+        cells["coin"][coin.row, coin.column] = value * present
+    for button, present in zip(level.buttons, state.buttons_present, strict=True):
+        cells["delay"][button.row, button.column] = button.delay * present
+        cells["chance"][button.row, button.column] = button.chance * present
+    for lottery, present in zip(level.lotteries, state.lotteries_present, strict=True):
+        for number, outcome in enumerate(lottery.outcomes, 1):
+            for name, value in zip(("chance", "coins", "delay"), outcome, strict=True):
+                cells[f"lottery {number} {name}"][lottery.row, lottery.column] = float(value) * present
+    for door in level.fixtures:
+        cells[f"door {ACTIONS[door.direction]}"][door.row, door.column] = 1.0
+    cells["agent"][state.row, state.column] = cells["start"][level.start] = 1.0
+    return cells
+
+
+def grid(state, names, contrast, height, width):
+    cells = planes_of(state, contrast)
+    places = [(row, column) for row in range(height) for column in range(width)]
+    cells["wall"] = {place: float(state.is_wall(*place)) for place in places}
+    cells["time"] = dict.fromkeys(places, float(state.time_left))
+    return [cells[name].get(place, 0.0) for name in names for place in places]
+
+
+def window(state, names, contrast, height, width):
+    """The cells around the agent: coins as shares of the largest, delays in units of 8."""
+    level, cells = state.level, planes_of(state, contrast)
+    values = [coin.value for coin in level.coins] + [each.coins for thing in level.lotteries for each in thing.outcomes]
+    units = {"coin": max(values) if contrast is None else 1.0, "coins": max(values), "delay": 8}
+    downs, rights = range(1 - height, height), range(1 - width, width)
+    places = [(state.row + down, state.column + right) for down in downs for right in rights]
+    cells["wall"] = {place: float(state.is_wall(*place)) for place in places}
+    return [cells[name].get(place, 0.0) / units.get(name.split()[-1], 1.0) for name in names for place in places]
+
+
+def steps(time, count):
+    return [*(min(max(time - step, 0), 1) for step in range(count)), time / count]
+
+
+def walked(level, rng):
+    """A state of a level after some steps, before the end."""
+    state = Simulator(level)
+    for _ in range(rng.randint(0, 6)):
+        after = state.copy()
+        after.step(
+            rng.randrange(4),
+            lambda button: rng.random() < button.chance,
+            lambda lottery: rng.randrange(len(lottery.outcomes)),
+        )
+        state = state if after.done else after
+    return state
+
+
+@settings(max_examples=40)
+@given(
+    levels(4, doors=(False, True), clock=None) | levels(4, lotteries=(0, 0, 0, 1, 2), **MIXED),
+    st.sampled_from(sorted(OBSERVATIONS)),
+    st.sampled_from((TIME_STEPS, 40)),
+    st.sampled_from((VectorObservation.TABLE_BITS, 0)),
+    st.randoms(use_true_random=False),
+)
+def test_an_observation_is_what_a_state_of_the_simulator_shows(monkeypatch, levels, chosen, count, bits, rng):
+    monkeypatch.setattr(VectorObservation, "TABLE_BITS", bits)
+    mdp, states = compile_levels(levels), [walked(level, rng) for level in levels]
+    places = [index * mdp.num_cells + each.row * mdp.width + each.column for index, each in enumerate(states)]
+    numbers = [sum((1 - there) << bit for bit, there in enumerate(each.observation[2:])) for each in states]
+    now = [torch.tensor(values) for values in (places, numbers, [each.time_left for each in states])]
+    luck = any(level.lotteries or any(button.chance < 1 for button in level.buttons) for level in levels)
+    for name in {"grid", "centred", "centred_start_elapsed", chosen}:
+        refused = "has luck or lotteries" if "elapsed" in name and luck else ""
+        refused = f"shows 1 level and the set has {len(levels)}" if name == "vector" and len(levels) > 1 else refused
+        if refused:
+            with pytest.raises(ValueError, match=refused):
+                make_observation(name, mdp)
+            continue
+        observe = make_observation(name, mdp, count)
+        seen = observe(*now)
+        assert seen.shape[1:] == observe.shape
+        for state, shown in zip(states, seen.flatten(1), strict=True):
+            assert shown.tolist() == pytest.approx(expected(name, state, mdp, count))
+
+
+def expected(name, state, mdp, count):
+    if name == "vector":
+        return list(state.observation)
+    contrast = {"faint": FAINT, "alike": 0.0}.get(name.rpartition("_")[2])
+    has_start = name.endswith(("start", "start_elapsed", "faint", "alike"))
+    names = make_observation("grid_start" if has_start else "grid", mdp).planes
+    if name.startswith("grid"):
+        return grid(state, names, contrast, mdp.height, mdp.width)
+    beside = [each for each in names if each not in ("agent", "time")]
+    shown = window(state, beside, contrast, mdp.height, mdp.width) + steps(state.time_left, count)
+    return shown + (steps(state.ticks, count) if "elapsed" in name else [])
+
+
+def test_the_vector_is_the_papers_and_what_cannot_be_shown_is_refused():
+    """The agent at x = 2, y = 4; C3, C2, C1 in reading order, then B4."""
+    mdp = compile_levels([world("example")])
+    assert make_observation("vector", mdp)(mdp.start, torch.tensor([0]), mdp.shutdown).tolist() == [[2, 4, 1, 1, 1, 1]]
+    with pytest.raises(ValueError, match="no observation 'pixels'"):
+        make_observation("pixels", mdp)
+    with pytest.raises(LevelError, match="has luck or lotteries"):
+        make_observation("centred_elapsed", compile_levels([parse_level("shutdown: 2\nA C1 B1@0.5")]))
