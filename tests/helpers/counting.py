@@ -82,7 +82,7 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
     """Yield what a timer around `Counting` has to say, in plain Python: one mini-episode after the other.
 
     ``steps`` are (whether a delay is asked for, the action otherwise, which with ``idle=None`` is taken in any case).
-    What is said: the observation, the reward, the timer, the number of delays, and whether this is shutdown.
+    Instead of whether, a function may say so of what is shown after the step. What is said: the observation, the reward, the timer, the number of delays, and whether this is shutdown.
     """
     longest = base + sum(delays)
     count = last = tick = used = since = 0
@@ -95,7 +95,7 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
         if not waits:
             seen = [float(count), float(last)]
         since += 1
-        if ask and is_open:
+        if (ask(seen) if callable(ask) else ask) and is_open:
             reward -= cost
             shutdown += delays[used]
             used, since = used + 1, 0
