@@ -73,6 +73,11 @@ REFUSED = [
             ("test=${run_dir}", "test=.*; expected keys with values, not a text"),
             ("levels.generator=${reward}", "levels.generator=.*; expected keys with values"),
             ("memory_gib=1e-6", "reachable states .*sampled=4096"),
+            (
+                "start_from=generalist",
+                "another kind; add policy.network=convolutional policy.observation=grid.* policy.depth=",
+            ),
+            ("start_from=nowhere", "start_from=nowhere: no such folder of a run, and no agent of that name"),
             ("objective=weighted objective.product=true", "needs the exact outcome of levels"),
             ("objective=kl objective.reference=best", "needs the exact outcome of levels"),
             ("objective=supports", "needs the exact outcome of levels"),
@@ -97,6 +102,7 @@ REFUSED = [
             ("reward.counting=averaged", "needs reward.counting=sequential"),
             ("reward.episodes_at_start=8", r"^reward\.episodes_at_start"),
             ("device=cuda", "needs device=cpu"),
+            ("start_from=generalist", "start_from with algo=tabular, which trains a table"),
             ("policy.private_bits=1", "no private bits"),
             ("algo.lr=0", "algo.lr=0"),
             ("algo.lr_end=0", "algo.lr_end=0"),
@@ -138,6 +144,7 @@ REFUSED = [
         )
     ),
     ((*CARTPOLE[:3], "algo=generalist"), "knows the model of a gridworld, and env=gymnasium has none; use algo=ppo"),
+    (("env=queue", "start_from=generalist"), "; only runs in gridworlds can begin with another agent"),
     (TORCHRL, "env=torchrl without env.factory"),
     ((*TORCHRL, "env.factory=no_such_package:make"), "cannot be imported: No module named"),
     ((*TORCHRL, f"env.factory={HELPERS}"), "expected package.module:function"),

@@ -22,7 +22,7 @@ def own(factory, *more):
 
 WORLDS = {
     "ppo": ["algo=ppo"],
-    "a2c in turn": ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
+    "a2c in turn, two threads": ["algo=a2c", "threads=2", "reward.counting=sequential", "algo.credit=meta"],
     "reinforce": ["algo=reinforce", "policy.private_bits=2"],
     "exact": ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
     "rotated levels": ["algo=ppo", *FEW, "levels.symmetries=true"],
@@ -40,6 +40,7 @@ WORLDS = {
 }
 OTHERS = {
     "cartpole": CARTPOLE,
+    "cartpole, longer than at first": CARTPOLE,
     "cartpole, restarted": (
         *CARTPOLE,
         "algo=reinforce",
@@ -62,9 +63,13 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
         pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `envs`)")
 
     def begun(folder):
-        return start(
-            compose(*(arguments(folder, *WORLDS[name]) if name in WORLDS else OTHERS[name]), f"run_dir={folder}")
-        )
+        words = arguments(folder, *WORLDS[name]) if name in WORLDS else OTHERS[name]
+        run = start(compose(*words, f"run_dir={folder}"))
+        if "longer" in name:
+            run.train()
+            run = resume(folder, env_steps=3000)
+            assert not (folder / "summary.json").exists()
+        return run
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     begun(whole).train()
@@ -75,6 +80,9 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
         run = resume(parts)
     run.train()
     same_run(whole, parts)
+    if name == "exact":  # finished, so that there is nothing left to do
+        resume(parts).train()
+        same_run(whole, parts)
     if name == "table":
         saved = weights(parts)
         assert {f"learner.{field}" for field in State._fields if field != "logits"} <= saved.keys()
