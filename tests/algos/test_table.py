@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from drest_torch.algos.tabular import TablePolicy, rules_for
+from drest_torch.algos.tabular import TablePolicy
 from drest_torch.algos.tabular_kernel import Rules, State, Worlds, new_state, play
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import VectorObservation
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import CLOCKS, Level, parse_level, world
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables, tabulate
@@ -37,6 +35,7 @@ from tests.helpers.tabular_twin import (
     ready,
     reference_agent,
     row_of,
+    rules_of,
     threads,
 )
 
@@ -52,34 +51,6 @@ def scattered(seed: int) -> int:
     z = (z ^ z >> 33) * 0xFF51AFD7ED558CCD & UINT64
     z = (z ^ z >> 33) * 0xC4CEB9FE1A85EC53 & UINT64
     return z ^ z >> 33
-
-
-def settings(told: Told) -> Any:
-    return SimpleNamespace(
-        lr=told.lr[0],
-        lr_end=told.lr[1],
-        epsilon=told.epsilon[0],
-        epsilon_end=told.epsilon[1],
-        decay_episodes=told.decay_episodes,
-        random_episodes=told.random_episodes,
-        gradient="behaviour" if told.behaviour else "softmax",
-        discount_bumps=told.discount_bumps,
-    )
-
-
-def rules_of(told: Told, optima: Optima, index: int = 0, agents: int = 1) -> Rules:
-    best = optima.best_return[index]
-    # Where the divisor is learned, what stands there must not matter.
-    divisor = {"best": best, "none": torch.ones_like(best), "seen": torch.full_like(best, 77.0)}[told.divide]
-    rules = rules_for(
-        agents,
-        settings(told),
-        Reward(told.lam, told.gamma, told.episodes_per_meta, clip=told.clip, normalise=told.normalise),
-        num_lengths=int(optima.num_lengths[index]),
-        divisor=divisor.tolist(),
-        learns_divisor=told.divide == "seen",
-    )
-    return rules._replace(level=np.full(agents, index))
 
 
 def beside(rules: Sequence[Rules]) -> Rules:
@@ -307,29 +278,6 @@ def test_streams_of_neighbouring_seeds_have_nothing_to_do_with_each_other():
     # Seeds that lie as far apart as a step of the stream would otherwise give one stream, a step apart.
     apart = uniforms(np.array([5, 5 + 0x9E3779B97F4A7C15 - (1 << 64)]), 50)
     assert len(np.unique(np.concatenate((u.ravel(), apart[1])))) == u.size + 50
-
-
-LEARNING = Told(episodes_per_meta=64, lr=(0.25, 0.01), epsilon=(0.5, 0.001), decay_episodes=6000)
-
-
-def learned(level: Level, told: Told) -> dict[str, np.ndarray]:
-    worlds, optima, _ = ready(level)
-    state = begun(worlds, range(8))
-    play(worlds, rules_of(told, optima, agents=8), state, 8000)
-    return Tables(level, 1.0, 8).evaluate(state.logits)
-
-
-@pytest.mark.parametrize("name", ["lopsided", "fewer_for_longer"])
-def test_agents_learn_what_their_reward_asks_for(name):
-    level = world(name, x=4.0 if name == "lopsided" else None).with_clock("moves")
-    drest = learned(level, LEARNING)
-    assert (drest["neutrality"] > 0.95).all()
-    assert (drest["usefulness"] > 0.95).all()
-    default = learned(level, replace(LEARNING, lam=1.0, divide="none"))
-    assert (default["neutrality"] < 0.2).all()
-    assert (default["usefulness"] > 0.95).all()
-    richest = ready(level)[1].best_return[0].argmax()
-    assert (default["p_length"][:, richest] > 0.97).all()
 
 
 EVALUATED = [EXAMPLE, EXAMPLE.with_clock("moves"), MOVES, LUCKY, SMALL, BARREN]

@@ -82,7 +82,8 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
     """Yield what a timer around `Counting` has to say, in plain Python: one mini-episode after the other.
 
     ``steps`` are (whether a delay is asked for, the action otherwise, which with ``idle=None`` is taken in any case).
-    Instead of whether, a function may say so of what is shown after the step. What is said: the observation, the reward, the timer, the number of delays, and whether this is shutdown.
+    Instead of whether, a function may say so of what is shown after the step. What is said: the observation, the
+    reward, the timer, the number of delays, and whether this is shutdown.
     """
     longest = base + sum(delays)
     count = last = tick = used = since = 0
