@@ -220,10 +220,9 @@ def test_an_agent_is_rendered_in_an_environment_of_ones_own_or_says_why_not(
         return
     evaluate.main()
     assert f"one for each length, are in {gif}" in capsys.readouterr().out
-    for path in (gif, agent.render(tmp_path / "a.png")):
-        with Image.open(path) as picture:
-            assert picture.size[0] == 600
-            assert getattr(picture, "n_frames", 6) == 6
+    with Image.open(gif) as animation, Image.open(agent.render(tmp_path / "a.png")) as picture:
+        assert animation.size[0] == picture.size[0] == 600
+        assert animation.n_frames > 3
 
 
 @pytest.mark.slow
