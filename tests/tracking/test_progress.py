@@ -2,6 +2,7 @@
 
 import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,56 +28,35 @@ def last(stream):
     return stream.plain()[stream.plain().rindex("a run") :]
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr("drest_torch.tracking.progress.monotonic", clock)
-    monkeypatch.setattr("drest_torch.jobs.progress.monotonic", clock)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    clock = SimpleNamespace(now=100.0)
+    for module in ("tracking", "jobs"):
+        monkeypatch.setattr(f"drest_torch.{module}.progress.monotonic", lambda: clock.now)
     return clock
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
-
-
-def go(stream, clock, *, updates=5, seconds=1.0, steps=100, metrics=METRICS, done=0, title="a run"):
-    with Progress(1000, done=done, title=title, stream=stream) as progress:
+def go(stream, clock, *, updates=5, seconds=1.0, done=0, note=None):
+    with Progress(1000, done=done, title="a run", stream=stream) as progress:
         for i in range(updates):
             clock.now += seconds
-            progress.update(done + (i + 1) * steps, metrics)
+            progress.update(done + (i + 1) * 100, METRICS)
+        if note is not None:
+            progress.note(note)
     return progress
 
 
-@pytest.mark.parametrize("force_colour", [False, True])
-def test_outside_a_terminal_only_notes_are_written(clock, monkeypatch, force_colour):
-    if force_colour:
-        monkeypatch.setenv("FORCE_COLOR", "1")
-    stream = io.StringIO()
-    long = "[bold]the folder[/bold] is " + "runs/" * 40
-    with Progress(1000, title="a run", stream=stream) as progress:
-        for i in range(5):
-            clock.now += 1
-            progress.update(i, METRICS)
-        progress.note(long)
-    assert stream.getvalue() == long + "\n"
-
-
-def test_outside_a_terminal_there_is_a_line_each_minute(clock):
-    stream = io.StringIO()
-    go(stream, clock, updates=6, seconds=25)
-    first, second = stream.getvalue().splitlines()
+def test_outside_a_terminal_there_are_notes_and_a_line_each_minute(clock, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    stream, note = io.StringIO(), "[bold]the folder[/bold] is " + "runs/" * 40
+    go(stream, clock, updates=6, seconds=25, note=note)
+    first, second, last = stream.getvalue().splitlines()
     assert "300 / 1,000 steps   4 steps/s   0:02:55 left" in first
     assert "600 / 1,000 steps" in second
     assert "usefulness train 0.910, test 0.730   neutrality train 0.820   training return 1.250" in second
+    assert last == note
 
 
 def test_the_live_lines(clock):
@@ -94,18 +74,24 @@ def test_the_live_lines(clock):
 
 def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
     stream = Terminal()
-    progress = go(stream, clock, updates=2, seconds=5, steps=100, done=600)
+    progress = go(stream, clock, updates=2, seconds=5, done=600)
     assert progress.rate == 20
     assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in last(stream)
 
 
-def test_a_note_stands_above_the_lines(clock):
+def test_notes_stand_above_the_lines_and_the_last_below(clock):
+    """As after Ctrl-C: the sentence that says how to resume is not followed by a bar."""
     stream = Terminal()
     with Progress(1000, title="a run", stream=stream) as progress:
         progress.note("[i] is no markup")
+        clock.now += 1
         progress.update(10, METRICS)
+        progress.end("Stopped at 10 steps.")
     assert "[i] is no markup\n" in stream.plain()
     assert stream.plain().rindex("[i]") < stream.plain().rindex("a run")
+    assert last(stream).splitlines()[1].startswith("10 / 1,000 steps")
+    assert stream.plain().endswith("Stopped at 10 steps.\n")
+    assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -117,18 +103,6 @@ def test_an_error_passes_and_leaves_the_terminal_clean(clock, error):
     assert stream.getvalue().rindex(SHOW) > stream.plain().rindex("a run")
     assert stream.plain().endswith("\n")
     assert (sys.stdout, sys.stderr) == (stdout, stderr)
-
-
-def test_a_last_note_stands_below_the_lines(clock):
-    """As after Ctrl-C: the sentence that says how to resume is not followed by a bar."""
-    stream = Terminal()
-    with Progress(1000, title="a run", stream=stream) as progress:
-        clock.now += 1
-        progress.update(10, METRICS)
-        progress.end("Stopped at 10 steps.")
-    assert last(stream).splitlines()[1].startswith("10 / 1,000 steps")
-    assert stream.plain().endswith("Stopped at 10 steps.\n")
-    assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
 
 
 def job(name):

@@ -100,6 +100,14 @@ def test_slots_wait_for_one_another(made):
     assert waited > 5
 
 
+def test_it_says_when_all_slots_are_through():
+    env = of_counting(together=True)
+    td = env.reset()
+    for action in chosen((6,), 40).unbind(-1):
+        step, td = env.step_and_maybe_reset(td.set("action", action))
+        assert env.transform[1].collection_stopped() == bool(step["next", "done"].all())
+
+
 def test_mini_episodes_that_never_end_are_refused(monkeypatch):
     monkeypatch.setattr(meta_episodes, "MOST_STEPS", 5)
     env = TransformedEnv(Counting((2,), [3, 3]), MetaEpisodes(2))

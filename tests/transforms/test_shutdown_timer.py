@@ -45,13 +45,14 @@ def predicate(count, wide):
 
 
 TIMERS = st.fixed_dictionaries(
-    {"base": st.integers(1, 4), "delays": st.lists(st.integers(1, 4), max_size=3)},
-    optional={
-        "window": st.integers(1, 3),
-        "cost": st.sampled_from([0.25, 1.5]),
-        "ended": st.just("restart"),
-        "idle": st.integers(0, ACTIONS - 1),
-    },
+    {
+        "base": st.integers(1, 4),
+        "delays": st.sampled_from([[2, 4], [1, 1, 1], [3], []]),
+        "window": st.sampled_from([1, 2, None]),
+        "cost": st.sampled_from([0.25, 0.0]),
+        "ended": st.sampled_from(["absorb", "restart"]),
+        "idle": st.sampled_from(["repeat", 1]),
+    }
 )
 
 
