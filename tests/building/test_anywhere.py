@@ -188,8 +188,7 @@ def test_the_command_refuses_what_a_run_cannot_go_on_with(pole, monkeypatch, cap
 def test_an_agent_is_rendered_on_a_level(world, tmp_path):
     with Image.open(world.render(tmp_path / "new" / "a.gif")) as animation:
         assert animation.n_frames > 1
-    with Image.open(world.render(tmp_path / "a.png", "royal_road")) as picture:
-        assert picture.format == "PNG"
+    assert world.render(tmp_path / "a.png", "royal_road").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.mostly_slow

@@ -15,9 +15,7 @@ import pytest
 
 from drest_torch.jobs.executor import Again, Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Result
-from drest_torch.jobs.local import Local
 from drest_torch.jobs.ray_cluster import RayCluster, project_checksum, run_on_a_node
-from drest_torch.jobs.store import Store
 from tests.helpers.job_runners import ROOT, calls, is_alive, job, names, squares, sums, wait_for
 
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
@@ -196,24 +194,6 @@ def ray():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray")
-def test_a_ray_cluster_finds_what_one_process_finds(store, tmp_path, later):
-    alone = Store(tmp_path / "alone")
-    jobs = [job("raises", "fails", until=str(later)), *squares(*range(12), 10**6), job("exits", "exits")]
-    run_jobs(squares(3), store, Local(0))
-    assert names(run_jobs(jobs, alone, Local(0))) == ["raises", "exits"]
-    failures = run_jobs(jobs, store, RayCluster())
-    assert [(failure.job.name, failure.reason) for failure in failures] == [
-        ("raises", "ValueError: it cannot be done"),
-        ("exits", "SystemExit: no more"),
-    ]
-    assert sums(store, jobs) == sums(alone, jobs)
-    assert calls(store, *squares(3)) == [os.getpid()]
-    large = store.get(*squares(10**6))
-    np.testing.assert_array_equal(large.arrays["squares"], np.arange(10**6) ** 2)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("ray")
 def test_a_study_on_a_ray_cluster_can_be_stopped(store, later):
     """Runs that can save do so, and one that does not listen is ended."""
     saves, deaf = job("saves", "saves", until=str(later)), job("deaf", "is_deaf", until=str(later))
@@ -275,7 +255,8 @@ def test_a_node_that_dies_costs_the_other_runs_nothing(cluster, store, tmp_path)
     node = cluster.add_node(num_cpus=1)
     ((raylet,),) = node.all_processes.values()
     runs = [job(f"waits {i}", "waits", until=str(tmp_path / f"now-{i}")) for i in range(2)]  # one for each node
-    jobs = [*squares(2, 3), *runs, *squares(4)]
+    failing = [job("raises", "fails", until=str(tmp_path / "never")), job("exits", "exits")]
+    jobs = [*squares(2, 3), *runs, *failing, *squares(10**6)]
     with driver(cluster, store, jobs) as process:
         wait_for(lambda: all(calls(store, each) for each in runs))
         assert sums(store, squares(2, 3)) == [1, 5]
@@ -286,6 +267,9 @@ def test_a_node_that_dies_costs_the_other_runs_nothing(cluster, store, tmp_path)
             os.kill(each, signal.SIGKILL)
         for each in (kept, lost):
             Path(each.spec["until"]).touch()
-    assert process.returncode == 0
-    assert all(store.get(each) for each in jobs)
-    assert [len(calls(store, each)) for each in [*squares(2, 3, 4), kept, lost]] == [1, 1, 1, 1, 2]
+    assert process.returncode == 2
+    reasons = {failure.job.name: failure.reason for failure in store.failures()}
+    assert reasons == {"raises": "ValueError: it cannot be done", "exits": "SystemExit: no more"}
+    assert [len(calls(store, each)) for each in [*squares(2, 3, 10**6), kept, lost]] == [1, 1, 1, 1, 2]
+    assert all(store.get(each) for each in runs)
+    np.testing.assert_array_equal(store.get(*squares(10**6)).arrays["squares"], np.arange(10**6) ** 2)
