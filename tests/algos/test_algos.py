@@ -10,19 +10,17 @@ from drest_torch.algos import a2c, exact, ppo, reinforce
 from drest_torch.algos.actor import Once, StateView
 from drest_torch.algos.base import linear
 from drest_torch.algos.networks.base import NetworkSize
-from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.parts import networks
 from drest_torch.config.compose import compose
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import world
-from drest_torch.evaluation.exact import ExactEvaluator
-from drest_torch.gridworlds import Gridworlds
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from drest_torch.transforms.base import played
-from tests.helpers.collecting import NINE, TINY, Made, make
+from tests.helpers.collecting import NINE, TINY, make
 from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS
 
@@ -303,46 +301,6 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, grou
     sampled = torch.stack(gradients).mean(0)
     assert torch.cosine_similarity(sampled.flatten(), expected.flatten(), dim=0) > 0.995
     assert sampled.norm().item() == pytest.approx(expected.norm().item(), rel=0.06)
-
-
-def train(module, lam, updates, *, divide=True):
-    """A tiny training run on a small level; returns usefulness and neutrality, exactly."""
-    torch.manual_seed(0)
-    reward, generator = Reward(lam, 1.0, 32, "averaged", divide_by_best=divide), torch.Generator().manual_seed(0)
-    evaluator = ExactEvaluator([TINY], "centred", reward=reward)
-    observe, size = evaluator.observe, NetworkSize(32, 1)
-    policy, critic = Policy(observe.shape, NUM_ACTIONS, size, scale=observe.scale), None
-    if module is exact:
-        batch = exact_batch(TINY, "centred", reward)
-        learner = exact.Algorithm(policy, None, SETTINGS, generator)
-        collect = lambda: batch  # noqa: E731
-    else:
-        worlds = Gridworlds.on(evaluator.mdp, evaluator.optima, observe, slots=512, group=32)
-        worlds.pay(reward)
-        if module.Algorithm.needs_critic:
-            critic = Critic(observe.shape, size, scale=observe.scale)
-        learner = learner_of(module, Made(worlds, policy, reward, generator), critic)
-        collector = worlds.collector(learner.actor, learns=True)
-        collect = lambda: collector.collect(generator)  # noqa: E731
-    for update in range(updates):
-        learner.set_progress(update / updates)
-        metrics = learner.update(collect())
-        assert all(torch.as_tensor(value).isfinite() for value in metrics.values())
-    found = evaluator.evaluate(policy)
-    return found.usefulness.item(), found.neutrality.item()
-
-
-ALGORITHMS = [(ppo, 60), (a2c, 200), (reinforce, 250), (exact, 300)]
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(("module", "updates"), ALGORITHMS)
-def test_agents_learn_to_be_useful_and_neutral_with_drest_alone(module, updates):
-    useful, neutral = train(module, 0.8, updates)
-    assert min(useful, neutral) > 0.9
-    useful, neutral = train(module, 1.0, updates, divide=False)
-    assert useful > 0.9
-    assert neutral < 0.3
 
 
 @pytest.mark.parametrize("private_bits", [0, 2])

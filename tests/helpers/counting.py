@@ -10,7 +10,7 @@ from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategoric
 from torchrl.envs import EnvBase
 
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import parse_level, world
+from drest_torch.envs.levels import world
 
 ACTIONS = 3
 
@@ -192,11 +192,3 @@ def worlds():
 
 def last_count_is_two(tensordict):
     return tensordict["observation"][..., :1] == 2
-
-
-ROAD = "shutdown: 2\n\nC4 A B2 . C5"
-
-
-def road():
-    """A small gridworld as an environment of somebody else's."""
-    return GridworldEnv([parse_level(ROAD, name="road")], 32, episodes_per_meta=16, observation="vector")

@@ -31,7 +31,6 @@ def test_versions_machine_and_command(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "typed"),
     [
-        (["/opt/bin/python3", "-m", "drest_torch.train", "algo=ppo"], "python3 -m drest_torch.train algo=ppo"),
         (["/opt/bin/python3", "/opt/bin/drest", "train", "seed=0,1", "-m"], "drest train seed=0,1 -m"),
         (["python", "-m", "drest_torch.show", "my file"], "python -m drest_torch.show 'my file'"),
         (["python"], "python"),

@@ -88,18 +88,6 @@ def test_group_discount_is_the_expectation_that_it_says(k, group, episodes):
         assert found[same].item() == pytest.approx(sum(terms) / len(terms), rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["bits", "uniform"])
-def test_log_probs_are_those_of_the_policy_in_the_state(kind):
-    made = make(NINE, private_bits=2, private_kind=kind)
-    batch = made.collect()
-    live = played(batch)
-    observation = made.worlds.view.observe(batch["state"][live])
-    with torch.no_grad():
-        log_probs = made.policy(observation, batch["private_bits"][live]).log_softmax(-1)
-    expected = log_probs.gather(-1, batch["action"][live].unsqueeze(-1)).squeeze(-1)
-    assert torch.allclose(batch["action_log_prob"][live], expected, atol=1e-6)
-
-
 def test_private_bits_are_kept_to_the_end_of_the_mini_episode():
     made = make(NINE, slots=36, counting="sequential", rounds=6, group=1, private_bits=3)
     batch = made.collect()
