@@ -216,31 +216,21 @@ def driver(tmp_path, store, jobs, executor, patience=5.0):
     )
 
 
-def test_a_killed_study_continues(store, later, tmp_path):
-    jobs = [*squares(2, 3), job("waits", "waits", until=str(later)), *squares(4)]
-    with driver(tmp_path, store, jobs, "Local(1)") as process:
-        wait_for(lambda: calls(store, jobs[2]) and all(sums(store, jobs[:2])))
-        process.kill()
-    wait_for(lambda: not is_alive(*calls(store, jobs[2])))
-    assert [store.get(each) is not None for each in jobs] == [True, True, False, False]
-
-    later.touch()
-    assert run_jobs(jobs, store, Local(0)) == []
-    assert [len(calls(store, each)) for each in jobs] == [1, 1, 2, 1]
-
-
-@pytest.mark.parametrize(("kill", "signum"), [(os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)])
-def test_a_stopped_study_keeps_what_it_has(store, later, tmp_path, kill, signum):
-    """A terminal sends Ctrl-C to all processes."""
-    saving = [job(name, "saves", until=str(later)) for name in "ab"]  # one in each worker
+@pytest.mark.parametrize(
+    ("send", "signum"), [(os.kill, signal.SIGKILL), (os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)]
+)
+def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, tmp_path, send, signum):
+    """A terminal sends Ctrl-C to all processes. Runs that can save do so, if they are not killed."""
+    saves, saving = signum != signal.SIGKILL, [job(name, "saves", until=str(later)) for name in "ab"]
     jobs = [*squares(2, 3), *saving, *squares(4)]
     with driver(tmp_path, store, jobs, "Local(2)") as process:
         wait_for(lambda: all(calls(store, each) for each in saving) and all(sums(store, jobs[:2])))
-        kill(process.pid, signum)
+        send(process.pid, signum)
         output, _ = process.communicate()
-    assert (process.returncode, output) == (130, "")
-    assert not any(is_alive(*calls(store, each)) for each in saving)
-    assert [(store.folder_of(each) / "saved").read_text() for each in saving] == [f"[{int(signal.SIGTERM)}]"] * 2
+    assert (process.returncode, output) == (130 if saves else -signum, "")
+    wait_for(lambda: not any(is_alive(*calls(store, each)) for each in saving))
+    saved = [store.folder_of(each) / "saved" for each in saving]
+    assert [path.exists() and path.read_text() for path in saved] == [saves and f"[{int(signal.SIGTERM)}]"] * 2
     assert store.failures() == []
     assert list(store.folder.rglob("*.partial")) == []
     assert [store.get(each) is not None for each in jobs] == [True, True, False, False, False]
@@ -248,28 +238,18 @@ def test_a_stopped_study_keeps_what_it_has(store, later, tmp_path, kill, signum)
     later.touch()
     assert run_jobs(jobs, store, Local(0)) == []
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 2, 2, 1]
-    assert [store.get(each).numbers for each in saving] == [{"saved": True}] * 2
+    assert [store.get(each).numbers for each in saving] == [{"saved": saves}] * 2
 
 
-def test_a_study_in_the_background_of_a_script_heeds_sigint(store, later, tmp_path):
+def test_a_study_in_the_background_heeds_ctrl_c_and_a_second_one_ends_runs_that_do_not_listen(store, later, tmp_path):
     """A shell without job control has such a process ignore it, and the training command stops all the same."""
-    waits = job("waits", "waits", until=str(later))
+    deaf = job("deaf", "is_deaf", until=str(later))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        process = driver(tmp_path, store, [waits], "Local(1)")
+        process = driver(tmp_path, store, [deaf], "Local(1)", patience=1e6)
     finally:
         signal.signal(signal.SIGINT, before)
     with process:
-        wait_for(lambda: calls(store, waits))
-        process.send_signal(signal.SIGINT)
-        wait_for(lambda: process.poll() is not None)
-    assert process.returncode == 130
-    assert not is_alive(*calls(store, waits))
-
-
-def test_a_second_ctrl_c_ends_runs_that_do_not_listen(store, later, tmp_path):
-    deaf = job("deaf", "is_deaf", until=str(later))
-    with driver(tmp_path, store, [deaf], "Local(1)", patience=1e6) as process:
         wait_for(lambda: calls(store, deaf))
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):

@@ -245,6 +245,7 @@ def test_an_image_is_read_where_it_lies_and_the_same_everywhere_inside(shape, ax
     torch.testing.assert_close(moved[..., 3:-2], features(picture).roll(1, -1)[..., 3:-2])
     rows = torch.cat((torch.tensor([1.0, 2.0, 3.0]), picture.flatten())).unsqueeze(0)
     assert net._features(rows)[0, :3].tolist() == [1, 2, 3]
+    torch.testing.assert_close(net._features(rows)[0, 3:], features(picture).flatten())
     assert not torch.equal(net(rows), net(torch.cat((rows[:, :3], torch.zeros(1, picture.numel())), -1)))
 
 
