@@ -149,8 +149,6 @@ def test_what_goes_wrong_in_a_worker_is_one_run(store, later, capfd):
         Job("no function", "tests.helpers.job_runners:missing", {}): "AttributeError: ",
         job("nothing", "returns", what="nothing"): "returned a value of type NoneType; expected a Result",
         job("a dict", "returns", what="a dict"): "returned a value of type dict; expected a Result",
-        job("a function", "returns", what="a function"): "numbers['function'] is of type function",
-        job("a list", "returns", what="a list as array"): "arrays['list'] is of type list",
         job("objects", "returns", what="an object array"): "arrays['objects'] is an array of object",
         job("raises", "fails", until=str(later)): "ValueError: it cannot be done",
         job("exits", "exits"): "SystemExit: no more",
