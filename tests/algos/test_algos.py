@@ -253,22 +253,25 @@ def table_problem(reward, seed=0):
     return Table(batch.observe(torch.arange(batch.states)), logits), batch
 
 
-def exact_gradient(policy, batch, credit):
+def exact_gradient(policy, batch, credit, entropy=0.0):
+    """Of the objective, and of the entropy where the policy comes, as often as it comes there."""
     learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), "credit": credit}), torch.Generator())
-    probabilities = policy.logits.softmax(-1)
-    objective = learner.objective(batch, probabilities.unsqueeze(0)).mean()
-    return torch.autograd.grad(objective, policy.logits)[0]
+    log_probs = policy.logits.log_softmax(-1)
+    visits = batch.visits(log_probs.exp().detach())
+    bonus = -(visits.unsqueeze(-1) * log_probs.exp() * log_probs).sum() / visits.sum()
+    objective = learner.objective(batch, log_probs.exp().unsqueeze(0)).mean()
+    return torch.autograd.grad(objective + entropy * bonus, policy.logits)[0]
 
 
-@pytest.mark.parametrize("ignored_gradient_share", [0.0, 0.3])
-def test_exact_learns_from_the_states_that_matter(ignored_gradient_share):
+@pytest.mark.parametrize(("ignored_gradient_share", "entropy"), [(0.0, 0.0), (0.0, 0.4), (0.3, 0.0)])
+def test_exact_learns_from_the_states_that_matter(ignored_gradient_share, entropy):
     """One step of plain gradient descent: the whole gradient, or all of it but its smallest rows."""
     policy, batch = table_problem(Reward(0.8, 1.0, 12))
-    changes = {"ignored_gradient_share": ignored_gradient_share, "max_grad_norm": 1e9, "entropy": 0.0}
+    changes = {"ignored_gradient_share": ignored_gradient_share, "max_grad_norm": 1e9, "entropy": entropy}
     learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
     learner.optimizers = {"sgd": torch.optim.SGD(policy.parameters(), lr=1.0)}
     before = policy.logits.detach().clone()
-    gradient = exact_gradient(policy, batch, "mini")
+    gradient = exact_gradient(policy, batch, "mini", entropy)
     metrics = learner.update(batch)
     matters = torch.zeros(len(gradient), dtype=torch.bool)
     matters[exact.significant_rows(gradient, ignored_gradient_share)] = True

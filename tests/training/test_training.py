@@ -168,4 +168,5 @@ def test_exact_gradients_count_the_rows_on_which_the_network_ran(tmp_path, netwo
     assert summary["training"] == "3 updates of 1 level"
     assert (summary["updates"], summary["levels_per_update"]) == (3, 1)
     assert summary["forward_rows"] > summary["backward_rows"] > 0
+    assert not (tmp_path / "run" / "pictures").exists()
     assert summary["forward_rows"] == read_metrics(tmp_path / "run" / "metrics.jsonl")[-1]["rows/forward"]
