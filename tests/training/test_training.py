@@ -19,9 +19,9 @@ from tests.helpers.runs import FEW, QUIET, configured, metrics, stop_after
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_summary
 
 
-def test_a_run_writes_what_it_promises(tmp_path):
-    summary = start(configured(tmp_path / "run")).train()
+def test_a_run_writes_what_it_promises_and_tells_a_logger_everything(tmp_path):
     folder = tmp_path / "run"
+    summary = start(configured(folder, "logger=wandb")).train()
     assert json.loads((folder / "summary.json").read_text()) == summary
     assert {"algo", "reward", "seed", "env_steps", "wall_seconds", "splits"} <= summary.keys()
     train = summary["splits"]["train"]
@@ -40,6 +40,12 @@ def test_a_run_writes_what_it_promises(tmp_path):
     assert rows[-1]["eval/train/usefulness"] == pytest.approx(train["usefulness"])
     assert sum("eval/train/usefulness" in row for row in rows) == 5
     assert {"eval/train/p_length/4", "eval/train/p_length/8"} <= rows[0].keys()
+    (file,) = finished_files(folder)
+    assert read_config(file)["provenance"] == read_provenance(folder)[0]
+    assert "provenance" not in OmegaConf.load(folder / "config.yaml")
+    assert [{name: told[name] for name in row} for row, told in zip(rows, read_history(file), strict=False)] == rows
+    for name in ("usefulness", "neutrality"):
+        assert read_summary(file)[f"train/{name}"] == pytest.approx(train[name])
 
 
 @pytest.mark.parametrize("algo", [["exact", "algo.levels_at_once=1"], ["ppo", "algo.episodes=16", "reward.group=16"]])
@@ -93,18 +99,6 @@ def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
     stop_after(run, 1, monkeypatch)
     assert run.train() is None
     assert f"python -m drest_torch.train resume={tmp_path / 'run'}" in capsys.readouterr().err.replace("\n", " ")
-
-
-def test_the_offline_wandb_run_holds_every_metric(tmp_path):
-    summary = start(configured(tmp_path / "run", "logger=wandb")).train()
-    (file,) = finished_files(tmp_path / "run")
-    assert read_config(file)["provenance"] == read_provenance(tmp_path / "run")[0]
-    assert "provenance" not in OmegaConf.load(tmp_path / "run" / "config.yaml")
-    rows, history = read_metrics(tmp_path / "run" / "metrics.jsonl"), read_history(file)
-    assert [{name: logged[name] for name in row} for row, logged in zip(rows, history, strict=False)] == rows
-    assert len(rows) > 5
-    for name in ("usefulness", "neutrality"):
-        assert read_summary(file)[f"train/{name}"] == pytest.approx(summary["splits"]["train"][name])
 
 
 def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path):
