@@ -12,9 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
-from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import JsonLines, LoggerConfig, LoggerError, Loggers, RunInfo, Sink, read_metrics
 from drest_torch.tracking.wandb_sink import WandbSink
 from tests.helpers.documents import ROOT
@@ -302,11 +300,6 @@ def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path, recorder, monke
     with pytest.raises(LoggerError, match="no"):
         Loggers(LoggerConfig({recorder: {"into": told}, "another": {"refuses": True}}), tmp_path, {})
     assert told == ["failed"]
-
-
-def test_an_unknown_sink_is_refused_with_the_choices():
-    with pytest.raises(ConfigError, match=r"^logger\.sinks=paper; expected one of .*wandb, or the path of a module"):
-        check_run(compose("+logger.sinks.paper=null", "run_dir=x"))
 
 
 def test_the_options_of_the_group_add_up():

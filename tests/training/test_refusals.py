@@ -61,6 +61,7 @@ REFUSED = [
             ("test.path=doors.jsonl", "one-way doors are in one of the training and the test levels and not in"),
             ("levels.by_chance=true policy.observation=vector", "shows no chances; use policy.observation=grid"),
             ("+foo=1", "^foo: no such key"),
+            ("+logger.sinks.paper=null", r"^logger\.sinks=paper; expected one of .*, or the path of a module"),
             ("run_dir=", "run_dir=; expected a path"),
             ("policy.width=1000000000000", "policy.width=1000000000000; expected a number from 1 to 65536"),
             ("algo.episodes=99999999999999999999", "algo.episodes=9+; expected a number at least 1, below 2"),

@@ -22,6 +22,7 @@ from tests.helpers.settings import SETTINGS
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
 FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
+FOUR = parse_level("shutdown: 2\nB1 . A C1\n. C3 . .\n. C2 . B3", name="four lengths")
 
 WEAK, UNNORMALISED = Reward(0.8, 1.0, 12), Reward(0.8, 1.0, 12, normalise=False)
 
@@ -66,7 +67,7 @@ def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rare
     monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", 0)
     changes = {"credit": "meta", "entropy": 0.0, "max_grad_norm": 1e9, "lr": 0.0, "min_visit_probability": rarely}
     changes |= {"private_bits": private_bits, "reads_maps": reads_maps, "reward": reward}
-    evaluator, policy, learner, batch = made([FROM_AFAR, world("royal_road")], **changes)
+    evaluator, policy, learner, batch = made([FROM_AFAR, FOUR], **changes)
     generator = disturb(policy, 0.2)
 
     def climbed():
