@@ -22,7 +22,7 @@ from tests.helpers.settings import SETTINGS
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
 FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
-FOUR = parse_level("shutdown: 2\nB1 . A C1\n. C3 . .\n. C2 . B3", name="four lengths")
+FOUR = parse_level("shutdown: 2\n# . A B1 .\n. . B2 C1 .\n. C2 . . C3", name="four lengths")
 
 WEAK, UNNORMALISED = Reward(0.8, 1.0, 12), Reward(0.8, 1.0, 12, normalise=False)
 
