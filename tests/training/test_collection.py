@@ -114,23 +114,6 @@ def test_a_slot_that_has_played_its_meta_episode_waits_unseen():
     assert batch["next", "done"].squeeze(-1).sum(0).tolist() == [0] * (batch.shape[1] - 1) + [32]
 
 
-def test_mini_episodes_that_never_end_are_given_up_and_count_for_nothing():
-    """On the clock of moves an agent that bumps into walls gains time for ever."""
-    made = make([TINY.with_clock("moves")], group=4)
-    most_steps = PATIENCE * made.worlds.base.mdp.max_time
-
-    class Bumps(torch.nn.Module):
-        def forward(self, observation, private=None):
-            return torch.tensor([50.0, 0.0, 0.0, 0.0]).expand(len(observation), -1)
-
-    batch = made.collect(Bumps())
-    assert batch.shape == (32, most_steps)
-    ended = batch["next", "mini_done"].squeeze(-1).any(1)
-    assert not ended.any()
-    assert not played(batch).any()
-    assert not batch["next", "reward"].any()
-
-
 @pytest.mark.parametrize(("rounds", "group"), [(1, 6), (6, 1)])
 def test_every_mini_episode_ends_on_levels_that_take_longer_than_the_first(rounds, group):
     """Levels that are rotated or generated anew follow one another, and the collector stays."""
@@ -146,16 +129,16 @@ def test_every_mini_episode_ends_on_levels_that_take_longer_than_the_first(round
 
 
 @pytest.mark.parametrize("counting", ["sequential", "averaged"])
-def test_those_that_are_given_up_leave_no_trace_in_the_pay_of_the_others(counting):
-    """Some of a group bump into walls for ever; the others are counted as if these had not played."""
+def test_mini_episodes_that_never_end_are_given_up_and_leave_no_trace_in_the_pay_of_the_others(counting):
+    """On the clock of moves some of a group bump into walls for ever; the others count as if these had not played."""
     made = make([TINY.with_clock("moves")], counting=counting, slots=64, episodes=4, private_bits=1)
-    made.worlds.most_steps = 60
 
     class Some(torch.nn.Module):
         def forward(self, observation, private):
             return 50 * private * torch.tensor([1.0, 0.0, 0.0, 0.0])
 
     batch = made.collect(Some())
+    assert batch.shape == (64, PATIENCE * made.worlds.base.mdp.max_time)
     assert check_pay(batch, made, 4) > 10
     assert played(batch).any(1).tolist() == [len(mine) > 0 for mine in replayed(batch, made)]
     assert 10 < played(batch).any(1).sum() < 60
