@@ -23,6 +23,7 @@ from drest_torch.reward import Reward, alike_in_group
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from tests.helpers.climbing import climb, named
+from tests.helpers.simulator import Simulator
 
 NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
 
@@ -52,20 +53,15 @@ SMALL = [parse_level("shutdown: 2\nA C1 B1\n. C2 .", name="small"), parse_level(
 @pytest.mark.parametrize("level", SMALL)
 def test_the_soft_recursion_is_the_sum_over_all_trajectories(level, reference, beta):
     reachable = Reachable(compile_levels([level]))
-    best, mdp = solve(reachable.mdp).best_return, reachable.mdp
-    lengths = reachable.lengths[0].tolist()
+    best, lengths = solve(reachable.mdp).best_return, reachable.lengths[0].tolist()
     total = dict.fromkeys(lengths, 0.0)
     for actions in product(range(4), repeat=max(lengths)):
-        spot, taken, left, coins, tick = mdp.start[:1], torch.zeros(1, dtype=torch.long), int(mdp.shutdown[0]), 0.0, 0
+        state, coins = Simulator(level), 0.0
         for action in actions:
-            if left == 0:
-                break
-            arrival = mdp.advance(spot, taken, torch.tensor([action]))
-            left += int(arrival.delay) - 1
-            spot, taken, coins, tick = arrival.spot, arrival.taken, coins + float(arrival.coin), tick + 1
-        weight = math.exp(coins / best[0, lengths.index(tick)].item() / beta)
+            coins += 0.0 if state.done else state.step(action)
+        weight = math.exp(coins / best[0, lengths.index(state.ticks)].item() / beta)
         # A shorter trajectory occurs once for each way to go on, and a uniform policy takes it so much more often.
-        total[tick] += weight / (4 ** (max(lengths) - tick) if reference == "entropy" else 1)
+        total[state.ticks] += weight / (4 ** (max(lengths) - state.ticks) if reference == "entropy" else 1)
     found = soft(reachable, best, beta, reference)[0][0]
     assert found.tolist() == pytest.approx([value / sum(total.values()) for value in total.values()])
 
