@@ -1,6 +1,5 @@
 """Advantages, minibatches and gradients against slow or sampled counterparts; then tiny learning."""
 
-import math
 from types import SimpleNamespace
 
 import pytest
@@ -11,19 +10,17 @@ from drest_torch.algos import a2c, exact, ppo, reinforce
 from drest_torch.algos.actor import Once, StateView
 from drest_torch.algos.base import linear
 from drest_torch.algos.networks.base import NetworkSize
-from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.parts import networks
 from drest_torch.config.compose import compose
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import world
-from drest_torch.evaluation.exact import ExactEvaluator
-from drest_torch.gridworlds import Gridworlds
-from drest_torch.reward import Reward, expected_return
+from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
 from drest_torch.transforms.base import played
-from tests.helpers.collecting import NINE, TINY, Made, make
+from tests.helpers.collecting import NINE, TINY, make
 from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS
 
@@ -40,17 +37,9 @@ class Values(nn.Module):
 
 def learner_of(module, made, critic=None, **settings):
     worlds = made.worlds
-    settings = SimpleNamespace(**{**vars(SETTINGS), **settings})
-    return module.Algorithm(
-        made.policy,
-        critic,
-        settings,
-        torch.Generator().manual_seed(0),
-        actor=worlds.actor(made.policy),
-        value=worlds.value(critic),
-        view=worlds.view,
-        group=worlds.group,
-    )
+    settings, rng = SimpleNamespace(**{**vars(SETTINGS), **settings}), torch.Generator().manual_seed(0)
+    parts = {"actor": worlds.actor(made.policy), "value": worlds.value(critic), "view": worlds.view}
+    return module.Algorithm(made.policy, critic, settings, rng, group=worlds.group, **parts)
 
 
 def batch_of(learner, made):
@@ -76,28 +65,37 @@ def slow_advantages(batch, value, lmbda, credit):
     return result[live]
 
 
+def normalised(advantage, normalise):
+    """Over the whole batch."""
+    return (advantage - advantage.mean()) / advantage.std() if normalise else advantage
+
+
 @pytest.mark.parametrize("credit", ["mini", "meta"])
-@pytest.mark.parametrize(("lmbda", "long"), [(0.0, 256), (0.9, 256), (0.9, 1), (1.0, 256)])
-def test_advantages_against_the_definition(credit, lmbda, long, monkeypatch):
+@pytest.mark.parametrize(
+    ("lmbda", "long", "normalise"),
+    [(0.0, 256, False), (0.9, 256, False), (0.9, 256, True), (0.9, 1, False), (1.0, 256, False)],
+)
+def test_advantages_against_the_definition(credit, lmbda, long, normalise, monkeypatch):
     """TorchRL has two ways, of which the one for long batches is quicker there."""
     monkeypatch.setattr("drest_torch.algos.sampled.LONG", long)
     made = make([TINY, world("royal_road")], counting="sequential", slots=4, rounds=5, group=1, episodes=5)
-    learner = learner_of(ppo, made, Values(), credit=credit, gae_lambda=lmbda, normalise_advantage=False)
+    learner = learner_of(ppo, made, Values(), credit=credit, gae_lambda=lmbda, normalise_advantage=normalise)
     batch = batch_of(learner, made)
     steps, metrics = learner.weigh(batch)
     value = Values()(made.worlds.view._known.observation)[batch["row"]]
     expected = slow_advantages(batch, value, lmbda, credit)
-    assert torch.allclose(steps["advantage"].squeeze(-1), expected, atol=1e-4)  # 32-bit sums of up to a hundred terms
+    found = steps["advantage"].squeeze(-1)
+    assert torch.allclose(found, normalised(expected, normalise), atol=1e-4)  # 32-bit sums of up to a hundred terms
     target = expected + value[played(batch)]
     assert torch.allclose(steps["value_target"].squeeze(-1), target, atol=1e-4)
     spread = 1 - expected.var() / target.var()
     assert metrics["critic/explained_variance"].item() == pytest.approx(spread.item(), abs=1e-3)
 
 
-@pytest.mark.parametrize("baseline", [False, True])
-def test_reinforce_learns_from_the_reward_to_go_less_the_mean_of_other_groups(baseline):
+@pytest.mark.parametrize(("baseline", "normalise"), [(False, False), (True, False), (True, True)])
+def test_reinforce_learns_from_the_reward_to_go_less_the_mean_of_other_groups(baseline, normalise):
     made = make(NINE, slots=12, group=4)
-    learner = learner_of(reinforce, made, baseline=baseline, normalise_advantage=False)
+    learner = learner_of(reinforce, made, baseline=baseline, normalise_advantage=normalise)
     batch = batch_of(learner, made)
     steps, _ = learner.weigh(batch)
     paid = batch["next", "reward"].sum(1).expand(-1, batch.shape[1])
@@ -107,42 +105,35 @@ def test_reinforce_learns_from_the_reward_to_go_less_the_mean_of_other_groups(ba
     if baseline:
         others = [paid[live & (group != each)].mean() for each in range(3)]
         expected = expected - torch.stack(others)[group[live]]
-    assert torch.allclose(steps["advantage"].squeeze(-1), expected, atol=1e-5)
+    assert torch.allclose(steps["advantage"].squeeze(-1), normalised(expected, normalise), atol=1e-5)
 
 
-def test_minibatches_part_the_batch_by_groups():
+def test_minibatches_part_the_batch_by_groups_anew_in_each_epoch(monkeypatch):
     made = make(NINE, slots=64, group=4, private_bits=1)
-    learner = learner_of(a2c, made, Values(), minibatches=5)
+    learner = learner_of(ppo, made, Values(), minibatches=5, epochs=4)
     batch = batch_of(learner, made)
     steps, _ = learner.weigh(batch)
     slot = played(batch).nonzero()[:, 0]
     steps["number"] = torch.arange(len(steps))
-    parts = list(learner._minibatches(steps))
-    few = make(NINE, slots=8, group=4)  # there are never more minibatches than groups
-    alone = learner_of(a2c, few, Values(), minibatches=5)
-    assert len(list(alone._minibatches(alone.weigh(batch_of(alone, few))[0]))) == 2
-    numbers = torch.cat([part["number"] for part in parts])
-    assert len(parts) == 5
-    assert torch.equal(numbers.sort().values, torch.arange(len(steps)))
-    groups = [set((slot[part["number"]] // 4).tolist()) for part in parts]
-    assert sum(len(each) for each in groups) == len(set().union(*groups)) == 16
-    for part in parts:
+    parts = []
+
+    def descend(part):
         log_prob = learner.actor.get_dist(part).log_prob(part["action"])
         assert torch.allclose(log_prob, part["action_log_prob"], atol=1e-5)
+        parts.append(part)
+        return {"loss": torch.zeros(())}
 
-
-def test_every_step_is_learnt_from_once_in_each_epoch(monkeypatch):
-    made = make(NINE, slots=32, group=4)
-    learner = learner_of(ppo, made, Values(), minibatches=3, epochs=4)
-    steps, _ = learner.weigh(batch_of(learner, made))
-    steps["number"] = torch.arange(len(steps))
-    parts = []
-    monkeypatch.setattr(learner, "_descend", lambda part: parts.append(part["number"]) or {"loss": torch.zeros(())})
+    monkeypatch.setattr(learner, "_descend", descend)
     learner.improve(steps, {})
-    epochs = [torch.cat(parts[first : first + 3]) for first in range(0, len(parts), 3)]
-    assert len(epochs) == 4
-    assert all(torch.equal(each.sort().values, steps["number"]) for each in epochs)
-    assert not torch.equal(epochs[0], epochs[1])
+    assert len(parts) == 20
+    numbers = [torch.cat([part["number"] for part in parts[first : first + 5]]) for first in range(0, 20, 5)]
+    assert all(torch.equal(each.sort().values, steps["number"]) for each in numbers)
+    assert not torch.equal(numbers[0], numbers[1])
+    groups = [set((slot[part["number"]] // 4).tolist()) for part in parts[:5]]
+    assert sum(len(each) for each in groups) == len(set().union(*groups)) == 16
+    few = make(NINE, slots=8, group=4)  # there are never more minibatches than groups
+    alone = learner_of(ppo, few, Values(), minibatches=5, epochs=4)
+    assert alone.update(batch_of(alone, few))["optim/steps"] == 2 * 4
 
 
 def test_an_update_ends_when_the_policy_has_gone_too_far():
@@ -154,19 +145,6 @@ def test_an_update_ends_when_the_policy_has_gone_too_far():
         steps[max_kl] = learner.update(batch_of(learner, made))["optim/steps"]
     assert steps[None] == steps[1e6] == 12
     assert steps[0.2] == 1
-
-
-@pytest.mark.parametrize("module", [ppo, reinforce])
-def test_advantages_are_normalised_over_the_whole_batch(module):
-    found = []
-    for normalise in (False, True):
-        made = make([TINY], slots=32, group=4)
-        critic = None if module is reinforce else Values()
-        learner = learner_of(module, made, critic, normalise_advantage=normalise)
-        found.append(learner.weigh(batch_of(learner, made))[0]["advantage"])
-    plain, normalised = found
-    assert torch.allclose(normalised, (plain - plain.mean()) / plain.std(), atol=1e-4)
-    assert not torch.allclose(normalised, plain, atol=1e-2)
 
 
 def test_losses_against_their_formulas():
@@ -215,52 +193,39 @@ def test_schedules_reach_the_loss_and_the_optimisers():
         assert learner.optimizers["adam"].param_groups[0]["lr"] == pytest.approx(SETTINGS.lr * 0.25)
 
 
+@pytest.mark.parametrize("network", ["mlp", "residual", "symmetric", "convolutional"])
 @pytest.mark.parametrize(("private_bits", "kind"), [(0, "bits"), (2, "bits"), (2, "uniform")])
-def test_once_is_the_network_in_each_step(private_bits, kind):
+def test_once_is_the_network_in_each_step(network, private_bits, kind):
     """The outputs and the gradients, in 64 bits; also of a minibatch whose states are rows of what was seen."""
-    made = make(NINE, private_bits=private_bits, private_kind=kind)
-    batch, policy = made.collect(), made.policy.double()
+    size = ("policy.observation=grid", "policy.width=16", "policy.depth=1", f"policy.private_bits={private_bits}")
+    told = {"slots": 32, "counting": "sequential", "private_bits": private_bits, "private_kind": kind}
+    made = make(levels := [world("royal_road"), world("spacious")], **told)
+    observe = make_observation("grid", compile_levels(levels))
+    cfg = compose("algo=ppo", f"policy={network}", *size)
+    policy, critic = (each.double() for each in networks(cfg, observe, context=2, with_critic=True))
+    batch = made.collect()
     live = played(batch)
-    state, private = batch["state"][live], batch["private_bits"][live].double() if private_bits else None
+    state, context = batch["state"][live], batch["drest_log_discounts"][live].double()
+    private = batch["private_bits"][live].double() if private_bits else None
     view = StateView(lambda number: made.worlds.view.observe(number).double())
-    once = Once(policy, view, are_bits=kind == "bits", acts=True)
-    weight = torch.randn(len(state), 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    wanted = policy(view.observe(state), private).log_softmax(-1)
-    gradients = torch.autograd.grad((wanted * weight).sum(), list(policy.parameters()))
-    view.begin()
-    for part in range(2):
-        if part == 0:
-            found, row = once(state, private)
-        else:
-            view.keep()
-            found, _ = once(row, private)
+    seen = view.observe(state)
+
+    def compare(found, wanted, module):
         torch.testing.assert_close(found, wanted)
-        ours = torch.autograd.grad((found * weight).sum(), list(policy.parameters()))
-        for one, other in zip(ours, gradients, strict=True):
+        weight = torch.randn(found.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        learned = [each for name, each in module.named_parameters() if module is policy or ".read." not in name]
+        ours, theirs = (torch.autograd.grad((value * weight).sum(), learned) for value in (found, wanted))
+        for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other)
 
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
-def test_a_fixed_number_of_threads_repeats_itself(algo, tmp_path):
-    """The same seed gives the same agent every time, with one thread and with two. The two differ by rounding."""
-    from drest_torch.training.run import start
-
-    few = ["levels.train=20", "levels.selection=0", "levels.test=4", "algo.episodes=512", "reward.group=64"]
-    small = ["policy.width=32", "policy.depth=1", "pictures=0", "test.paper=false", "logger=none", "progress=false"]
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 2):
-            weights = []
-            for number in range(2):
-                run_dir = f"run_dir={tmp_path}/{count}-{number}"
-                run = start(compose(f"algo={algo}", *few, *small, "policy=mlp", f"threads={count}", run_dir))
-                for _ in range(2):
-                    run.update()
-                weights.append(torch.cat([weight.flatten() for weight in run.learner.policy.parameters()]))
-            assert torch.equal(weights[0], weights[1])
-    finally:
-        torch.set_num_threads(threads)
+    reads = Once(critic, view, are_bits=kind == "bits")
+    compare(reads(state, private, context), critic(seen, private, context), critic)
+    acts = Once(policy, view, are_bits=kind == "bits", acts=True)
+    view.begin()
+    found, row = acts(state, private)
+    compare(found, policy(seen, private).log_softmax(-1), policy)
+    view.keep()
+    compare(acts(row, private)[0], policy(seen, private).log_softmax(-1), policy)
 
 
 def test_muon_has_the_wide_matrices_and_adam_the_rest():
@@ -281,48 +246,32 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
     assert any(last is each for each in learner.optimizers["adam"].param_groups[0]["params"])
 
 
-def exact_batch(level, seen, reward):
-    source = LevelSampler([level], torch.Generator())
-    return ExactLevels(source, seen, reward=reward, at_once=1, at_least=(1, 1)).draw()
-
-
 def table_problem(reward, seed=0):
-    batch = exact_batch(TINY, "grid", reward)
+    source = LevelSampler([TINY], torch.Generator())
+    batch = ExactLevels(source, "grid", reward=reward, at_once=1, at_least=(1, 1)).draw()
     logits = torch.randn(batch.states, 4, generator=torch.Generator().manual_seed(seed))
     return Table(batch.observe(torch.arange(batch.states)), logits), batch
 
 
-def exact_gradient(policy, batch, credit):
+def exact_gradient(policy, batch, credit, entropy=0.0):
+    """Of the objective, and of the entropy where the policy comes, as often as it comes there."""
     learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), "credit": credit}), torch.Generator())
-    probabilities = policy.logits.softmax(-1)
-    objective = learner.objective(batch, probabilities.unsqueeze(0)).mean()
-    return torch.autograd.grad(objective, policy.logits)[0], objective
+    log_probs = policy.logits.log_softmax(-1)
+    visits = batch.visits(log_probs.exp().detach())
+    bonus = -(visits.unsqueeze(-1) * log_probs.exp() * log_probs).sum() / visits.sum()
+    objective = learner.objective(batch, log_probs.exp().unsqueeze(0)).mean()
+    return torch.autograd.grad(objective + entropy * bonus, policy.logits)[0]
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_exact_with_meta_credit_is_the_expected_return(normalise):
-    policy, batch = table_problem(Reward(0.8, 1.0, 12, normalise=normalise))
-    _, objective = exact_gradient(policy, batch, "meta")
-    probability, collected = batch.outcome(policy.logits.softmax(-1).unsqueeze(0))
-    k = batch.num_lengths if normalise else math.inf
-    expected = expected_return(probability, collected / probability, batch.best_return, k, 12, 0.8) / 12
-    assert objective.item() == pytest.approx(expected.item(), rel=1e-5)
-
-
-@pytest.mark.parametrize("ignored_gradient_share", [0.0, 0.3])
-def test_exact_learns_from_the_states_that_matter(ignored_gradient_share):
+@pytest.mark.parametrize(("ignored_gradient_share", "entropy"), [(0.0, 0.0), (0.0, 0.4), (0.3, 0.0)])
+def test_exact_learns_from_the_states_that_matter(ignored_gradient_share, entropy):
     """One step of plain gradient descent: the whole gradient, or all of it but its smallest rows."""
     policy, batch = table_problem(Reward(0.8, 1.0, 12))
-    settings = {
-        **vars(SETTINGS),
-        "ignored_gradient_share": ignored_gradient_share,
-        "max_grad_norm": 1e9,
-        "entropy": 0.0,
-    }
-    learner = exact.Exact(policy, None, SimpleNamespace(**settings), torch.Generator())
+    changes = {"ignored_gradient_share": ignored_gradient_share, "max_grad_norm": 1e9, "entropy": entropy}
+    learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
     learner.optimizers = {"sgd": torch.optim.SGD(policy.parameters(), lr=1.0)}
     before = policy.logits.detach().clone()
-    gradient, _ = exact_gradient(policy, batch, "mini")
+    gradient = exact_gradient(policy, batch, "mini", entropy)
     metrics = learner.update(batch)
     matters = torch.zeros(len(gradient), dtype=torch.bool)
     matters[exact.significant_rows(gradient, ignored_gradient_share)] = True
@@ -348,10 +297,9 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, grou
     """Closed form against sampling: the mean REINFORCE gradient over many mini-episodes, no baseline."""
     policy, exact_batch = table_problem(Reward(0.7, 1.0, 8, counting))
     policy.private_bits = 0
-    expected, _ = exact_gradient(policy, exact_batch, credit)
-    made = make(
-        [TINY], counting=counting, slots=32768 // rounds, rounds=rounds, group=group, episodes=8, lam=0.7, gamma=1.0
-    )._replace(policy=policy)  # fmt: skip
+    expected = exact_gradient(policy, exact_batch, credit)
+    told = {"slots": 32768 // rounds, "rounds": rounds, "group": group, "episodes": 8, "lam": 0.7, "gamma": 1.0}
+    made = make([TINY], counting=counting, **told)._replace(policy=policy)
     learner = learner_of(reinforce, made, baseline=False, entropy=0.0, credit=credit, normalise_advantage=False)
     gradients = []
     for _ in range(2 if counting == "averaged" else 1):
@@ -362,79 +310,3 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, grou
     sampled = torch.stack(gradients).mean(0)
     assert torch.cosine_similarity(sampled.flatten(), expected.flatten(), dim=0) > 0.995
     assert sampled.norm().item() == pytest.approx(expected.norm().item(), rel=0.06)
-
-
-def train(module, lam, updates, *, divide=True):
-    """A tiny training run on a small level; returns usefulness and neutrality, exactly."""
-    torch.manual_seed(0)
-    reward, generator = Reward(lam, 1.0, 32, "averaged", divide_by_best=divide), torch.Generator().manual_seed(0)
-    evaluator = ExactEvaluator([TINY], "centred", reward=reward)
-    observe, size = evaluator.observe, NetworkSize(32, 1)
-    policy, critic = Policy(observe.shape, NUM_ACTIONS, size, scale=observe.scale), None
-    if module is exact:
-        batch = exact_batch(TINY, "centred", reward)
-        learner = exact.Algorithm(policy, None, SETTINGS, generator)
-        collect = lambda: batch  # noqa: E731
-    else:
-        worlds = Gridworlds.on(evaluator.mdp, evaluator.optima, observe, slots=512, group=32)
-        worlds.pay(reward)
-        if module.Algorithm.needs_critic:
-            critic = Critic(observe.shape, size, scale=observe.scale)
-        learner = learner_of(module, Made(worlds, policy, reward, generator), critic)
-        collector = worlds.collector(learner.actor, learns=True)
-        collect = lambda: collector.collect(generator)  # noqa: E731
-    for update in range(updates):
-        learner.set_progress(update / updates)
-        metrics = learner.update(collect())
-        assert all(torch.as_tensor(value).isfinite() for value in metrics.values())
-    found = evaluator.evaluate(policy)
-    return found.usefulness.item(), found.neutrality.item()
-
-
-ALGORITHMS = [(ppo, 60), (a2c, 200), (reinforce, 250), (exact, 300)]
-AND_SLOW = [pytest.param(*each, marks=pytest.mark.slow) if each[0] is not ppo else each for each in ALGORITHMS]
-
-
-@pytest.mark.parametrize(("module", "updates"), AND_SLOW)
-def test_drest_learns_to_be_useful_and_neutral(module, updates):
-    useful, neutral = train(module, 0.8, updates)
-    assert useful > 0.9
-    assert neutral > 0.9
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(("module", "updates"), ALGORITHMS)
-def test_the_default_reward_learns_to_be_useful_and_prefers_a_length(module, updates):
-    useful, neutral = train(module, 1.0, updates, divide=False)
-    assert useful > 0.9
-    assert neutral < 0.3
-
-
-@pytest.mark.parametrize("private_bits", [0, 2])
-@pytest.mark.parametrize("network", ["mlp", "residual", "symmetric", "convolutional"])
-def test_critics_read_what_steps_share_once(network, private_bits):
-    """Values and gradients are those of each step's own observation; steps differ in their context."""
-    cfg = compose(
-        "algo=ppo",
-        f"policy={network}",
-        "policy.observation=grid",
-        "policy.width=16",
-        "policy.depth=1",
-        f"policy.private_bits={private_bits}",
-    )
-    levels = [world("royal_road"), world("spacious")]
-    made = make(levels, counting="sequential", slots=32, group=4, episodes=4, private_bits=private_bits)
-    policy, critic = networks(cfg, make_observation("grid", compile_levels(levels)), context=2, with_critic=True)
-    batch = made.collect(policy)
-    live = played(batch)
-    state, context = batch["state"][live], batch["drest_log_discounts"][live]
-    private = batch["private_bits"][live] if private_bits else None
-    view = made.worlds.view
-    found = Once(critic, StateView(view.observe))(state, private, context)
-    wanted = critic(view.observe(state), private, context)
-    torch.testing.assert_close(found, wanted)
-    weight = torch.randn(len(found), generator=torch.Generator().manual_seed(0))
-    learned = [parameter for name, parameter in critic.named_parameters() if ".read." not in name]
-    gradients = [torch.autograd.grad(value @ weight, learned) for value in (found, wanted)]
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

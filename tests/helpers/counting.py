@@ -10,7 +10,7 @@ from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategoric
 from torchrl.envs import EnvBase
 
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import parse_level, world
+from drest_torch.envs.levels import world
 
 ACTIONS = 3
 
@@ -82,7 +82,8 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
     """Yield what a timer around `Counting` has to say, in plain Python: one mini-episode after the other.
 
     ``steps`` are (whether a delay is asked for, the action otherwise, which with ``idle=None`` is taken in any case).
-    What is said: the observation, the reward, the timer, the number of delays, and whether this is shutdown.
+    Instead of whether, a function may say so of what is shown after the step. What is said: the observation, the
+    reward, the timer, the number of delays, and whether this is shutdown.
     """
     longest = base + sum(delays)
     count = last = tick = used = since = 0
@@ -95,7 +96,7 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
         if not waits:
             seen = [float(count), float(last)]
         since += 1
-        if ask and is_open:
+        if (ask(seen) if callable(ask) else ask) and is_open:
             reward -= cost
             shutdown += delays[used]
             used, since = used + 1, 0
@@ -191,11 +192,3 @@ def worlds():
 
 def last_count_is_two(tensordict):
     return tensordict["observation"][..., :1] == 2
-
-
-ROAD = "shutdown: 2\n\nC4 A B2 . C5"
-
-
-def road():
-    """A small gridworld as an environment of somebody else's."""
-    return GridworldEnv([parse_level(ROAD, name="road")], 32, episodes_per_meta=16, observation="vector")

@@ -107,13 +107,8 @@ def dies(spec, folder):
 
 
 def returns(spec, folder):
-    return {
-        "nothing": None,
-        "a dict": {"sum": 1},
-        "a function": Result({"function": sum_of_squares}),
-        "an object array": Result({}, {"objects": np.array([{}, []], dtype=object)}),
-        "a list as array": Result({}, {"list": [1, 2]}),
-    }[spec["what"]]
+    objects = {"objects": np.array([{}, []], dtype=object)}
+    return {"nothing": None, "a dict": {"sum": 1}, "an object array": Result({}, objects)}[spec["what"]]
 
 
 def waits(spec, folder):
@@ -152,59 +147,13 @@ def threads(spec, folder):
 
 def plays(spec, folder):
     """Tabular agents, as good as for ever."""
-    from drest_torch.algos.tabular import Schedule, rules_for
     from drest_torch.algos.tabular_kernel import new_state, play
-    from drest_torch.envs.dynamics.mdp import compile_levels
-    from drest_torch.envs.exact.solver import solve
     from drest_torch.envs.levels import world
-    from drest_torch.evaluation.tabular import tabulate
-    from drest_torch.reward import Reward
+    from tests.helpers.tabular_twin import Told, ready, rules_of
 
-    mdp = compile_levels([world("example")])
-    worlds = tabulate(mdp, solve(mdp, 0.95))
-    schedule = Schedule(
-        lr=0.25,
-        lr_end=0.25,
-        epsilon=0.5,
-        epsilon_end=0.5,
-        decay_episodes=1,
-        random_episodes=0,
-        gradient="softmax",
-        discount_bumps=True,
-    )
-    rules = rules_for(1, schedule, Reward(0.9, 0.95, 64), num_lengths=2, divisor=[1.0, 1.0])
-    state = new_state(np.arange(1), worlds.target.shape[1], 2)
+    worlds, optima, _ = ready(world("example"))
+    rules, state = rules_of(Told(), optima), new_state(np.arange(1), worlds.target.shape[1], 2)
     play(worlds, rules, state, 1)  # compiled
     _begin(folder)
     play(worlds, rules, state, 10**15)
     raise AssertionError("it has ended")
-
-
-def trains(spec, folder):
-    """A training run. The first time it waits, so many updates after its beginning and at least one after its
-    last checkpoint, until there is a file of this name.
-    """
-    from drest_torch.building.checkpoints import step_path
-    from drest_torch.jobs import training_job as runs
-    from drest_torch.training.run import Run
-
-    first = not (folder / "calls").exists()
-    _begin(folder)
-    update, count = Run.update, 0
-
-    def counted(run):
-        nonlocal count
-        if count == 0:
-            with open(folder / "begun_at", "a") as file:
-                file.write(f"{run.state.steps}\n")
-        if first and count >= spec["updates"] and not step_path(run.checkpoints, run.state.steps).exists():
-            (folder / "waits").touch()
-            wait_for(Path(spec["until"]).exists)
-        count += 1
-        return update(run)
-
-    Run.update = counted
-    try:
-        return runs.train(spec, folder)
-    finally:
-        Run.update = update

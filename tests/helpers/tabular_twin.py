@@ -12,14 +12,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
 import torch
 
-from drest_torch.algos.tabular_kernel import Worlds
+from drest_torch.algos.tabular import rules_for
+from drest_torch.algos.tabular_kernel import Rules, Worlds
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.tabular import tabulate
+from drest_torch.reward import Reward
 from tests.helpers.simulator import Simulator, searched_optima
 
 LONGEST = 4096
@@ -50,6 +53,32 @@ class Told:
 
 
 UINT64 = (1 << 64) - 1
+
+
+def rules_of(told: Told, optima: Optima, index: int = 0, agents: int = 1) -> Rules:
+    """What agents of a level are told, as the kernel takes it."""
+    schedule = SimpleNamespace(
+        lr=told.lr[0],
+        lr_end=told.lr[1],
+        epsilon=told.epsilon[0],
+        epsilon_end=told.epsilon[1],
+        decay_episodes=told.decay_episodes,
+        random_episodes=told.random_episodes,
+        gradient="behaviour" if told.behaviour else "softmax",
+        discount_bumps=told.discount_bumps,
+    )
+    best = optima.best_return[index]
+    # Where the divisor is learned, what stands there must not matter.
+    divisor = {"best": best, "none": torch.ones_like(best), "seen": torch.full_like(best, 77.0)}[told.divide]
+    rules = rules_for(
+        agents,
+        schedule,
+        Reward(told.lam, told.gamma, told.episodes_per_meta, clip=told.clip, normalise=told.normalise),
+        num_lengths=int(optima.num_lengths[index]),
+        divisor=divisor.tolist(),
+        learns_divisor=told.divide == "seen",
+    )
+    return rules._replace(level=np.full(agents, index))
 
 
 def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor, episodes: int, shape: Any) -> Reached:

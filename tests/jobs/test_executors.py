@@ -1,8 +1,6 @@
 """Finished runs are kept and not repeated, failed ones take no other with them, and a study can be stopped."""
 
-import errno
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -14,7 +12,6 @@ from drest_torch.errors import FileError
 from drest_torch.jobs.executor import Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Job, JobError
 from drest_torch.jobs.local import Local
-from drest_torch.jobs.store import Store
 from tests.helpers.job_runners import calls, is_alive, job, names, quick_path, squares, sums, wait_for
 
 
@@ -39,8 +36,6 @@ def test_what_exists_is_not_repeated_and_what_is_damaged_or_changed_is_done(stor
     assert [event.existed for event in done] == [True, False, False, False]
     assert [event.result is None for event in done] == [event.failure is not None for event in done]
     assert [event.failure is None for event in done] == [True, True, True, False]
-    result = store.get(jobs[2])
-    np.testing.assert_array_equal(result.arrays["squares"], [0, 1, 4, 9])
 
 
 def test_failed_runs_are_listed_and_tried_again(store, later):
@@ -60,15 +55,6 @@ def test_failed_runs_are_listed_and_tried_again(store, later):
     assert [len(calls(store, each)) for each in jobs] == [2, 1, 2, 1]
 
 
-@pytest.mark.parametrize(
-    ("runner", "reason"),
-    [("no.such.module:run", "ModuleNotFoundError: "), ("tests.helpers.job_runners:missing", "AttributeError: ")],
-)
-def test_a_runner_that_is_not_there(store, runner, reason):
-    (failure,) = run_jobs([Job("one", runner, {})], store, Local(0))
-    assert failure.reason.startswith(reason)
-
-
 def test_a_run_under_two_names_is_done_once(store, later):
     one, fails = job("one"), job("fails", "fails", until=str(later))
     jobs = [one, Job("two", one.runner, one.spec), fails, Job("fails too", fails.runner, fails.spec)]
@@ -83,18 +69,14 @@ def test_a_run_under_two_names_is_done_once(store, later):
 
 
 def test_a_full_disk_stops_the_study(store, monkeypatch):
-    jobs = squares(2, 3, 4)
-    put = store.put
+    jobs, put = squares(2, 3, 4), store.put
 
-    def put_until_full(job, result, seconds):
+    def until_full(job, *result):
         if job == jobs[1]:
-            monkeypatch.setattr(os, "fsync", full)
-        put(job, result, seconds)
+            raise FileError("No space left on device")
+        put(job, *result)
 
-    def full(_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(store, "put", put_until_full)
+    monkeypatch.setattr(store, "put", until_full)
     with pytest.raises(FileError, match="No space left on device"):
         run_jobs(jobs, store, Local(0))
     monkeypatch.undo()
@@ -126,7 +108,7 @@ def test_every_run_has_one_thread_whatever_the_one_before_has_set(store, workers
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-    found = [result.numbers for result in map(store.get, jobs) if result is not None]
+    found = [store.get(each).numbers for each in jobs]
     assert [each["threads"] for each in found] == [1, 1]
     assert workers == 0 or [each["environment"] for each in found] == ["1", "1"]
 
@@ -145,17 +127,13 @@ def test_a_study_that_runs_already_is_left_alone(store, later, tmp_path):
 
 
 @pytest.mark.usefixtures("quick")
-def test_workers_find_what_one_process_finds(store, tmp_path, monkeypatch):
+def test_workers_do_all_runs(store, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     jobs = squares(*range(12))
-    alone = Store(tmp_path / "alone")
-    shuffled = random.Random(0).sample(jobs, len(jobs))
-    assert run_jobs(shuffled, alone, Local(0)) == []
     assert run_jobs(jobs, store, Local(2)) == []
-    assert sums(store, jobs) == sums(alone, jobs) == [sum(i * i for i in range(n)) for n in range(12)]
-    for each in jobs:
-        ours, theirs = store.get(each), alone.get(each)
-        np.testing.assert_array_equal(ours.arrays["squares"], theirs.arrays["squares"], strict=True)
+    assert sums(store, jobs) == [sum(i * i for i in range(n)) for n in range(12)]
+    for n, each in enumerate(jobs):
+        np.testing.assert_array_equal(store.get(each).arrays["squares"], np.arange(n) ** 2, strict=True)
     processes = {process for each in jobs for process in calls(store, each)}
     assert 1 <= len(processes) <= 2  # each is used for many runs
     assert os.getpid() not in processes
@@ -167,10 +145,10 @@ def test_workers_find_what_one_process_finds(store, tmp_path, monkeypatch):
 def test_what_goes_wrong_in_a_worker_is_one_run(store, later, capfd):
     """It raises, returns what cannot be sent, or dies, while the other worker is in the middle of a run."""
     guilty = {
+        Job("no module", "no.such.module:run", {}): "ModuleNotFoundError: ",
+        Job("no function", "tests.helpers.job_runners:missing", {}): "AttributeError: ",
         job("nothing", "returns", what="nothing"): "returned a value of type NoneType; expected a Result",
         job("a dict", "returns", what="a dict"): "returned a value of type dict; expected a Result",
-        job("a function", "returns", what="a function"): "numbers['function'] is of type function",
-        job("a list", "returns", what="a list as array"): "arrays['list'] is of type list",
         job("objects", "returns", what="an object array"): "arrays['objects'] is an array of object",
         job("raises", "fails", until=str(later)): "ValueError: it cannot be done",
         job("exits", "exits"): "SystemExit: no more",
@@ -236,39 +214,21 @@ def driver(tmp_path, store, jobs, executor, patience=5.0):
     )
 
 
-def test_a_killed_study_continues(store, later, tmp_path):
-    jobs = [*squares(2, 3), job("waits", "waits", until=str(later)), *squares(4)]
-    with driver(tmp_path, store, jobs, "Local(1)") as process:
-        wait_for(lambda: calls(store, jobs[2]) and all(sums(store, jobs[:2])))
-        process.kill()
-    wait_for(lambda: not is_alive(*calls(store, jobs[2])))
-    assert [store.get(each) is not None for each in jobs] == [True, True, False, False]
-
-    later.touch()
-    assert run_jobs(jobs, store, Local(0)) == []
-    assert [len(calls(store, each)) for each in jobs] == [1, 1, 2, 1]
-
-
-def to_all(process):
-    """As a terminal sends Ctrl-C."""
-    os.killpg(process.pid, signal.SIGINT)
-
-
-def to_the_driver(process):
-    process.send_signal(signal.SIGTERM)
-
-
-@pytest.mark.parametrize("send", [to_all, to_the_driver])
-def test_a_stopped_study_keeps_what_it_has(store, later, tmp_path, send):
-    saving = [job(name, "saves", until=str(later)) for name in "ab"]  # one in each worker
+@pytest.mark.parametrize(
+    ("send", "signum"), [(os.kill, signal.SIGKILL), (os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)]
+)
+def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, tmp_path, send, signum):
+    """A terminal sends Ctrl-C to all processes. Runs that can save do so, if they are not killed."""
+    saves, saving = signum != signal.SIGKILL, [job(name, "saves", until=str(later)) for name in "ab"]
     jobs = [*squares(2, 3), *saving, *squares(4)]
     with driver(tmp_path, store, jobs, "Local(2)") as process:
         wait_for(lambda: all(calls(store, each) for each in saving) and all(sums(store, jobs[:2])))
-        send(process)
+        send(process.pid, signum)
         output, _ = process.communicate()
-    assert (process.returncode, output) == (130, "")
-    assert not any(is_alive(*calls(store, each)) for each in saving)
-    assert [(store.folder_of(each) / "saved").read_text() for each in saving] == [f"[{int(signal.SIGTERM)}]"] * 2
+    assert (process.returncode, output) == (130 if saves else -signum, "")
+    wait_for(lambda: not any(is_alive(*calls(store, each)) for each in saving))
+    saved = [store.folder_of(each) / "saved" for each in saving]
+    assert [path.exists() and path.read_text() for path in saved] == [saves and f"[{int(signal.SIGTERM)}]"] * 2
     assert store.failures() == []
     assert list(store.folder.rglob("*.partial")) == []
     assert [store.get(each) is not None for each in jobs] == [True, True, False, False, False]
@@ -276,29 +236,18 @@ def test_a_stopped_study_keeps_what_it_has(store, later, tmp_path, send):
     later.touch()
     assert run_jobs(jobs, store, Local(0)) == []
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 2, 2, 1]
-    results = [store.get(each) for each in saving]
-    assert [result and result.numbers for result in results] == [{"saved": True}] * 2
+    assert [store.get(each).numbers for each in saving] == [{"saved": saves}] * 2
 
 
-def test_a_study_in_the_background_of_a_script_heeds_sigint(store, later, tmp_path):
+def test_a_study_in_the_background_heeds_ctrl_c_and_a_second_one_ends_runs_that_do_not_listen(store, later, tmp_path):
     """A shell without job control has such a process ignore it, and the training command stops all the same."""
-    waits = job("waits", "waits", until=str(later))
+    deaf = job("deaf", "is_deaf", until=str(later))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        process = driver(tmp_path, store, [waits], "Local(1)")
+        process = driver(tmp_path, store, [deaf], "Local(1)", patience=1e6)
     finally:
         signal.signal(signal.SIGINT, before)
     with process:
-        wait_for(lambda: calls(store, waits))
-        process.send_signal(signal.SIGINT)
-        wait_for(lambda: process.poll() is not None)
-    assert process.returncode == 130
-    assert not is_alive(*calls(store, waits))
-
-
-def test_a_second_ctrl_c_ends_runs_that_do_not_listen(store, later, tmp_path):
-    deaf = job("deaf", "is_deaf", until=str(later))
-    with driver(tmp_path, store, [deaf], "Local(1)", patience=1e6) as process:
         wait_for(lambda: calls(store, deaf))
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):

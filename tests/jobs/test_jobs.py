@@ -7,8 +7,6 @@ import json
 import math
 import os
 import re
-import subprocess
-import sys
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -23,7 +21,7 @@ from drest_torch.jobs.executor import run_jobs
 from drest_torch.jobs.job import Failure, Job, JobError, Result
 from drest_torch.jobs.local import Local
 from drest_torch.jobs.store import Store
-from tests.helpers.job_runners import quick_path, squares
+from tests.helpers.job_runners import squares
 
 RUNNER = "package.module:function"
 SPEC = {"algo": {"lr": 0.1, "steps": [1, 2]}, "seed": 3, "λ": None, "exact": True}
@@ -36,26 +34,13 @@ def job():
     return Job("tabular/example", RUNNER, SPEC)
 
 
-def elsewhere(program, tmp_path, **environment):
-    """What a program prints in another process."""
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(quick_path(tmp_path))} | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ).stdout
-
-
 def files(store, job):
     return {path.name for path in store.folder_of(job).iterdir()}
 
 
-def test_a_digest_is_the_same_everywhere(job, tmp_path):
-    """In this process, in one with other hashes, and in a year; a change of it makes every run be done again."""
-    program = f"from drest_torch.jobs.job import Job; print(Job('another', {RUNNER!r}, {SPEC!r}).digest())"
-    assert (job.digest(), elsewhere(program, tmp_path, PYTHONHASHSEED="7")) == (DIGEST, f"{DIGEST}\n")
+def test_a_digest_is_the_same_everywhere(job):
+    """In every process, as hashes differ from one to the next, and in a year: a change makes all runs be done again."""
+    assert Job("another", RUNNER, SPEC).digest() == job.digest() == DIGEST
 
 
 def test_a_digest_depends_on_what_the_result_depends_on(job, monkeypatch):
@@ -74,22 +59,38 @@ def test_a_digest_depends_on_what_the_result_depends_on(job, monkeypatch):
     assert len({each.digest() for each in [job, *others]} | {DIGEST}) == len(others) + 2
 
 
+def described(*, name="one", runner=RUNNER, spec=SPEC):
+    return lambda store: Job(name, runner, spec)
+
+
+def stored(numbers=RESULT.numbers, arrays=RESULT.arrays):
+    return lambda store: store.put(Job("one", RUNNER, SPEC), Result(numbers, arrays), 1)
+
+
 @pytest.mark.parametrize(
-    ("name", "runner", "spec", "complaint"),
+    ("make", "complaint"),
     [
-        ("", RUNNER, {}, "a run without a name"),
-        ("one", "function", {}, "runner 'function'"),
-        ("one", "package.module:one.two", {}, "'package.module:function'"),
-        ("one", RUNNER, [1], "list; expected a dict"),
-        ("one", RUNNER, {"algo": {1: 2}}, "spec['algo'] has the key 1"),
-        ("one", RUNNER, {"a": [0, {1}]}, "spec['a'][1] is of type set"),
-        ("one", RUNNER, {"a": np.float32(1)}, "spec['a'] is of type float32"),
-        ("one", RUNNER, {"a": enum.Enum("Colour", "RED")(1)}, "spec['a'] is of type Colour"),
+        (described(name=""), "a run without a name"),
+        (described(runner="function"), "runner 'function'"),
+        (described(runner="package.module:one.two"), "'package.module:function'"),
+        (described(spec=[1]), "list; expected a dict"),
+        (described(spec={"algo": {1: 2}}), "spec['algo'] has the key 1"),
+        (described(spec={"a": [0, {1}]}), "spec['a'][1] is of type set"),
+        (described(spec={"a": np.float32(1)}), "spec['a'] is of type float32"),
+        (described(spec={"a": enum.Enum("Colour", "RED")(1)}), "spec['a'] is of type Colour"),
+        (stored({1: 2}), "numbers has the key 1"),
+        (stored({"a": [np.int64(1)]}), "numbers['a'][0] is of type int64"),
+        (stored([]), "expected two dicts"),
+        (stored(arrays={"a": [1.0]}), "arrays['a'] is of type list"),
+        (stored(arrays={"a": np.array([{}])}), "arrays['a'] is an array of object"),
+        (stored(arrays={1: np.zeros(1)}), "arrays[1]"),
+        (lambda store: store.seconds(Job("one", RUNNER, SPEC)), "run 'one' has no result"),
     ],
 )
-def test_what_cannot_be_described_is_refused(name, runner, spec, complaint):
+def test_what_cannot_be_described_stored_or_read_is_refused(store, make, complaint):
     with pytest.raises(JobError, match=re.escape(complaint)):
-        Job(name, runner, spec)
+        make(store)
+    assert not list(store.folder.rglob("result*"))
 
 
 def test_a_result_comes_back(store, job):
@@ -103,6 +104,9 @@ def test_a_result_comes_back(store, job):
         "a/b.npy": np.array([True]),
         "complex": np.array([1j]),
     }
+    assert store.get(job) is None
+    assert store.failures() == []
+    assert not store.folder.exists()
     store.put(job, Result(numbers, arrays), 1.5)
     found = Store(store.folder).get(job)
     assert repr(found.numbers) == repr(numbers | {"tuple": [1, 2]})
@@ -110,18 +114,9 @@ def test_a_result_comes_back(store, job):
     for name, array in arrays.items():
         np.testing.assert_array_equal(found.arrays[name], array, strict=True)
     assert store.seconds(job) == 1.5
-
-
-def test_what_is_not_there(store, job):
-    assert store.get(job) is None
-    assert store.failures() == []
-    with pytest.raises(JobError, match="run 'tabular/example' has no result"):
-        store.seconds(job)
-    assert not store.folder.exists()
-    store.put(job, Result({"a": 1}), 0)
-    assert files(store, job) == {"result.json"}
-    found = store.get(job)
-    assert (found.numbers, found.arrays) == ({"a": 1}, {})
+    store.put(bare := Job("bare", RUNNER, {}), Result({"a": 1}), 0)
+    assert files(store, bare) == {"result.json"}
+    assert (store.get(bare).numbers, store.get(bare).arrays) == ({"a": 1}, {})
 
 
 def test_studies_share_a_run_whatever_they_call_it(store, job):
@@ -226,23 +221,6 @@ def test_a_write_that_fails_stores_nothing(store, job, file, monkeypatch):
     assert len(store.failures()) == 1
 
 
-@pytest.mark.parametrize(
-    ("numbers", "arrays", "complaint"),
-    [
-        ({1: 2}, {}, "numbers has the key 1"),
-        ({"a": [np.int64(1)]}, {}, "numbers['a'][0] is of type int64"),
-        ({}, {"a": [1.0]}, "arrays['a'] is of type list"),
-        ({}, {"a": np.array([{}])}, "arrays['a'] is an array of object"),
-        ({}, {1: np.zeros(1)}, "arrays[1]"),
-        ([], {}, "expected two dicts"),
-    ],
-)
-def test_a_result_that_cannot_be_stored_is_refused(store, job, numbers, arrays, complaint):
-    with pytest.raises(JobError, match=re.escape(complaint)):
-        store.put(job, Result(numbers, arrays), 1)
-    assert store.get(job) is None
-
-
 def test_a_failure_stays_until_the_run_succeeds(store, job):
     another = Job("another", RUNNER, {})
     store.record_failure(Failure(job, "first", "traceback\nof two lines"))
@@ -254,6 +232,8 @@ def test_a_failure_stays_until_the_run_succeeds(store, job):
     store.put(job, RESULT, 1)
     assert files(store, job) == {"result.json", "result.npz"}
     assert store.failures() == [Failure(another, "a reason", "")]
+    (store.folder_of(another) / "failure.json").write_text('{"name": "one"')  # damaged
+    assert store.failures() == []
 
 
 def test_a_kill_between_the_result_and_the_end_of_its_failure(store, job, monkeypatch):
@@ -265,12 +245,6 @@ def test_a_kill_between_the_result_and_the_end_of_its_failure(store, job, monkey
     with pytest.raises(KeyboardInterrupt):
         store.put(job, Result({}), 1)
     assert store.get(job) is not None
-    assert store.failures() == []
-
-
-def test_a_damaged_failure_is_left_out(store, job):
-    store.record_failure(Failure(job, "a reason", ""))
-    (store.folder_of(job) / "failure.json").write_text('{"name": "one"')
     assert store.failures() == []
 
 

@@ -12,29 +12,112 @@ from types import ModuleType
 
 import pytest
 
-from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
-from drest_torch.errors import ConfigError
 from drest_torch.tracking.sinks import JsonLines, LoggerConfig, LoggerError, Loggers, RunInfo, Sink, read_metrics
 from drest_torch.tracking.wandb_sink import WandbSink
 from tests.helpers.documents import ROOT
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_id, read_summary, records
 
 RUN_CONFIG = {"seed": 3, "algo": {"name": "ppo", "lr": 1e-3}}
-WANDB = {"wandb": None}
 METRICS = {"eval/train/usefulness": 0.5, "optim/lr": 0.001, "time/wall_seconds": 2.0}
+NO_TENSORBOARD = "tensorboard is not installed (the extra `tensorboard`)"
 
 
-def test_one_object_a_line_with_step_first_and_no_nan(tmp_path):
-    lines = JsonLines(tmp_path / "metrics.jsonl")
-    lines.log(10, {"a/b": 1.5, "bad": math.nan, "worse": math.inf})
-    lines.log(20, {"a/b": 2})
+def logging(sink, folder, *more, config=RUN_CONFIG, **options):
+    return Loggers(LoggerConfig({sink: None}), folder, config, *more, **options)
+
+
+# ------------------------------------------------------------------------------------ files of lines
+
+
+def test_a_line_for_each_step_or_each_of_its_metrics(tmp_path):
+    with logging("csv", tmp_path) as loggers:
+        loggers.log(0, {"a/b": 1.5, "bad": math.nan, "worse": math.inf})
+        loggers.log(10, {"a/b": 2, "new": 1e-30})
+    text = (tmp_path / "metrics.csv").read_text()
+    assert text == "step,name,value\n0,a/b,1.5\n0,bad,\n0,worse,\n10,a/b,2.0\n10,new,1e-30\n"
     text = (tmp_path / "metrics.jsonl").read_text()
-    assert text == '{"step": 10, "a/b": 1.5, "bad": null, "worse": null}\n{"step": 20, "a/b": 2.0}\n'
+    assert text == '{"step": 0, "a/b": 1.5, "bad": null, "worse": null}\n{"step": 10, "a/b": 2.0, "new": 1e-30}\n'
     first, second = read_metrics(tmp_path / "metrics.jsonl")
     assert first["a/b"] == 1.5
     assert math.isnan(first["bad"])
-    assert second == {"step": 20, "a/b": 2.0}
+    assert second == {"step": 10, "a/b": 2.0, "new": 1e-30}
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        *(b"", b"50,a/b,0.", b'50,"late, an', b"\0\0\0", b"50"),
+        *(b'{"st', b'{"step": 50, "a": 0.', b"[]", b'{"a": 1}', '{"step": 50, "é'.encode()[:-1]),
+    ],
+)
+def test_a_resumed_run_continues_after_its_checkpoint(tmp_path, torn):
+    """After a kill, whatever it has left at the ends of files, the same bytes as if there had been none."""
+
+    def log(folder, steps, **options):
+        with logging("csv", folder, **options) as loggers:
+            for step in steps:
+                late = {"late, and quoted": step / 7} if step > 20 else {}
+                loggers.log(step, {"a/b": step / 3, **late})
+
+    names = ["metrics.csv", "metrics.jsonl"]
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    log(straight, range(0, 60, 10))
+    log(killed, range(0, 50, 10))  # the checkpoint is at 20
+    for name in names:
+        (killed / name).write_bytes((killed / name).read_bytes() + torn)
+    log(killed, range(30, 60, 10), continue_from=20)
+    for name in names:
+        assert (killed / name).read_bytes() == (straight / name).read_bytes(), name
+    assert sorted(each.name for each in killed.iterdir()) == names
+
+
+# ------------------------------------------------------------------------------------ TensorBoard
+
+
+def scalars(folder, name):
+    return [(event.step, event.value) for event in events(folder).Scalars(name)]
+
+
+def events(folder):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    return EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0}).Reload()
+
+
+def test_metrics_pictures_configuration_and_summary_are_read_back_from_tensorboard(tmp_path, picture):
+    pytest.importorskip("tensorboard", reason=NO_TENSORBOARD)
+    with logging("tensorboard", tmp_path) as loggers:
+        for step in (0, 100, 200):
+            loggers.log(step, {"eval/train/usefulness": step / 256, "bad": math.nan})
+        loggers.picture("train/example", picture)
+        loggers.summary({"train/usefulness": 0.75})
+    assert scalars(tmp_path, "eval/train/usefulness") == [(step, step / 256) for step in (0, 100, 200)]
+    assert all(math.isnan(value) for _, value in scalars(tmp_path, "bad"))
+    assert scalars(tmp_path, "summary/train/usefulness") == [(200, 0.75)]
+    (image,) = events(tmp_path).Images("train/example")
+    assert (image.step, image.width, image.height) == (200, 6, 4)
+    (text,) = events(tmp_path).Tensors("config/text_summary")
+    assert b'"lr": 0.001' in text.tensor_proto.string_val[0]
+    assert loggers.run_id is None
+
+
+def test_a_resumed_run_is_one_in_tensorboard_without_what_was_logged_after_its_checkpoint(tmp_path):
+    pytest.importorskip("tensorboard", reason=NO_TENSORBOARD)
+    with logging("tensorboard", tmp_path) as killed:
+        for step in (0, 100, 200, 300):  # the checkpoint is at 100
+            killed.log(step, {"n": step})
+    (file,) = (tmp_path / "tensorboard").iterdir()
+    file.write_bytes(file.read_bytes()[:-7])
+    (tmp_path / "tensorboard" / "notes.txt").touch()
+    with logging("tensorboard", tmp_path, continue_from=100) as resumed:
+        for step in (200, 400):
+            resumed.log(step, {"n": step + 1})
+    assert scalars(tmp_path, "n") == [(0, 0), (100, 100), (200, 201), (400, 401)]
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2  # and nothing was removed that is the user's
+
+
+# ------------------------------------------------------------------------------------ W&B
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +125,7 @@ def picture(tmp_path_factory):
     from PIL import Image
 
     path = tmp_path_factory.mktemp("pictures") / "learning.png"
-    Image.new("RGB", (4, 4)).save(path)
+    Image.new("RGBA", (6, 4), (255, 0, 0, 255)).save(path)
     return path
 
 
@@ -50,7 +133,7 @@ def picture(tmp_path_factory):
 def finished(tmp_path_factory, picture):
     """The folder and the id of a run that was logged offline, and left the environment as it was."""
     folder, before = tmp_path_factory.mktemp("runs") / "the_run", dict(os.environ)
-    with Loggers(LoggerConfig(WANDB, group="g", tags=["t"]), folder, RUN_CONFIG) as loggers:
+    with Loggers(LoggerConfig({"wandb": None}, group="g", tags=["t"]), folder, RUN_CONFIG) as loggers:
         for step in (0, 100, 200):
             loggers.log(step, METRICS | {"step_squared": step**2, "bad": math.nan})
         loggers.picture("train/example", picture)
@@ -60,43 +143,34 @@ def finished(tmp_path_factory, picture):
     return folder, loggers.run_id
 
 
-def test_an_offline_run_is_read_back_with_every_metric(finished):
+def test_an_offline_run_is_read_back_with_every_metric_and_nothing_else(finished):
     folder, run_id = finished
     (path,) = finished_files(folder)
+    found = list(records(path))
     assert read_id(path) == run_id
-    config = read_config(path)
-    assert {name: config[name] for name in RUN_CONFIG} == RUN_CONFIG
+    run = next(each.run for each in found if each.HasField("run"))
+    assert (run.project, run.display_name, run.run_group, list(run.tags)) == ("drest_torch", "the_run", "g", ["t"])
+    assert read_config(path).items() >= RUN_CONFIG.items()
     assert read_summary(path)["train/usefulness"] == 0.75
     *rows, with_picture = read_history(path)
     assert [row["step"] for row in rows] == [0, 100, 200]
     for row, local in zip(rows, read_metrics(folder / "metrics.jsonl"), strict=True):
         assert {name: value for name, value in row.items() if name[0] != "_"} == pytest.approx(local, nan_ok=True)
     assert with_picture["step"] == 200
-    assert (path.parent / "files" / with_picture["train/example.path"]).is_file()
-
-
-def test_the_axis_of_every_metric_is_the_step_and_the_run_is_named_after_its_folder(finished):
-    (path,) = finished_files(finished[0])
-    found = list(records(path))
-    (metric,) = (each.metric for each in found if each.HasField("metric") and each.metric.glob_name)
-    assert (metric.glob_name, metric.step_metric) == ("*", "step")
-    run = next(each.run for each in found if each.HasField("run"))
-    assert (run.project, run.display_name, run.run_group, list(run.tags)) == ("drest_torch", "the_run", "g", ["t"])
-
-
-def test_nothing_but_what_the_run_logs_is_recorded(finished):
-    (path,) = finished_files(finished[0])
-    assert not any(each.HasField("stats") or each.HasField("output_raw") for each in records(path))
     files = path.parent / "files"
+    assert (files / with_picture["train/example.path"]).is_file()
     assert {each.relative_to(files).parts[0] for each in files.rglob("*") if each.is_file()} == {"media"}
+    (metric,) = (each.metric for each in found if each.HasField("metric") and each.metric.glob_name)
+    assert (metric.glob_name, metric.step_metric) == ("*", "step")  # the axis
+    assert not any(each.HasField("stats") or each.HasField("output_raw") for each in found)
 
 
 def test_a_resumed_run_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_path):
     folder = tmp_path / "run"
-    with Loggers(LoggerConfig(WANDB), folder, RUN_CONFIG) as first:
+    with logging("wandb", folder) as first:
         for step in (0, 100, 200, 300):
             first.log(step, METRICS | {"n": step})
-    with Loggers(LoggerConfig(WANDB), folder, RUN_CONFIG, first.run_id, continue_from=200) as second:
+    with logging("wandb", folder, first.run_id, continue_from=200) as second:
         for step in (300, 400):
             second.log(step, METRICS | {"n": step})
     assert first.run_id == second.run_id
@@ -106,65 +180,73 @@ def test_a_resumed_run_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_pat
 
 
 def test_an_error_finishes_the_run_as_failed(tmp_path):
-    with pytest.raises(ZeroDivisionError), Loggers(LoggerConfig(WANDB), tmp_path, {}):
+    with pytest.raises(ZeroDivisionError), logging("wandb", tmp_path):
         raise ZeroDivisionError
     (path,) = finished_files(tmp_path)
     assert [each.exit.exit_code for each in records(path) if each.HasField("exit")] == [1]
-
-
-def run_python(program, folder, **options):
-    """A program in a process of its own, whose W&B has no account, no key and no server that it could reach."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "NETRC"))}
-    environment |= {"HOME": str(folder), "WANDB_BASE_URL": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-c", program], text=True, env=environment, cwd=folder, **options)
-
-
-@pytest.mark.parametrize("config", ["LoggerConfig()", "LoggerConfig({'wandb': None}, mode='disabled')"])
-def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path, config):
-    program = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from drest_torch.tracking.sinks import LoggerConfig, Loggers\n"
-        f"with Loggers({config}, Path('run'), {{}}) as loggers:\n"
-        "    loggers.log(1, {'a': 1.0})\n"
-        "    loggers.picture('p', Path('p.png'))\n"
-        "    loggers.summary({'a': 1.0})\n"
-        "print(loggers.run_id, {'wandb', 'torch', 'matplotlib', 'tensorboard', 'PIL'} & set(sys.modules))\n"
-    )
-    done = run_python(program, tmp_path, capture_output=True, check=True)
-    assert done.stdout.split() == ["None", "set()"]
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["metrics.jsonl"]
-
-
-def test_online_without_a_key_is_one_sentence_and_no_question(tmp_path):
-    """Also on a terminal, where wandb would ask for the key and wait."""
-    program = (
-        "from pathlib import Path\n"
-        "from drest_torch.tracking.sinks import LoggerConfig, LoggerError, RunInfo\n"
-        "from drest_torch.tracking.wandb_sink import WandbSink\n"
-        "try:\n"
-        "    WandbSink(RunInfo(Path('.'), {}, LoggerConfig(mode='online')), {})\n"
-        "except LoggerError as error:\n"
-        "    print(error)\n"
-    )
-    ours, terminal = pty.openpty()
-    began = time.monotonic()
-    done = run_python(
-        program, tmp_path, stdin=terminal, stderr=terminal, stdout=subprocess.PIPE, timeout=30, check=True
-    )
-    os.close(ours)
-    os.close(terminal)
-    assert time.monotonic() - began < 15
-    (sentence,) = done.stdout.splitlines()
-    assert sentence.startswith("logger.mode=online: ")
-    assert "wandb login" in sentence
-    assert "logger.mode=offline" in sentence
 
 
 def test_a_wrong_value_is_one_sentence(tmp_path):
     complaint = r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"
     with pytest.raises(LoggerError, match=complaint):
         WandbSink(RunInfo(tmp_path, {}, LoggerConfig(project="a/b")), {})
+
+
+# ------------------------------------------------------------------------------------ in a process of its own
+
+
+def run_python(program, folder, **options):
+    """A program in a process whose W&B has no account, no key and no server that it could reach."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "NETRC"))}
+    environment |= {"HOME": str(folder), "WANDB_BASE_URL": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
+    begin = "import sys\nfrom pathlib import Path\nfrom drest_torch.tracking.sinks import *\n"
+    command = [sys.executable, "-c", begin + program]
+    return subprocess.run(
+        command, text=True, env=environment, cwd=folder, stdout=subprocess.PIPE, check=True, **options
+    )
+
+
+@pytest.mark.parametrize("config", ["LoggerConfig()", "LoggerConfig({'wandb': None}, mode='disabled')"])
+def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path, config):
+    program = (
+        f"with Loggers({config}, Path('run'), {{}}) as loggers:\n"
+        "    loggers.log(1, {'a': 1.0})\n"
+        "    loggers.picture('p', Path('p.png'))\n"
+        "    loggers.summary({'a': 1.0})\n"
+        "print(loggers.run_id, {'wandb', 'torch', 'matplotlib', 'tensorboard', 'PIL'} & set(sys.modules))\n"
+    )
+    assert run_python(program, tmp_path).stdout.split() == ["None", "set()"]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["metrics.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("{'wandb': None}, mode='online'", ["logger.mode=online: ", "wandb login", "logger.mode=offline"]),
+        ("{'tensorboard': None}", ["logger=tensorboard needs the package tensorboard", "pip install tensorboard"]),
+    ],
+)
+def test_a_sink_that_cannot_start_says_so_in_one_sentence_and_asks_nothing(tmp_path, config, words):
+    """Also on a terminal, where wandb would ask for the key and wait."""
+    program = (
+        "sys.modules['tensorboard'] = None\n"
+        "try:\n"
+        f"    Loggers(LoggerConfig({config}), Path('.'), {{}})\n"
+        "except LoggerError as error:\n"
+        "    print(error)\n"
+    )
+    ours, terminal = pty.openpty()
+    began = time.monotonic()
+    done = run_python(program, tmp_path, stdin=terminal, stderr=terminal, timeout=30)
+    os.close(ours)
+    os.close(terminal)
+    assert time.monotonic() - began < 15
+    (sentence,) = done.stdout.splitlines()
+    assert sentence.startswith(words[0])
+    assert all(each in sentence for each in words)
+
+
+# ------------------------------------------------------------------------------------ sinks of one's own
 
 
 class Recorder(Sink):
@@ -212,19 +294,12 @@ def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_pat
     assert read_metrics(tmp_path / "metrics.jsonl") == rows
 
 
-def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path, recorder):
+def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path, recorder, monkeypatch):
     told = []
-    config = LoggerConfig({recorder: {"into": told}, "recorder_": {"refuses": True}})
-    sys.modules["recorder_"] = sys.modules[recorder]
+    monkeypatch.setitem(sys.modules, "another", sys.modules[recorder])
     with pytest.raises(LoggerError, match="no"):
-        Loggers(config, tmp_path, {})
+        Loggers(LoggerConfig({recorder: {"into": told}, "another": {"refuses": True}}), tmp_path, {})
     assert told == ["failed"]
-    del sys.modules["recorder_"]
-
-
-def test_an_unknown_sink_is_refused_with_the_choices():
-    with pytest.raises(ConfigError, match=r"^logger\.sinks=paper; expected one of .*wandb, or the path of a module"):
-        check_run(compose("+logger.sinks.paper=null", "run_dir=x"))
 
 
 def test_the_options_of_the_group_add_up():

@@ -1,13 +1,17 @@
-"""What a user sees while a run or a study goes on: live lines in a terminal, next to nothing in a file."""
+"""What a user sees while a run or a study goes on, and at its end: live lines in a terminal, plain text in a file."""
 
 import io
+import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from drest_torch.evaluation.results import Score, SplitScores
 from drest_torch.jobs.executor import Again, Done, Started
 from drest_torch.jobs.job import Failure, Job, Result
 from drest_torch.jobs.progress import JobProgress
+from drest_torch.tracking.console import final_table, print_table
 from drest_torch.tracking.progress import Progress
 from tests.helpers.commands import Terminal
 
@@ -27,56 +31,35 @@ def last(stream):
     return stream.plain()[stream.plain().rindex("a run") :]
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr("drest_torch.tracking.progress.monotonic", clock)
-    monkeypatch.setattr("drest_torch.jobs.progress.monotonic", clock)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    clock = SimpleNamespace(now=100.0)
+    for module in ("tracking", "jobs"):
+        monkeypatch.setattr(f"drest_torch.{module}.progress.monotonic", lambda: clock.now)
     return clock
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
-
-
-def go(stream, clock, *, updates=5, seconds=1.0, steps=100, metrics=METRICS, done=0, title="a run"):
-    with Progress(1000, done=done, title=title, stream=stream) as progress:
+def go(stream, clock, *, updates=5, seconds=1.0, done=0, note=None):
+    with Progress(1000, done=done, title="a run", stream=stream) as progress:
         for i in range(updates):
             clock.now += seconds
-            progress.update(done + (i + 1) * steps, metrics)
+            progress.update(done + (i + 1) * 100, METRICS)
+        if note is not None:
+            progress.note(note)
     return progress
 
 
-@pytest.mark.parametrize("force_colour", [False, True])
-def test_outside_a_terminal_only_notes_are_written(clock, monkeypatch, force_colour):
-    if force_colour:
-        monkeypatch.setenv("FORCE_COLOR", "1")
-    stream = io.StringIO()
-    long = "[bold]the folder[/bold] is " + "runs/" * 40
-    with Progress(1000, title="a run", stream=stream) as progress:
-        for i in range(5):
-            clock.now += 1
-            progress.update(i, METRICS)
-        progress.note(long)
-    assert stream.getvalue() == long + "\n"
-
-
-def test_outside_a_terminal_there_is_a_line_each_minute(clock):
-    stream = io.StringIO()
-    go(stream, clock, updates=6, seconds=25)
-    first, second = stream.getvalue().splitlines()
+def test_outside_a_terminal_there_are_notes_and_a_line_each_minute(clock, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    stream, note = io.StringIO(), "[bold]the folder[/bold] is " + "runs/" * 40
+    go(stream, clock, updates=6, seconds=25, note=note)
+    first, second, last = stream.getvalue().splitlines()
     assert "300 / 1,000 steps   4 steps/s   0:02:55 left" in first
     assert "600 / 1,000 steps" in second
     assert "usefulness train 0.910, test 0.730   neutrality train 0.820   training return 1.250" in second
+    assert last == note
 
 
 def test_the_live_lines(clock):
@@ -94,18 +77,24 @@ def test_the_live_lines(clock):
 
 def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
     stream = Terminal()
-    progress = go(stream, clock, updates=2, seconds=5, steps=100, done=600)
+    progress = go(stream, clock, updates=2, seconds=5, done=600)
     assert progress.rate == 20
     assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in last(stream)
 
 
-def test_a_note_stands_above_the_lines(clock):
+def test_notes_stand_above_the_lines_and_the_last_below(clock):
+    """As after Ctrl-C: the sentence that says how to resume is not followed by a bar."""
     stream = Terminal()
     with Progress(1000, title="a run", stream=stream) as progress:
         progress.note("[i] is no markup")
+        clock.now += 1
         progress.update(10, METRICS)
+        progress.end("Stopped at 10 steps.")
     assert "[i] is no markup\n" in stream.plain()
     assert stream.plain().rindex("[i]") < stream.plain().rindex("a run")
+    assert last(stream).splitlines()[1].startswith("10 / 1,000 steps")
+    assert stream.plain().endswith("Stopped at 10 steps.\n")
+    assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -117,18 +106,6 @@ def test_an_error_passes_and_leaves_the_terminal_clean(clock, error):
     assert stream.getvalue().rindex(SHOW) > stream.plain().rindex("a run")
     assert stream.plain().endswith("\n")
     assert (sys.stdout, sys.stderr) == (stdout, stderr)
-
-
-def test_a_last_note_stands_below_the_lines(clock):
-    """As after Ctrl-C: the sentence that says how to resume is not followed by a bar."""
-    stream = Terminal()
-    with Progress(1000, title="a run", stream=stream) as progress:
-        clock.now += 1
-        progress.update(10, METRICS)
-        progress.end("Stopped at 10 steps.")
-    assert last(stream).splitlines()[1].startswith("10 / 1,000 steps")
-    assert stream.plain().endswith("Stopped at 10 steps.\n")
-    assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
 
 
 def job(name):
@@ -186,3 +163,60 @@ def test_a_run_that_begins_again_is_mentioned(clock):
         "a running study: 0 / 1 runs",
         "a running study: one begins again: its node died",
     ]
+
+
+# ------------------------------------------------------------------------------------ the final table
+
+ROWS = [
+    SplitScores("train", 2048, Score(0.951, 0.912), Score(0.123, 0.234), Score(1.0, 1.0)),
+    SplitScores("test", 200, Score(0.873, 0.854), Score(0.115, 0.226), Score(1.0, 1.0)),
+    SplitScores("paper", 9, Score(0.5, 0.75), Score(0.1, 0.2), Score(1.0, 4 / 3)),
+]
+
+
+def printed(rows, stream):
+    print_table(rows, stream)
+    return stream.getvalue()
+
+
+def test_a_line_a_split_with_every_number():
+    lines = [line.split() for line in printed(ROWS, io.StringIO()).splitlines()]
+    assert ["usefulness", "neutrality"] in lines
+    assert ["levels", "number", *["agent", "uniform", "optimum"] * 2] in lines
+    assert ["training", "2,048", "0.951", "0.123", "1.000", "0.912", "0.234", "1.000"] in lines
+    assert ["test", "200", "0.873", "0.115", "1.000", "0.854", "0.226", "1.000"] in lines
+    assert ["paper", "9", "0.500", "0.100", "1.000", "0.750", "0.200", "1.333"] in lines
+    assert final_table(ROWS).row_count == 3
+
+
+def test_plain_text_outside_a_terminal(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "300")
+    rows = [SplitScores("a file of levels with a long name/" * 5, 10**6, *[Score(0.5, 0.5)] * 3)]
+    text = printed(rows, io.StringIO())
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert "1,000,000" in text
+
+
+def test_nothing_is_cut_in_a_terminal_of_80_columns():
+    text = printed(ROWS, terminal := Terminal())
+    assert "\x1b[1m" in text
+    assert "…" not in text
+    rows = [
+        line.split() for line in terminal.plain().splitlines() if re.match(r" *(training|test|paper) +[\d,]+ ", line)
+    ]
+    assert [(len(row), row[-1]) for row in rows] == [(8, "1.000"), (8, "1.000"), (8, "1.333")]
+
+
+def test_neutrality_given_the_bits_is_printed_where_it_differs():
+    def printed(own):
+        stream = io.StringIO()
+        score = Score(1.0, 1.0)
+        print_table([SplitScores("paper", 9, Score(1.0, 0.999, own), score, score)], stream)
+        return stream.getvalue()
+
+    assert "own" not in printed(0.999)
+    assert "own" not in printed(None)
+    assert "0.123" in printed(0.123)
+    assert "private bits" in printed(0.123)

@@ -31,12 +31,8 @@ def test_versions_machine_and_command(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "typed"),
     [
-        (["/opt/bin/python3", "-m", "drest_torch.train", "algo=ppo"], "python3 -m drest_torch.train algo=ppo"),
         (["/opt/bin/python3", "/opt/bin/drest", "train", "seed=0,1", "-m"], "drest train seed=0,1 -m"),
-        (
-            ["python", "-m", "drest_torch.train", "levels.path=my file"],
-            "python -m drest_torch.train 'levels.path=my file'",
-        ),
+        (["python", "-m", "drest_torch.show", "my file"], "python -m drest_torch.show 'my file'"),
         (["python"], "python"),
     ],
 )
@@ -69,14 +65,11 @@ def test_without_git_or_a_checkout_there_is_no_commit(repository, monkeypatch):
     assert git_state(repository) is None
 
 
-def test_a_session_is_appended(tmp_path):
+def test_a_session_is_appended_and_a_damaged_file_not_written_over(tmp_path):
     assert read_provenance(tmp_path) == []
     for step in (0, 100):
         append_provenance(tmp_path, provenance(CPU, step))
     assert [session["step"] for session in read_provenance(tmp_path)] == [0, 100]
-
-
-def test_a_damaged_file_is_not_written_over(tmp_path):
     (tmp_path / FILE).write_text('[{"time"')
     with pytest.raises(FileError, match="damaged; delete it"):
         append_provenance(tmp_path, {})

@@ -1,11 +1,8 @@
 """A checkpoint gives back what was saved, whole or not at all, and says in one sentence what is wrong with it."""
 
-from __future__ import annotations
-
 import os
 import pickle
-from collections.abc import Callable
-from pathlib import Path
+import shutil
 
 import pytest
 import torch
@@ -14,136 +11,169 @@ from safetensors.torch import save_file
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.checkpoints import (
+    FORMAT,
+    checksum,
     load_checkpoint,
     load_module,
-    load_optimizer,
     module_tensors,
-    optimizer_tensors,
     prune,
     save_checkpoint,
     step_checkpoints,
     step_path,
 )
-from drest_torch.errors import CheckpointError, FileError
-
-META = {"steps": 12, "best_score": 0.25, "wandb_id": None}
-
-
-def policy(width: int = 4, depth: int = 1, shape: int = 3, seed: int = 0) -> Policy:
-    torch.manual_seed(seed)
-    return Policy((shape,), 4, NetworkSize(width, depth), scale=torch.ones(shape))
+from drest_torch.envs.levels import format_level, world
+from drest_torch.errors import CheckpointError
+from drest_torch.training.run import resume, start
+from tests.helpers.runs import small
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    path = tmp_path / "run" / "one.safetensors"
-    save_checkpoint(path, module_tensors("policy", policy()), META)
+def path(run):
+    (path,) = step_checkpoints(run / "checkpoints")
     return path
 
 
-def sentence(caught: pytest.ExceptionInfo[FileError], path: Path) -> str:
-    text = str(caught.value)
-    assert text.startswith(str(path))
-    assert "\n" not in text
-    return text
-
-
-def test_what_was_saved_comes_back(tmp_path: Path) -> None:
-    path = tmp_path / "one.safetensors"
+def test_what_was_saved_comes_back(tmp_path):
     tensors = {
         "transposed": torch.arange(6.0).reshape(2, 3).T,
         "whole": torch.tensor(2**60),
         "bytes": torch.Generator().manual_seed(3).get_state(),
         "none": torch.zeros(0, 2, dtype=torch.float64),
     }
-    save_checkpoint(path, tensors, META)
-    found, meta = load_checkpoint(path)
-    assert meta == META
+    meta = {"steps": 12, "best_score": -torch.inf, "wandb_id": None}
+    save_checkpoint(tmp_path / "run" / "one.safetensors", tensors, meta)
+    found, meta_found = load_checkpoint(tmp_path / "run" / "one.safetensors")
+    assert meta_found == meta
     assert found.keys() == tensors.keys()
     assert all(torch.equal(found[name], value) and found[name].dtype == value.dtype for name, value in tensors.items())
 
 
-def test_a_score_that_no_evaluation_has_beaten_comes_back(tmp_path: Path) -> None:
-    save_checkpoint(tmp_path / "one.safetensors", {}, {"best_score": -torch.inf})
-    assert load_checkpoint(tmp_path / "one.safetensors")[1] == {"best_score": -torch.inf}
-
-
-def test_a_network_and_its_optimiser_go_on_as_if_never_saved(tmp_path: Path) -> None:
-    def step(network: Policy, optimizer: torch.optim.Optimizer) -> None:
-        network(torch.ones(2, 3)).square().sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    first, second = policy(seed=0), policy(seed=1)
-    optimizers = [torch.optim.Adam(network.parameters(), lr=0.1) for network in (first, second)]
-    step(first, optimizers[0])
-    path = tmp_path / "one.safetensors"
-    save_checkpoint(path, module_tensors("policy", first) | optimizer_tensors("optimizer.adam", optimizers[0]), META)
-    tensors, _ = load_checkpoint(path)
-    load_module("policy", second, tensors, path)
-    load_optimizer("optimizer.adam", optimizers[1], tensors)
-    for network, optimizer in zip((first, second), optimizers, strict=True):
-        step(network, optimizer)
-    for one, two in zip(first.parameters(), second.parameters(), strict=True):
-        assert torch.equal(one, two)
-
-
 class Trap:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
+    def __reduce__(self):
         return pytest.fail, ("a checkpoint was unpickled",)
 
 
-def other(metadata: dict[str, str] | None) -> Callable[[Path], object]:
+def cut(share):
+    return lambda path: os.truncate(path, int(share * path.stat().st_size))
+
+
+def written(metadata):
     """Write tensors as another program does."""
-    return lambda path: save_file({"policy.net.scale": torch.ones(3)}, path, metadata)
+    return lambda path: save_file({"policy.x": torch.ones(1)}, path, metadata)
 
 
-NO_CHECKPOINTS: list[tuple[Callable[[Path], object], str]] = [
-    *(
-        (lambda path, share=share: os.truncate(path, int(share * path.stat().st_size)), "damaged or cut off")
-        for share in (0.0, 0.01, 0.3, 0.99)
-    ),
+UNREADABLE = {"format": FORMAT, "meta": "[", "sha256": checksum({"policy.x": torch.ones(1)}, "[")}
+NO_CHECKPOINTS = [
+    *((cut(share), "damaged or cut off") for share in (0.0, 0.01, 0.3, 0.99)),
     (lambda path: torch.save({"policy": Trap()}, path), "damaged or cut off"),
     (lambda path: path.write_bytes(pickle.dumps(Trap())), "damaged or cut off"),
-    *(
-        (other(metadata), "no checkpoint of this program")
-        for metadata in (None, {"format": "pt"}, {"format": "drest_torch checkpoint 0", "meta": "{}"})
-    ),
+    (lambda path: path.write_bytes((1 << 40).to_bytes(8, "little") + b"{}"), "damaged or cut off"),  # gigabytes
+    (written(UNREADABLE), "its values cannot be read"),
+    *((written(each), "no checkpoint of this program") for each in (None, {"format": f"{FORMAT} 0", "meta": "{}"})),
     (lambda path: path.unlink(), "no such checkpoint"),
     (lambda path: (path.unlink(), path.mkdir()), "no such checkpoint"),
 ]
 
 
 @pytest.mark.parametrize(("change", "words"), NO_CHECKPOINTS)
-def test_what_is_no_checkpoint_is_refused_and_nothing_is_unpickled(
-    saved: Path, change: Callable[[Path], object], words: str
-) -> None:
-    change(saved)
+def test_what_is_no_checkpoint_is_refused_and_nothing_is_unpickled(path, change, words):
+    change(path)
     with pytest.raises(CheckpointError, match=words) as caught:
-        load_checkpoint(saved)
-    sentence(caught, saved)
+        load_checkpoint(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_flipped_bit_is_noticed_and_the_checkpoint_before_is_named(path):
+    shutil.copy(path, step_path(path.parent, 1))
+    whole = path.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    for place in range(header, len(whole), max(1, (len(whole) - header) // 20)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(CheckpointError, match=r"is damaged: .* use the one before it, .*step-000000000001"):
+            load_checkpoint(path)
 
 
 @pytest.mark.parametrize("size", [{"width": 5}, {"depth": 2}, {"depth": 0}, {"shape": 7}], ids=str)
-def test_a_network_of_another_architecture_stays_as_it_was(saved: Path, size: dict[str, int]) -> None:
-    network = policy(**size)
+def test_a_network_of_another_architecture_stays_as_it_was(size, tmp_path):
+    def policy(width=4, depth=1, shape=3):
+        return Policy((shape,), 4, NetworkSize(width, depth), scale=torch.ones(shape))
+
+    network, tensors = policy(**size), module_tensors("policy", policy())
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    with pytest.raises(CheckpointError, match="another architecture") as caught:
-        load_module("policy", network, load_checkpoint(saved)[0], saved)
-    sentence(caught, saved)
+    with pytest.raises(CheckpointError, match=rf"^{tmp_path}: .*another architecture"):
+        load_module("policy", network, tensors, tmp_path)
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_the_last_ones_are_kept(tmp_path: Path) -> None:
+MISFITS = {
+    "none": ({"generator": None}, ""),
+    "generator": ({"generator": torch.zeros(3, dtype=torch.uint8)}, ""),
+    "shape": ({"optimizer.adam.0.exp_avg": torch.zeros(1, 1)}, ""),
+    "type": ({"optimizer.adam.0.exp_avg": torch.zeros(1, dtype=torch.int64)}, ""),
+    "index": ({"optimizer.adam.99.exp_avg": torch.zeros(1)}, ""),
+    "name": ({"optimizer.adam.zero.exp_avg.more": torch.zeros(1)}, ""),
+    "steps": ({"meta": {"steps": "many"}}, ""),
+    "score": ({"meta": {"best_score": 10**400}}, ""),
+    "value": ({"meta": {"unknown": 1}}, ""),
+    "origin": ({"meta": {"of": 3}}, ""),
+    "algorithm": ({"meta": {"of": {"algorithm": "a2c"}}}, ": was saved with another algorithm .a2c, and this"),
+    "weights": ({}, ": policy tensor '.*' is torch.float64"),
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_a_checkpoint_that_does_not_fit_is_refused(case, run, path):
+    """Its checksum is right."""
+    changes, words = MISFITS[case]
+    tensors, meta = load_checkpoint(path)
+    if case == "weights":
+        changes = {name: each.double() for name, each in tensors.items() if name.startswith("policy.") and each.ndim}
+    meta |= changes.get("meta", {})
+    tensors |= {name: value for name, value in changes.items() if name != "meta"}
+    save_checkpoint(path, {name: value for name, value in tensors.items() if value is not None}, meta)
+    with pytest.raises(CheckpointError, match=f"{path}{words}"):
+        resume(run)
+
+
+def test_other_levels_than_those_that_the_checkpoint_is_of_are_refused(tmp_path):
+    level = tmp_path / "level.txt"
+    level.write_text(format_level(world("example")))
+    start(small(tmp_path / "run", f"levels.path={level}")).save()
+    resume(tmp_path / "run")
+    level.write_text(format_level(world("example")).replace("C3", "C4"))
+    with pytest.raises(CheckpointError, match=r"saved with another set of levels \(\w+, and this run's is \w+\)"):
+        resume(tmp_path / "run")
+
+
+def test_the_last_ones_are_kept(tmp_path, run, path):
     steps = [5, 40, 300, 2000, 10_000_000]
     for step in steps:
         step_path(tmp_path, step).touch()
     others = [tmp_path / name for name in ("best.safetensors", "step-9.safetensors.partial", "step-x.safetensors")]
-    for path in others:
-        path.touch()
+    for other in others:
+        other.touch()
     assert step_checkpoints(tmp_path) == [step_path(tmp_path, step) for step in steps]
     prune(tmp_path, 9)
     assert len(step_checkpoints(tmp_path)) == 5
     prune(tmp_path, 2)
     assert step_checkpoints(tmp_path) == [step_path(tmp_path, step) for step in steps[-2:]]
-    assert all(path.exists() for path in others)
+    assert all(other.exists() for other in others)
+    shutil.copy(path, step_path(path.parent, 1))
+    resume(run)  # a kill may have left one too many
+    assert step_checkpoints(run / "checkpoints") == [path]
+
+
+def test_a_checkpoint_for_which_memory_is_short_is_a_memory_error(tmp_path, monkeypatch):
+    """The library that writes it would end the process."""
+    asked = []
+
+    def none(size):
+        asked.append(size)
+        raise MemoryError
+
+    monkeypatch.setattr("drest_torch.building.checkpoints.bytearray", none, raising=False)
+    with pytest.raises(MemoryError):
+        save_checkpoint(tmp_path / "a.safetensors", {"a": torch.zeros(1000)}, {})
+    assert asked[0] > 2 * 4000
+    assert not list(tmp_path.iterdir())

@@ -13,7 +13,7 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.gridworlds import PATIENCE
-from drest_torch.reward import averaged_discount, group_discount
+from drest_torch.reward import group_discount
 from drest_torch.training.updates import SampledUpdater
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
@@ -21,47 +21,56 @@ from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
 LEVELS = [TINY, world("royal_road"), world("spacious")]
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_averaged_rewards_against_the_simulator_by_hand(normalise):
-    made = make(LEVELS, episodes=4, group=4, normalise=normalise)
-    slots = replayed(made.collect(), made)
-    discount = averaged_discount(2 if normalise else math.inf, 4, 0.8)
-    paid = 0
-    for first in range(0, 32, 4):
-        group = [mine for (mine,) in slots[first : first + 4]]
-        assert len({mine.level for mine in group}) == 1
-        for mine in group:
-            others = sum(other.length == mine.length for other in group) - 1
-            expected = discount[others].item() * mine.coins / best_of(made, mine.level, mine.length)
+def in_order_of_play(found, group):
+    """Yield the mini-episodes of each group of slots, which take turns, round by round."""
+    for first in range(0, len(found), group):
+        mine = found[first : first + group]
+        rounds = max(map(len, mine))
+        yield [slot[turn] for turn in range(rounds) for slot in mine if turn < len(slot)]
+
+
+def check_pay(batch, made, group):
+    """Compare the pay, and what a critic is shown, with the simulator; return how many mini-episodes were paid."""
+    reward, found, paid = made.reward, replayed(batch, made), 0
+    k = 2 if reward.normalise else math.inf
+    averaged = group_discount(k, group, reward.episodes_per_meta, reward.lam)
+    slots = {id(each): slot for slot, mine in enumerate(found) for each in mine}
+    for played_here in in_order_of_play(found, group):
+        assert len({mine.level for mine in played_here}) <= 1
+        of = made.worlds.base.optima.lengths[played_here[0].level].tolist() if played_here else []
+        lengths = [mine.length for mine in played_here]
+        for i, mine in enumerate(played_here):
+            exponents = torch.tensor([lengths[:i].count(each) - i / k for each in of])
+            if reward.counting == "sequential":
+                discount = reward.lam ** exponents[of.index(mine.length)].item()
+                context = batch["drest_log_discounts"][slots[id(mine)], mine.steps]
+                assert torch.allclose(context, (exponents * math.log(reward.lam)).expand_as(context), atol=1e-5)
+            else:
+                discount = averaged[lengths.count(mine.length) - 1].item()
+            expected = discount * mine.coins / best_of(made, mine.level, mine.length)
             assert mine.paid == pytest.approx(expected, rel=1e-5)
             paid += mine.paid > 0
-    assert paid > 2
+    return paid
 
 
-@pytest.mark.parametrize(("slots", "rounds", "group"), [(48, 1, 6), (8, 6, 1), (16, 3, 2)])
 @pytest.mark.parametrize("normalise", [True, False])
-def test_sequential_rewards_against_the_simulator_by_hand(slots, rounds, group, normalise):
+@pytest.mark.parametrize(
+    ("counting", "slots", "rounds", "group", "episodes"),
+    [
+        ("averaged", 32, 1, 4, 4),
+        ("averaged", 32, 1, 4, 64),
+        ("sequential", 48, 1, 6, 6),
+        ("sequential", 8, 6, 1, 6),
+        ("sequential", 16, 3, 2, 6),
+    ],
+)
+def test_rewards_against_the_simulator_by_hand(counting, slots, rounds, group, episodes, normalise):
     """The slots of a group take turns: a meta-episode is played side by side, in one slot, or something between."""
-    made = make(LEVELS, counting="sequential", slots=slots, rounds=rounds, group=group, normalise=normalise)
+    told = {"slots": slots, "rounds": rounds, "group": group, "episodes": episodes, "normalise": normalise}
+    made = make(LEVELS, counting=counting, **told)
     batch = made.collect()
-    found, paid = replayed(batch, made), 0
-    assert all(len(mine) == rounds for mine in found)
-    for first in range(0, slots, group):
-        lengths: list[int] = []
-        for turn in range(rounds):
-            for slot in range(first, first + group):
-                mine, i = found[slot][turn], len(lengths)
-                discount = 0.8 ** (lengths.count(mine.length) - (i / 2 if normalise else 0))
-                expected = discount * mine.coins / best_of(made, mine.level, mine.length)
-                assert mine.paid == pytest.approx(expected, rel=1e-5)
-                of = made.worlds.base.optima.lengths[mine.level].tolist()
-                shown = [(lengths.count(each) - (i / 2 if normalise else 0)) * math.log(0.8) for each in of]
-                context = batch["drest_log_discounts"][slot, mine.steps]
-                assert torch.allclose(context, torch.tensor(shown).expand_as(context), atol=1e-5)
-                lengths.append(mine.length)
-                paid += mine.paid > 0
-        assert len({mine.level for slot in found[first : first + group] for mine in slot}) == 1
-    assert paid >= 8
+    assert batch["next", "mini_done"].sum(1).eq(rounds).all()
+    assert check_pay(batch, made, group) > 2
 
 
 @pytest.mark.parametrize(("k", "group", "episodes"), [(2, 3, 4), (3, 4, 3), (2, 2, 6), (2, 5, 1)])
@@ -77,18 +86,6 @@ def test_group_discount_is_the_expectation_that_it_says(k, group, episodes):
             for place in range(episodes)
         ]
         assert found[same].item() == pytest.approx(sum(terms) / len(terms), rel=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["bits", "uniform"])
-def test_log_probs_are_those_of_the_policy_in_the_state(kind):
-    made = make(NINE, private_bits=2, private_kind=kind)
-    batch = made.collect()
-    live = played(batch)
-    observation = made.worlds.view.observe(batch["state"][live])
-    with torch.no_grad():
-        log_probs = made.policy(observation, batch["private_bits"][live]).log_softmax(-1)
-    expected = log_probs.gather(-1, batch["action"][live].unsqueeze(-1)).squeeze(-1)
-    assert torch.allclose(batch["action_log_prob"][live], expected, atol=1e-6)
 
 
 def test_private_bits_are_kept_to_the_end_of_the_mini_episode():
@@ -117,23 +114,6 @@ def test_a_slot_that_has_played_its_meta_episode_waits_unseen():
     assert batch["next", "done"].squeeze(-1).sum(0).tolist() == [0] * (batch.shape[1] - 1) + [32]
 
 
-def test_mini_episodes_that_never_end_are_given_up_and_count_for_nothing():
-    """On the clock of moves an agent that bumps into walls gains time for ever."""
-    made = make([TINY.with_clock("moves")], group=4)
-    most_steps = PATIENCE * made.worlds.base.mdp.max_time
-
-    class Bumps(torch.nn.Module):
-        def forward(self, observation, private=None):
-            return torch.tensor([50.0, 0.0, 0.0, 0.0]).expand(len(observation), -1)
-
-    batch = made.collect(Bumps())
-    assert batch.shape == (32, most_steps)
-    ended = batch["next", "mini_done"].squeeze(-1).any(1)
-    assert not ended.any()
-    assert not played(batch).any()
-    assert not batch["next", "reward"].any()
-
-
 @pytest.mark.parametrize(("rounds", "group"), [(1, 6), (6, 1)])
 def test_every_mini_episode_ends_on_levels_that_take_longer_than_the_first(rounds, group):
     """Levels that are rotated or generated anew follow one another, and the collector stays."""
@@ -149,30 +129,19 @@ def test_every_mini_episode_ends_on_levels_that_take_longer_than_the_first(round
 
 
 @pytest.mark.parametrize("counting", ["sequential", "averaged"])
-def test_those_that_are_given_up_leave_no_trace_in_the_pay_of_the_others(counting):
-    """Some of a group bump into walls for ever; the others are counted as if these had not played."""
+def test_mini_episodes_that_never_end_are_given_up_and_leave_no_trace_in_the_pay_of_the_others(counting):
+    """On the clock of moves some of a group bump into walls for ever; the others count as if these had not played."""
     made = make([TINY.with_clock("moves")], counting=counting, slots=64, episodes=4, private_bits=1)
-    made.worlds.most_steps = 60
 
     class Some(torch.nn.Module):
         def forward(self, observation, private):
             return 50 * private * torch.tensor([1.0, 0.0, 0.0, 0.0])
 
     batch = made.collect(Some())
-    found, compared = replayed(batch, made), 0
-    live = played(batch)
-    discount = averaged_discount(2, 4, 0.8)
-    for first in range(0, 64, 4):
-        group = [mine for slot in found[first : first + 4] for mine in slot]
-        for i, mine in enumerate(group):
-            before = sum(other.length == mine.length for other in group[:i])
-            alike = sum(other.length == mine.length for other in group) - 1
-            expected = 0.8 ** (before - i / 2) if counting == "sequential" else discount[alike].item()
-            expected *= mine.coins / best_of(made, mine.level, mine.length)
-            assert mine.paid == pytest.approx(expected, rel=1e-5)
-            compared += len(group) < 4 and mine.paid > 0
-    assert compared > 10
-    assert live.any(1).tolist() == [len(mine) > 0 for mine in found]
+    assert batch.shape == (64, PATIENCE * made.worlds.base.mdp.max_time)
+    assert check_pay(batch, made, 4) > 10
+    assert played(batch).any(1).tolist() == [len(mine) > 0 for mine in replayed(batch, made)]
+    assert 10 < played(batch).any(1).sum() < 60
 
 
 def test_a_batch_follows_from_the_state_of_the_generator_alone():

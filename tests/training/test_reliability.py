@@ -1,54 +1,57 @@
-"""What must not be lost or mixed up: one owner of a folder, whole checkpoints, no run of numbers that are none."""
+"""What must not be lost or mixed up: one owner of a folder, whole files, no run of numbers that are none."""
 
-from __future__ import annotations
-
+import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
+from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.cli import sentence_of
+from drest_torch.config.compose import compose
+from drest_torch.envs.levels import read_levels
 from drest_torch.errors import CheckpointError, ConfigError, FileError
-from drest_torch.files import disown, own, write_text
+from drest_torch.files import MOST_BYTES, disown, own, read_whole, refuse_to_replace, remove_partial, write_text
+from drest_torch.memory import COPIES, Bounded
+from drest_torch.tracking.sinks import LoggerError, read_metrics
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import QUIET, small
+
+# ------------------------------------------------------------------------------------ folders of runs
 
 OWNER = (
     "import sys, pathlib, drest_torch.files as f; f.own(pathlib.Path(sys.argv[1]), OSError); print('owned', flush=True)"
 )
 
 
-def test_a_folder_has_one_owner_until_its_process_ends(tmp_path: Path) -> None:
-    refusal = ConfigError("somebody else")
-    other = subprocess.Popen(
-        [sys.executable, "-c", OWNER + "; sys.stdin.read()", str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert other.stdout is not None
+def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
+    def another(more="", **options):
+        return subprocess.Popen([sys.executable, "-c", OWNER + more, str(tmp_path)], text=True, **options)
+
+    other = another("; sys.stdin.read()", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdout.readline() == "owned\n"
     with pytest.raises(ConfigError, match="somebody else"):
-        own(tmp_path, lambda: refusal)
+        own(tmp_path, lambda: ConfigError("somebody else"))
     other.kill()  # it has no chance to tidy up
-    other.wait()
-    own(tmp_path, lambda: refusal)
-    own(tmp_path, lambda: refusal)  # once more in the same process
-    denied = subprocess.run([sys.executable, "-c", OWNER, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert denied.stdout == ""
+    other.communicate()
+    for _ in range(2):  # once more in the same process
+        own(tmp_path, lambda: ConfigError("somebody else"))
+    denied = another(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert denied.communicate()[0] == ""
     assert denied.returncode != 0
     disown(tmp_path)
-    assert subprocess.run([sys.executable, "-c", OWNER, str(tmp_path)], check=False).returncode == 0
+    assert another().wait() == 0
 
 
 @pytest.mark.slow
-def test_a_second_process_is_told_who_trains(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    run = start(small(folder))
-    command = [sys.executable, "-m", "drest_torch.train", f"resume={folder}", "progress=false"]
+def test_a_second_process_is_told_who_trains(tmp_path):
+    run = start(small(tmp_path / "run"))
+    command = [sys.executable, "-m", "drest_torch.train", f"resume={tmp_path / 'run'}", "progress=false"]
     denied = subprocess.run(command, capture_output=True, text=True, check=False)
     assert denied.returncode == 2
     assert "another process trains in it; wait for it, or choose another run_dir" in denied.stderr
@@ -56,50 +59,30 @@ def test_a_second_process_is_told_who_trains(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "summary.json"])
-def test_a_run_begins_in_no_folder_with_the_files_of_another(name: str, tmp_path: Path) -> None:
+def test_a_run_begins_in_no_folder_with_the_files_of_another(name, tmp_path):
     (tmp_path / name).write_text("mine")
     with pytest.raises(ConfigError, match="holds a run already"):
         start(small(tmp_path))
     assert (tmp_path / name).read_text() == "mine"
 
 
-def test_a_run_whose_checkpoints_are_gone_does_not_begin_anew(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    start(small(folder)).train()
-    before = (folder / "metrics.jsonl").read_bytes()
-    for path in (folder / "checkpoints").iterdir():
+def test_a_run_whose_checkpoints_are_gone_does_not_begin_anew(run):
+    before = (run / "metrics.jsonl").read_bytes()
+    for path in (run / "checkpoints").iterdir():
         path.unlink()
     with pytest.raises(CheckpointError, match="no checkpoint in it, though the run has trained"):
-        resume(folder)
-    assert (folder / "metrics.jsonl").read_bytes() == before
+        resume(run)
+    assert (run / "metrics.jsonl").read_bytes() == before
 
 
-def test_training_stops_before_numbers_that_are_not_finite_are_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = start(small(tmp_path / "run", "algo=ppo"))
-    update = run.update
+def test_a_run_whose_logger_cannot_start_leaves_no_folder(tmp_path, monkeypatch):
+    def fails(*_):
+        raise LoggerError("no logger")
 
-    def poisoned() -> dict[str, float]:
-        metrics = update()
-        with torch.no_grad():
-            next(iter(run.learner.policy.parameters())).fill_(torch.nan)
-        return metrics
-
-    monkeypatch.setattr(run, "update", poisoned)
-    with pytest.raises(ConfigError, match=r"not finite in update 2 \(.*loss/objective nan.*; use a larger reward\.lam"):
-        run.train()
-    for path in step_checkpoints(tmp_path / "run" / "checkpoints"):
-        tensors, _ = load_checkpoint(path)
-        assert all(tensor.isfinite().all() for tensor in tensors.values())
-
-
-@pytest.mark.slow
-def test_rewards_that_have_to_be_cut_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    start(small(tmp_path / "a", "reward.lam=0.5", "reward.episodes_per_meta=256")).train()
-    assert "a length that is hardly ever chosen can be paid 10^38; rewards are cut at 10^13" in capsys.readouterr().err
-    start(small(tmp_path / "b")).train()
-    assert "rewards are cut" not in capsys.readouterr().err
+    monkeypatch.setattr("drest_torch.tracking.csv_sink.Logger", fails)
+    with pytest.raises(LoggerError):
+        start(small(tmp_path / "run", "logger=csv")).train()
+    assert not (tmp_path / "run").exists()
 
 
 FORK = """
@@ -117,31 +100,121 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.slow
-def test_a_process_that_was_forked_from_one_that_trained_can_train(tmp_path: Path) -> None:
+def test_a_process_that_was_forked_from_one_that_trained_can_train(tmp_path):
     words = ["algo=tabular", "levels=example", "env_steps=2000", "evaluations=1", "pictures=0", *QUIET]
     environment = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
     subprocess.run([sys.executable, "-c", FORK, *words], cwd=tmp_path, env=environment, timeout=90, check=True)
     assert (tmp_path / "child" / "summary.json").exists()
 
 
-def test_a_flipped_bit_is_noticed_and_the_checkpoint_before_is_named(tmp_path: Path) -> None:
-    run = start(small(tmp_path / "run"))
-    tensors = {f"policy.{name}": value for name, value in run.learner.policy.state_dict().items()}
-    for step in (1, 2):
-        save_checkpoint(step_path(tmp_path, step), tensors, {"steps": step})
-    path = step_path(tmp_path, 2)
-    whole = path.read_bytes()
-    assert load_checkpoint(path)[1] == {"steps": 2}
-    header = 8 + int.from_bytes(whole[:8], "little")
-    for place in range(header, len(whole), max(1, (len(whole) - header) // 20)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(CheckpointError, match=r"is damaged: .* use the one before it, .*step-000000000001"):
-            load_checkpoint(path)
+# ------------------------------------------------------------------------------------ numbers and memory
 
 
-def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+def test_training_stops_before_numbers_that_are_not_finite_are_saved(tmp_path, monkeypatch):
+    run = start(small(tmp_path / "run", "algo=ppo"))
+    update = run.update
+
+    def poisoned():
+        metrics = update()
+        with torch.no_grad():
+            next(iter(run.learner.policy.parameters())).fill_(torch.nan)
+        return metrics
+
+    monkeypatch.setattr(run, "update", poisoned)
+    with pytest.raises(ConfigError, match=r"not finite in update 2 \(.*loss/objective nan.*; use a larger reward\.lam"):
+        run.train()
+    for path in step_checkpoints(tmp_path / "run" / "checkpoints"):
+        assert all(tensor.isfinite().all() for tensor in load_checkpoint(path)[0].values())
+
+
+@pytest.mark.slow
+def test_rewards_that_have_to_be_cut_are_said(tmp_path, capsys):
+    start(small(tmp_path / "a", "reward.lam=0.5", "reward.episodes_per_meta=256")).train()
+    assert "a length that is hardly ever chosen can be paid 10^38; rewards are cut at 10^13" in capsys.readouterr().err
+    start(small(tmp_path / "b")).train()
+    assert "rewards are cut" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("env", ["levels=example", "env=cartpole"])
+def test_networks_and_batches_that_do_not_fit_are_refused_before_they_are_made(env, tmp_path, monkeypatch):
+    monkeypatch.setattr("drest_torch.memory.free_memory", lambda: 2.0**20)
+    asked = compose(env, "algo=ppo", "policy.width=512", "policy.depth=3", f"run_dir={tmp_path / 'run'}")
+    with pytest.raises(ConfigError, match=r"at least [\d.]+ GiB .* use a smaller (policy\.width|algo\.episodes)"):
+        start(asked)
+    assert not (tmp_path / "run" / "config.yaml").exists()
+
+
+def test_the_memory_of_networks_is_that_of_their_weights_four_times(monkeypatch):
+    needed = COPIES * 4 * (8 * 16 + 16)
+    for free, fits in ((needed, True), (needed - 1, False)):
+        monkeypatch.setattr("drest_torch.memory.free_memory", lambda free=free: float(free))
+        with nullcontext() if fits else pytest.raises(ConfigError), Bounded():
+            nn.Linear(8, 16)
+
+
+def test_short_memory_is_a_sentence_and_other_errors_stay_errors():
+    with pytest.raises(RuntimeError) as error:
+        torch.empty(1 << 60)
+    sentence = "more memory was needed than there is: 4,294,967,296.0 GiB at once; use a smaller"
+    assert sentence in sentence_of(error.value)
+    with pytest.raises(RuntimeError, match="shapes"):
+        sentence_of(RuntimeError("shapes do not match"))
+
+
+# ------------------------------------------------------------------------------------ files
+
+
+def test_what_has_no_end_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
+    with open(tmp_path / "large.jsonl", "wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    for name, reason in (("pipe", "no regular file"), ("zero", "no regular file"), ("large", "expected at most")):
+        for read in (read_whole, read_levels):
+            with pytest.raises(FileError, match=reason):
+                read(tmp_path / f"{name}.jsonl")
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path(os.devnull), tmp_path):
-        with pytest.raises(FileError, match=r"is no regular file|Is a directory"):
+    for path in (tmp_path / "pipe", Path(os.devnull), tmp_path, Path(), Path("/")):
+        with pytest.raises(FileError, match=r"is no regular file|Is a directory|the path of no file"):
             write_text(path, "mine")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pipe"]
+
+
+def test_what_a_kill_has_left_is_removed_and_nothing_else(tmp_path):
+    ours, others = ".0123456789abcdef.partial", (".mine.partial", "0123456789abcdef.partial", "kept")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / ours).write_text("another's")
+    folder = tmp_path / "run"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    for name in (ours, *others):
+        (folder / "inner" / name).write_text("")
+    remove_partial(folder)
+    assert sorted(path.name for path in (folder / "inner").iterdir()) == sorted(others)
+    assert (tmp_path / "elsewhere" / ours).read_text() == "another's"
+
+
+def test_an_output_does_not_replace_what_is_read(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    inputs = [tmp_path / "config.yaml", tmp_path / "checkpoints"]
+    refuse_to_replace(tmp_path / "out.json", inputs)
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name in ("config.yaml", "checkpoints/step.json", "checkpoints/../config.yaml", "link/config.yaml"):
+        with pytest.raises(FileError, match="would replace what is read"):
+            refuse_to_replace(tmp_path / name, inputs)
+
+
+def test_only_numbers_are_read_of_damaged_metrics(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    many = json.dumps({"step": 4} | {f"name{index}": 1 for index in range(20_000)})
+    lines = (
+        '{"step": 1, "a": "text", "b": [1], "c": {"d": 1}, "e": true, "f": null, "g": 0.5}',
+        *("[1]", "[" * 100_000, '{"step": "2"}', '{"step": 3, "x": 1' + "0" * 500 + "}", many, '{"step": 5, "x'),
+    )
+    path.write_text("\n".join(lines))
+    first, second = read_metrics(path)
+    assert first.pop("f") != 0
+    assert (first, second) == ({"step": 1, "g": 0.5}, {"step": 3})

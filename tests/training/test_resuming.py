@@ -1,11 +1,15 @@
-"""A run that is stopped and resumed is, bit for bit, the run that was not: a table of configurations."""
+"""A run that is stopped and resumed is, bit for bit, the run that was not: a table; and runs from another's weights."""
+
+import shutil
 
 import pytest
+import torch
 
+from drest_torch import Agent
 from drest_torch.algos.tabular_kernel import State
 from drest_torch.config.compose import compose
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import FEW, arguments, metrics, same_run, stop_after, weights
+from tests.helpers.runs import FEW, QUIET, SMALLEST, arguments, metrics, same_run, stop_after, train, weights
 
 ELSEWHERE = (
     *("env.copies=16", "algo.episodes=32", "env_steps=1200", "evaluations=3", "sampled=40", "policy.width=8"),
@@ -22,7 +26,7 @@ def own(factory, *more):
 
 WORLDS = {
     "ppo": ["algo=ppo"],
-    "a2c in turn": ["algo=a2c", "reward.counting=sequential", "algo.credit=meta"],
+    "a2c in turn, two threads": ["algo=a2c", "threads=2", "reward.counting=sequential", "algo.credit=meta"],
     "reinforce": ["algo=reinforce", "policy.private_bits=2"],
     "exact": ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
     "rotated levels": ["algo=ppo", *FEW, "levels.symmetries=true"],
@@ -40,6 +44,7 @@ WORLDS = {
 }
 OTHERS = {
     "cartpole": CARTPOLE,
+    "cartpole, longer than at first": CARTPOLE,
     "cartpole, restarted": (
         *CARTPOLE,
         "algo=reinforce",
@@ -62,9 +67,13 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
         pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `envs`)")
 
     def begun(folder):
-        return start(
-            compose(*(arguments(folder, *WORLDS[name]) if name in WORLDS else OTHERS[name]), f"run_dir={folder}")
-        )
+        words = arguments(folder, *WORLDS[name]) if name in WORLDS else OTHERS[name]
+        run = start(compose(*words, f"run_dir={folder}"))
+        if "longer" in name:
+            run.train()
+            run = resume(folder, env_steps=3000)
+            assert not (folder / "summary.json").exists()
+        return run
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     begun(whole).train()
@@ -75,7 +84,72 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
         run = resume(parts)
     run.train()
     same_run(whole, parts)
+    if name == "exact":  # finished, so that there is nothing left to do
+        resume(parts).train()
+        same_run(whole, parts)
     if name == "table":
         saved = weights(parts)
         assert {f"learner.{field}" for field in State._fields if field != "logits"} <= saved.keys()
         assert saved["learner.steps"] == metrics(parts)[-1]["step"]
+
+
+# ------------------------------------------------------------------------------------ the weights of another agent
+
+SMALL = (*SMALLEST, "levels=generated", "levels.train=4", "levels.selection=2", "levels.test=2")
+CONVOLUTIONAL = ("policy=convolutional", *(word for word in SMALL if not word.startswith("policy.")))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("source") / "run", *SMALL)
+
+
+def begun_with(folder, *overrides):
+    return start(compose(*QUIET, f"run_dir={folder}", *overrides))
+
+
+def policy_of(run):
+    return {name: value.clone() for name, value in run.learner.policy.state_dict().items()}
+
+
+def test_it_begins_with_these_weights_and_learns_other_ones(source, tmp_path):
+    run = begun_with(tmp_path / "run", *SMALL, "algo=a2c", "seed=1", f"start_from={source}")
+    first, own = policy_of(run), Agent(source).policy.state_dict()
+    assert all(torch.equal(first[name], own[name]) for name in own)
+    run.train()
+    assert not all(torch.equal(value, own[name]) for name, value in policy_of(run).items())
+    now, before = (row["eval/selection/usefulness"] for row in (metrics(tmp_path / "run")[0], metrics(source)[-1]))
+    assert now == pytest.approx(before, abs=1e-6)  # the levels are the same
+
+
+def test_an_agent_that_comes_with_the_project_is_named(tmp_path):
+    run = begun_with(tmp_path / "run", *CONVOLUTIONAL, "start_from=generalist")
+    first, own = policy_of(run), Agent.load("generalist").policy.state_dict()
+    assert all(torch.equal(first[name], own[name]) for name in own)
+    assert run.cfg.start_from == "generalist"  # no path of this machine
+
+
+@pytest.mark.slow
+def test_a_deeper_network_begins_as_the_same_policy_and_learns_with_all_layers(tmp_path):
+    run = begun_with(tmp_path / "run", *CONVOLUTIONAL, "policy.depth=10", "start_from=generalist")
+    first, probabilities = policy_of(run), Agent.load("generalist").probabilities("example")
+    run.save()
+    assert Agent(tmp_path / "run").probabilities("example") == pytest.approx(probabilities, abs=1e-6)
+    run.train()
+    grown = [name for name in first if ".layers.8." in name or ".layers.9." in name]
+    assert len(grown) == 2 * 4
+    assert not any(torch.equal(first[name], value) for name, value in policy_of(run).items() if name in grown)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_resumed_does_not_need_the_agent_it_began_with(source, tmp_path):
+    copied, whole, parted = tmp_path / "source", tmp_path / "whole", tmp_path / "parted"
+    shutil.copytree(source, copied)
+    begun_with(whole, *SMALL, f"start_from={source}").train()
+    run = begun_with(parted, *SMALL, f"start_from={copied}")
+    run.update()
+    run.save()
+    shutil.rmtree(copied)
+    resume(parted).train()
+    one, two = weights(whole), weights(parted)
+    assert all(torch.equal(one[name], two[name]) for name in one)

@@ -59,25 +59,17 @@ def test_its_metrics_are_those_of_its_table(finished):
     assert played > 800
 
 
-FIXED = {"lr": (0.25, 0.01), "epsilon": (0.5, 0.001), "decay_episodes": 800}
+FIXED = {"episodes_per_meta": 64, "lr": (0.25, 0.01), "epsilon": (0.5, 0.001), "decay_episodes": 800}
+MOVES = "levels.clock=moves reward.gamma=0.9"
 WAYS = {
-    "drest": ([], Told(episodes_per_meta=64, **FIXED)),
-    "counts that outlast a batch": (["reward.episodes_per_meta=48"], Told(episodes_per_meta=48, **FIXED)),
-    "default": (["reward=default", "reward.gamma=0.9"], Told(lam=1.0, gamma=0.9, divide="none", **FIXED)),
-    "not divided": (
-        ["reward.divide_by_best=false", "reward.lam=0.8"],
-        Told(lam=0.8, divide="none", episodes_per_meta=64, **FIXED),
-    ),
-    "clip": (["reward.clip=0.3", "reward.lam=0.8"], Told(lam=0.8, clip=0.3, episodes_per_meta=64, **FIXED)),
-    "behaviour, random at first": (
-        ["algo.gradient=behaviour", "algo.random_episodes=300", "seed=7"],
-        Told(behaviour=True, random_episodes=300, episodes_per_meta=64, **FIXED),
-    ),
-    "moves": (["levels.clock=moves", "reward.gamma=0.9"], Told(gamma=0.9, episodes_per_meta=64, **FIXED)),
-    "moves, bumps not discounted": (
-        ["levels.clock=moves", "reward.gamma=0.9", "algo.discount_bumps=false"],
-        Told(gamma=0.9, discount_bumps=False, episodes_per_meta=64, **FIXED),
-    ),
+    "": {},
+    "reward.episodes_per_meta=48": {"episodes_per_meta": 48},  # counts outlast a batch
+    "reward=default reward.gamma=0.9": {"lam": 1.0, "gamma": 0.9, "divide": "none"},
+    "reward.divide_by_best=false reward.lam=0.8": {"lam": 0.8, "divide": "none"},
+    "reward.clip=0.3 reward.lam=0.8": {"lam": 0.8, "clip": 0.3},
+    "algo.gradient=behaviour algo.random_episodes=300 seed=7": {"behaviour": True, "random_episodes": 300},
+    MOVES: {"gamma": 0.9},
+    f"{MOVES} algo.discount_bumps=false": {"gamma": 0.9, "discount_bumps": False},
 }
 
 
@@ -85,12 +77,12 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, way):
     """The clip, for one, is that of each coin: `reference_agent` clips coins."""
-    overrides, told = WAYS[way]
-    run = begun(tmp_path / "run", *overrides)
+    told = Told(**FIXED | WAYS[way])
+    run = begun(tmp_path / "run", *way.split())
     stream = int(run.learner.state.stream[0]) & UINT64
     while run.state.steps < 2500:
         run.update()
-    level = EXAMPLE.with_clock("moves" if "levels.clock=moves" in overrides else "steps")
+    level = EXAMPLE.with_clock("moves" if MOVES in way else "steps")
     _, _, shape = ready(level)
     found = run.learner.policy.logits
     expected = reference_agent(level, told, stream, torch.zeros_like(found), run.state.episodes, shape)

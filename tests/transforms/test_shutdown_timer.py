@@ -1,25 +1,18 @@
-"""ShutdownTimer: what it says in every step against values by hand, and TorchRL's contract for transforms."""
+"""ShutdownTimer: what it says in every step is what a timer in plain Python says."""
 
 import math
 
-import pytest
 import torch
-from torchrl.data import Categorical, Composite, Unbounded
+from hypothesis import given
+from hypothesis import strategies as st
 from torchrl.envs import TransformedEnv
 
-from drest_torch.errors import ConfigError
 from drest_torch.transforms import ShutdownTimer
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting, timed
 
-DELAYED = {"base": 3, "delays": [2, 4]}
-KINDS = ("categorical", "one_hot", "box", "several")
 WITH_DIMENSIONS = ("box", "several")
-
-
-def around(batch=(), ends=None, kind="categorical", **arguments):
-    arguments = DELAYED | {"control": "dimension" if kind in WITH_DIMENSIONS else "action"} | arguments
-    return TransformedEnv(Counting(batch, ends, kind), ShutdownTimer(**arguments))
+ENDS = st.sampled_from([1, 2, 4, 100])
 
 
 def action_of(kind, asks, action):
@@ -41,102 +34,77 @@ def play(env, kind, asks, actions):
     return torch.stack(steps, -1)["next"]
 
 
-def chosen(batch, steps, seed=0, often=0.3):
-    generator = torch.Generator().manual_seed(seed)
-    asks = torch.rand((*batch, steps), generator=generator) < often
-    return asks, torch.randint(ACTIONS, (*batch, steps), generator=generator)
+def predicate(count, wide):
+    """Ask where this count is shown; booleans with a dimension of size 1 for each slot, or without one."""
+
+    def asks(td):
+        shown = td["observation"][..., :1] == count
+        return shown if wide else shown.squeeze(-1)
+
+    return asks
 
 
-def flags(text):
-    return torch.tensor([letter == "d" for letter in text])
-
-
-def test_a_mini_episode_with_a_delay_by_hand():
-    """Base 3, delays 2 and 4; a delay is asked for in step 2, in which the environment repeats its action."""
-    said = play(around(), "categorical", flags(".d..."), torch.tensor([2, 0, 1, 0, 1]))
-    assert said["observation"].tolist() == [[1, 2], [2, 2], [3, 1], [4, 0], [5, 1]]
-    assert said["reward"].flatten().tolist() == [3, 4, 4, 4, 6]
-    assert said["done"].flatten().tolist() == [False] * 4 + [True]
-    assert said["terminated"].flatten().tolist() == [False] * 4 + [True]
-    assert not said["truncated"].any()
-    assert said["tick"].flatten().tolist() == [1, 2, 3, 4, 5]
-    assert said["mini_len"].flatten().tolist() == [0, 1, 1, 1, 1]
-    left = torch.tensor([2, 3, 2, 1, 0]) / 9
-    torch.testing.assert_close(said["timer"][:, 0], left)
-    assert said["timer"][:, 1:].tolist() == [[1, 0, 0, 1, 0]] + [[0, 1, 0, 1, 0]] * 4
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("batch", [(), (4,), (2, 2)], ids=str)
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"ended": "restart"},
-        {"window": 2, "cost": 0.25},
-        {"window": 1, "base": 1, "delays": [1, 1, 1]},
-        {"idle": 1, "cost": 1.5, "ended": "restart"},
-        {"delays": []},
-    ],
-    ids=str,
+TIMERS = st.fixed_dictionaries(
+    {
+        "base": st.integers(1, 4),
+        "delays": st.sampled_from([[2, 4], [1, 1, 1], [3], []]),
+        "window": st.sampled_from([1, 2, None]),
+        "cost": st.sampled_from([0.25, 0.0]),
+        "ended": st.sampled_from(["absorb", "restart"]),
+        "idle": st.sampled_from(["repeat", 1]),
+    }
 )
-def test_every_step_is_as_in_plain_python(kind, batch, arguments):
-    ends = {(): 4, (4,): [4, 2, 1, 100], (2, 2): [[4, 2], [1, 100]]}[batch]
-    env = around(batch, ends, kind, **arguments)
-    asks, actions = chosen(batch, 60)
-    said = play(env, kind, asks, actions).reshape(-1, 60)
-    for slot in range(len(said)):
-        own, told = torch.as_tensor(ends).flatten()[slot].item(), DELAYED | arguments
-        if kind in WITH_DIMENSIONS:  # the others act as usual in a step that asks
-            told |= {"idle": None}
-        acting = actions.reshape(-1, 60)[slot] / (4 if kind == "box" else 1)
-        rows = asks.reshape(-1, 60)[slot].tolist(), acting.tolist()
-        expected = list(timed(zip(*rows, strict=True), end=own, **told))
-        seen, reward, timer, used, down = zip(*expected, strict=True)
+
+
+@given(
+    told=TIMERS,
+    kind=st.sampled_from(["categorical", "one_hot", *WITH_DIMENSIONS]),
+    place=st.none() | st.tuples(st.integers(0, 4), st.booleans()),
+    batch=st.sampled_from([(), (4,), (2, 2)]),
+    ends=st.lists(ENDS, min_size=4, max_size=4),
+    seed=st.integers(0, 99),
+)
+def test_every_step_is_as_in_plain_python(told, kind, place, batch, ends, seed):
+    """With ``place`` a predicate of what is shown asks for delays."""
+    steps, slots = 24, math.prod(batch)
+    generator = torch.Generator().manual_seed(seed)
+    asks = torch.rand((*batch, steps), generator=generator) < 0.3
+    actions = torch.randint(ACTIONS, (*batch, steps), generator=generator)
+    control = "dimension" if kind in WITH_DIMENSIONS else "action"
+    expected = told if control == "action" else told | {"idle": None}  # others act as usual in a step that asks
+    if place is not None:
+        control, kind, asks = predicate(*place), "categorical", torch.zeros_like(asks)
+        expected = told | {"idle": None}
+    inner = Counting(batch, torch.tensor(ends[:slots]).reshape(batch), kind)
+    env = TransformedEnv(inner, ShutdownTimer(control=control, **told))
+    assert kind != "categorical" or env.action_spec.space.n == ACTIONS + (place is None)
+    said = play(env, kind, asks, actions).reshape(-1, steps)
+    lengths = torch.tensor([told["base"], *told["delays"]]).cumsum(0)
+    acting = actions.reshape(-1, steps) / (4 if kind == "box" else 1)
+    for slot in range(slots):
+        asked = asks.reshape(-1, steps)[slot].tolist() if place is None else [lambda seen: seen[0] == place[0]] * steps
+        rows = list(timed(zip(asked, acting[slot].tolist(), strict=True), end=ends[slot], **expected))
+        seen, reward, timer, used, down = zip(*rows, strict=True)
         torch.testing.assert_close(said["observation"][slot], torch.tensor(seen))
         torch.testing.assert_close(said["reward"][slot].flatten(), torch.tensor(reward).float())
         torch.testing.assert_close(said["timer"][slot], torch.tensor(timer))
         assert said["mini_len"][slot].flatten().tolist() == list(used)
-        assert said["done"][slot].flatten().tolist() == list(down)
-        assert sum(down) > 4
-
-
-# ------------------------------------------------------------------------------------------ requests
-
-
-def test_a_predicate_asks():
-    env = around(control=lambda td: td["observation"][..., :1] == 2)
-    assert env.action_spec.space.n == ACTIONS
-    asks = torch.zeros(10, dtype=torch.bool)
-    said = play(env, "categorical", asks, torch.zeros(10, dtype=torch.int64))
-    assert said["mini_len"].flatten().tolist() == [0, 1, 1, 1, 1] * 2
-    assert said["done"].flatten().nonzero().flatten().tolist() == [4, 9]
-
-
-@pytest.mark.parametrize("wide", [True, False], ids=["a dimension of size 1", "none"])
-def test_a_predicate_is_asked_of_each_slot(wide):
-    def late(td):
-        asks = (td["observation"][..., 0] == 2) & (td["observation"][..., 1] == 1)
-        return asks.unsqueeze(-1) if wide else asks
-
-    said = play(around((2,), control=late), "categorical", flags("..").expand(2, 2), torch.tensor([[0, 0], [0, 1]]))
-    assert said["mini_len"][:, -1].flatten().tolist() == [0, 1]
-
-
-def test_a_predicate_is_of_what_is_shown_where_the_environment_waits():
-    """It ended after one step, and goes on unseen: a count of 2 is never shown."""
-    env = around((), 1, control=lambda td: td["observation"][..., :1] != 1)
-    said = play(env, "categorical", flags("..."), torch.zeros(3, dtype=torch.int64))
-    assert said["done"].flatten().tolist() == [False, False, True]
-    env = around((), 3, base=6, control=lambda td: td["observation"][..., :1] == 1)
-    said = play(env, "categorical", flags("." * 8), torch.zeros(8, dtype=torch.int64))
-    assert said["mini_len"].flatten().tolist() == [1] * 8
+        left = torch.tensor(timer)[:, 0] * lengths[-1]
+        torch.testing.assert_close(lengths[torch.tensor(used)] - left, said["tick"][slot, :, 0].float())
+        for key in ("done", "terminated"):
+            assert said[key][slot].flatten().tolist() == list(down)
+    assert not said["truncated"].any()
 
 
 def test_requests_are_granted_with_their_chance():
-    env = around((50,), chance=0.3, cost=1.0, base=2, delays=[1])
+    env = TransformedEnv(Counting((50,)), ShutdownTimer(2, [1], chance=0.3, cost=1.0))
     asks = torch.ones((50, 40), dtype=torch.bool)
-    first, second, other = (_lucky(env, seed, asks) for seed in (7, 7, 8))
+
+    def lucky(seed):
+        set_seed(env, seed)
+        return play(env, "categorical", asks, torch.zeros_like(asks).long())
+
+    first, second, other = map(lucky, (7, 7, 8))
     assert torch.equal(first["mini_len"], second["mini_len"])
     assert not torch.equal(first["mini_len"], other["mini_len"])
     before = torch.cat((torch.zeros(50, 1), first["mini_len"][:, :-1, 0] * ~first["done"][:, :-1, 0]), 1)
@@ -146,37 +114,3 @@ def test_requests_are_granted_with_their_chance():
     assert abs(share - 0.3) < 4 * error
     # Every request costs, granted or not, while one can be asked for.
     assert torch.equal(first["observation"].sum(-1) - first["reward"][..., 0], asked.float())
-
-
-def _lucky(env, seed, asks):
-    set_seed(env, seed)
-    return play(env, "categorical", asks, torch.zeros_like(asks).long())
-
-
-# ------------------------------------------------------------------------------------------ bad input
-
-
-@pytest.mark.parametrize("asked", [None, torch.tensor(True), torch.ones(2, 3), torch.ones(2)], ids=str)
-def test_a_predicate_that_only_broadcasts_is_refused(asked):
-    env = TransformedEnv(Counting((2,)), ShutdownTimer(3, [2], control=lambda _: asked))
-    with pytest.raises(ConfigError, match=r"asks ShutdownTimer .* returned .*expected booleans, torch.bool \(2,\)"):
-        env.rollout(2)
-
-
-def test_no_action_is_added_to_numbers_several_choices_or_without_an_action():
-    with pytest.raises(ConfigError, match=r"Counting has the action space Bounded.*control=dimension"):
-        around(kind="box", control="action")
-    env = Counting((2,), kind="several")
-    with pytest.raises(ConfigError, match=r"Counting has the action space MultiCategorical.*control=dimension for"):
-        TransformedEnv(env, ShutdownTimer(5))
-    env.set_spec_lock_(False)
-    env.full_action_spec = Composite(one=Categorical(2, shape=(2,)), two=Unbounded((2, 1)), shape=(2,))
-    with pytest.raises(ConfigError, match="no 'action'"):
-        TransformedEnv(env, ShutdownTimer(5))
-
-
-@pytest.mark.parametrize("pay", [math.nan, math.inf])
-def test_a_reward_that_is_no_number_is_refused(pay):
-    env = TransformedEnv(Counting(pay=pay), ShutdownTimer(3))
-    with pytest.raises(ConfigError, match="Counting paid a reward of NaN or infinity"):
-        env.rollout(2)

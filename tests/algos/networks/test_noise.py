@@ -22,39 +22,27 @@ from tests.helpers.settings import SETTINGS
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
 FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
+FOUR = parse_level("shutdown: 2\n# . A B1 .\n. . B2 C1 .\n. C2 . . C3", name="four lengths")
 
-WEAK = Reward(0.8, 1.0, 12)
+WEAK, UNNORMALISED = Reward(0.8, 1.0, 12), Reward(0.8, 1.0, 12, normalise=False)
 
 
-def made(levels, *, private_bits, reads_maps=False, seed=0, reward=WEAK, observation="grid", **changes):
+def made(levels, *, private_bits, reads_maps=False, reward=WEAK, observation="grid", **changes):
     evaluator = ExactEvaluator(levels, observation, reward=reward)
     size, see = NetworkSize(32, 2, "silu", "convolutional" if reads_maps else "mlp"), evaluator.observe
-    torch.manual_seed(seed)
-    policy = Policy(
-        see.shape,
-        NUM_ACTIONS,
-        size,
-        scale=see.scale,
-        private_bits=private_bits,
-        symmetries=group(evaluator.observe.planes) if reads_maps else None,
-    )
+    symmetries = group(see.planes) if reads_maps else None
+    torch.manual_seed(0)
+    policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale, private_bits=private_bits, symmetries=symmetries)
     learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
-    size = evaluator.mdp.height, evaluator.mdp.width
-    batch = ExactLevels(
-        LevelSampler(levels, torch.Generator()), observation, reward=reward, at_once=len(levels), at_least=size
-    ).draw()
+    some, extent = LevelSampler(levels, torch.Generator()), (evaluator.mdp.height, evaluator.mdp.width)
+    batch = ExactLevels(some, observation, reward=reward, at_once=len(levels), at_least=extent).draw()
     return evaluator, policy, learner, batch
 
 
 def test_networks_hear_noise_loudly():
     assert scale_private_bits(torch.tensor([0.0, 0.5, 1.0])).tolist() == [-PRIVATE_SCALE, 0.0, PRIVATE_SCALE]
-    size, shape = NetworkSize(16, 1), (6,)
-    torch.manual_seed(0)
-    heard = torch.randn(5, 6)
-    for network in (
-        Policy(shape, 4, size, scale=torch.ones(()), private_bits=1),
-        Critic(shape, size, scale=torch.ones(()), private_bits=1),
-    ):
+    heard, told = torch.randn(5, 6), {"scale": torch.ones(()), "private_bits": 1}
+    for network in (Policy((6,), 4, NetworkSize(16, 1), **told), Critic((6,), NetworkSize(16, 1), **told)):
         says = [network.net(heard, torch.full((5, 1), value)).squeeze(-1) for value in (-PRIVATE_SCALE, PRIVATE_SCALE)]
         assert torch.equal(network(heard, torch.zeros(5, 1)), says[0])
         assert torch.equal(network(heard, torch.ones(5, 1)), says[1])
@@ -69,15 +57,17 @@ def disturb(policy, size):
     return generator
 
 
-@pytest.mark.parametrize(("reads_maps", "rarely"), [(False, 0.0), (True, 0.0), (True, 1e-12)])
+@pytest.mark.parametrize(
+    ("reads_maps", "rarely", "reward"),
+    [(False, 0.0, WEAK), (False, 0.0, UNNORMALISED), (True, 0.0, WEAK), (True, 1e-12, WEAK)],
+)
 @pytest.mark.parametrize("private_bits", [0, 2])
-def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rarely, monkeypatch):
+def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rarely, reward, monkeypatch):
     """The objective, and its gradient by finite differences of the evaluation, on two levels of different size."""
     monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", 0)
     changes = {"credit": "meta", "entropy": 0.0, "max_grad_norm": 1e9, "lr": 0.0, "min_visit_probability": rarely}
-    evaluator, policy, learner, batch = made(
-        [FROM_AFAR, world("royal_road")], private_bits=private_bits, reads_maps=reads_maps, **changes
-    )
+    changes |= {"private_bits": private_bits, "reads_maps": reads_maps, "reward": reward}
+    evaluator, policy, learner, batch = made([FROM_AFAR, FOUR], **changes)
     generator = disturb(policy, 0.2)
 
     def climbed():
@@ -97,33 +87,23 @@ def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rare
     assert (ends[0] - ends[1]) / 4e-3 == pytest.approx(slope, rel=0.03, abs=2e-4)
 
 
-def test_neutrality_given_the_bits_is_the_mean_over_their_settings():
+def test_a_policy_is_evaluated_and_shown_under_each_setting_of_its_noise():
     evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], private_bits=2)
     disturb(policy, 0.5)
     reachable, evaluation = evaluator.unrolled(range(2)), evaluator.evaluate(policy)
-    tables = evaluator.policies_by_private_bits(policy).values()
-    by_hand = torch.stack([neutrality(reachable.propagate(table).probability) for table in tables]).mean(0)
-    assert torch.allclose(evaluation.neutrality_own, by_hand)
-    assert (evaluation.neutrality_own < 0.99 * evaluation.neutrality).all()  # the entropy of a mean is larger
-    assert evaluation.means()["neutrality_own"] == pytest.approx(by_hand.mean().item())
-
-
-def test_a_policy_is_shown_under_each_setting_of_its_noise():
-    evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], private_bits=2)
-    disturb(policy, 0.3)
-    reachable = evaluator.unrolled(range(2))
     shown = evaluator.policies_by_private_bits(policy)
     assert list(shown) == ["bits 0, 0", "bits 1, 0", "bits 0, 1", "bits 1, 1"]
     seen = observe_states(evaluator.observe, reachable.states)
     with torch.no_grad():
         expected = policy(seen, torch.tensor([1.0, 0.0]).expand(len(seen), -1)).double().softmax(-1)
     assert torch.allclose(shown["bits 1, 0"], expected)
-    together = torch.stack([reachable.propagate(each).probability for each in shown.values()]).mean(0)
-    assert torch.allclose(together, evaluator.evaluate(policy).found.probability)
-
-
-def test_of_many_settings_the_average_is_shown():
-    for private_bits in (0, 3):
+    probability = torch.stack([reachable.propagate(each).probability for each in shown.values()])
+    assert torch.allclose(probability.mean(0), evaluation.found.probability)
+    by_hand = neutrality(probability).mean(0)
+    assert torch.allclose(evaluation.neutrality_own, by_hand)
+    assert (evaluation.neutrality_own < 0.99 * evaluation.neutrality).all()  # the entropy of a mean is larger
+    assert evaluation.means()["neutrality_own"] == pytest.approx(by_hand.mean().item())
+    for private_bits in (0, 3):  # of none, and of many, the average
         evaluator, policy, _, _ = made([FROM_AFAR], private_bits=private_bits)
         shown = evaluator.policies_by_private_bits(policy)
         assert list(shown) == [""]
@@ -164,7 +144,6 @@ def best_without_noise():
     p is how often it goes left from the middle, q how often it presses the button from the cell to the right.
     """
     p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
-
     longer = (1 - p) * q
     useful = p + (1 - p) * (1 - q) / 9 + longer, torch.ones_like(p)
     neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (longer, q)]
@@ -178,15 +157,8 @@ def test_a_private_bit_or_the_start_does_what_the_state_alone_cannot():
     assert bound < 0.95
     reached = {}
     for private_bits, observation in ((0, "grid"), (1, "grid"), (0, "grid_start")):
-        reward = Reward(0.9, 1.0, 32)
-        evaluator, policy, learner, batch = made(
-            [FROM_AFAR, FROM_NEARBY],
-            private_bits=private_bits,
-            observation=observation,
-            entropy=0.2,
-            lr=0.003,
-            reward=reward,
-        )
+        told = {"private_bits": private_bits, "observation": observation, "reward": Reward(0.9, 1.0, 32)}
+        evaluator, policy, learner, batch = made([FROM_AFAR, FROM_NEARBY], **told, entropy=0.2, lr=0.003)
         for update in range(300):
             learner.set_progress(update / 300)
             learner.update(batch)

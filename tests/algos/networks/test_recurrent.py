@@ -119,9 +119,8 @@ def test_evaluation_by_sampling_agrees_with_all_histories():
 
 
 def test_an_agent_remembers_until_its_episode_begins_anew(tmp_path):
-    start(
-        compose("policy=recurrent", *SMALL, *FEW, "env_steps=500", "evaluations=1", f"run_dir={tmp_path}/run")
-    ).train()
+    few = [*SMALL, *FEW, "env_steps=500", "evaluations=1"]
+    start(compose("policy=recurrent", *few, f"run_dir={tmp_path}/run")).train()
     agent = Agent.load(tmp_path / "run")
     agent.policy.net.head.weight.data.mul_(100)
     seen = torch.randn(8, *agent.shape)

@@ -1,0 +1,154 @@
+"""What transforms cannot be given, or put around, is refused in a sentence: a table."""
+
+import math
+
+import pytest
+import torch
+from torchrl.data import Categorical, Composite, Unbounded
+from torchrl.envs import Compose, TransformedEnv
+
+from drest_torch import DReSTReward
+from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.levels import world
+from drest_torch.errors import ConfigError
+from drest_torch.reward import Reward
+from drest_torch.transforms import BestReturn, MetaEpisodes, OwnLengths, PrivateBits, ShutdownTimer
+from tests.helpers.counting import Counting
+
+
+def with_entry(name):
+    env = Counting()
+    env.set_spec_lock_(False)
+    env.observation_spec[name] = Unbounded((1,))
+    return env
+
+
+def without_an_action():
+    env = Counting()
+    env.set_spec_lock_(False)
+    env.full_action_spec = Composite(one=Categorical(2), two=Unbounded((1,)))
+    return env
+
+
+def worlds():
+    return GridworldEnv([world("example")], 2)
+
+
+def timer():
+    return ShutdownTimer(3, [2])
+
+
+def mini():
+    """Declares lengths, and leaves rewards as they are."""
+    return OwnLengths([3, 4])
+
+
+def metas():
+    return MetaEpisodes(3, together=True)
+
+
+def reward(**arguments):
+    return DReSTReward(num_lengths_key=None, divide_by_best=False, **arguments)
+
+
+def averaged():
+    return DReSTReward.of(Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
+
+
+def bits():
+    return PrivateBits(1)
+
+
+ARGUMENTS = [
+    (DReSTReward, {"lam": 0.0}, "lam[= ]0"),
+    (DReSTReward, {"lam": 1.1}, "lam[= ]1.1"),
+    (DReSTReward, {"gamma": 0.0}, "gamma[= ]0"),
+    (DReSTReward, {"num_lengths": 0}, "num_lengths[= ]0"),
+    (DReSTReward, {"clip": 0}, "clip[= ]0"),
+    (MetaEpisodes, {"episodes": 0}, "episodes=0"),
+    (MetaEpisodes, {"episodes": 2.5}, "episodes=2.5; expected a whole number"),
+    (MetaEpisodes, {"episodes": 2, "group": 0}, "group=0"),
+    (MetaEpisodes, {"episodes": 2, "levels": []}, "no levels"),
+    (MetaEpisodes, {"episodes": 2, "group": 3}, "2 slots cannot be grouped by 3"),
+    (MetaEpisodes, {"episodes": 2, "levels": [1]}, "Counting takes no seed of a level from 'level_seed'"),
+    (BestReturn, {"given": [1.0]}, "expected 2 finite numbers above 0"),
+    *((BestReturn, {"given": [1.0, value]}, "above 0") for value in (0.0, math.nan, math.inf)),
+    (BestReturn, {"quantile": 0.0}, "quantile=0"),
+    (BestReturn, {"quantile": 1.1}, "quantile=1.1"),
+    (BestReturn, {"quantile": 0.5, "window": 0}, "window=0"),
+    (BestReturn, {"gamma": math.nan}, "gamma=nan"),
+    (BestReturn, {"floor": math.nan}, "a finite floor"),
+    (BestReturn, {}, "'mini_len', the index of the length, and Counting does not declare it"),
+    (ShutdownTimer, {"base": 0}, "base=0"),
+    (ShutdownTimer, {"base": 3.5}, "base=3.5; expected a whole number"),
+    (ShutdownTimer, {"base": 10**12}, "base=1000000000000 .* 50000 steps or fewer"),
+    (ShutdownTimer, {"delays": [3, 0]}, r"delays\[1\]=0"),
+    *((ShutdownTimer, {"cost": value}, f"cost={value}") for value in (-1.0, math.nan)),
+    *((ShutdownTimer, {"chance": value}, f"chance={value}") for value in (0.0, 1.5, math.nan)),
+    (ShutdownTimer, {"window": 0}, "window=0"),
+    (ShutdownTimer, {"control": "button"}, "control=button"),
+    (ShutdownTimer, {"ended": "stop"}, "ended=stop"),
+    (ShutdownTimer, {"idle": 3}, "idle=3, and Counting has the actions 0 to 2"),
+    *((ShutdownTimer, {"idle": value}, f"idle={value}") for value in (-1, "rest")),
+    (ShutdownTimer, {"control": "dimension"}, "Counting has the action space Categorical.*control=action"),
+    *(
+        (
+            ShutdownTimer,
+            {"delays": [2], "control": lambda _, asked=asked: asked},
+            "asks ShutdownTimer .* returned .*expected booleans, torch.bool",
+        )
+        for asked in (None, torch.tensor(True), torch.ones(2, 3), torch.ones(2))
+    ),
+]
+REQUIRED = {DReSTReward: {}, MetaEpisodes: {}, BestReturn: {"num_lengths": 2}, ShutdownTimer: {"base": 3}}
+TOGETHER = [
+    ([metas, timer], Counting, "finds 'mini_done' .*put ShutdownTimer before MetaE"),
+    ([metas, mini], Counting, "put OwnLengths before MetaEpisodes"),
+    ([timer, timer], Counting, "ShutdownTimer adds .*attach ShutdownTimer once"),
+    ([timer, metas, reward, reward], Counting, "DReSTReward adds .*attach DReSTReward once"),
+    ([timer, metas, reward, lambda: BestReturn(2)], Counting, "before DReSTReward"),
+    ([timer, bits], Counting, "'mini_done'.*put MetaEpisodes before it"),
+    ([timer, metas, bits, bits], Counting, "PrivateBits adds 'private_bits'"),
+    ([timer, metas, lambda: reward(num_lengths=3)], Counting, "DReSTReward counts 3; give it num_lengths=2"),
+    ([timer, lambda: BestReturn(3)], Counting, "Counting has 2 lengths; give num_lengths=2"),
+    *(
+        ([timer, metas, reward], lambda name=name: with_entry(name), f"adds '{name}', and Counting has such")
+        for name in ("timer", "tick", "mini_len", "mini_idx", "mini_waits", "reward_raw")
+    ),
+    ([timer, metas, averaged], Counting, "pays for a collected batch, and not in an environment; give it to a coll"),
+    ([lambda: MetaEpisodes(3)], worlds, "plays mini-episodes of its own"),
+    ([timer], lambda: Counting(kind="box"), r"Counting has the action space Bounded.*control=dimension"),
+    ([timer], lambda: Counting(kind="several"), r"has the action space MultiCategorical.*control=dimension for"),
+    ([timer], without_an_action, "no 'action'"),
+    *(
+        ([*steps, metas], lambda pay=pay: Counting(pay=pay), "Counting paid a reward of NaN or infinity")
+        for pay in (math.nan, math.inf, -math.inf)
+        for steps in ([timer], [mini, lambda: BestReturn(2)])
+    ),
+    ([timer, lambda: BestReturn(2)], lambda: Counting(pay=-1), r"Counting was -\d+ above a floor of 0 .*set `floor`"),
+    *(
+        (
+            [timer, lambda: BestReturn(2, levels=2), lambda levels=levels: MetaEpisodes(2, levels=levels)],
+            lambda: Counting((8,), levels=True),
+            message,
+        )
+        for levels, message in ((None, "is on no level"), ([0, 5], "is on level 5; use MetaEpisodes"))
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("steps", "env", "message"),
+    [
+        *(
+            ([lambda kind=kind, told=told: kind(**REQUIRED[kind] | told)], lambda: Counting((2,)), message)
+            for kind, told, message in ARGUMENTS
+        ),
+        *TOGETHER,
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(steps, env, message):
+    """When it is attached, or in the first steps."""
+    with pytest.raises(ConfigError, match=message) as caught:
+        TransformedEnv(env(), Compose(*(step() for step in steps))).rollout(9)
+    assert "\n" not in str(caught.value)
