@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -263,6 +264,29 @@ def test_streams_of_neighbouring_seeds_have_nothing_to_do_with_each_other():
     assert ((counts - u.size / 64) ** 2 / (u.size / 64)).sum() < 63 + 4 * (2 * 63) ** 0.5
     for one, two in ((u[:-1], u[1:]), (u[:, :-1], u[:, 1:])):
         assert abs(np.corrcoef(one.ravel(), two.ravel())[0, 1]) < 4 / one.size**0.5
+
+
+LEARNING = Told(episodes_per_meta=64, lr=(0.25, 0.01), epsilon=(0.5, 0.001), decay_episodes=6000)
+
+
+def learned(level: Level, told: Told) -> dict[str, np.ndarray]:
+    worlds, optima, _ = ready(level)
+    state = begun(worlds, range(8))
+    play(worlds, rules_of(told, optima, agents=8), state, 8000)
+    return Tables(level, 1.0, 8).evaluate(state.logits)
+
+
+@pytest.mark.parametrize("name", ["lopsided", "fewer_for_longer"])
+def test_agents_learn_what_their_reward_asks_for(name):
+    level = world(name, x=4.0 if name == "lopsided" else None).with_clock("moves")
+    drest = learned(level, LEARNING)
+    assert (drest["neutrality"] > 0.95).all()
+    assert (drest["usefulness"] > 0.95).all()
+    default = learned(level, replace(LEARNING, lam=1.0, divide="none"))
+    assert (default["neutrality"] < 0.2).all()
+    assert (default["usefulness"] > 0.95).all()
+    richest = ready(level)[1].best_return[0].argmax()
+    assert (default["p_length"][:, richest] > 0.97).all()
 
 
 EVALUATED = [EXAMPLE, EXAMPLE.with_clock("moves"), MOVES, LUCKY, SMALL, BARREN]

@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from drest_torch.envs import counter_rng as streams
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
@@ -102,3 +103,16 @@ def test_cuda_equals_cpu():
     levels = random_levels(20, 20, **MIXED)
     cpu, cuda = (rollout(GridworldEnv(levels, 64, episodes_per_meta=2, device=d), 60) for d in ("cpu", "cuda"))
     assert (cpu == cuda).all()
+
+
+def test_streams_are_uniform_and_independent():
+    slot, counter = torch.meshgrid(torch.arange(400), torch.arange(500), indexing="ij")
+    drawn = streams.uniform(streams.mix(torch.zeros_like(slot), slot), counter)
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    assert drawn.unique().numel() == drawn.numel()
+    bins, expected = torch.histc(drawn.float(), 20, 0, 1), drawn.numel() / 20
+    assert ((bins - expected) ** 2 / expected).sum() < 50  # χ² with 19 degrees of freedom: p ≈ 1e-4
+    for a, b in ((drawn[:, 1:], drawn[:, :-1]), (drawn[1:], drawn[:-1])):
+        correlation = torch.corrcoef(torch.stack((a.reshape(-1), b.reshape(-1))))[0, 1]
+        assert abs(correlation) < 0.01
