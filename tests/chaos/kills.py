@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,16 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.chaos.folders import contents, differences
-from tests.chaos.forked import Outcome, forked
+from tests.chaos.folders import contents, differences, folders
+from tests.chaos.forked import forked
 
 TINY = (
-    "policy.width=8",
-    "policy.depth=1",
-    "evaluations=3",
-    "pictures=1",
-    "keep_last=1",
-    "logger=csv",
+    *("policy.width=8", "policy.depth=1", "evaluations=3", "pictures=1", "keep_last=1", "logger=csv"),
     "progress=false",
 )
 WORLD = ("levels=example", "test.paper=false")
@@ -80,36 +74,31 @@ def uninterrupted(name: str) -> Iterator[tuple[Any, dict[str, Any], float]]:
         yield cfg, contents(Path(folder) / "run"), outcome.seconds
 
 
-def _judge(outcome: Outcome, folder: Path, whole: dict[str, Any]) -> str:
-    """Say what came of a run that was resumed after a kill."""
+def ended(name: str, cfg: Any, folder: Path, whole: dict[str, Any]) -> str:
+    """Let a run end that was stopped in some way, and say whether it has left what it would have left."""
+    outcome = forked(partial(train, cfg), folder=folder, seconds=120)
     if outcome.status != 0:
-        return f"{outcome.kind}: {outcome.err.strip().splitlines()[-1:]}"
-    found = differences(whole, contents(folder / "run"))
-    return f"differs: {found}" if found else "same"
+        return f"{name}: {outcome.kind}: {outcome.err.strip().splitlines()[-1:]}"
+    return compared(name, whole, contents(folder / "run"))
+
+
+def compared(name: str, whole: dict[str, Any], left: dict[str, Any]) -> str:
+    """Say whether a run has left what it would have left if nothing had happened to it."""
+    found = differences(whole, left)
+    return f"{name}: differs: {found}" if found else "same"
 
 
 # ------------------------------------------------------------------------------------------ at random
 
 
-def at_random(rng: random.Random, count: int) -> Counter[str]:
+def at_random(rng: random.Random, count: int) -> Iterator[str]:
     """Kill each run up to three times at random moments, then let it end; ``count`` runs in all."""
-    found: Counter[str] = Counter()
-    names = list(RUNS)
-    for index in range(len(names)):
-        repeats = len(range(index, count, len(names)))
-        if repeats:
-            with uninterrupted(names[index]) as (cfg, whole, seconds):
-                for _ in range(repeats):
-                    with TemporaryDirectory() as folder:
-                        for _ in range(rng.randint(1, 3)):
-                            forked(partial(train, cfg), folder=Path(folder), seconds=rng.uniform(0.05, 1) * seconds)
-                        last = forked(partial(train, cfg), folder=Path(folder), seconds=120)
-                        found[_named(names[index], _judge(last, Path(folder), whole))] += 1
-    return found
-
-
-def _named(name: str, verdict: str) -> str:
-    return verdict if verdict == "same" else f"{name}: {verdict}"
+    for index, name in enumerate(list(RUNS)[:count]):
+        with uninterrupted(name) as (cfg, whole, seconds):
+            for folder in folders(len(range(index, count, len(RUNS)))):
+                for _ in range(rng.randint(1, 3)):
+                    forked(partial(train, cfg), folder=folder, seconds=rng.uniform(0.05, 1) * seconds)
+                yield ended(name, cfg, folder, whole)
 
 
 # -------------------------------------------------------------------------------------- crash points
@@ -143,23 +132,19 @@ def _writes(event: str, arguments: tuple[Any, ...]) -> bool:
     return "run" in Path(os.fsdecode(arguments[0])).parts if isinstance(arguments[0], str | bytes | Path) else False
 
 
-def crash_points(rng: random.Random, most: int) -> Counter[str]:
+def crash_points(rng: random.Random, most: int) -> Iterator[str]:
     """Kill runs at each of their file operations, at most so many of them, chosen at random."""
-    found: Counter[str] = Counter()
     for name in CRASHED:
         with uninterrupted(name) as (cfg, whole, _):
             points = list(range(_operations(cfg)))
-            share = max(1, most // len(CRASHED))
-            for point in sorted(rng.sample(points, share)) if share < len(points) else points:
-                with TemporaryDirectory() as folder:
-                    kill = partial(_kill_at, point, torn=bool(rng.getrandbits(1)))
-                    killed = forked(partial(train, cfg, kill), folder=Path(folder), seconds=120)
-                    if killed.status != -signal.SIGKILL:
-                        found[f"{name}: not killed at {point}: {killed.kind}"] += 1
-                        continue
-                    last = forked(partial(train, cfg), folder=Path(folder), seconds=120)
-                    found[_named(f"{name}, operation {point}", _judge(last, Path(folder), whole))] += 1
-    return found
+            share = min(len(points), max(1, most // len(CRASHED)))
+            for point, folder in zip(sorted(rng.sample(points, share)), folders(share), strict=True):
+                kill = partial(_kill_at, point, torn=bool(rng.getrandbits(1)))
+                killed = forked(partial(train, cfg, kill), folder=folder, seconds=120)
+                if killed.status != -signal.SIGKILL:
+                    yield f"{name}: not killed at {point}: {killed.kind}"
+                else:
+                    yield ended(f"{name}, operation {point}", cfg, folder, whole)
 
 
 def _operations(cfg: Any) -> int:
@@ -183,25 +168,21 @@ def _operations(cfg: Any) -> int:
 # -------------------------------------------------------------------------------------- two at once
 
 
-def two_at_once(rng: random.Random, count: int) -> Counter[str]:
+def two_at_once(rng: random.Random, count: int) -> Iterator[str]:
     """Start a second process in the folder of a run that trains: it is refused, and the run is as it would be."""
-    found: Counter[str] = Counter()
     with uninterrupted("ppo") as (cfg, whole, seconds):
-        for _ in range(count):
-            with TemporaryDirectory() as folder:
-                first = os.fork()
-                if first == 0:
-                    os._exit(forked(partial(train, cfg), folder=Path(folder), seconds=120).status & 255)
-                second = forked(partial(_wait_and_train, cfg), folder=Path(folder), seconds=120 + seconds)
-                _, status = os.waitpid(first, 0)
-                if "another process trains in it" not in second.err and second.status != 0:
-                    found[f"second process: {second.kind}: {second.err.strip().splitlines()[-1:]}"] += 1
-                elif os.waitstatus_to_exitcode(status):
-                    found["the first process failed"] += 1
-                else:
-                    left = differences(whole, contents(Path(folder) / "run"))
-                    found[f"differs: {left}" if left else "same"] += 1
-    return found
+        for folder in folders(count):
+            first = os.fork()
+            if first == 0:
+                os._exit(forked(partial(train, cfg), folder=folder, seconds=120).status & 255)
+            second = forked(partial(_wait_and_train, cfg), folder=folder, seconds=120 + seconds)
+            _, status = os.waitpid(first, 0)
+            if "another process trains in it" not in second.err and second.status != 0:
+                yield f"second process: {second.kind}: {second.err.strip().splitlines()[-1:]}"
+            elif os.waitstatus_to_exitcode(status):
+                yield "the first process failed"
+            else:
+                yield compared("the first process", whole, contents(folder / "run"))
 
 
 def _wait_and_train(cfg: Any) -> int:
@@ -216,22 +197,17 @@ def _wait_and_train(cfg: Any) -> int:
 STUDIES = ("example", "lambda_meta")
 
 
-def studies(rng: random.Random, count: int) -> Counter[str]:
+def studies(rng: random.Random, count: int) -> Iterator[str]:
     """Kill each study up to three times at random moments, then let it end: its results are the same."""
-    found: Counter[str] = Counter()
-    for index in range(min(count, len(STUDIES))):
-        repeats = len(range(index, count, len(STUDIES)))
+    for index, name in enumerate(STUDIES[:count]):
         with TemporaryDirectory() as base:
-            seconds = _study(STUDIES[index], Path(base), None)
-            whole = _results(Path(base), STUDIES[index])
-            for _ in range(repeats):
-                with TemporaryDirectory() as folder:
-                    for _ in range(rng.randint(1, 3)):
-                        _study(STUDIES[index], Path(folder), rng.uniform(0.3, 1) * seconds)
-                    _study(STUDIES[index], Path(folder), None)
-                    left = differences(whole, _results(Path(folder), STUDIES[index]))
-                    found[f"{STUDIES[index]}: differs: {left}" if left else "same"] += 1
-    return found
+            seconds = _study(name, Path(base), None)
+            whole = _results(Path(base), name)
+            for folder in folders(len(range(index, count, len(STUDIES)))):
+                for _ in range(rng.randint(1, 3)):
+                    _study(name, folder, rng.uniform(0.3, 1) * seconds)
+                _study(name, folder, None)
+                yield compared(name, whole, _results(folder, name))
 
 
 def _study(name: str, folder: Path, seconds: float | None) -> float:

@@ -19,19 +19,12 @@ from drest_torch import __version__, evaluate, study, train
 from drest_torch.comparison.records import find_runs
 from drest_torch.config.compose import compose
 from drest_torch.errors import UserError
-from drest_torch.files import read_metrics
 from drest_torch.help import help_text
 from drest_torch.tracking.stages import announce
 from tests.helpers.commands import Terminal
-from tests.helpers.documents import ROOT
-from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
+from tests.helpers.runs import QUIET, SMALLEST
 
-TINY = (
-    *("policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "pictures=0"),
-    *("logger=none", "progress=false", "levels=example", "test.paper=false"),
-)
-SAMPLED = (*TINY, "algo.episodes=64", "reward.group=16")
-FEW_GENERATED = ("levels=generated", "levels.train=5", "levels.selection=2", "levels.test=3")
+SAMPLED = (*SMALLEST, *QUIET, "levels=example", "env_steps=500", "evaluations=1")
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +35,6 @@ def trained(tmp_path_factory):
         patch.setattr(sys, "argv", ["command", *SAMPLED, f"run_dir={folder / 'run'}"])
         train.main()
     return folder / "run"
-
-
-def in_a_shell(*command, cwd, **variables):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_training_prints_a_table_and_leaves_its_folder_and_nothing_else(call, tmp_path):
@@ -153,63 +141,28 @@ def test_the_configuration_is_shown_in_plain_values(call):
     assert "${" not in done.out.replace(shown["run_dir"], "").replace(shown["env"]["title"], "")
 
 
-@pytest.mark.slow
-def test_it_runs_from_any_folder_by_its_name(tmp_path):
-    done = in_a_shell(sys.executable, "-m", "drest_torch.train", *SAMPLED, "run_dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    done = in_a_shell(sys.executable, "-m", "drest_torch.evaluate", "run=run", "levels=example", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "usefulness" in done.stdout
-    done = in_a_shell(sys.executable, "-m", "drest_torch.train", "seeed=1", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sweep", ["lambda_meta", "optimiser"])
-def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(sweep, tmp_path):
-    path = SWEEPS / f"{sweep}.yaml"
-    command = sweep_command(path, first_parameters(path) | {"logger.mode": "offline"})
-    small = [each for each in (*SAMPLED, *FEW_GENERATED) if each not in ("logger=none", "levels=example")]
-    if sweep == "lambda_meta":
-        small.remove("levels=generated")
-    done = in_a_shell(*command, *small, "run_dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
-    for name, value in first_parameters(path).items():
-        group, _, key = name.partition(".")
-        assert (config[group][key] if key else config[group]["name"]) == ("offline" if key == "mode" else value)
-    assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
-    metric = yaml.safe_load(path.read_text())["metric"]["name"]
-    assert any(metric in row for row in read_metrics(tmp_path / "run" / "metrics.jsonl"))
-
-
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("main", "words", "sentence"),
     [
-        (["seeed=1", *SAMPLED], "seeed: no such key (did you mean seed?)"),
-        (["-m", *SAMPLED, "seeed=1,2"], "did you mean seed?"),
-        (["seed=1", *SAMPLED, "levels=own"], "levels=own"),
-        (["--levels", "example"], "--levels: values are written levels=example"),
-        (["levels=other.txt"], "levels.path=other.txt"),
-        (["resume=nowhere"], "nowhere: no run in it"),
-        ([*SAMPLED, "levels.path=mine.txt"], "mine.txt:4"),
-        ([*SAMPLED, "levels.path=mine.jsonl"], "mine.jsonl:1"),
-        ([*SAMPLED, "run_dir=mine.txt"], "mine.txt"),
-        ([*SAMPLED, "run_dir=mine.txt/run"], "mine.txt"),
+        (train.main, ["seeed=1", *SAMPLED], "seeed: no such key (did you mean seed?)"),
+        (train.main, ["-m", *SAMPLED, "seeed=1,2"], "did you mean seed?"),
+        (train.main, ["seed=1", *SAMPLED, "levels=own"], "levels=own"),
+        (train.main, ["--levels", "example"], "--levels: values are written levels=example"),
+        (train.main, ["levels=other.txt"], "levels.path=other.txt"),
+        (train.main, ["resume=nowhere"], "nowhere: no run in it"),
+        (train.main, [*SAMPLED, "levels.path=mine.txt"], "mine.txt:4"),
+        (train.main, [*SAMPLED, "levels.path=mine.jsonl"], "mine.jsonl:1"),
+        (train.main, [*SAMPLED, "run_dir=mine.txt"], "mine.txt"),
+        (train.main, [*SAMPLED, "run_dir=mine.txt/run"], "mine.txt"),
+        (study.main, ["quick=true"], "which study? study=paper, or study=NAME"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_trained_gets_one_sentence(call, words, sentence, tmp_path):
+def test_what_cannot_be_done_gets_one_sentence(call, main, words, sentence, tmp_path):
     (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA . C1\n. B2\n")
     (tmp_path / "mine.jsonl").write_text('{"name": "one"\n')
-    assert sentence in call(train.main, *words).sentence
+    assert sentence in call(main, *words).sentence
     assert "HYDRA_FULL_ERROR" not in os.environ
-
-
-def test_a_study_has_to_be_named(call):
-    assert "which study? study=paper, or study=NAME" in call(study.main, "quick=true").sentence
 
 
 def test_a_mistake_of_ours_gets_its_traceback(call, monkeypatch):
