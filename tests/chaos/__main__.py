@@ -33,8 +33,6 @@ class Part:
 PARTS = (
     Part("runs of every algorithm, killed up to three times at random and resumed", 100, kills.at_random),
     Part("runs killed before a file operation, each in turn, and resumed", 300, kills.crash_points),
-    Part("studies, killed up to three times at random and started again", 12, kills.studies),
-    Part("a second process in the folder of a run", 10, kills.two_at_once),
     Part("mutated level files, read", 10_000, mutations.reader),
     Part("mutated level files, given to show, train and evaluate", 300, mutations.commands),
     Part("runs with a mutated file, resumed, evaluated and compared", 300, mutations.runs),
@@ -44,7 +42,6 @@ PARTS = (
     Part("training on a full disk, then resumed with room", 30, surroundings.full_disk),
     Part("runs with a permission taken away, as a user who is not root", 60, surroundings.permissions),
     Part("training while the clock goes backwards", 10, surroundings.clock),
-    Part("folders with strange names", 20, surroundings.paths),
     Part("training with little memory and networks of any width", 60, surroundings.memory),
     Part("W&B online, where something else answers for its server", 10, surroundings.network),
     Part("shells without HOME, output, input or a locale", 30, surroundings.shells),

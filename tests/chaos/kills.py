@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -163,76 +161,3 @@ def _operations(cfg: Any) -> int:
 
     with TemporaryDirectory() as folder:
         return int(forked(counted, folder=Path(folder), seconds=120).out.split()[-1])
-
-
-# -------------------------------------------------------------------------------------- two at once
-
-
-def two_at_once(rng: random.Random, count: int) -> Iterator[str]:
-    """Start a second process in the folder of a run that trains: it is refused, and the run is as it would be."""
-    with uninterrupted("ppo") as (cfg, whole, seconds):
-        for folder in folders(count):
-            first = os.fork()
-            if first == 0:
-                os._exit(forked(partial(train, cfg), folder=folder, seconds=120).status & 255)
-            second = forked(partial(_wait_and_train, cfg), folder=folder, seconds=120 + seconds)
-            _, status = os.waitpid(first, 0)
-            if "another process trains in it" not in second.err and second.status != 0:
-                yield f"second process: {second.kind}: {second.err.strip().splitlines()[-1:]}"
-            elif os.waitstatus_to_exitcode(status):
-                yield "the first process failed"
-            else:
-                yield compared("the first process", whole, contents(folder / "run"))
-
-
-def _wait_and_train(cfg: Any) -> int:
-    """Resume the run as soon as another process has begun it."""
-    while not Path("run/config.yaml").exists():
-        time.sleep(0.01)
-    return train(cfg)
-
-
-# ------------------------------------------------------------------------------------------- studies
-
-STUDIES = ("example", "lambda_meta")
-
-
-def studies(rng: random.Random, count: int) -> Iterator[str]:
-    """Kill each study up to three times at random moments, then let it end: its results are the same."""
-    for index, name in enumerate(STUDIES[:count]):
-        with TemporaryDirectory() as base:
-            seconds = _study(name, Path(base), None)
-            whole = _results(Path(base), name)
-            for folder in folders(len(range(index, count, len(STUDIES)))):
-                for _ in range(rng.randint(1, 3)):
-                    _study(name, folder, rng.uniform(0.3, 1) * seconds)
-                _study(name, folder, None)
-                yield compared(name, whole, _results(folder, name))
-
-
-def _study(name: str, folder: Path, seconds: float | None) -> float:
-    """Run a study in its quick version, and kill it with all its processes after so many seconds, if any."""
-    words = [f"study={name}", "quick=true", "workers=1", "progress=false", "out=out"]
-    began = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "drest_torch", "study", *words],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        process.wait(120 if seconds is None else seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return time.monotonic() - began
-
-
-def _results(folder: Path, name: str) -> dict[str, Any]:
-    """Return what a study has found, and the arrays of its runs, by path."""
-    quick = folder / "out" / "quick"
-    paths = [quick / name / "summary.json", quick / name / "results.csv", *sorted(quick.glob("runs/*/result.npz"))]
-    left = quick.rglob("*.partial")
-    return {str(path.relative_to(quick)): path.read_bytes() if path.exists() else None for path in [*paths, *left]}

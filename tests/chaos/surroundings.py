@@ -74,26 +74,6 @@ def clock(rng: random.Random, count: int) -> Iterator[str]:
             yield compared(name, whole, contents(folder / "run")) if outcome.status == 0 else outcome.verdict(name)
 
 
-PATHS = (
-    *("a b", "ü", "a, b", "[1]", "it's", 'a"b', "a=b", "$HOME", "-x", "#", "a\\b", "{x}", "~", "12", "null"),
-    *("日本", "a" * 200),
-)
-
-
-def paths(rng: random.Random, count: int) -> Iterator[str]:
-    """Train in folders with strange names, stop, and resume by the command that is printed."""
-    from drest_torch.training.folder import command_line
-
-    words = ("algo=ppo", *WORLD, "algo.episodes=64", "env_steps=300", "evaluations=1", *TINY[:2], "pictures=0")
-    for folder in folders(count):
-        name = rng.choice(PATHS)
-        for key, more in (("run_dir", (*words, "logger=none")), ("resume", ())):
-            argument = shlex.split(command_line("train", f"{key}={name}"))[-1]
-            verdict = drest("train", argument, *more, "progress=false", folder=folder).verdict(f"{key}={name}")
-            written = verdict != "done" or (folder / name / "summary.json").exists()
-            yield verdict if written else f"{key}={name}: another folder was written"
-
-
 SHELLS = {
     "no HOME": "env -u HOME {python} -m drest_torch {command}",
     "HOME that is not there": "HOME=/nowhere {python} -m drest_torch {command}",
