@@ -1,7 +1,5 @@
 """Run the campaign, print what came of it, and write it as JSON: ``python -m tests.chaos --share 0.1``."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import multiprocessing

@@ -1,7 +1,5 @@
 """Make folders to work in, and compare those of two runs, without what a clock or the number of sessions says."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Run a command many times a second: in forked children of a process that has imported everything once."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """Kill runs, resume them, and compare what they leave with runs that nobody killed."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

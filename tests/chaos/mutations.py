@@ -1,7 +1,5 @@
 """Mutate level files and the files of runs, and read them with every command."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Give commands random values of their keys."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial

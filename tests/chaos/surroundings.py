@@ -1,7 +1,5 @@
 """Run commands where a disk is full, a folder is not ours, the clock is wrong or names are strange."""
 
-from __future__ import annotations
-
 import os
 import random
 import resource

@@ -1,7 +1,5 @@
 """The campaign of `tests/chaos` in its small form, and that it tells what is broken."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """A bit that is not shown all the time, against the enumeration of everything that can be shown."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import pytest

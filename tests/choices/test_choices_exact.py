@@ -1,7 +1,5 @@
 """Pass probabilities, commitment and luck, against the enumeration of all trajectories and in closed form."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Menus as gridworlds: the same choices, and the objectives of exact training against those of menus."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Agents that remember: the best meta-episode, and what a memory makes of a policy."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Menus: the format, exact numbers against brute force, closed forms, archetypes and the tests of shutdownability."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

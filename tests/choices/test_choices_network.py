@@ -1,7 +1,5 @@
 """The network of menus, the menus that it is trained on, and its training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

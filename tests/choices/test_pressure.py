@@ -1,7 +1,5 @@
 """Agents under pressure: each kind of pressure on a level that can be computed by hand, and what bounds it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page on an agent: one edit of a level, what the shipped agents do, and what is written."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

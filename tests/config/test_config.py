@@ -1,7 +1,5 @@
 """Each key of a schema stands once with its value and its meaning, is read, and is held to its limits."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass, field, fields, is_dataclass

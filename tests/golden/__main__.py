@@ -5,8 +5,6 @@ runs, and ``--keep FOLDER`` keeps what the runs write. The digests hold for one 
 processor, which stand beside them. None depends on the names of tensors and arrays, or on where their file lists them.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import itertools

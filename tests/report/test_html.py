@@ -3,8 +3,6 @@
 `pytest tests/report/test_html.py --snapshot-update` keeps pages anew.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import zip_longest
 

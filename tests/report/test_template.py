@@ -1,7 +1,5 @@
 """Templates of reports: prose and blocks come out as they are written, and text from data as it is."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

@@ -3,8 +3,6 @@
 Policies are free in every state.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The study of the alternatives: who is better, and what cannot be compared."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Goals of training: how agents are trained for them, when they are reached, and how they are measured by size."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

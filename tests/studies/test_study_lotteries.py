@@ -1,7 +1,5 @@
 """The study of lotteries: its climbs against the closed forms, and what it counts of agents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A training run as a run of a study: it has the values of a command, and goes on where it was stopped."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
