@@ -58,19 +58,12 @@ def longer_of(level: str, objective: dict[str, object]) -> float:
 
 
 @pytest.mark.mostly_slow
-@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("weight", [*WEIGHTS, None], ids=lambda weight: f"weight {weight}" if weight else "drest")
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_weighted_sum_in_four_levels(level: str, weight: float) -> None:
-    predicted, found = of_weight(level, weight), longer_of(level, {"name": "weighted", "weight": weight})
-    assert found == pytest.approx(predicted, abs=0.005)
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("level", LEVELS)
-def test_drest_in_four_levels(level: str) -> None:
-    assert longer_of(level, {"name": "drest"}) == pytest.approx(
-        OF_DREST[level], abs=0.02 if OF_DREST[level] < 1e-9 else 0.005
-    )
+def test_a_weighted_sum_and_drest_in_four_levels(level, weight):
+    predicted = of_weight(level, weight) if weight else OF_DREST[level]
+    found = longer_of(level, {"name": "weighted", "weight": weight} if weight else {"name": "drest"})
+    assert found == pytest.approx(predicted, abs=0.02 if predicted < 1e-9 else 0.005)
 
 
 def test_the_numbers_of_the_page() -> None:

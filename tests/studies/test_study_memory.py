@@ -1,15 +1,12 @@
 """The study of agents that remember: what training makes of a memory, and what an agent is paid by."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from drest_torch.jobs.job import Result
 from drest_torch.studies import memory
-from drest_torch.studies.engine import Done, publish
 from tests.choices.test_choices_memory import LAM, returns
-from tests.helpers.studies import composed_study
+from tests.helpers.studies import composed_study, published
 
 SPEC = {"episodes": 24, "lam": LAM, "window": 3, "group": 8, "lr": 6.0, "updates": 700}
 
@@ -31,8 +28,9 @@ def test_remedies_make_it_random_again(change: dict[str, str]) -> None:
 def test_what_the_page_says_of_remedies_is_a_claim(less_random: str) -> None:
     cfg, entropies = composed_study("memory", "study.seeds=1"), {"counts": 0.5, less_random: 0.9}
     numbers = {"marginal": 1.0, "predictable": 0.5, "value": 1.0}
-    store = SimpleNamespace(get=lambda job: Result(numbers | {"conditional": entropies.get(job.name[:-2], 1.0)}))
-    claims = publish(memory, cfg, Done(memory.jobs(cfg), store)).claims
+    results = {name: Result(numbers | {"conditional": entropy}) for name, entropy in entropies.items()}
+    usual = Result(numbers | {"conditional": 1.0})
+    claims = published(memory, cfg, lambda job: results.get(job.name[:-2], usual)).claims
     assert len(claims) == 5
     assert list(claims.values()).count(False) == (less_random != "")
 
