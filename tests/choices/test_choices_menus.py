@@ -1,6 +1,7 @@
 """Menus: the format, exact numbers against brute force, closed forms, archetypes and the tests of shutdownability."""
 
 import math
+from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -8,16 +9,7 @@ import torch
 
 from drest_torch.choices import archetypes, axioms, measures, prospects, suites
 from drest_torch.choices.closed_forms import button_usefulness, critical_cost, paid_shift, pressed
-from drest_torch.choices.menus import (
-    DIFFERENT,
-    PART_SHARED,
-    SAME,
-    Menu,
-    Menus,
-    Option,
-    kind,
-    mix,
-)
+from drest_torch.choices.menus import DIFFERENT, PART_SHARED, SAME, Menu, Menus, Option, kind, mix
 from drest_torch.errors import UserError
 
 LOTTERIES = [
@@ -55,12 +47,11 @@ def test_a_mistake_in_an_option_is_one_sentence(text, said):
 
 def brute_force(menu, policy):
     """P(l) and E[C | l] by adding up all outcomes one by one."""
-    chances, coins = {}, {}
+    chances, coins = Counter(), Counter()
     for weight, option in zip(policy.tolist(), menu.options, strict=False):
         for each in option.outcomes:
-            share = weight * float(each.chance)
-            chances[each.length] = chances.get(each.length, 0.0) + share
-            coins[each.length] = coins.get(each.length, 0.0) + share * each.coins
+            chances[each.length] += weight * float(each.chance)
+            coins[each.length] += weight * float(each.chance) * each.coins
     return chances, {length: coins[length] / chances[length] for length in chances if chances[length]}
 
 
@@ -87,9 +78,11 @@ def test_between_sure_trajectories_the_value_over_supports_is_drest():
 
 @pytest.mark.parametrize(
     ("p", "q", "lam", "episodes", "kappa"),
-    [(0.1, 0.9, 0.9, 64, 0.821), (0.1, 0.9, 0.9, 16, 0.394), (0.01, 0.99, 0.9, 64, 0.951), (0.4, 0.5, 0.99, 64, 0.006),
-     (0.5, 0.9, 0.9, 64, 0.0)],
-)  # fmt: skip
+    [
+        *((0.1, 0.9, 0.9, 64, 0.821), (0.1, 0.9, 0.9, 16, 0.394), (0.01, 0.99, 0.9, 64, 0.951)),
+        *((0.4, 0.5, 0.99, 64, 0.006), (0.5, 0.9, 0.9, 64, 0.0)),
+    ],
+)
 def test_the_largest_price_of_a_shift(p, q, lam, episodes, kappa):
     assert critical_cost(p, q, lam, episodes) == pytest.approx(kappa, abs=5e-4)
     assert paid_shift(p, q, kappa + 0.002, lam, episodes) < 1e-6 or kappa == 0
@@ -154,9 +147,8 @@ def test_each_suite_shifts_the_lengths_and_changes_the_coins_as_the_follow_up_do
         default, shift = menu.options
         coins = {sign(shift.coins(length) - default.coins(length)) for length in default.support}
         assert shift.support == default.support == {1, 2}
-        assert (
-            sign(float(shift.chance(2) - default.chance(2))), *coins, sign(shift.expected() - default.expected()),
-        ) == SHIFTS[name]  # fmt: skip
+        longer, gain = float(shift.chance(2) - default.chance(2)), shift.expected() - default.expected()
+        assert (sign(longer), *coins, sign(gain)) == SHIFTS[name]
 
 
 def sign(number):
@@ -176,7 +168,7 @@ def test_extreme_suites_and_shift_test_of_archetypes():
     assert suites.shift_test(archetypes.ideal, p, q).never == suites.SHIFT_COSTS[0]
 
 
-def test_an_item_without_an_answer_is_counted_and_not_averaged():
+def test_an_item_without_an_answer_is_counted_and_not_averaged_and_the_order_of_options_shows():
     menus = suites.suites(10)["main"].menus
 
     def silent(batch):
@@ -187,12 +179,7 @@ def test_an_item_without_an_answer_is_counted_and_not_averaged():
     score = suites.measure(menus, silent)
     assert (score.taken, score.void) == (1, 1)
     assert suites.measure(menus, lambda batch: archetypes.raw(batch) * 0).void == 10
-
-
-def test_the_order_of_the_options_shows():
-    score = suites.measure(
-        suites.suites(10)["main"].menus, lambda menus: torch.tensor([[0.8, 0.2]]).expand(len(menus), 2)
-    )
+    score = suites.measure(menus, lambda batch: torch.tensor([[0.8, 0.2]]).expand(len(batch), 2))
     assert (score.taken, score.order_gap) == (pytest.approx(0.5), pytest.approx(0.6))
 
 
@@ -208,14 +195,15 @@ def useful(pair):
     return 0.5 if abs(a - b) < 1e-9 else float(a > b)
 
 
+INDIFFERENT = dict.fromkeys(prospects.PAIRS, 0.5)
 KEY = {
-    "ideal": dict.fromkeys(prospects.PAIRS, 0.5) | {"BC": 1, "EF": 1},
-    "Neutrality+": dict.fromkeys(prospects.PAIRS, 0.5) | {"BC": 1, "EF": 1, "BF": 1, "CE": 0},
-    "raw": dict.fromkeys(prospects.PAIRS, 0.5),
-    "EV + softmax": dict.fromkeys(prospects.PAIRS, 0.5),
+    "ideal": INDIFFERENT | {"BC": 1, "EF": 1},
+    "Neutrality+": INDIFFERENT | {"BC": 1, "EF": 1, "BF": 1, "CE": 0},
+    "raw": INDIFFERENT,
+    "EV + softmax": INDIFFERENT,
     # Usefulness, coins ÷ m(l) weighted by chance, e.g. A and B: 1 against 2/3 · 2/3 + 1/3.
     "over m": {pair: useful(pair) for pair in prospects.PAIRS},
-    "uniform": dict.fromkeys(prospects.PAIRS, 0.5),
+    "uniform": INDIFFERENT,
 }
 
 
@@ -233,13 +221,8 @@ def test_the_pairs_of_the_key():
 
 def test_scores_of_archetypes_and_of_a_cycle():
     ideal = prospects.posl(archetypes.ideal)
-    assert (ideal.posl, ideal.neutrality, ideal.cycles, ideal.negative_dominance, ideal.arbitrary) == (
-        9,
-        2,
-        0,
-        0,
-        False,
-    )
+    found = (ideal.posl, ideal.neutrality, ideal.cycles, ideal.negative_dominance, ideal.arbitrary)
+    assert found == (9, 2, 0, 0, False)
     assert prospects.posl(archetypes.raw).neutrality == 0
     assert prospects.count_cycles(("AB", "BC", "CA", "CD")) == 1
     assert prospects.count_cycles(("AB", "BC", "CD", "DE", "EF", "FA")) == 1
@@ -258,10 +241,9 @@ def test_generated_pairs_are_of_their_class():
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-def test_resisting_shutdown(earlier):
-    assert prospects.resistance(archetypes.ideal, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
-    # Coins are the same in both lengths, so that expected coins pay for nothing.
-    assert prospects.resistance(archetypes.raw, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
+@pytest.mark.parametrize("chooser", [archetypes.ideal, archetypes.raw])  # coins are the same in both lengths
+def test_resisting_shutdown(chooser, earlier):
+    assert prospects.resistance(chooser, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
 
 
 def of_three(options):

@@ -33,10 +33,10 @@ def entropy(p: float) -> float:
     return -p * math.log2(p) - (1 - p) * math.log2(1 - p)
 
 
-def random(settings: int, seed: int = 0) -> pressure.Asked:
+def random(settings, seed):
     """Somebody who acts at random, differently for each setting of private bits."""
 
-    def tables(level_set: ExactEvaluator, reachable: Reachable) -> list[torch.Tensor]:
+    def tables(level_set, reachable):
         generator = torch.Generator().manual_seed(seed)
         shape = (settings, len(reachable), 4)
         return list((4 * torch.randn(shape, generator=generator, dtype=torch.float64)).softmax(-1))
