@@ -178,7 +178,7 @@ def run_page(page, folder, capsys, *, bash=True):
     "page",
     [
         *("README.md", "docs/tutorials/environment.md", "docs/environments/gridworld.md"),
-        *("docs/explanation/theorem.md", "docs/reference/agent.md"),
+        *("docs/explanation/theorem.md", "docs/reference/agent.md", "docs/reference/generated-levels.md"),
     ],
 )
 def test_python_blocks_run_and_print_what_their_comments_say(page, tmp_path, monkeypatch, capsys):
