@@ -9,13 +9,12 @@ import sys
 import pytest
 import torch
 
-from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.building.parts import reward_of
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start
 from tests.helpers.documents import ROOT, blocks, follow
-from tests.helpers.runs import configured, metrics
+from tests.helpers.runs import configured, metrics, weights
 
 SMALL = ("policy.width=16", "policy.depth=2", "progress=false", "test.paper=false", "env_steps=6000", "evaluations=2")
 
@@ -59,11 +58,8 @@ def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, mon
 
 
 def test_a_network_of_ones_own_is_trained(tmp_path, monkeypatch):
-    run = trained("A network", tmp_path, monkeypatch)
-    tensors, _ = load_checkpoint(step_checkpoints(run.folder / "checkpoints")[-1])
-    gains = [
-        value for name, value in tensors.items() if name in ("policy.net.body.1.weight", "policy.net.body.4.weight")
-    ]
+    tensors = weights(trained("A network", tmp_path, monkeypatch).folder)
+    gains = [tensors[f"policy.net.body.{layer}.weight"] for layer in (1, 4)]
     assert [len(gain) for gain in gains] == [16, 16]
     assert not any(torch.equal(gain, torch.ones(16)) for gain in gains)
 
@@ -75,15 +71,6 @@ def test_a_logger_of_ones_own_is_told_of_every_evaluation(tmp_path, monkeypatch,
     assert len(evaluated) == 3
     lines = [f"{row['step']} {row['eval/train/usefulness']:.3f}" for row in evaluated]
     assert capsys.readouterr().out.splitlines() == lines
-
-
-TELEPORTED = """\
-shutdown: 4
-
-A T # C5
-. . # T
-B3 . # .
-"""
 
 
 @pytest.mark.slow
@@ -98,7 +85,7 @@ def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path):
     text = kinds.read_text("utf-8").replace("Door, Lottery)\nTAKEN", "Door, Lottery, Teleporter)\nTAKEN")
     before, line, after = text.partition("from drest_torch.envs.objects.lottery import Lottery\n")
     kinds.write_text(f"{before}{line}from drest_torch.envs.objects.teleporter import Teleporter\n{after}", "utf-8")
-    (tmp_path / "mine.txt").write_text(TELEPORTED)
+    (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA T # C5\n. . # T\nB3 . # .\n")
 
     def drest(*words):
         command = [sys.executable, "-m", "drest_torch", *words]
