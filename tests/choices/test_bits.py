@@ -68,15 +68,17 @@ def test_the_chain_is_the_mean_over_all_paths(name, gamma, reachable):
     assert torch.allclose(found.coins, sum(chance * arrivals.coins for chance, arrivals in each))
 
 
-def test_the_sampled_paths_come_to_the_mean_over_all(reachable):
-    showing = SHOWINGS["again"]
+@pytest.mark.parametrize(("name", "paths", "within"), [("again", 4000, 0.01), ("always", 50, 1e-12)])
+def test_the_sampled_paths_come_to_the_mean_over_all(name, paths, within, reachable):
+    """A bit that stays has two paths, and nothing of it is sampled."""
+    showing = SHOWINGS[name]
     tables = tables_for(showing, reachable)
     exact = sum(
         chance * neutrality(reachable.arrivals(along(showing, reachable, tables, path)).probability)
         for chance, path in every_path(showing, reachable)
     )
-    found = showing.neutrality_given(reachable, tables, 4000, torch.Generator().manual_seed(1))
-    assert torch.allclose(found, exact, atol=0.01)
+    found = showing.neutrality_given(reachable, tables, paths, torch.Generator().manual_seed(1))
+    assert torch.allclose(found, exact, atol=within)
 
 
 def test_gradients_flow_through_the_chain(reachable):
