@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -40,8 +39,7 @@ def trained(tmp_path_factory):
 def test_training_prints_a_table_and_leaves_its_folder_and_nothing_else(call, tmp_path):
     done = call(train.main, *SAMPLED, "seed=3")
     assert (done.code, done.err) == (0, "")
-    assert "usefulness" in done.out
-    assert "neutrality" in done.out
+    assert {"usefulness", "neutrality"} <= set(done.out.split())
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.endswith("_ppo_drest_example_seed3")
@@ -106,22 +104,6 @@ def test_what_a_run_says_in_a_terminal(call, monkeypatch):
     )
     places = [said.index(words) for words in wanted]
     assert places == sorted(places)
-
-
-@pytest.mark.parametrize("command", ["train", "evaluate", "study"])
-def test_nothing_slow_is_imported_before_the_first_line(command):
-    program = f"import sys, drest_torch.{command}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert not {"torch", "hydra"} & set(done.stdout.split())
-
-
-def test_an_evaluation_in_a_gridworld_imports_neither_torchrl_nor_numba():
-    """They take seconds, and nothing that is exact needs them."""
-    program = "import sys; from drest_torch import evaluate; evaluate.main(); print(*sys.modules)"
-    command = [sys.executable, "-c", program, "levels=example"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "example" in done.stdout
-    assert not {"torchrl", "tensordict", "numba", "matplotlib"} & set(done.stdout.split())
 
 
 def test_the_help_is_ours(call):
