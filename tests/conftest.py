@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.helpers.commands import Done
@@ -19,6 +20,18 @@ EXPECTED_SKIPS = re.compile(
     "no bash|of another machine|not a git checkout|does not tell the memory|^there is one$|code of one's own"
 )
 """Reasons for which a test may be skipped; any other fails the session."""
+
+
+# The same examples each time, few of them, and no file that remembers which failed.
+hypothesis.settings.register_profile(
+    "tests",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=25,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture],
+)
+hypothesis.settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from drest_torch import theory
 from drest_torch.choices import memory
 
 LAM = 0.9
@@ -49,9 +48,3 @@ def test_what_a_memory_makes_of_a_policy_is_what_all_meta_episodes_say():
     marginal = np.mean([-(p * np.log2(p) + (1 - p) * np.log2(1 - p)) for p in first])
     assert (found.marginal, found.conditional) == (pytest.approx(marginal), pytest.approx(conditional))
     assert (found.predictable, found.value) == (pytest.approx(likelier), pytest.approx(value))
-
-
-def test_without_memory_both_entropies_are_one_and_the_return_is_known():
-    found = memory.measure(torch.full((127,), 0.5, dtype=torch.float64), 64, LAM)
-    assert found.marginal == found.conditional == 1
-    assert found.value * 64 == pytest.approx(theory.neutral_value(2, 64, LAM), rel=1e-12)

@@ -6,17 +6,27 @@ from fractions import Fraction
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drest_torch.choices import archetypes, axioms, measures, prospects, suites
 from drest_torch.choices.closed_forms import button_usefulness, critical_cost, paid_shift, pressed
 from drest_torch.choices.menus import DIFFERENT, PART_SHARED, SAME, Menu, Menus, Option, kind, mix
 from drest_torch.errors import UserError
 
-LOTTERIES = [
-    Menu((Option.parse("1/3 L2 C5 | 2/3 L1 C2"), Option.parse("1/2 L1 C1 | 1/2 L2 C6"), Option.parse("1 L3 C4"))),
-    Menu((Option.parse("1 L1 C3"), Option.parse("1/4 L1 C8 | 3/4 L1 C0"))),
-]
-POLICY = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.4, 0.0]], dtype=torch.float64)
+OUTCOMES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(0, 9)), min_size=1, max_size=4)
+"""Of an option: how likely each is, its length and its coins."""
+
+
+def menu_of(options):
+    """The menu of these options, by lists of outcomes."""
+    totals = [sum(weight for weight, *_ in outcomes) for outcomes in options]
+    return Menu(
+        tuple(
+            Option.of(*((Fraction(weight, total), length, float(coins)) for weight, length, coins in outcomes))
+            for outcomes, total in zip(options, totals, strict=True)
+        )
+    )
 
 
 def test_equal_outcomes_are_one():
@@ -45,35 +55,30 @@ def test_a_mistake_in_an_option_is_one_sentence(text, said):
         Option.parse(text)
 
 
-def brute_force(menu, policy):
-    """P(l) and E[C | l] by adding up all outcomes one by one."""
-    chances, coins = Counter(), Counter()
-    for weight, option in zip(policy.tolist(), menu.options, strict=False):
-        for each in option.outcomes:
-            chances[each.length] += weight * float(each.chance)
-            coins[each.length] += weight * float(each.chance) * each.coins
-    return chances, {length: coins[length] / chances[length] for length in chances if chances[length]}
-
-
-def test_lengths_and_coins_are_those_of_brute_force():
-    menus = Menus.of(LOTTERIES)
-    probability, coins = measures.lengths(menus, POLICY)
-    for b, menu in enumerate(LOTTERIES):
-        chances, given = brute_force(menu, POLICY[b])
-        for column, length in enumerate(menus.lengths[b, : menus.num_lengths[b]].tolist()):
-            assert probability[b, column] == pytest.approx(chances[length])
-            assert coins[b, column] == pytest.approx(given[length])
-    assert menus.lengths.tolist() == [[1, 2, 3], [1, 0, 0]]
-    assert menus.best.tolist() == [[2, 6, 4], [3, 0, 0]]
-    assert menus.num_supports.tolist() == [2, 1]
-
-
-def test_between_sure_trajectories_the_value_over_supports_is_drest():
-    menus = Menus.of([Menu(tuple(Option.parse(text) for text in ("1 L1 C3", "1 L2 C5", "1 L2 C4")))])
-    policy = torch.tensor([[0.3, 0.5, 0.2]], dtype=torch.float64)
-    for credit in ("meta", "mini"):
-        both = [f(menus, policy, 16, 0.9, credit=credit) for f in (measures.drest_value, measures.supports_value)]
-        assert torch.allclose(*both)
+@given(
+    st.lists(st.tuples(OUTCOMES, st.integers(0, 3)), min_size=2, max_size=3).filter(lambda it: any(w for _, w in it))
+)
+def test_lengths_coins_and_m_are_those_of_brute_force(drawn):
+    """By adding up all outcomes one by one."""
+    options, taken = zip(*drawn, strict=True)
+    chances, coins, best = Counter(), Counter(), Counter()
+    for outcomes, often in drawn:
+        for length in {length for _, length, _ in outcomes}:
+            of_length = [(weight, each) for weight, at, each in outcomes if at == length]
+            weight, gain = sum(weight for weight, _ in of_length), sum(weight * each for weight, each in of_length)
+            share = often / sum(taken) / sum(weight for weight, *_ in outcomes)
+            chances[length] += share * weight
+            coins[length] += share * gain
+            best[length] = max(best[length], gain / weight)
+    menus = Menus.of([menu_of(options)])
+    probability, mean = measures.lengths(menus, torch.tensor([taken], dtype=torch.float64) / sum(taken))
+    lengths = sorted(best)
+    assert menus.lengths[0].tolist() == lengths
+    assert menus.best[0].tolist() == pytest.approx([best[length] for length in lengths])
+    assert probability[0].tolist() == pytest.approx([chances[length] for length in lengths])
+    known = [column for column, length in enumerate(lengths) if chances[length]]
+    assert mean[0, known].tolist() == pytest.approx([coins[lengths[at]] / chances[lengths[at]] for at in known])
+    assert menus.num_supports.item() == len({frozenset(length for _, length, _ in outcomes) for outcomes in options})
 
 
 @pytest.mark.parametrize(

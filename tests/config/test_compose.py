@@ -9,7 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from drest_torch.config import compose as composing
-from drest_torch.config.compose import compose, options, register
+from drest_torch.config.compose import compose, register
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 from drest_torch.studies.registry import compose_study, study_schemas
@@ -33,17 +33,6 @@ def test_what_is_changed_in_one_is_not_changed_in_the_next():
     one = compose(*RUN)
     one.algo.lr, one.reward.lam = 7.0, 0.1
     assert (compose(*RUN).algo.lr, compose(*RUN).reward.lam) == (0.002, 0.5)
-
-
-def test_values_are_set_last_and_nested():
-    cfg = compose(*RUN, values={"reward": {"lam": 0.25}, "logger": {"tags": ["a"]}})
-    assert plain(cfg) == plain(compose(*RUN, "reward.lam=0.25", "logger.tags=[a]"))
-    assert compose("reward.lam=0.25", values={"algo": {"lr": 1}}).algo.lr == 1.0
-
-
-def test_options_are_those_of_the_folder_without_the_base():
-    assert list(options("reward")) == ["default", "default_over_m", "drest", "unnormalised"]
-    assert options("policy")["mlp"] == config_folder() / "policy" / "mlp.yaml"
 
 
 @pytest.fixture

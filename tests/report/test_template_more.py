@@ -1,0 +1,146 @@
+"""Templates of reports: prose and blocks come out as they are written, and text from data as it is."""
+
+import re
+from html import unescape
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from drest_torch.errors import StudyError
+from drest_torch.report.blocks import Page, Plot, Section, Table
+from drest_torch.report.html import render
+from drest_torch.report.markdown import code, inline, literal, plain
+from drest_torch.report.template import FILTERS, render_template
+
+TABLES = {"ends": Table("Ends", ["", "N"], [["a", "0.5"]], "old")}
+PLOTS = {name: Plot(f"Plot {name}.", "", lambda figure, style: None) for name in "ab"}
+
+
+@pytest.fixture
+def rendered(tmp_path):
+    def render(source, **values):
+        path = tmp_path / "report.md.j2"
+        path.write_text(source, encoding="utf-8")
+        return render_template(path, values, TABLES, PLOTS)
+
+    return render
+
+
+def words(source_blocks):
+    """What a reader sees of blocks."""
+    page = render(Page("T", "", [Section("S", source_blocks)]))
+    body = page.partition("</h2>")[2].partition("</section>")[0]
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", body)).split())
+
+
+EVERYTHING = """intro
+
+## One *two* `three`
+before
+{{ table("ends") }}
+after
+{{ plot("a") }}{{ gallery("a", "b") }}{{ gallery() }}
+{% call lead() %}
+large
+text
+{% endcall %}
+```
+code
+  more
+```
+### Part
+{% call table("ends") %}
+of {{ n }}
+agents
+{% endcall %}
+{% call plot("a") %}*seen*{% endcall %}
+{% call details("More " ~ name) %}
+{{ table("ends") }}
+
+{{ commands(["ls"]) }}
+{% endcall %}
+## Tags
+- a
+{% for x in [1, 2] %}
+  {% if x == 2 %}
+- b{{ x }} {% if x %}c{% endif %}
+d
+  {% endif %}
+{% endfor %}
+- e
+## Indented
+{% if true %}
+    **indentation is no code**
+{% endif %}
+{% macro bold(x) %}**{{ x }}**{% endmacro %}
+{% set part %}*{{ name }}*{% endset %}
+not escaped twice: {{ bold(name) }} {{ part }} {{ true|verdict }} {{ name|code }} {{ [name, 2]|listed }} {{ lost }}
+"""
+
+
+def test_a_template_with_everything_in_it_is_as_it_is_kept(rendered, snapshot):
+    """`pytest tests/report/test_template.py --snapshot-update` keeps it anew."""
+    page = render(Page("T", "", [Section("S", rendered(EVERYTHING, n=3, name="a*b*", lost=None))]))
+    assert re.sub(r"(?s)(<svg[^>]*>).*?</svg>", r"\1…</svg>", page.partition("<body>")[2]) == snapshot
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ('\n{{ table("end") }}', r"shows the table 'end', which the study does not have; it has ends"),
+        ('{{ plot("c") }}', "shows the plot 'c', which the study does not have; it has a, b"),
+        ('{% call table("ends") %}{{ plot("a") }}{% endcall %}', "a plot is asked for where no block can stand"),
+        ("# Title", "'Title' is no heading of two or three #"),
+        ("a\n{% if true %}\nb\n{{ findings.lost }}\n{% endif %}", ":4: .*no attribute 'lost'"),
+        ("a\n{% if x %}\nb", ":3: Unexpected end of template"),
+        ("{{ unknown }}", ":1: 'unknown' is undefined"),
+        ("\n{{ 1|million }}", ":2: No filter named 'million'"),
+    ],
+)
+def test_a_mistake_is_a_sentence_with_the_place(rendered, source, complaint):
+    with pytest.raises(StudyError, match=rf"report\.md\.j2.*{complaint}"):
+        rendered(source, findings={})
+
+
+MARKUP = st.text(st.sampled_from("ab12 .)-+#*_`~<>&;[]()!|\\\n'\"=:/{}%\ue000\ue001"), min_size=1).filter(str.strip)
+
+
+@settings(max_examples=600)
+@given(MARKUP)
+@example("<b>&amp;</b> & [a](https://b.org) ![c](d) `e` **f** _g_ __h__ \\* 2**3 ~~~")
+@example("12) item")
+@example("two\n\n# lines")
+@example("{{ x }} {% if %}")
+def test_text_from_data_is_shown_as_it_is(rendered, text):
+    expected = " ".join(text.replace("\ue000", "�").replace("\ue001", "�").split())
+    *prose, section = rendered("{{ text }}\n\nbefore\n{{ text }}\nafter\n\n## {{ text }}\n", text=text)
+    assert words(prose) == f"{expected} before {expected} after"
+    assert [" ".join(each.split()) for each in (plain(literal(text)), section.title)] == [expected, expected]
+
+
+@pytest.mark.parametrize("text", ["a", "a`b", "``", "`a", "a``b`"])
+def test_code_has_its_backticks(text):
+    assert inline(code(text)) == f"<code>{text}</code>"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "options", "text"),
+    [
+        ("num", 0.95149, (), "0.951"),
+        ("num", -0.0001, (2,), "0.00"),
+        ("num", float("nan"), (), "–"),
+        ("percent", 0.954, (1,), "95.4 %"),
+        ("thousands", 131072, (), "131,072"),
+        ("short", 1249.6, (), "1,250"),
+        ("short", 5.4e9, (), "5e9"),
+        ("mean_sd", [0.951, 0.0123], (), "0.951 ± 0.012"),
+        ("interval", [0.951, 0.94, 0.96], (2,), "0.95 (0.94-0.96)"),
+        ("verdict", False, ("so it is", "not so"), "**not so**"),
+        ("plural", 1, ("run",), "1 run"),
+        ("plural", 0, ("policy", "policies"), "0 policies"),
+        ("listed", ["a", "b*c", 3], ("or",), "a, b\\*c or 3"),
+    ],
+)
+def test_filters(name, value, options, text):
+    assert FILTERS[name](value, *options) == text
