@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,7 +16,12 @@ from tests.chaos.folders import contents, differences, folders
 from tests.chaos.forked import forked
 
 TINY = (
-    *("policy.width=8", "policy.depth=1", "evaluations=3", "pictures=1", "keep_last=1", "logger=csv"),
+    "policy.width=8",
+    "policy.depth=1",
+    "evaluations=3",
+    "pictures=1",
+    "keep_last=1",
+    "logger=csv",
     "progress=false",
 )
 WORLD = ("levels=example", "test.paper=false")
@@ -87,11 +93,11 @@ def compared(name: str, whole: dict[str, Any], left: dict[str, Any]) -> str:
 # ------------------------------------------------------------------------------------------ at random
 
 
-def at_random(rng: random.Random, count: int) -> Iterator[str]:
-    """Kill each run up to three times at random moments, then let it end; ``count`` runs in all."""
-    for index, name in enumerate(list(RUNS)[:count]):
+def at_random(rng: random.Random, tries: int) -> Iterator[str]:
+    """Kill each run up to three times at random moments, then let it end; ``tries`` runs in all."""
+    for index, name in enumerate(list(RUNS)[:tries]):
         with uninterrupted(name) as (cfg, whole, seconds):
-            for folder in folders(len(range(index, count, len(RUNS)))):
+            for folder in folders(len(range(index, tries, len(RUNS)))):
                 for _ in range(rng.randint(1, 3)):
                     forked(partial(train, cfg), folder=folder, seconds=rng.uniform(0.05, 1) * seconds)
                 yield ended(name, cfg, folder, whole)
@@ -100,23 +106,28 @@ def at_random(rng: random.Random, count: int) -> Iterator[str]:
 # -------------------------------------------------------------------------------------- crash points
 
 
-def _kill_at(point: int, *, torn: bool) -> None:
-    """Kill this process before its file operation of this number, after half a line where one is to be appended."""
-    count = 0
+def _at_operations(act: Callable[[int, str, tuple[Any, ...]], None]) -> None:
+    """Call a function before each file operation of this process, with its number and what Python's audit says."""
+    numbers = count()
 
     def heard(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal count
-        if not _writes(event, arguments) or count > point:
-            return
-        count += 1
-        if count <= point:
-            return
-        if torn and event == "open" and arguments[1] == "a":
-            with open(arguments[0], "a") as file:
-                file.write('{"step": 100, "train/ret')
-        os.kill(os.getpid(), signal.SIGKILL)
+        if _writes(event, arguments):
+            act(next(numbers), event, arguments)
 
     sys.addaudithook(heard)
+
+
+def _kill_at(point: int, *, torn: bool) -> None:
+    """Kill this process before its file operation of this number, after half a line where one is to be appended."""
+
+    def act(number: int, event: str, arguments: tuple[Any, ...]) -> None:
+        if number == point:
+            if torn and event == "open" and arguments[1] == "a":
+                with open(arguments[0], "a") as file:
+                    file.write('{"step": 100, "train/ret')
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _at_operations(act)
 
 
 def _writes(event: str, arguments: tuple[Any, ...]) -> bool:
@@ -147,14 +158,9 @@ def _operations(cfg: Any) -> int:
     """Count the file operations of a run."""
 
     def counted() -> int:
-        count = 0
-
-        def heard(event: str, arguments: tuple[Any, ...]) -> None:
-            nonlocal count
-            count += _writes(event, arguments)
-
-        train(cfg, partial(sys.addaudithook, heard))
-        print(count)
+        seen: list[int] = []
+        train(cfg, partial(_at_operations, lambda number, *_: seen.append(number)))
+        print(len(seen))
         return 0
 
     with TemporaryDirectory() as folder:
