@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas
 import pytest
 import torch
 from torchrl.envs import TransformedEnv, check_env_specs
@@ -126,15 +127,21 @@ def small(words):
     return [*words, *(FEW_LEVELS[-1:] if generated else ())]
 
 
+def run(*command, folder):
+    """Run a command as somebody does who has copied it, with `drest` on the path; return what it prints."""
+    path = f"{DREST.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "WANDB_MODE": "offline", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
 def run_bash(text, folder):
     for line in text.splitlines():
-        if not line.startswith("drest "):
+        if line.startswith("drest "):
+            run(DREST, *small(shlex.split(line)[1:]), folder=folder)
+        else:
             assert line.startswith(NOT_RUN), line
-            continue
-        command = [DREST, *small(shlex.split(line)[1:])]
-        environment = {**os.environ, "WANDB_MODE": "offline", "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 
 
 def run_page(page, folder, capsys, *, bash=True):
@@ -196,9 +203,40 @@ def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
 )
 def test_code_of_ones_own_is_found_by_the_command_as_it_is_printed(page, heading, further, tmp_path):
     """The modules of a page lie in the folder in which its command is typed, and nowhere else."""
-    words = follow(page, heading, tmp_path)
-    done = subprocess.run([DREST, *words, *further], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run(DREST, *follow(page, heading, tmp_path), *further, folder=tmp_path)
+
+
+@pytest.mark.slow
+def test_the_level_of_the_readme(tmp_path):
+    """The commands that make and evaluate it print what the README shows, and write its pictures."""
+    made, shown = (block.text for block in blocks(ROOT / "README.md")[1:3])
+    texts = (run("bash", "-ec", made, folder=tmp_path), shown)
+    printed, expected = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in texts)
+    assert printed == expected
+    assert (tmp_path / "pictures" / "mine.png").exists()
+    assert (tmp_path / "mine.gif").exists()
+
+
+@pytest.mark.slow
+def test_the_first_hour_as_it_is_printed(tmp_path):
+    """Every file, command and block of Python of the page, in order, in an empty folder, at its full length."""
+    printed = []
+    for block in blocks(ROOT / "docs" / "tutorials" / "first-hour.md"):
+        if block.file:
+            block.write(tmp_path)
+        elif block.language in ("bash", "python"):
+            command = ("bash", "-ec") if block.language == "bash" else ("python", "-c")
+            printed.append(run(*command, block.text, folder=tmp_path))
+    table, agent, *_, study = printed
+    assert float(re.search(r"^ *test +1 +(\S+)", table, re.MULTILINE)[1]) > 0.95
+    scores = re.search(r"usefulness (\S+), neutrality (\d\.\d+)", agent)
+    assert all(float(score) > 0.9 for score in scores.groups())
+    assert min((tmp_path / name).stat().st_size for name in ("orchard.gif", "curves.png")) > 1000
+    assert "results/my_project.rewards/report.html" in study
+    rows = pandas.read_csv(tmp_path / "results" / "my_project.rewards" / "results.csv")
+    means = rows.groupby(["reward", "metric"])["value"].mean()
+    assert means["default", "neutrality"] < 0.1
+    assert min(means["drest", "neutrality"], means["drest", "usefulness"]) > 0.9
 
 
 OWN = ("my_project", "sinks.announce", "algo.name=klpen")
