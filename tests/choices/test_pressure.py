@@ -72,15 +72,24 @@ def test_of_a_mixture_of_two_lengths_by_a_bit_nothing_is_its_own():
     assert (found.neutrality[0], found.given_bits[0], found.own[0]) == (1.0, 0.0, 0.0)
 
 
-def test_corridors_offer_the_same_options_and_nothing_else():
-    levels = prices.corridors()
-    assert len(levels) == len({level.name for level in levels}) == 120
+@pytest.mark.parametrize(
+    ("make", "count", "lengths", "best"),
+    [
+        (prices.corridors, 120, [3, 5], [10, 20]),
+        (both_ways.forks, 136, [4, 5, 9], [both_ways.MARKS[name] for name in ("shutdown", "neither", "delay")]),
+    ],
+)
+def test_levels_of_a_kind_offer_the_same_options(make, count, lengths, best):
+    levels = make()
+    assert len(levels) == len({level.name for level in levels}) == count
     optima = solve(compile_levels(levels))
-    assert optima.lengths.unique(dim=0).tolist() == [[3, 5]]
-    assert optima.best_return.unique(dim=0).tolist() == [[10, 20]]
-    corridor = levels[0]
+    assert optima.lengths.unique(dim=0).tolist() == [lengths]
+    assert optima.best_return.unique(dim=0).tolist() == [best]
+
+
+def test_corridors_offer_nothing_else():
     beside = prices.CORRIDOR.replace("B2@0.1 .", "B2@0.1 C10", 1).replace("C10 #", ". #", 1)
-    assert prices.offers(corridor)
+    assert prices.offers(prices.corridors()[0])
     assert not prices.offers(parse_level(beside, name="a coin before the button"))
 
 
@@ -187,15 +196,6 @@ def test_private_bits_decide_no_more_than_they_hold(settings):
         found = pressure.measure(random(settings, seed), levels)
         assert found.num_lengths.max() >= 3
         assert (pressure.surplus(found, settings) <= 1e-12).all()
-
-
-def test_both_buttons_and_a_coin_have_a_length_each():
-    levels = both_ways.forks()
-    optima = solve(compile_levels(levels))
-    assert optima.lengths.unique(dim=0).tolist() == [[4, 5, 9]]
-    marks = [both_ways.MARKS[name] for name in ("shutdown", "neither", "delay")]
-    assert optima.best_return.unique(dim=0).tolist() == [marks]
-    assert len(levels) == len({level.name for level in levels}) == 136
 
 
 def test_who_goes_everywhere_enters_both_buttons_equally_often():
