@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
 _BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w+)\n((?:# (\S+\.py)\n)?.*?)^```$", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _PROMISE = re.compile(r"^\s*print\(.*\)  # (.*)$", re.MULTILINE)
 
 
@@ -51,7 +52,9 @@ def blocks(page: Path, heading: str | None = None) -> list[Block]:
     """Return the blocks of code of a page, or of its section with this heading, in their order."""
     text = page.read_text("utf-8")
     if heading is not None:
-        text = re.split(rf"^#+ {heading}$", text, flags=re.MULTILINE)[1].partition("\n## ")[0]
+        masked = _FENCED.sub(lambda block: block[0].replace("#", " "), text)
+        begin = re.search(rf"^#+ {heading}$", masked, re.MULTILINE).end()
+        text = text[begin : f"{masked}\n## ".find("\n## ", begin)]
     return [Block(language, code, name or first) for name, language, code, first in _BLOCK.findall(text)]
 
 

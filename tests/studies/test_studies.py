@@ -186,7 +186,9 @@ def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_ma
 def documented(tmp_path, monkeypatch):
     """The example of docs/howto/studies.md as a module that can be imported; gives its path."""
     follow("howto/studies", "An example", tmp_path / "outside")
-    assert sum(len(block.text.splitlines()) for block in blocks(PAGE, "An example") if block.file) <= 60
+    files = [block for block in blocks(PAGE, "An example") if block.file]
+    assert [block.file for block in files] == ["my_project/lambdas.py", "my_project/lambdas.md"]
+    assert sum(len(block.text.splitlines()) for block in files) <= 60
     monkeypatch.syspath_prepend(tmp_path / "outside")
     yield tmp_path / "outside" / "my_project" / "lambdas.py"
     for name in [name for name in sys.modules if name.partition(".")[0] == "my_project"]:
