@@ -217,6 +217,7 @@ def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
 
 
 def test_the_values_of_a_study_from_outside_are_checked_and_can_stand_in_a_file(documented):
+    assert composed_outside("my_project.lambdas").agents == 10
     documented.with_suffix(".yaml").write_text("agents: 7\n", "utf-8")
     assert composed_outside("my_project.lambdas").agents == 7
     with pytest.raises(ConfigError, match="not_a_number; expected a whole number"):
