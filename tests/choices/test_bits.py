@@ -7,7 +7,7 @@ import torch
 
 from drest_torch.choices import bits
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.levels import parse_level
 from drest_torch.metrics import neutrality
 
@@ -19,7 +19,6 @@ LEVELS = [
 SHOWINGS = {
     "always": bits.always(),
     "again": bits.drawn_again(0.4),
-    "again at once": bits.drawn_again(1.0),
     "first": bits.at_first(),
     "at times": bits.hidden_at_times(0.3),
 }
@@ -66,6 +65,21 @@ def test_the_chain_is_the_mean_over_all_paths(name, gamma, reachable):
     each = [(chance, reachable.arrivals(along(showing, reachable, tables, path), gamma)) for chance, path in paths]
     assert torch.allclose(found.probability, sum(chance * arrivals.probability for chance, arrivals in each))
     assert torch.allclose(found.coins, sum(chance * arrivals.coins for chance, arrivals in each))
+
+
+def test_bits_that_stay_are_drawn_at_once_or_are_shown_at_first_are_known_policies(reachable):
+    tables = tables_for(bits.at_first(), reachable)
+    at_first = len(reachable.layers[0].spot)
+    begun = [torch.cat((table[:at_first], tables[2, at_first:])) for table in tables[:2]]
+    for showing, policies in (
+        (bits.always(), tables[:2]),
+        (bits.drawn_again(1.0), [tables[:2].mean(0)]),
+        (bits.at_first(), begun),
+    ):
+        found = showing.comes_to(reachable, tables[: len(showing.symbols)])
+        expected = mixture([reachable.arrivals(policy) for policy in policies])
+        assert torch.allclose(found.probability, expected.probability)
+        assert torch.allclose(found.coins, expected.coins)
 
 
 @pytest.mark.parametrize(("name", "paths", "within"), [("again", 4000, 0.01), ("always", 50, 1e-12)])
