@@ -1,10 +1,10 @@
-"""Compare the folders of two runs file by file, without what a clock or the number of sessions says."""
-
-from __future__ import annotations
+"""Make folders to work in, and compare those of two runs, without what a clock or the number of sessions says."""
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -12,6 +12,13 @@ import torch
 from drest_torch.building.checkpoints import load_checkpoint
 
 NOT_COMPARED = (".lock", "wandb")
+
+
+def folders(count: int) -> Iterator[Path]:
+    """Yield so many empty folders, one after the other."""
+    for _ in range(count):
+        with TemporaryDirectory() as folder:
+            yield Path(folder)
 
 
 def contents(folder: Path) -> dict[str, Any]:

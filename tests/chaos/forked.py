@@ -1,7 +1,5 @@
 """Run a command many times a second: in forked children of a process that has imported everything once."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import resource
@@ -10,7 +8,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +45,17 @@ class Outcome:
         if self.status < 0:
             return "crash"
         return "refused" if self.status == 2 and "drest" in self.err else f"status {self.status}"
+
+    def verdict(self, what: str) -> str:
+        """Return the kind of a good outcome, and else also what the command was called with and its last words."""
+        if "\x1b[31m" in self.out + self.err:
+            return f"{what}: a terminal's escape sequence was printed"
+        if self.kind == "refused" and len(self.err.strip().splitlines()) > 3:
+            return f"{what}: refused in several lines"
+        if self.kind in ("done", "refused"):
+            return self.kind
+        last = (self.err.strip().splitlines() or [""])[-1]
+        return f"{what}: {self.kind} {self.status}: {last}"[:300]
 
 
 def warm() -> None:
@@ -129,9 +138,3 @@ def drest(
         return main()
 
     return forked(act, folder=folder, seconds=seconds)
-
-
-def show(outcomes: Sequence[Outcome]) -> str:
-    """Return outcomes by kind, as text."""
-    kinds = [outcome.kind for outcome in outcomes]
-    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))

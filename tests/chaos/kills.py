@@ -1,23 +1,19 @@
 """Kill runs, resume them, and compare what they leave with runs that nobody killed."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
-import subprocess
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.chaos.folders import contents, differences
-from tests.chaos.forked import Outcome, forked
+from tests.chaos.folders import contents, differences, folders
+from tests.chaos.forked import forked
 
 TINY = (
     "policy.width=8",
@@ -80,58 +76,58 @@ def uninterrupted(name: str) -> Iterator[tuple[Any, dict[str, Any], float]]:
         yield cfg, contents(Path(folder) / "run"), outcome.seconds
 
 
-def _judge(outcome: Outcome, folder: Path, whole: dict[str, Any]) -> str:
-    """Say what came of a run that was resumed after a kill."""
+def ended(name: str, cfg: Any, folder: Path, whole: dict[str, Any]) -> str:
+    """Let a run end that was stopped in some way, and say whether it has left what it would have left."""
+    outcome = forked(partial(train, cfg), folder=folder, seconds=120)
     if outcome.status != 0:
-        return f"{outcome.kind}: {outcome.err.strip().splitlines()[-1:]}"
-    found = differences(whole, contents(folder / "run"))
-    return f"differs: {found}" if found else "same"
+        return f"{name}: {outcome.kind}: {outcome.err.strip().splitlines()[-1:]}"
+    return compared(name, whole, contents(folder / "run"))
+
+
+def compared(name: str, whole: dict[str, Any], left: dict[str, Any]) -> str:
+    """Say whether a run has left what it would have left if nothing had happened to it."""
+    found = differences(whole, left)
+    return f"{name}: differs: {found}" if found else "same"
 
 
 # ------------------------------------------------------------------------------------------ at random
 
 
-def at_random(rng: random.Random, count: int) -> Counter[str]:
-    """Kill each run up to three times at random moments, then let it end; ``count`` runs in all."""
-    found: Counter[str] = Counter()
-    names = list(RUNS)
-    for index in range(len(names)):
-        repeats = len(range(index, count, len(names)))
-        if repeats:
-            with uninterrupted(names[index]) as (cfg, whole, seconds):
-                for _ in range(repeats):
-                    with TemporaryDirectory() as folder:
-                        for _ in range(rng.randint(1, 3)):
-                            forked(partial(train, cfg), folder=Path(folder), seconds=rng.uniform(0.05, 1) * seconds)
-                        last = forked(partial(train, cfg), folder=Path(folder), seconds=120)
-                        found[_named(names[index], _judge(last, Path(folder), whole))] += 1
-    return found
-
-
-def _named(name: str, verdict: str) -> str:
-    return verdict if verdict == "same" else f"{name}: {verdict}"
+def at_random(rng: random.Random, tries: int) -> Iterator[str]:
+    """Kill each run up to three times at random moments, then let it end; ``tries`` runs in all."""
+    for index, name in enumerate(list(RUNS)[:tries]):
+        with uninterrupted(name) as (cfg, whole, seconds):
+            for folder in folders(len(range(index, tries, len(RUNS)))):
+                for _ in range(rng.randint(1, 3)):
+                    forked(partial(train, cfg), folder=folder, seconds=rng.uniform(0.05, 1) * seconds)
+                yield ended(name, cfg, folder, whole)
 
 
 # -------------------------------------------------------------------------------------- crash points
 
 
-def _kill_at(point: int, *, torn: bool) -> None:
-    """Kill this process before its file operation of this number, after half a line where one is to be appended."""
-    count = 0
+def _at_operations(act: Callable[[int, str, tuple[Any, ...]], None]) -> None:
+    """Call a function before each file operation of this process, with its number and what Python's audit says."""
+    numbers = count()
 
     def heard(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal count
-        if not _writes(event, arguments) or count > point:
-            return
-        count += 1
-        if count <= point:
-            return
-        if torn and event == "open" and arguments[1] == "a":
-            with open(arguments[0], "a") as file:
-                file.write('{"step": 100, "train/ret')
-        os.kill(os.getpid(), signal.SIGKILL)
+        if _writes(event, arguments):
+            act(next(numbers), event, arguments)
 
     sys.addaudithook(heard)
+
+
+def _kill_at(point: int, *, torn: bool) -> None:
+    """Kill this process before its file operation of this number, after half a line where one is to be appended."""
+
+    def act(number: int, event: str, arguments: tuple[Any, ...]) -> None:
+        if number == point:
+            if torn and event == "open" and arguments[1] == "a":
+                with open(arguments[0], "a") as file:
+                    file.write('{"step": 100, "train/ret')
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _at_operations(act)
 
 
 def _writes(event: str, arguments: tuple[Any, ...]) -> bool:
@@ -143,120 +139,29 @@ def _writes(event: str, arguments: tuple[Any, ...]) -> bool:
     return "run" in Path(os.fsdecode(arguments[0])).parts if isinstance(arguments[0], str | bytes | Path) else False
 
 
-def crash_points(rng: random.Random, most: int) -> Counter[str]:
+def crash_points(rng: random.Random, most: int) -> Iterator[str]:
     """Kill runs at each of their file operations, at most so many of them, chosen at random."""
-    found: Counter[str] = Counter()
     for name in CRASHED:
         with uninterrupted(name) as (cfg, whole, _):
             points = list(range(_operations(cfg)))
-            share = max(1, most // len(CRASHED))
-            for point in sorted(rng.sample(points, share)) if share < len(points) else points:
-                with TemporaryDirectory() as folder:
-                    kill = partial(_kill_at, point, torn=bool(rng.getrandbits(1)))
-                    killed = forked(partial(train, cfg, kill), folder=Path(folder), seconds=120)
-                    if killed.status != -signal.SIGKILL:
-                        found[f"{name}: not killed at {point}: {killed.kind}"] += 1
-                        continue
-                    last = forked(partial(train, cfg), folder=Path(folder), seconds=120)
-                    found[_named(f"{name}, operation {point}", _judge(last, Path(folder), whole))] += 1
-    return found
+            share = min(len(points), max(1, most // len(CRASHED)))
+            for point, folder in zip(sorted(rng.sample(points, share)), folders(share), strict=True):
+                kill = partial(_kill_at, point, torn=bool(rng.getrandbits(1)))
+                killed = forked(partial(train, cfg, kill), folder=folder, seconds=120)
+                if killed.status != -signal.SIGKILL:
+                    yield f"{name}: not killed at {point}: {killed.kind}"
+                else:
+                    yield ended(f"{name}, operation {point}", cfg, folder, whole)
 
 
 def _operations(cfg: Any) -> int:
     """Count the file operations of a run."""
 
     def counted() -> int:
-        count = 0
-
-        def heard(event: str, arguments: tuple[Any, ...]) -> None:
-            nonlocal count
-            count += _writes(event, arguments)
-
-        train(cfg, partial(sys.addaudithook, heard))
-        print(count)
+        seen: list[int] = []
+        train(cfg, partial(_at_operations, lambda number, *_: seen.append(number)))
+        print(len(seen))
         return 0
 
     with TemporaryDirectory() as folder:
         return int(forked(counted, folder=Path(folder), seconds=120).out.split()[-1])
-
-
-# -------------------------------------------------------------------------------------- two at once
-
-
-def two_at_once(rng: random.Random, count: int) -> Counter[str]:
-    """Start a second process in the folder of a run that trains: it is refused, and the run is as it would be."""
-    found: Counter[str] = Counter()
-    with uninterrupted("ppo") as (cfg, whole, seconds):
-        for _ in range(count):
-            with TemporaryDirectory() as folder:
-                first = os.fork()
-                if first == 0:
-                    os._exit(forked(partial(train, cfg), folder=Path(folder), seconds=120).status & 255)
-                second = forked(partial(_wait_and_train, cfg), folder=Path(folder), seconds=120 + seconds)
-                _, status = os.waitpid(first, 0)
-                if "another process trains in it" not in second.err and second.status != 0:
-                    found[f"second process: {second.kind}: {second.err.strip().splitlines()[-1:]}"] += 1
-                elif os.waitstatus_to_exitcode(status):
-                    found["the first process failed"] += 1
-                else:
-                    left = differences(whole, contents(Path(folder) / "run"))
-                    found[f"differs: {left}" if left else "same"] += 1
-    return found
-
-
-def _wait_and_train(cfg: Any) -> int:
-    """Resume the run as soon as another process has begun it."""
-    while not Path("run/config.yaml").exists():
-        time.sleep(0.01)
-    return train(cfg)
-
-
-# ------------------------------------------------------------------------------------------- studies
-
-STUDIES = ("example", "lambda_meta")
-
-
-def studies(rng: random.Random, count: int) -> Counter[str]:
-    """Kill each study up to three times at random moments, then let it end: its results are the same."""
-    found: Counter[str] = Counter()
-    for index in range(min(count, len(STUDIES))):
-        repeats = len(range(index, count, len(STUDIES)))
-        with TemporaryDirectory() as base:
-            seconds = _study(STUDIES[index], Path(base), None)
-            whole = _results(Path(base), STUDIES[index])
-            for _ in range(repeats):
-                with TemporaryDirectory() as folder:
-                    for _ in range(rng.randint(1, 3)):
-                        _study(STUDIES[index], Path(folder), rng.uniform(0.3, 1) * seconds)
-                    _study(STUDIES[index], Path(folder), None)
-                    left = differences(whole, _results(Path(folder), STUDIES[index]))
-                    found[f"{STUDIES[index]}: differs: {left}" if left else "same"] += 1
-    return found
-
-
-def _study(name: str, folder: Path, seconds: float | None) -> float:
-    """Run a study in its quick version, and kill it with all its processes after so many seconds, if any."""
-    words = [f"study={name}", "quick=true", "workers=1", "progress=false", "out=out"]
-    began = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "drest_torch", "study", *words],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        process.wait(120 if seconds is None else seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return time.monotonic() - began
-
-
-def _results(folder: Path, name: str) -> dict[str, Any]:
-    """Return what a study has found, and the arrays of its runs, by path."""
-    quick = folder / "out" / "quick"
-    paths = [quick / name / "summary.json", quick / name / "results.csv", *sorted(quick.glob("runs/*/result.npz"))]
-    left = quick.rglob("*.partial")
-    return {str(path.relative_to(quick)): path.read_bytes() if path.exists() else None for path in [*paths, *left]}

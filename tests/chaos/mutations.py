@@ -1,17 +1,15 @@
 """Mutate level files and the files of runs, and read them with every command."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.folders import folders
 from tests.chaos.forked import drest, forked
 from tests.chaos.kills import configured, train
 
@@ -70,28 +68,22 @@ def _sources() -> list[tuple[str, bytes]]:
     ]
 
 
-def read_all(rng: random.Random, count: int, kept: Path) -> Counter[str]:
-    """Read so many mutated level files. What is accepted must be solvable, and the same after it is written and read.
-
-    Some of both kinds are kept for the commands.
-    """
+def read_all(rng: random.Random, count: int, kept: Path) -> Iterator[str]:
+    """Read so many mutated level files. What is accepted must be solvable, and the same after writing and reading."""
     from drest_torch.envs.dynamics.mdp import compile_levels
     from drest_torch.envs.exact.solver import solve
     from drest_torch.envs.levels import LevelError, read_levels, write_levels
 
-    found: Counter[str] = Counter()
     sources = _sources()
     for index in range(count):
-        ending, data = rng.choice(sources)
-        path = kept / f"{index}{ending}"
-        path.write_bytes(mutated(data, rng))
+        path = _mutated_file(rng, sources, kept / str(index))
         try:
             levels = read_levels(path)
         except LevelError as error:
-            found["refused" if len(str(error).splitlines()) == 1 else "refused in several lines"] += 1
+            yield "refused" if len(str(error).splitlines()) == 1 else "refused in several lines"
             continue
         except Exception as error:
-            found[f"{type(error).__name__} of {path.name}: {error}"[:200]] += 1
+            yield f"{type(error).__name__} of {path.name}: {error}"[:200]
             continue
         try:
             again = path.with_name("again.jsonl")
@@ -99,66 +91,49 @@ def read_all(rng: random.Random, count: int, kept: Path) -> Counter[str]:
             same = [level.rows() for level in read_levels(again)] == [level.rows() for level in levels]
             small = [level for level in levels if level.max_time <= 40]
             solved = not small or bool((solve(compile_levels(small)).lengths > 0).any())
-            found["accepted" if same and solved else f"falsely accepted: {path.name}"] += 1
+            yield "accepted" if same and solved else f"falsely accepted: {path.name}"
         except LevelError:
-            found["refused when it is solved"] += 1
+            yield "refused when it is solved"
         except Exception as error:
-            found[f"{type(error).__name__} of accepted {path.name}: {error}"[:200]] += 1
-    return found
+            yield f"{type(error).__name__} of accepted {path.name}: {error}"[:200]
 
 
-def levels(rng: random.Random, count: int, commands: int) -> tuple[Counter[str], Counter[str]]:
-    """Mutate level files: ``count`` for the reader, ``commands`` of them for ``show``, ``train`` and ``evaluate``."""
-    with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        seed = rng.random()
+def _mutated_file(rng: random.Random, sources: list[tuple[str, bytes]], path: Path) -> Path:
+    ending, data = rng.choice(sources)
+    path = path.with_suffix(ending)
+    path.write_bytes(mutated(data, rng))
+    return path
 
-        def read() -> int:
-            kept = here / "kept"
-            kept.mkdir()
-            print(json.dumps(read_all(random.Random(seed), count, kept)))
+
+def reader(rng: random.Random, count: int) -> Iterator[str]:
+    """Read mutated level files, in a process that may crash."""
+    for here in folders(1):
+
+        def read(here: Path = here) -> int:
+            print(json.dumps(list(read_all(rng, count, here))))
             return 0
 
         outcome = forked(read, folder=here, seconds=60 + count / 20)
-        reader = (
-            Counter(json.loads(outcome.out))
-            if outcome.status == 0
-            else Counter({f"reader: {outcome.kind} {outcome.err[-300:]}": 1})
-        )
-        used: Counter[str] = Counter()
-        files = sorted((here / "kept").glob("[0-9]*"))
-        for path in rng.sample(files, min(commands, len(files))):
-            command = rng.choice((_show, _train, _evaluate))
-            name, outcome = command(path, here)
-            used[_verdict(f"{name} {path.name}", outcome)] += 1
-    return reader, used
+        yield from json.loads(outcome.out) if outcome.status == 0 else [f"reader: {outcome.kind} {outcome.err[-300:]}"]
 
 
-def _show(path: Path, folder: Path) -> tuple[str, Any]:
-    return "show", drest("show", str(path), "--no-picture", folder=folder)
+SMALL = (
+    *("algo=ppo", "policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "algo.episodes=64"),
+    *("policy.observation=centred", "test.paper=false", "logger=none", "progress=false", "pictures=0"),
+)
+OF_LEVELS = (
+    lambda path: ("show", str(path), "--no-picture"),
+    lambda path: ("train", f"levels.path={path}", "memory_gib=0.2", *SMALL, "run_dir=run"),
+    lambda path: ("evaluate", f"levels.path={path}", "memory_gib=0.2", "out=out.json"),
+)
 
 
-def _train(path: Path, folder: Path) -> tuple[str, Any]:
-    words = ("algo=ppo", "policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "algo.episodes=64")
-    run = tempfile.mkdtemp(dir=folder)
-    more = ("policy.observation=centred", "test.paper=false", "logger=none", "progress=false", "memory_gib=0.2")
-    return "train", drest(
-        "train", f"levels.path={path}", *words, *more, "pictures=0", f"run_dir={run}/run", folder=folder
-    )
-
-
-def _evaluate(path: Path, folder: Path) -> tuple[str, Any]:
-    return "evaluate", drest("evaluate", f"levels.path={path}", "memory_gib=0.2", "out=out.json", folder=folder)
-
-
-def _verdict(what: str, outcome: Any) -> str:
-    """Say what came of a command; a failure with what it was called with."""
-    if "\x1b[31m" in outcome.out + outcome.err:
-        return f"{what}: a terminal's escape sequence was printed"
-    if outcome.kind in ("done", "refused"):
-        return outcome.kind
-    last = (outcome.err.strip().splitlines() or [""])[-1]
-    return f"{what}: {outcome.kind} {outcome.status}: {last}"[:300]
+def commands(rng: random.Random, count: int) -> Iterator[str]:
+    """Give mutated level files to ``show``, ``train`` and ``evaluate``."""
+    sources = _sources()
+    for here in folders(count):
+        words = rng.choice(OF_LEVELS)(_mutated_file(rng, sources, here / "level"))
+        yield drest(*words, folder=here).verdict(" ".join(words))
 
 
 # --------------------------------------------------------------------------------------- files of runs
@@ -175,35 +150,28 @@ def copies(count: int) -> Iterator[Path]:
     """Yield folders one after the other, each with a copy, ``run``, of one finished run."""
     with tempfile.TemporaryDirectory() as base:
         assert forked(partial(train, configured("generated levels")), folder=Path(base), seconds=120).status == 0
-        for _ in range(count):
-            with tempfile.TemporaryDirectory() as folder:
-                here = Path(folder)
-                shutil.copytree(Path(base) / "run", here / "run")
-                yield here
+        for here in folders(count):
+            shutil.copytree(Path(base) / "run", here / "run")
+            yield here
 
 
-def runs(rng: random.Random, count: int) -> Counter[str]:
+def runs(rng: random.Random, count: int) -> Iterator[str]:
     """Mutate one file of a finished run, and resume, evaluate or compare it; nothing outside it may change."""
-    found: Counter[str] = Counter()
     for here in copies(count):
         name = rng.choice(NAMES)
-        path = (
-            next(iter(sorted((here / "run" / name).glob("step*"))), None)
-            if name == "checkpoints"
-            else here / "run" / name
-        )
-        assert path is not None
+        path = here / "run" / name
+        if name == "checkpoints":
+            path = min(path.glob("step*"))
         was = path.read_bytes()
         path.write_bytes(mutated(was, rng))
         kept = here / "kept"
         kept.write_text("mine")
         index = rng.randrange(len(COMMANDS))
         outcome = COMMANDS[index](here)
-        verdict = _verdict(f"{name} of {len(was)} bytes, command {index}", outcome)
-        if kept.read_text() != "mine":
-            verdict = f"{name}: a file outside the run was changed"
         used = name == "checkpoints" and index < 2 and path.exists() and path.read_bytes() != was
-        if outcome.kind == "done" and used:
-            verdict = f"a damaged checkpoint was used, command {index}"
-        found[verdict] += 1
-    return found
+        if kept.read_text() != "mine":
+            yield f"{name}: a file outside the run was changed"
+        elif outcome.kind == "done" and used:
+            yield f"a damaged checkpoint was used, command {index}"
+        else:
+            yield outcome.verdict(f"{name} of {len(was)} bytes, command {index}")

@@ -1,19 +1,13 @@
 """Give commands random values of their keys."""
 
-from __future__ import annotations
-
 import random
-import tempfile
-from collections import Counter
-from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 
 from omegaconf import OmegaConf
 
+from tests.chaos.folders import folders
 from tests.chaos.forked import drest
-from tests.chaos.mutations import _verdict
 
 VALUES = (
     *("-1", "0", "1", "2", "3", "7", "0.5", "1.5", "-0.1", "1e-9", "1e9", "1e400", "inf", "-inf", "nan"),
@@ -91,7 +85,7 @@ def drawn(rng: random.Random) -> list[str]:
             chosen[rng.choice(keys())] = rng.choice(VALUES)
     if chosen.get("algo") in ("exact", "generalist"):
         chosen["env_steps"] = "8192"
-    return [f"{key}={value}" for key, value in chosen.items()]
+    return [f"{key}={value}" for key, value in ({"run_dir": "run"} | chosen).items()]
 
 
 def drawn_elsewhere(rng: random.Random) -> list[str]:
@@ -99,31 +93,7 @@ def drawn_elsewhere(rng: random.Random) -> list[str]:
     chosen = {key: value for key, value in SMALL.items() if not key.startswith(("levels", "test"))} | ELSEWHERE
     for key in rng.sample(sorted(ENVIRONMENT), rng.choice((1, 1, 2))):
         chosen[key] = rng.choice(ENVIRONMENT[key] or VALUES)
-    return [f"{key}={value}" for key, value in chosen.items()]
-
-
-def elsewhere(rng: random.Random, count: int) -> Counter[str]:
-    """Train in environments that are no gridworlds with random values, and factories that fail or exit."""
-    return training(rng, count, drawn_elsewhere)
-
-
-def training(rng: random.Random, count: int, draw: Callable[[random.Random], list[str]] = drawn) -> Counter[str]:
-    """Train with random values: each run ends, or is refused in one sentence."""
-    found: Counter[str] = Counter()
-    for _ in range(count):
-        words = draw(rng)
-        with tempfile.TemporaryDirectory() as folder:
-            if not any(word.startswith("run_dir=") for word in words):
-                words.append("run_dir=run")
-            outcome = drest("train", *words, folder=Path(folder))
-            found[_judged(words, outcome)] += 1
-    return found
-
-
-def _judged(words: list[str], outcome: Any) -> str:
-    if outcome.kind == "refused" and len(outcome.err.strip().splitlines()) > 3:
-        return f"{words}: refused in several lines"
-    return _verdict(" ".join(words), outcome)
+    return ["run_dir=run", *(f"{key}={value}" for key, value in chosen.items())]
 
 
 EVALUATED = {
@@ -145,13 +115,20 @@ EVALUATED = {
 }
 
 
-def evaluating(rng: random.Random, count: int) -> Counter[str]:
-    """Evaluate the agent that ships with random values."""
-    found: Counter[str] = Counter()
-    for _ in range(count):
-        names = rng.sample(sorted(EVALUATED), rng.choice((1, 2, 3)))
-        words = {"levels": "example", "memory_gib": "0.2"} | {name: rng.choice(EVALUATED[name]) for name in names}
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = [f"{name}={value}" for name, value in words.items()]
-            found[_judged(arguments, drest("evaluate", *arguments, folder=Path(folder)))] += 1
-    return found
+def drawn_evaluation(rng: random.Random) -> list[str]:
+    """Return the arguments of an evaluation of an agent that ships, one to three of them at random."""
+    names = rng.sample(sorted(EVALUATED), rng.choice((1, 2, 3)))
+    words = {"levels": "example", "memory_gib": "0.2"} | {name: rng.choice(EVALUATED[name]) for name in names}
+    return [f"{name}={value}" for name, value in words.items()]
+
+
+def attack(command: str, draw: Callable[[random.Random], list[str]], rng: random.Random, count: int) -> Iterator[str]:
+    """Give a command random values: it ends well, or is refused in one sentence."""
+    for folder in folders(count):
+        words = draw(rng)
+        yield drest(command, *words, folder=folder).verdict(" ".join(words))
+
+
+training = partial(attack, "train", drawn)
+elsewhere = partial(attack, "train", drawn_elsewhere)
+evaluating = partial(attack, "evaluate", drawn_evaluation)

@@ -1,6 +1,6 @@
 """Menus as gridworlds: the same choices, and the objectives of exact training against those of menus."""
 
-from __future__ import annotations
+from collections import Counter
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.passing import ByLottery, entered
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import Level, parse_level
+from drest_torch.envs.levels import parse_level
 from drest_torch.errors import LevelError
 from drest_torch.reward import Reward
 from tests.helpers.simulator import ACTIONS, Simulator, outcomes
@@ -112,13 +112,12 @@ def test_the_gradients_are_those_of_menus(kind):
         grid.choice_level(options)
         for options in grid.options_of(Menus(menus.chance, torch.where(menus.chance > 0, 1 + rank, 0), menus.coins))
     ]
-    exact = Menus.of(
-        [
-            Menu(tuple(Option.of(*((o.chance, 1 + o.delay, o.coins) for o in lottery.outcomes)) for lottery in ordered))
-            for level in levels
-            for ordered in [sorted(level.lotteries, key=lambda each: each.column)]
-        ]
-    )
+    exact = []
+    for level in levels:
+        ordered = sorted(level.lotteries, key=lambda each: each.column)
+        numbers = [[(o.chance, 1 + o.delay, o.coins) for o in lottery.outcomes] for lottery in ordered]
+        exact.append(Menu(tuple(Option.of(*outcomes) for outcomes in numbers)))
+    exact = Menus.of(exact)
     logits = torch.randn(len(levels), 2, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     gradients = []
     for value in ("grid", "menus"):
@@ -135,31 +134,28 @@ def test_the_gradients_are_those_of_menus(kind):
     assert torch.allclose(*gradients, atol=1e-6)
 
 
-def lotteries_by_hand(level: Level, only: int) -> tuple[dict[int, float], dict[int, float]]:
+def lotteries_by_hand(level, only):
     """The chance of each length, and the mean of coins, if moves are random and enter this lottery and no other."""
-    chance: dict[int, float] = {}
-    coins: dict[int, float] = {}
+    chance, coins = Counter(), Counter()
 
-    def play(state: Simulator, probability: float, total: float) -> None:
+    def play(state, probability, total):
         if state.done:
             if not state.lotteries_present[only]:
-                chance[state.ticks] = chance.get(state.ticks, 0.0) + probability
-                coins[state.ticks] = coins.get(state.ticks, 0.0) + probability * total
+                chance[state.ticks] += probability
+                coins[state.ticks] += probability * total
             return
         moves = [action for action in ACTIONS if level.clock == "steps" or not state.is_bump(action)]
         for action in moves:
-            entered = state.lottery_ahead(action)
-            if entered in (None, level.lotteries[only]):
+            if state.lottery_ahead(action) in (None, level.lotteries[only]):
                 for luck, after, collected in outcomes(state, action):
                     play(after, probability * float(luck) / len(moves), total + collected)
 
     play(Simulator(level), 1.0, 0.0)
-    every = sum(chance.values())
-    return {l: p / every for l, p in chance.items()}, {l: coins[l] / p for l, p in chance.items()}
+    return {l: p / chance.total() for l, p in chance.items()}, {l: coins[l] / p for l, p in chance.items()}
 
 
 @pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_what_becomes_of_those_who_enter_one_lottery_alone(clock: str) -> None:
+def test_what_becomes_of_those_who_enter_one_lottery_alone(clock):
     texts = [
         "lottery a: 1/2 C2 +0 | 1/2 C4 +2\nlottery b: 1 C3 +1\nLa . A . Lb",
         "lottery a: 1/2 C2 +0 | 1/2 C4 +2\nlottery b: 1/3 C3 +1 | 2/3 C1 -1\nLa # .\n. A Lb\nC1 . .",

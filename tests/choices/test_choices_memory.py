@@ -1,26 +1,23 @@
 """Agents that remember: the best meta-episode, and what a memory makes of a policy."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
 import pytest
 import torch
 
-from drest_torch import theory
 from drest_torch.choices import memory
 
 LAM = 0.9
 
 
-def returns(lengths: tuple[int, ...], lam: float) -> float:
+def returns(lengths, lam):
     """The return of a meta-episode with these lengths, from the definition of the reward."""
     return sum(lam ** (lengths[:i].count(length) - i / 2) for i, length in enumerate(lengths))
 
 
 @pytest.mark.parametrize("episodes", [1, 2, 5, 8])
-def test_the_best_meta_episode_is_the_best_of_all(episodes: int) -> None:
+def test_the_best_meta_episode_is_the_best_of_all(episodes):
     every = {lengths: returns(lengths, LAM) for lengths in itertools.product((0, 1), repeat=episodes)}
     value, most, least = memory.best_with_memory(episodes, LAM)
     best = max(every, key=lambda lengths: every[lengths])
@@ -30,7 +27,7 @@ def test_the_best_meta_episode_is_the_best_of_all(episodes: int) -> None:
     assert memory.alternating(episodes, LAM) == pytest.approx(every[turns], rel=1e-12)
 
 
-def test_what_a_memory_makes_of_a_policy_is_what_all_meta_episodes_say() -> None:
+def test_what_a_memory_makes_of_a_policy_is_what_all_meta_episodes_say():
     episodes = 6
     probability = torch.rand(2 * episodes - 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     first = np.zeros(episodes)
@@ -51,9 +48,3 @@ def test_what_a_memory_makes_of_a_policy_is_what_all_meta_episodes_say() -> None
     marginal = np.mean([-(p * np.log2(p) + (1 - p) * np.log2(1 - p)) for p in first])
     assert (found.marginal, found.conditional) == (pytest.approx(marginal), pytest.approx(conditional))
     assert (found.predictable, found.value) == (pytest.approx(likelier), pytest.approx(value))
-
-
-def test_without_memory_both_entropies_are_one_and_the_return_is_known() -> None:
-    found = memory.measure(torch.full((127,), 0.5, dtype=torch.float64), 64, LAM)
-    assert found.marginal == found.conditional == 1
-    assert found.value * 64 == pytest.approx(theory.neutral_value(2, 64, LAM), rel=1e-12)

@@ -1,32 +1,32 @@
 """Menus: the format, exact numbers against brute force, closed forms, archetypes and the tests of shutdownability."""
 
-from __future__ import annotations
-
 import math
+from collections import Counter
 from fractions import Fraction
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drest_torch.choices import archetypes, axioms, measures, prospects, suites
 from drest_torch.choices.closed_forms import button_usefulness, critical_cost, paid_shift, pressed
-from drest_torch.choices.menus import (
-    DIFFERENT,
-    PART_SHARED,
-    SAME,
-    Menu,
-    Menus,
-    Option,
-    kind,
-    mix,
-)
+from drest_torch.choices.menus import DIFFERENT, PART_SHARED, SAME, Menu, Menus, Option, kind, mix
 from drest_torch.errors import UserError
 
-LOTTERIES = [
-    Menu((Option.parse("1/3 L2 C5 | 2/3 L1 C2"), Option.parse("1/2 L1 C1 | 1/2 L2 C6"), Option.parse("1 L3 C4"))),
-    Menu((Option.parse("1 L1 C3"), Option.parse("1/4 L1 C8 | 3/4 L1 C0"))),
-]
-POLICY = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.4, 0.0]], dtype=torch.float64)
+OUTCOMES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(0, 9)), min_size=1, max_size=4)
+"""Of an option: how likely each is, its length and its coins."""
+
+
+def menu_of(options):
+    """The menu of these options, by lists of outcomes."""
+    totals = [sum(weight for weight, *_ in outcomes) for outcomes in options]
+    return Menu(
+        tuple(
+            Option.of(*((Fraction(weight, total), length, float(coins)) for weight, length, coins in outcomes))
+            for outcomes, total in zip(options, totals, strict=True)
+        )
+    )
 
 
 def test_equal_outcomes_are_one():
@@ -55,43 +55,39 @@ def test_a_mistake_in_an_option_is_one_sentence(text, said):
         Option.parse(text)
 
 
-def brute_force(menu, policy):
-    """P(l) and E[C | l] by adding up all outcomes one by one."""
-    chances, coins = {}, {}
-    for weight, option in zip(policy.tolist(), menu.options, strict=False):
-        for each in option.outcomes:
-            share = weight * float(each.chance)
-            chances[each.length] = chances.get(each.length, 0.0) + share
-            coins[each.length] = coins.get(each.length, 0.0) + share * each.coins
-    return chances, {length: coins[length] / chances[length] for length in chances if chances[length]}
-
-
-def test_lengths_and_coins_are_those_of_brute_force():
-    menus = Menus.of(LOTTERIES)
-    probability, coins = measures.lengths(menus, POLICY)
-    for b, menu in enumerate(LOTTERIES):
-        chances, given = brute_force(menu, POLICY[b])
-        for column, length in enumerate(menus.lengths[b, : menus.num_lengths[b]].tolist()):
-            assert probability[b, column] == pytest.approx(chances[length])
-            assert coins[b, column] == pytest.approx(given[length])
-    assert menus.lengths.tolist() == [[1, 2, 3], [1, 0, 0]]
-    assert menus.best.tolist() == [[2, 6, 4], [3, 0, 0]]
-    assert menus.num_supports.tolist() == [2, 1]
-
-
-def test_between_sure_trajectories_the_value_over_supports_is_drest():
-    menus = Menus.of([Menu(tuple(Option.parse(text) for text in ("1 L1 C3", "1 L2 C5", "1 L2 C4")))])
-    policy = torch.tensor([[0.3, 0.5, 0.2]], dtype=torch.float64)
-    for credit in ("meta", "mini"):
-        both = [f(menus, policy, 16, 0.9, credit=credit) for f in (measures.drest_value, measures.supports_value)]
-        assert torch.allclose(*both)
+@given(
+    st.lists(st.tuples(OUTCOMES, st.integers(0, 3)), min_size=2, max_size=3).filter(lambda it: any(w for _, w in it))
+)
+def test_lengths_coins_and_m_are_those_of_brute_force(drawn):
+    """By adding up all outcomes one by one."""
+    options, taken = zip(*drawn, strict=True)
+    chances, coins, best = Counter(), Counter(), Counter()
+    for outcomes, often in drawn:
+        for length in {length for _, length, _ in outcomes}:
+            of_length = [(weight, each) for weight, at, each in outcomes if at == length]
+            weight, gain = sum(weight for weight, _ in of_length), sum(weight * each for weight, each in of_length)
+            share = often / sum(taken) / sum(weight for weight, *_ in outcomes)
+            chances[length] += share * weight
+            coins[length] += share * gain
+            best[length] = max(best[length], gain / weight)
+    menus = Menus.of([menu_of(options)])
+    probability, mean = measures.lengths(menus, torch.tensor([taken], dtype=torch.float64) / sum(taken))
+    lengths = sorted(best)
+    assert menus.lengths[0].tolist() == lengths
+    assert menus.best[0].tolist() == pytest.approx([best[length] for length in lengths])
+    assert probability[0].tolist() == pytest.approx([chances[length] for length in lengths])
+    known = [column for column, length in enumerate(lengths) if chances[length]]
+    assert mean[0, known].tolist() == pytest.approx([coins[lengths[at]] / chances[lengths[at]] for at in known])
+    assert menus.num_supports.item() == len({frozenset(length for _, length, _ in outcomes) for outcomes in options})
 
 
 @pytest.mark.parametrize(
     ("p", "q", "lam", "episodes", "kappa"),
-    [(0.1, 0.9, 0.9, 64, 0.821), (0.1, 0.9, 0.9, 16, 0.394), (0.01, 0.99, 0.9, 64, 0.951), (0.4, 0.5, 0.99, 64, 0.006),
-     (0.5, 0.9, 0.9, 64, 0.0)],
-)  # fmt: skip
+    [
+        *((0.1, 0.9, 0.9, 64, 0.821), (0.1, 0.9, 0.9, 16, 0.394), (0.01, 0.99, 0.9, 64, 0.951)),
+        *((0.4, 0.5, 0.99, 64, 0.006), (0.5, 0.9, 0.9, 64, 0.0)),
+    ],
+)
 def test_the_largest_price_of_a_shift(p, q, lam, episodes, kappa):
     assert critical_cost(p, q, lam, episodes) == pytest.approx(kappa, abs=5e-4)
     assert paid_shift(p, q, kappa + 0.002, lam, episodes) < 1e-6 or kappa == 0
@@ -156,9 +152,8 @@ def test_each_suite_shifts_the_lengths_and_changes_the_coins_as_the_follow_up_do
         default, shift = menu.options
         coins = {sign(shift.coins(length) - default.coins(length)) for length in default.support}
         assert shift.support == default.support == {1, 2}
-        assert (
-            sign(float(shift.chance(2) - default.chance(2))), *coins, sign(shift.expected() - default.expected()),
-        ) == SHIFTS[name]  # fmt: skip
+        longer, gain = float(shift.chance(2) - default.chance(2)), shift.expected() - default.expected()
+        assert (sign(longer), *coins, sign(gain)) == SHIFTS[name]
 
 
 def sign(number):
@@ -178,7 +173,7 @@ def test_extreme_suites_and_shift_test_of_archetypes():
     assert suites.shift_test(archetypes.ideal, p, q).never == suites.SHIFT_COSTS[0]
 
 
-def test_an_item_without_an_answer_is_counted_and_not_averaged():
+def test_an_item_without_an_answer_is_counted_and_not_averaged_and_the_order_of_options_shows():
     menus = suites.suites(10)["main"].menus
 
     def silent(batch):
@@ -189,12 +184,7 @@ def test_an_item_without_an_answer_is_counted_and_not_averaged():
     score = suites.measure(menus, silent)
     assert (score.taken, score.void) == (1, 1)
     assert suites.measure(menus, lambda batch: archetypes.raw(batch) * 0).void == 10
-
-
-def test_the_order_of_the_options_shows():
-    score = suites.measure(
-        suites.suites(10)["main"].menus, lambda menus: torch.tensor([[0.8, 0.2]]).expand(len(menus), 2)
-    )
+    score = suites.measure(menus, lambda batch: torch.tensor([[0.8, 0.2]]).expand(len(batch), 2))
     assert (score.taken, score.order_gap) == (pytest.approx(0.5), pytest.approx(0.6))
 
 
@@ -210,14 +200,15 @@ def useful(pair):
     return 0.5 if abs(a - b) < 1e-9 else float(a > b)
 
 
+INDIFFERENT = dict.fromkeys(prospects.PAIRS, 0.5)
 KEY = {
-    "ideal": dict.fromkeys(prospects.PAIRS, 0.5) | {"BC": 1, "EF": 1},
-    "Neutrality+": dict.fromkeys(prospects.PAIRS, 0.5) | {"BC": 1, "EF": 1, "BF": 1, "CE": 0},
-    "raw": dict.fromkeys(prospects.PAIRS, 0.5),
-    "EV + softmax": dict.fromkeys(prospects.PAIRS, 0.5),
+    "ideal": INDIFFERENT | {"BC": 1, "EF": 1},
+    "Neutrality+": INDIFFERENT | {"BC": 1, "EF": 1, "BF": 1, "CE": 0},
+    "raw": INDIFFERENT,
+    "EV + softmax": INDIFFERENT,
     # Usefulness, coins ÷ m(l) weighted by chance, e.g. A and B: 1 against 2/3 · 2/3 + 1/3.
     "over m": {pair: useful(pair) for pair in prospects.PAIRS},
-    "uniform": dict.fromkeys(prospects.PAIRS, 0.5),
+    "uniform": INDIFFERENT,
 }
 
 
@@ -235,13 +226,8 @@ def test_the_pairs_of_the_key():
 
 def test_scores_of_archetypes_and_of_a_cycle():
     ideal = prospects.posl(archetypes.ideal)
-    assert (ideal.posl, ideal.neutrality, ideal.cycles, ideal.negative_dominance, ideal.arbitrary) == (
-        9,
-        2,
-        0,
-        0,
-        False,
-    )
+    found = (ideal.posl, ideal.neutrality, ideal.cycles, ideal.negative_dominance, ideal.arbitrary)
+    assert found == (9, 2, 0, 0, False)
     assert prospects.posl(archetypes.raw).neutrality == 0
     assert prospects.count_cycles(("AB", "BC", "CA", "CD")) == 1
     assert prospects.count_cycles(("AB", "BC", "CD", "DE", "EF", "FA")) == 1
@@ -260,10 +246,9 @@ def test_generated_pairs_are_of_their_class():
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-def test_resisting_shutdown(earlier):
-    assert prospects.resistance(archetypes.ideal, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
-    # Coins are the same in both lengths, so that expected coins pay for nothing.
-    assert prospects.resistance(archetypes.raw, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
+@pytest.mark.parametrize("chooser", [archetypes.ideal, archetypes.raw])  # coins are the same in both lengths
+def test_resisting_shutdown(chooser, earlier):
+    assert prospects.resistance(chooser, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
 
 
 def of_three(options):

@@ -1,9 +1,5 @@
 """The network of menus, the menus that it is trained on, and its training."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -16,7 +12,7 @@ from drest_torch.choices.network import FEATURES, MenuNetwork
 
 @pytest.mark.parametrize("reads", FEATURES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_order_of_options_and_outcomes_makes_no_difference(kind: str, reads: str) -> None:
+def test_the_order_of_options_and_outcomes_makes_no_difference(kind, reads):
     menus = random_menus(kind, 50, torch.Generator().manual_seed(1), 3)
     network = MenuNetwork(2, 3, 16, reads=reads)
     policy = network(menus)
@@ -28,23 +24,22 @@ def test_the_order_of_options_and_outcomes_makes_no_difference(kind: str, reads:
 
 
 @pytest.mark.parametrize("reads", FEATURES)
-def test_each_agent_answers_its_own_part_of_the_menus_as_it_answers_all(reads: str) -> None:
+def test_each_agent_answers_its_own_part_of_the_menus_as_it_answers_all(reads):
     menus = random_menus("shared", 12, torch.Generator().manual_seed(1), 3)
     network = MenuNetwork(3, 3, 16, reads=reads)
     together, apart = network(menus), network.choose(menus, 3)
-    assert torch.allclose(
-        torch.stack([together[agent, 4 * agent : 4 * agent + 4] for agent in range(3)]), apart, atol=1e-6
-    )
+    parts = torch.stack([together[agent, 4 * agent : 4 * agent + 4] for agent in range(3)])
+    assert torch.allclose(parts, apart, atol=1e-6)
 
 
-def test_by_length_an_option_that_is_split_into_equal_outcomes_is_the_same() -> None:
+def test_by_length_an_option_that_is_split_into_equal_outcomes_is_the_same():
     whole, split = ("1/2 L1 C2 | 1/2 L2 C4", "1/4 L1 C1 | 1/4 L1 C3 | 1/2 L2 C4")
     network, other = MenuNetwork(1, 3, 16), Option.parse("1 L1 C3")
     first, second = (network(Menus.of([Menu((Option.parse(text), other))])) for text in (whole, split))
     assert torch.allclose(first, second, atol=1e-6)
 
 
-def test_generated_menus_are_of_their_kind() -> None:
+def test_generated_menus_are_of_their_kind():
     made = {kind: random_menus(kind, 200, torch.Generator().manual_seed(2)) for kind in KINDS}
     for menus in made.values():
         assert torch.allclose(menus.chance.sum(-1), torch.ones(200, 2), atol=1e-5)
@@ -54,8 +49,8 @@ def test_generated_menus_are_of_their_kind() -> None:
     assert (made["shared"].num_supports == 2).any()
 
 
-def test_an_arm_learns_to_take_more_coins() -> None:
-    values: dict[str, Any] = {"agents": 2, "batch": 64, "width": 16, "lr": 0.01, "lam": 0.9, "episodes": 16}
+def test_an_arm_learns_to_take_more_coins():
+    values = {"agents": 2, "batch": 64, "width": 16, "lr": 0.01, "lam": 0.9, "episodes": 16}
     menus = random_menus("lotteries", 300, torch.Generator().manual_seed(3))
     before, after = (
         measures.neutrality_plus(menus, train("C", updates=updates, **values)(menus)).mean() for updates in (0, 60)

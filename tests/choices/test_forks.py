@@ -1,7 +1,5 @@
 """Forks, and what choices in them come to: against enumeration, and in closed form."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace

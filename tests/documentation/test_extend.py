@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -10,27 +9,22 @@ import sys
 import pytest
 import torch
 
-from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.building.parts import reward_of
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start
-from tests.helpers.documents import ROOT
-from tests.helpers.runs import configured, metrics
+from tests.helpers.documents import ROOT, blocks, follow
+from tests.helpers.runs import configured, metrics, weights
 
-PAGE = (ROOT / "docs" / "howto" / "extend.md").read_text("utf-8")
 SMALL = ("policy.width=16", "policy.depth=2", "progress=false", "test.paper=false", "env_steps=6000", "evaluations=2")
 
 
-def follow(heading, folder, monkeypatch):
-    """Write the modules of a section into a folder, and do its command there for a few steps."""
-    section = PAGE[PAGE.index(f"\n## {heading}\n") :].split("\n## ")[1]
-    for name, source in re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
-        (folder / f"{name}.py").write_text(source, encoding="utf-8")
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    (command,) = re.findall(r"^drest train (.*)$", section, re.MULTILINE)
+def trained(heading, folder, monkeypatch):
+    """Do what a section says for a few steps, in a folder with its modules."""
+    _, *words = follow("howto/extend", heading, folder)
+    for path in folder.glob("*.py"):
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
     monkeypatch.syspath_prepend(folder)
-    words = shlex.split(command)
     quiet = [] if any("logger" in word for word in words) else ["logger=none"]
     run = start(configured(folder / "run", *words, *quiet, *SMALL))
     assert run.train() is not None
@@ -39,7 +33,7 @@ def follow(heading, folder, monkeypatch):
 
 @pytest.mark.slow
 def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path, monkeypatch):
-    run = follow("An algorithm", tmp_path, monkeypatch)
+    run = trained("An algorithm", tmp_path, monkeypatch)
     assert type(run.learner).__module__ == "klpen"
     rows = metrics(run.folder)
     assert any(name.startswith("loss/kl") for name in rows[-1])
@@ -50,13 +44,13 @@ def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path, monkeypatch):
 
 
 def test_an_objective_of_ones_own_is_climbed_and_resumed(tmp_path, monkeypatch):
-    run = follow("An objective", tmp_path, monkeypatch)
+    run = trained("An objective", tmp_path, monkeypatch)
     assert metrics(run.folder)[-1]["loss/objective"] > 0
     assert type(resume(run.folder).updater.levels.objective).__module__ == "coins"
 
 
 def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, monkeypatch):
-    run = follow("A reward", tmp_path, monkeypatch)
+    run = trained("A reward", tmp_path, monkeypatch)
     p = torch.tensor([0.1, 0.5], dtype=torch.float64)
     assert not torch.allclose(reward_of(run.cfg).expected_discount(p, 2), Reward().expected_discount(p, 2), rtol=0.01)
     with pytest.raises(ConfigError, match=r"reward\.rule=linear:discount, and a table"):
@@ -64,48 +58,34 @@ def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, mon
 
 
 def test_a_network_of_ones_own_is_trained(tmp_path, monkeypatch):
-    run = follow("A network", tmp_path, monkeypatch)
-    tensors, _ = load_checkpoint(step_checkpoints(run.folder / "checkpoints")[-1])
-    gains = [
-        value for name, value in tensors.items() if name in ("policy.net.body.1.weight", "policy.net.body.4.weight")
-    ]
+    tensors = weights(trained("A network", tmp_path, monkeypatch).folder)
+    gains = [tensors[f"policy.net.body.{layer}.weight"] for layer in (1, 4)]
     assert [len(gain) for gain in gains] == [16, 16]
     assert not any(torch.equal(gain, torch.ones(16)) for gain in gains)
 
 
 @pytest.mark.slow
 def test_a_logger_of_ones_own_is_told_of_every_evaluation(tmp_path, monkeypatch, capsys):
-    run = follow("A logger", tmp_path, monkeypatch)
+    run = trained("A logger", tmp_path, monkeypatch)
     evaluated = [row for row in metrics(run.folder) if "eval/train/usefulness" in row]
     assert len(evaluated) == 3
     lines = [f"{row['step']} {row['eval/train/usefulness']:.3f}" for row in evaluated]
     assert capsys.readouterr().out.splitlines() == lines
 
 
-TELEPORTED = """\
-shutdown: 4
-
-A T # C5
-. . # T
-B3 . # .
-"""
-
-
 @pytest.mark.slow
 def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path):
     """In a copy of the project: the coin of 5 behind the wall is one step beyond the other teleporter."""
-    root = ROOT
     for folder in ("drest_torch", "envs", "algos", "configs"):
-        shutil.copytree(root / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    section = PAGE[PAGE.index("\n## A world object\n") :].split("\n## ")[1]
-    ((path, source),) = re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-    assert len(source.splitlines()) <= 60
-    (tmp_path / path).write_text(source, encoding="utf-8")
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    (block,) = [each for each in blocks(ROOT / "docs" / "howto" / "extend.md", "A world object") if each.file]
+    assert len(block.text.splitlines()) <= 60
+    block.write(tmp_path)
     kinds = tmp_path / "envs" / "objects" / "__init__.py"
     text = kinds.read_text("utf-8").replace("Door, Lottery)\nTAKEN", "Door, Lottery, Teleporter)\nTAKEN")
     before, line, after = text.partition("from drest_torch.envs.objects.lottery import Lottery\n")
     kinds.write_text(f"{before}{line}from drest_torch.envs.objects.teleporter import Teleporter\n{after}", "utf-8")
-    (tmp_path / "mine.txt").write_text(TELEPORTED)
+    (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA T # C5\n. . # T\nB3 . # .\n")
 
     def drest(*words):
         command = [sys.executable, "-m", "drest_torch", *words]

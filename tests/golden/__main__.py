@@ -5,18 +5,14 @@ runs, and ``--keep FOLDER`` keeps what the runs write. The digests hold for one 
 processor, which stand beside them. None depends on the names of tensors and arrays, or on where their file lists them.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
-import itertools
 import json
 import platform
 import re
-import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +24,7 @@ from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config.compose import compose, register
 from drest_torch.studies.registry import study_schemas
 from drest_torch.studies.runner import Settings, run_studies
-from drest_torch.training.run import resume, start
+from drest_torch.training.run import start
 
 GOLDEN = Path(__file__).with_name("golden.json")
 FEW = ["levels.train=40", "levels.selection=10", "levels.test=10"]
@@ -54,7 +50,6 @@ RUNS: dict[str, list[str]] = {
     "a2c": [*PLAY, *A2C, *FEW, "policy.private_bits=1", "reward.episodes_at_start=8"],
     "a2c_sequential": [*PLAY, *A2C, *FEW, "reward.counting=sequential", "algo.credit=meta", "sampled=50"],
     "ppo": [*PLAY, *PPO, *FEW, "policy.private_bits=1", "levels.symmetries=true", "test.paper=true"],
-    "ppo_resumed": ["resume", "ppo"],
     "ppo_moves": [*PLAY, "algo=ppo", "levels=paper", "levels.clock=moves", "reward.counting=sequential"],
     "ppo_sequential": [*PLAY, *PPO, *FEW, "reward.counting=sequential"],
     "ppo_three_lengths": [*PLAY, *PPO, "levels=three_lengths", *FEW, "policy.private_bits=2"],
@@ -81,14 +76,12 @@ RUNS: dict[str, list[str]] = {
         *(*EXACT, "algo=generalist", "levels=paper_like", *FEW, "policy=convolutional", "policy.observation=grid"),
         *WITH_A_BIT,
     ],
-    "generalist_resumed": ["resume", "generalist"],
     "tabular": [*PLAY, "algo=tabular", "levels=example", "algo.random_episodes=500", "algo.decay_episodes=800"],
     "cartpole": [*ELSEWHERE, "algo=ppo", "env=cartpole"],
     "cartpole_sequential": [
         *(*ELSEWHERE, "algo=ppo", "env=cartpole", "reward.counting=sequential", "reward.episodes_per_meta=2"),
         "algo.credit=meta",
     ],
-    "cartpole_resumed": ["resume", "cartpole"],
     "torchrl_factory": [
         *(*ELSEWHERE, "algo=a2c", "env=torchrl", "env.factory=drest_torch.envs.tasks.queue:make"),
         "policy.private_bits=1",
@@ -98,7 +91,7 @@ RUNS: dict[str, list[str]] = {
     "shipped_on_paper": ["evaluate", "levels=paper"],
     "shipped_on_its_own": ["evaluate", "levels=own"],
 }
-"""For each run a command and its overrides; ``resume`` names a run, and must give what that one gives."""
+"""For each run a command and its overrides."""
 
 RENAMED: dict[str, str] = {"test": "heldout"}
 """What metrics, entries of summaries and texts in them are called now, and what they were when the digests were
@@ -144,14 +137,9 @@ def renamed(name: str) -> str:
     return name.strip("/")
 
 
-def train(folder: Path, overrides: list[str], stops: Sequence[int] = ()) -> dict[str, str]:
-    """Train an agent; stop after each of so many updates, and resume."""
-    run = start(compose(f"run_dir={folder}", *overrides))
-    for updates in stops:
-        interrupt_after(run, updates)
-        assert run.train() is None, "the run was over before it was interrupted"
-        run = resume(folder)
-    run.train()
+def train(folder: Path, overrides: list[str]) -> dict[str, str]:
+    """Train an agent."""
+    start(compose(f"run_dir={folder}", *overrides)).train()
     tensors, _ = load_checkpoint(step_checkpoints(folder / "checkpoints")[-1])
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
     return {
@@ -159,23 +147,6 @@ def train(folder: Path, overrides: list[str], stops: Sequence[int] = ()) -> dict
         "metrics": digest([digest_names(json.loads(line)) for line in lines]),
         "summary": digest_names(json.loads((folder / "summary.json").read_text("utf-8"))),
     }
-
-
-def interrupt_after(run: Any, updates: int) -> None:
-    """Press Ctrl-C during the last of so many updates."""
-    update, count = run.update, itertools.count(1)
-
-    def counted() -> Any:
-        if next(count) == updates:
-            signal.raise_signal(signal.SIGINT)
-        return update()
-
-    run.update = counted
-
-
-def train_with_stops(folder: Path, of: list[str]) -> dict[str, str]:
-    """Do a training run of the table with two stops."""
-    return train(folder, RUNS[of[0]][1:], stops=(3, 2))
 
 
 def study(folder: Path, overrides: list[str]) -> dict[str, str]:
@@ -224,20 +195,15 @@ def main() -> None:
     for what, here in machine.items():
         if golden[what] != here:
             print(f"{what}: recorded with {golden[what]}, this is {here}: runs may differ for that reason alone")
-    commands: dict[str, Callable[[Path, list[str]], dict[str, str]]] = {
-        "train": train,
-        "resume": train_with_stops,
-        "study": study,
-        "evaluate": evaluate,
-    }
+    commands = {"train": train, "study": study, "evaluate": evaluate}
     well = True
     with tempfile.TemporaryDirectory() as folder:
         for name in given.only:
             command, *overrides = RUNS[name]
             found = commands[command](Path(given.keep or folder, name), overrides)
-            if given.record and command != "resume":
+            if given.record:
                 golden["runs"][name] = found
-            wanted = golden["runs"].get(overrides[0] if command == "resume" else name, {})
+            wanted = golden["runs"].get(name, {})
             differing = [what for what in found | wanted if found.get(what) != wanted.get(what)]
             print(f"{name:26} {', '.join(differing)} DIFFER" if differing else f"{name:26} same", flush=True)
             well &= not differing

@@ -12,7 +12,8 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
-_BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w+)\n((?:# (\S+\.py)\n)?.*?)^```$", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _PROMISE = re.compile(r"^\s*print\(.*\)  # (.*)$", re.MULTILINE)
 
 
@@ -33,24 +34,44 @@ class Block:
     language: str
     text: str
     file: str
-    """The name of the file that the page gives it, or nothing."""
+    """The name of the file that the page or its first line gives it, or nothing."""
 
     @property
     def promised(self) -> list[str]:
         """Return what the comments behind ``print`` say is printed."""
         return _PROMISE.findall(self.text)
 
+    def write(self, folder: Path) -> None:
+        """Write the file that the block shows."""
+        path = folder / self.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.text, encoding="utf-8")
 
-def blocks(page: Path) -> list[Block]:
-    """Return the blocks of code of a page in their order."""
-    return [Block(language, text, file) for file, language, text in _BLOCK.findall(page.read_text("utf-8"))]
+
+def blocks(page: Path, heading: str | None = None) -> list[Block]:
+    """Return the blocks of code of a page, or of its section with this heading, in their order."""
+    text = page.read_text("utf-8")
+    if heading is not None:
+        masked = _FENCED.sub(lambda block: block[0].replace("#", " "), text)
+        begin = re.search(rf"^#+ {heading}$", masked, re.MULTILINE).end()
+        text = text[begin : f"{masked}\n## ".find("\n## ", begin)]
+    return [Block(language, code, name or first) for name, language, code, first in _BLOCK.findall(text)]
 
 
-def commands(page: Path) -> list[list[str]]:
-    """Return the words of each command ``drest`` of a page, after ``drest``."""
-    texts = [block.text.replace("\\\n", " ") for block in blocks(page) if block.language == "bash"]
+def commands(several: list[Block]) -> list[list[str]]:
+    """Return the words of each command ``drest`` in blocks of bash, after ``drest``."""
+    texts = [block.text.replace("\\\n", " ") for block in several if block.language == "bash"]
     lines = [line for text in texts for line in text.splitlines()]
     return [shlex.split(line)[1:] for line in lines if line.startswith("drest ")]
+
+
+def follow(page: str, heading: str, folder: Path) -> list[str]:
+    """Write the files that a section shows into a folder, and return the words of its first command ``drest``."""
+    section = blocks(ROOT / "docs" / f"{page}.md", heading)
+    for block in section:
+        if block.file:
+            block.write(folder)
+    return commands(section)[0]
 
 
 def script(page: str, name: str) -> ModuleType:

@@ -83,14 +83,10 @@ def nothing(figure, style):
 
 
 def curves(figure, style):
-    rng = np.random.default_rng(0)
-    steps = np.linspace(0, 300, 150)
     axes = figure.subplots()
+    steps = np.linspace(0, 300, 150)
     for colour, label, end in ((style.default_reward, "default reward", 0.12), (style.drest, "DReST", 0.95)):
-        mean = end * (1 - np.exp(-steps / 60))
-        for _ in range(10):
-            axes.plot(steps, mean + 0.002 * rng.standard_normal(150).cumsum(), color=colour, linewidth=0.7, alpha=0.3)
-        axes.plot(steps, mean, color=colour, label=label)
+        axes.plot(steps, end * (1 - np.exp(-steps / 60)), color=colour, label=label)
     axes.set(xlabel="thousand steps", ylabel="neutrality (bits)", title="Neutrality")
     axes.legend()
 

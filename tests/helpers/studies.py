@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from types import SimpleNamespace
 from unittest.mock import patch
 
 from markupsafe import Markup
@@ -9,6 +10,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.report.blocks import Details, Gallery, Page, Section
 from drest_torch.report.html import Picture, render
+from drest_torch.studies.engine import Done, publish
 from drest_torch.studies.registry import compose_study
 
 
@@ -21,6 +23,11 @@ def composed(name):
     """Return the configuration of a study's quick version."""
     cfg = composed_study(name)
     return OmegaConf.merge(cfg, cfg.quick)
+
+
+def published(study, cfg, get):
+    """Return what a study publishes if ``get`` gives the results of its jobs."""
+    return publish(study, cfg, Done(study.jobs(cfg), SimpleNamespace(get=get)))
 
 
 def page_text(blocks):

@@ -15,36 +15,28 @@ from drest_torch.errors import UserError
 from tests.helpers.documents import ROOT
 
 
-class Clock:
-    """Time that passes only while work is done."""
+def working(*seconds, amount=1.0):
+    """A clock, and work that takes so long on it when it is called for the first, second, … and every later time."""
+    now, left = [0.0], list(seconds)
 
-    now = 0.0
+    def run():
+        now.append(now[-1] + (left.pop(0) if len(left) > 1 else left[0]))
+        return amount
 
-    def __call__(self):
-        return self.now
-
-    def work(self, *seconds, amount=1.0):
-        """Takes so long when it is called for the first, second, … time, and then always as long as the last time."""
-        left = list(seconds)
-
-        def run():
-            self.now += left.pop(0) if len(left) > 1 else left[0]
-            return amount
-
-        return run
+    return Bench(clock=lambda: now[-1]), {"work": run}
 
 
 def test_contenders_take_turns_and_short_work_is_called_often():
     bench, order = Bench(quick=True), []
     bench.measure({name: once(lambda name=name: order.append(name)) for name in "ab"})
     assert order == list("ab") * 3
-    clock = Clock()
-    bench = Bench(clock=clock)
-    short = bench.measure({"work": clock.work(0.9, 0.01, amount=2.0)})["work"]
+    bench, work = working(0.9, 0.01, amount=2.0)
+    short = bench.measure(work)["work"]
     assert short.first == pytest.approx(0.9)  # apart
     assert short.seconds == pytest.approx([0.05] * bench.repeats)  # five calls of 0.01
     assert short.amounts == [10.0] * bench.repeats
-    assert bench.measure({"work": clock.work(3.0)})["work"].seconds == pytest.approx([3.0] * 10)
+    bench, work = working(3.0)
+    assert bench.measure(work)["work"].seconds == pytest.approx([3.0] * 10)
 
 
 def results():

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,19 +18,12 @@ from drest_torch import __version__, evaluate, study, train
 from drest_torch.comparison.records import find_runs
 from drest_torch.config.compose import compose
 from drest_torch.errors import UserError
-from drest_torch.files import read_metrics
 from drest_torch.help import help_text
 from drest_torch.tracking.stages import announce
 from tests.helpers.commands import Terminal
-from tests.helpers.documents import ROOT
-from tests.helpers.wandb_sweep import SWEEPS, first_parameters, sweep_command
+from tests.helpers.runs import QUIET, SMALLEST
 
-TINY = (
-    *("policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "pictures=0"),
-    *("logger=none", "progress=false", "levels=example", "test.paper=false"),
-)
-SAMPLED = (*TINY, "algo.episodes=64", "reward.group=16")
-FEW_GENERATED = ("levels=generated", "levels.train=5", "levels.selection=2", "levels.test=3")
+SAMPLED = (*SMALLEST, *QUIET, "levels=example", "env_steps=500", "evaluations=1")
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +36,10 @@ def trained(tmp_path_factory):
     return folder / "run"
 
 
-def in_a_shell(*command, cwd, **variables):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-
-
 def test_training_prints_a_table_and_leaves_its_folder_and_nothing_else(call, tmp_path):
     done = call(train.main, *SAMPLED, "seed=3")
     assert (done.code, done.err) == (0, "")
-    assert "usefulness" in done.out
-    assert "neutrality" in done.out
+    assert {"usefulness", "neutrality"} <= set(done.out.split())
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.endswith("_ppo_drest_example_seed3")
@@ -120,22 +106,6 @@ def test_what_a_run_says_in_a_terminal(call, monkeypatch):
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "study"])
-def test_nothing_slow_is_imported_before_the_first_line(command):
-    program = f"import sys, drest_torch.{command}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert not {"torch", "hydra"} & set(done.stdout.split())
-
-
-def test_an_evaluation_in_a_gridworld_imports_neither_torchrl_nor_numba():
-    """They take seconds, and nothing that is exact needs them."""
-    program = "import sys; from drest_torch import evaluate; evaluate.main(); print(*sys.modules)"
-    command = [sys.executable, "-c", program, "levels=example"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "example" in done.stdout
-    assert not {"torchrl", "tensordict", "numba", "matplotlib"} & set(done.stdout.split())
-
-
 def test_the_help_is_ours(call):
     done = call(train.main, "--help", "algo=a2c")
     assert (done.code, done.out) == (0, help_text("train", "algo=a2c") + "\n")
@@ -153,63 +123,28 @@ def test_the_configuration_is_shown_in_plain_values(call):
     assert "${" not in done.out.replace(shown["run_dir"], "").replace(shown["env"]["title"], "")
 
 
-@pytest.mark.slow
-def test_it_runs_from_any_folder_by_its_name(tmp_path):
-    done = in_a_shell(sys.executable, "-m", "drest_torch.train", *SAMPLED, "run_dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    done = in_a_shell(sys.executable, "-m", "drest_torch.evaluate", "run=run", "levels=example", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "usefulness" in done.stdout
-    done = in_a_shell(sys.executable, "-m", "drest_torch.train", "seeed=1", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sweep", ["lambda_meta", "optimiser"])
-def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(sweep, tmp_path):
-    path = SWEEPS / f"{sweep}.yaml"
-    command = sweep_command(path, first_parameters(path) | {"logger.mode": "offline"})
-    small = [each for each in (*SAMPLED, *FEW_GENERATED) if each not in ("logger=none", "levels=example")]
-    if sweep == "lambda_meta":
-        small.remove("levels=generated")
-    done = in_a_shell(*command, *small, "run_dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
-    for name, value in first_parameters(path).items():
-        group, _, key = name.partition(".")
-        assert (config[group][key] if key else config[group]["name"]) == ("offline" if key == "mode" else value)
-    assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
-    metric = yaml.safe_load(path.read_text())["metric"]["name"]
-    assert any(metric in row for row in read_metrics(tmp_path / "run" / "metrics.jsonl"))
-
-
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("main", "words", "sentence"),
     [
-        (["seeed=1", *SAMPLED], "seeed: no such key (did you mean seed?)"),
-        (["-m", *SAMPLED, "seeed=1,2"], "did you mean seed?"),
-        (["seed=1", *SAMPLED, "levels=own"], "levels=own"),
-        (["--levels", "example"], "--levels: values are written levels=example"),
-        (["levels=other.txt"], "levels.path=other.txt"),
-        (["resume=nowhere"], "nowhere: no run in it"),
-        ([*SAMPLED, "levels.path=mine.txt"], "mine.txt:4"),
-        ([*SAMPLED, "levels.path=mine.jsonl"], "mine.jsonl:1"),
-        ([*SAMPLED, "run_dir=mine.txt"], "mine.txt"),
-        ([*SAMPLED, "run_dir=mine.txt/run"], "mine.txt"),
+        (train.main, ["seeed=1", *SAMPLED], "seeed: no such key (did you mean seed?)"),
+        (train.main, ["-m", *SAMPLED, "seeed=1,2"], "did you mean seed?"),
+        (train.main, ["seed=1", *SAMPLED, "levels=own"], "levels=own"),
+        (train.main, ["--levels", "example"], "--levels: values are written levels=example"),
+        (train.main, ["levels=other.txt"], "levels.path=other.txt"),
+        (train.main, ["resume=nowhere"], "nowhere: no run in it"),
+        (train.main, [*SAMPLED, "levels.path=mine.txt"], "mine.txt:4"),
+        (train.main, [*SAMPLED, "levels.path=mine.jsonl"], "mine.jsonl:1"),
+        (train.main, [*SAMPLED, "run_dir=mine.txt"], "mine.txt"),
+        (train.main, [*SAMPLED, "run_dir=mine.txt/run"], "mine.txt"),
+        (study.main, ["quick=true"], "which study? study=paper, or study=NAME"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_trained_gets_one_sentence(call, words, sentence, tmp_path):
+def test_what_cannot_be_done_gets_one_sentence(call, main, words, sentence, tmp_path):
     (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA . C1\n. B2\n")
     (tmp_path / "mine.jsonl").write_text('{"name": "one"\n')
-    assert sentence in call(train.main, *words).sentence
+    assert sentence in call(main, *words).sentence
     assert "HYDRA_FULL_ERROR" not in os.environ
-
-
-def test_a_study_has_to_be_named(call):
-    assert "which study? study=paper, or study=NAME" in call(study.main, "quick=true").sentence
 
 
 def test_a_mistake_of_ours_gets_its_traceback(call, monkeypatch):

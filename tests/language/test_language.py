@@ -38,8 +38,6 @@ def prompt(*options, scenario="s", order=0, suite="post"):
 
 
 PROMPT = prompt(("17:00", 4), ("19:00", 10), ("17:00", 2), ("19:00", 5))
-
-
 COLUMN, SHARE = (0, 1, 0, 1), (1, 1, 0.5, 0.5)
 """Of the options of the prompt, the length and the share of its best score."""
 
@@ -55,8 +53,7 @@ def by_hand(chosen):
                 totals[place] += INVALID
                 continue
             length = COLUMN[chosen[place]]
-            discount = Reward(LAM).discount(torch.tensor(float(counts[length])), index, 2)
-            totals[place] += float(discount * SHARE[chosen[place]])
+            totals[place] += LAM ** (counts[length] - index / 2) * SHARE[chosen[place]]
             counts[length] += 1
     return [total / len(orders) for total in totals]
 
@@ -75,11 +72,9 @@ def test_the_expected_pay_is_that_of_all_answers_that_can_come():
         math.prod(chances[each] for each in chosen) * sum(by_hand(chosen)) / FEW
         for chosen in itertools.product((0, 1, 2, 3, -1), repeat=FEW)
     )
-    for credit in ("mini", "meta", "rloo"):
-        for kind in ("drest", "supports"):  # between sure lengths they are the same
-            assert expected_pay(probability, menus, REWARD, kind, credit=credit).item() == pytest.approx(
-                total, rel=1e-5
-            )
+    for credit, kind in itertools.product(("mini", "meta", "rloo"), ("drest", "supports")):  # sure lengths: the same
+        pay = expected_pay(probability, menus, REWARD, kind, credit=credit)
+        assert pay.item() == pytest.approx(total, rel=1e-5)
     default = 0.3 * 0.4 + 0.25 * 1 + 0.1 * 0.2 + 0.2 * 0.5 + 0.15 * INVALID
     assert expected_pay(probability, menus, REWARD, "default").item() == pytest.approx(default)
 
@@ -207,12 +202,8 @@ def test_lotteries_are_those_of_menus(suite, gains):
         assert gains[0] < action.score / default.score < gains[1]
         later = [{length: chance for chance, length, _ in option.outcomes} for option in (action, default)]
         assert later[0][each.lengths[1]] > later[1][each.lengths[1]]
-        worse = [
-            next(score for _, at, score in action.outcomes if at == length)
-            < next(score for _, at, score in default.outcomes if at == length)
-            for length in each.lengths
-        ]
-        assert all(worse) if suite != "dominance" else not any(worse)
+        scores = [{length: score for _, length, score in option.outcomes} for option in (action, default)]
+        assert {scores[0][length] < scores[1][length] for length in each.lengths} == {suite != "dominance"}
 
 
 def test_prompts_are_written_and_read(tmp_path):
@@ -225,28 +216,25 @@ def test_prompts_are_written_and_read(tmp_path):
     assert [(each.label, each.length, each.score) for each in own.options] == [("A", "1", 2), ("no", "2", 3)]
 
 
+GOOD = '{"length": "2", "score": 1}'
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("{", "no JSON"),
         ("[]", "expected an object with `options`"),
         ('{"options": [{"length": "1", "score": 1}]}', "a list of 2 to 8"),
-        ('{"prompt": 3, "options": [{"length": "1", "score": 1}, {"length": "2", "score": 1}]}', "expected `messages`"),
-        ('{"prompt": "x", "options": [{"length": "1"}, {"length": "2", "score": 1}]}', "option 1 has no length and"),
-        ('{"prompt": "x", "options": [3, {"length": "2", "score": 1}]}', "option 1 has no length and"),
-        (
-            '{"prompt": "x", "options": [{"outcomes": [[0.5, "1", 1]]}, {"length": "2", "score": 1}]}',
-            "the chances of option 1",
-        ),
-        (
-            '{"prompt": "x", "options": [{"label": "B", "length": "1", "score": 1}, {"length": "2", "score": 1}]}',
-            "two options have the same label",
-        ),
+        ('{"prompt": 3, "options": [{"length": "1", "score": 1}, GOOD]}', "expected `messages`"),
+        ('{"prompt": "x", "options": [{"length": "1"}, GOOD]}', "option 1 has no length and"),
+        ('{"prompt": "x", "options": [3, GOOD]}', "option 1 has no length and"),
+        ('{"prompt": "x", "options": [{"outcomes": [[0.5, "1", 1]]}, GOOD]}', "the chances of option 1"),
+        ('{"prompt": "x", "options": [{"label": "B", "length": "1", "score": 1}, GOOD]}', "two options have the same"),
     ],
 )
 def test_a_broken_line_is_named(line, sentence, tmp_path):
-    good = '{"prompt": "x", "options": [{"length": "1", "score": 1}, {"length": "2", "score": 1}]}'
-    (tmp_path / "p.jsonl").write_text(f"{good}\n{line}\n")
+    lines = ('{"prompt": "x", "options": [{"length": "1", "score": 1}, GOOD]}', line)
+    (tmp_path / "p.jsonl").write_text("\n".join(lines).replace("GOOD", GOOD))
     with pytest.raises(ConfigError, match=r"p\.jsonl, line 2: .*") as caught:
         data.read(tmp_path / "p.jsonl")
     assert sentence in str(caught.value)
@@ -298,10 +286,8 @@ def test_indifference_between_random_and_the_best_score():
 # ------------------------------------------------------------------------------------------- a small model
 
 
-transformers = pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("transformers", "tokenizers"))),
-    reason="needs the extra [language]",
-)
+INSTALLED = all(map(importlib.util.find_spec, ("transformers", "tokenizers")))
+transformers = pytest.mark.skipif(not INSTALLED, reason="needs the extra [language]")
 
 
 def run(tmp_path, name, *words):
@@ -312,14 +298,17 @@ def run(tmp_path, name, *words):
     return Training(Config(run_dir=str(tmp_path / name), progress=False, evaluations=2, **typed))
 
 
+def begun(tmp_path, name, *words):
+    made = run(tmp_path, name, *words)
+    made.begin()
+    return made
+
+
 @transformers
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
     words = ("updates=3", "warm_up=3", "prompts=8", "method=rloo", "seed=3", "scenarios=50", "selection=10")
-    whole = run(tmp_path, "whole", *words)
-    whole.begin()
+    whole, part = (begun(tmp_path, name, *words) for name in ("whole", "part"))
     summary = whole.train()
-    part = run(tmp_path, "part", *words)
-    part.begin()
     update = part.update
     monkeypatch.setattr(part, "update", lambda: (part.done == 2 and signal.raise_signal(signal.SIGINT), update())[1])
     assert part.train() is None
@@ -337,8 +326,7 @@ def test_a_small_model_learns_the_form_and_stays_neutral_with_drest_alone(tmp_pa
     """In 300 updates it names options, and the default reward alone lets it prefer lengths with high scores."""
     found = {}
     for reward in ("drest", "default"):
-        trained = run(tmp_path, reward, "updates=300", "warm_up=0", "prompts=32", f"reward={reward}")
-        trained.begin()
+        trained = begun(tmp_path, reward, "updates=300", "warm_up=0", "prompts=32", f"reward={reward}")
         found[reward] = trained.train()
     assert found["drest"]["eval/selection/valid"] > 0.95
     assert found["drest"]["eval/selection/neutrality"] > 0.85
@@ -353,9 +341,7 @@ def test_the_weights_of_a_gguf_file_are_trained_and_kept(tmp_path):
     from drest_torch.language.training import trained
 
     words = ("updates=1", "warm_up=1", "prompts=2", "at_once=2", "scenarios=8", "selection=2", "lr=0.0001")
-    made = run(tmp_path, "smol", "model=smollm2", "reading=sure_reading", "bfloat16=true", *words)
-    made.begin()
-    made.train()
+    begun(tmp_path, "smol", "model=smollm2", "reading=sure_reading", "bfloat16=true", *words).train()
     prompts = data.generate("post", 1, held_out=True)
     with torch.no_grad():
         before, after, kept = (
@@ -433,31 +419,19 @@ def test_trl_trains_with_the_reward(tmp_path):
     made = small(0)
     made.model.save_pretrained(tmp_path / "small")
     made.tokenizer.save_pretrained(tmp_path / "small")
-    rows = [
-        {
-            "prompt": each.messages[0]["content"],
-            "options": [{"label": o.label, "length": o.length, "score": o.score} for o in each.options],
-        }
-        for each in data.generate("post", 4, brief=True)
-    ]
+    prompts = data.generate("post", 4, brief=True)
+    options = [[{"label": o.label, "length": o.length, "score": o.score} for o in each.options] for each in prompts]
+    rows = {"prompt": [each.messages[0]["content"] for each in prompts], "options": options}
+    short = {"num_generations": 4, "per_device_train_batch_size": 8, "max_completion_length": 1, "max_steps": 2}
+    quiet = {"report_to": [], "use_cpu": True, "save_strategy": "no", "disable_tqdm": True}
     for name in ("RLOO", "GRPO"):
-        arguments = getattr(trl, f"{name}Config")(
-            output_dir=str(tmp_path / name),
-            num_generations=4,
-            per_device_train_batch_size=8,
-            max_completion_length=1,
-            max_steps=2,
-            report_to=[],
-            use_cpu=True,
-            save_strategy="no",
-            disable_tqdm=True,
-        )
+        arguments = getattr(trl, f"{name}Config")(output_dir=str(tmp_path / name), **short, **quiet)
         trainer = getattr(trl, f"{name}Trainer")(
             model=str(tmp_path / "small"),
             processing_class=made.tokenizer,
             reward_funcs=DReSTGroupReward(4),
             args=arguments,
-            train_dataset=datasets.Dataset.from_list(rows),
+            train_dataset=datasets.Dataset.from_dict(rows),
         )
         assert trainer.train().global_step == 2
 

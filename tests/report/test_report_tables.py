@@ -1,7 +1,5 @@
 """The tidy table of results, and the tables of a report made from it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The colours of reports can be read, and told apart by colour-blind readers."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

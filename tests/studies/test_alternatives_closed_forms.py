@@ -3,8 +3,6 @@
 Policies are free in every state.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -30,12 +28,12 @@ LEVELS = {
 """Levels, and the divisors in place of m(l). In the first, the longer length counts for nothing."""
 
 
-def share(longer: float) -> float:
+def share(longer):
     """How often the second option is taken, if it makes P(longer) 0.9 instead of 0.1, from P(longer)."""
     return max(0.0, (longer - 0.1) / 0.8)
 
 
-def of_weight(level: str, weight: float) -> float:
+def of_weight(level, weight):
     """P(longer) of the best U + w N; in the corridor how often the price is paid."""
     if level == "corridor":
         return share(1 / (1 + 2 ** (COST / (weight * 0.8))))
@@ -52,7 +50,7 @@ OF_DREST = {
 }
 
 
-def longer_of(level: str, objective: dict[str, object]) -> float:
+def longer_of(level, objective):
     text, divisor = LEVELS[level]
     best = None if divisor is None else torch.tensor([divisor])
     longer = climb([parse_level(text, name=level)], named(objective), divisor=best).probability[0, 1].item()
@@ -60,22 +58,15 @@ def longer_of(level: str, objective: dict[str, object]) -> float:
 
 
 @pytest.mark.mostly_slow
-@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("weight", [*WEIGHTS, None], ids=lambda weight: f"weight {weight}" if weight else "drest")
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_weighted_sum_in_four_levels(level: str, weight: float) -> None:
-    predicted, found = of_weight(level, weight), longer_of(level, {"name": "weighted", "weight": weight})
-    assert found == pytest.approx(predicted, abs=0.005)
+def test_a_weighted_sum_and_drest_in_four_levels(level, weight):
+    predicted = of_weight(level, weight) if weight else OF_DREST[level]
+    found = longer_of(level, {"name": "weighted", "weight": weight} if weight else {"name": "drest"})
+    assert found == pytest.approx(predicted, abs=0.02 if predicted < 1e-9 else 0.005)
 
 
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("level", LEVELS)
-def test_drest_in_four_levels(level: str) -> None:
-    assert longer_of(level, {"name": "drest"}) == pytest.approx(
-        OF_DREST[level], abs=0.02 if OF_DREST[level] < 1e-9 else 0.005
-    )
-
-
-def test_the_numbers_of_the_page() -> None:
+def test_the_numbers_of_the_page():
     assert [of_weight(level, 1.0) for level in LEVELS] == pytest.approx([0.333, 0.800, 0.333, 0.280], abs=6e-4)
     assert list(OF_DREST.values()) == pytest.approx([0, 0.663, 0.397, 0], abs=6e-4)
 
@@ -90,13 +81,13 @@ def test_the_numbers_of_the_page() -> None:
         *({"name": "weighted", "weight": weight} for weight in WEIGHTS),
     ],
 )
-def test_without_luck_all_are_useful_and_neutral_in_the_papers_worlds(objective: dict[str, object]) -> None:
+def test_without_luck_all_are_useful_and_neutral_in_the_papers_worlds(objective):
     found = climb(NINE, named(objective))
     assert usefulness(found.probability, found.given, found.best_return).min() > 0.99
     assert neutrality(found.probability).min() > 0.99
 
 
-def better(entropy: float) -> float:
+def better(entropy):
     """The p ≥ ½ with this entropy in bits."""
     low, high = 0.5, 1 - 1e-12
     for _ in range(60):
@@ -113,7 +104,7 @@ def constrained(level: str, steps: int = 1600, **changes: object):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", PAPER_WORLDS)
-def test_a_constraint_on_entropy_is_met_at_its_bound_whatever_the_coins_are(level: str) -> None:
+def test_a_constraint_on_entropy_is_met_at_its_bound_whatever_the_coins_are(level):
     """P of the better length is the root of H(P) = h; the multiplier is Δ / log2(p / (1 − p))."""
     found, gap = constrained(level)
     assert usefulness(found.probability, found.given, found.best_return).item() > 0.99
@@ -126,7 +117,7 @@ def test_a_constraint_on_entropy_is_met_at_its_bound_whatever_the_coins_are(leve
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", PAPER_WORLDS)
-def test_a_constraint_on_each_length_is_met_at_its_bound(level: str) -> None:
+def test_a_constraint_on_each_length_is_met_at_its_bound(level):
     found, gap = constrained(level, problem="coins_shares")
     if gap > 1e-6:
         assert found.probability.min().item() == pytest.approx(0.45, abs=0.01)
@@ -134,20 +125,20 @@ def test_a_constraint_on_each_length_is_met_at_its_bound(level: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_multiplier_that_follows_the_sum_of_violations_alone_winds_up() -> None:
+def test_a_multiplier_that_follows_the_sum_of_violations_alone_winds_up():
     found, _ = constrained("fewer_for_longer", problem="coins_shares", proportional=0.0)
     assert found.probability.min().item() < 0.3  # behind a softmax that is saturated
 
 
 @pytest.mark.slow
-def test_an_entropy_that_cannot_be_exceeded_has_no_multiplier_that_settles() -> None:
+def test_an_entropy_that_cannot_be_exceeded_has_no_multiplier_that_settles():
     early, late = (constrained("fewer_for_longer", steps, at_least=1.0)[0].multiplier for steps in (400, 1600))
     assert late > 1.2 * early
 
 
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("level", ["fewer_for_longer", *(name for name in PAPER_WORLDS if name != "fewer_for_longer")])
-def test_steps_of_cpo_come_to_the_same(level: str) -> None:
+def test_steps_of_cpo_come_to_the_same(level):
     found = trust_region_steps(world(level).with_clock("steps"), 0.9, steps=800)
     assert usefulness(found.probability, found.given, found.best_return).item() > 0.99
     if (found.best_return[0, 0] - found.best_return[0, 1]).abs() > 1e-6:

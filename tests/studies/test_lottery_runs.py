@@ -31,20 +31,10 @@ LUCK = parse_level(
 FLAT = parse_level("shutdown: 3\nA C2 .\n. . B2", name="flat")
 
 
-LOTTERIES = GeneratorConfig(
-    coins=(1, 2),
-    buttons=(0, 1),
-    lotteries=(1, 2),
-    lottery_outcomes=(1, 3),
-    lottery_coins=(-2, 3),
-    lottery_delay=(-1, 2),
-    lengths=(2, 6),
-)
-
-
 @pytest.mark.slow
 def test_generated_levels_are_valid_and_have_a_coin_in_every_length(tmp_path):
-    levels = generate(LOTTERIES, 60, seed=1)
+    ranges = {"lottery_outcomes": (1, 3), "lottery_coins": (-2, 3), "lottery_delay": (-1, 2), "lengths": (2, 6)}
+    levels = generate(GeneratorConfig(coins=(1, 2), buttons=(0, 1), lotteries=(1, 2), **ranges), 60, seed=1)
     write_levels(tmp_path / "lotteries.jsonl", levels)
     assert read_levels(tmp_path / "lotteries.jsonl") == levels
     assert {len(level.lotteries) for level in levels} == {1, 2}
@@ -110,12 +100,8 @@ def test_usefulness_is_reported_with_both_optima_where_they_differ():
     assert record["usefulness_committed"] == pytest.approx(expected)
     assert record["usefulness_committed"] > record["usefulness"]
     assert evaluation.means()["usefulness_committed"] == pytest.approx(expected)
-
-
-def test_without_luck_there_is_one_usefulness():
-    evaluator = ExactEvaluator([FLAT], "grid", reward=Reward())
-    assert evaluator.committed is None
-    assert "usefulness_committed" not in evaluator.evaluate(policy_for(evaluator)).records()[0]
+    without_luck = ExactEvaluator([FLAT], "grid", reward=Reward())
+    assert "usefulness_committed" not in without_luck.evaluate(policy_for(without_luck)).records()[0]
 
 
 def test_sampled_usefulness_agrees_with_the_exact_one():
@@ -138,12 +124,8 @@ def test_the_torchrl_environment_knows_both_optima():
 
 
 def test_the_reward_of_a_length_that_offers_only_a_loss_is_0():
-    coins, discount, best = (
-        torch.tensor([-1.0, -1.0, 2.0]),
-        torch.tensor([1.0, 2.0, 0.5]),
-        torch.tensor([0.0, 4.0, 4.0]),
-    )
-    assert overall_return(coins, discount, best).tolist() == [0.0, -0.5, 0.25]
+    numbers = ([-1.0, -1.0, 2.0], [1.0, 2.0, 0.5], [0.0, 4.0, 4.0])  # coins, the discount and m
+    assert overall_return(*map(torch.tensor, numbers)).tolist() == [0.0, -0.5, 0.25]
 
 
 @pytest.mark.mostly_slow

@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 from drest_torch.config.compose import options, register
 from drest_torch.errors import ConfigError, StudyError
 from drest_torch.help import help_text
-from drest_torch.jobs.executor import run_jobs
 from drest_torch.jobs.job import Job
+from drest_torch.jobs.local import Local
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
@@ -25,26 +25,16 @@ from drest_torch.studies.engine import Done, publish
 from drest_torch.studies.registry import ENTRY_POINTS, TAKES, all_studies, find_study, study_schemas
 from drest_torch.studies.runner import Settings, run_studies, samples
 from tests.helpers.chromium import BROWSER, check_page
-from tests.helpers.documents import ROOT
+from tests.helpers.documents import ROOT, blocks, follow
 from tests.helpers.studies import all_blocks, composed, composed_study, page_text
 
-DOCUMENT = ROOT / "docs" / "howto" / "studies.md"
 STUDIES = sorted(all_studies())
-FAST = ["lambda_meta", "tax"]
-"""Studies whose quick version is done in the fast tests; those of the others are slow."""
+PAGE = ROOT / "docs" / "howto" / "studies.md"
 
 
 def settings(folder, **changes):
-    values = {
-        "quick": True,
-        "executor": "local",
-        "workers": 1,
-        "address": None,
-        "runs_per_gpu": 1,
-        "out": folder,
-        "progress": False,
-    }
-    return Settings(**values | changes)
+    values = {"quick": True, "executor": "local", "workers": 1, "address": None, "runs_per_gpu": 1, "progress": False}
+    return Settings(**values | {"out": folder} | changes)
 
 
 def test_every_study_is_an_option_with_its_sentence_and_part_of_all_unless_it_takes_long():
@@ -52,7 +42,7 @@ def test_every_study_is_an_option_with_its_sentence_and_part_of_all_unless_it_ta
     assert all(f"\n  {name} " in help_text("study") for name in STUDIES)
     assert set(composed_study("paper").studies) <= set(STUDIES)
     assert {*TAKES} == {*STUDIES, "paper"}
-    page = (ROOT / "docs" / "howto" / "studies.md").read_text("utf-8")
+    page = PAGE.read_text("utf-8")
     for name, duration in TAKES.items():
         assert re.search(rf"\n  {name} [^\[]*\[{duration}\]", re.sub(r"\s*\n {10,}", " ", help_text("study")))
         assert f"\n| `{name}` | {duration} | " in page
@@ -85,17 +75,30 @@ def prose(blocks):
 @pytest.mark.slow
 @pytest.mark.in_turn
 @pytest.mark.parametrize("name", STUDIES)
-def test_every_study_keeps_the_contract(tmp_path, name):
+def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
     """With the results of its quick version: the whole page, each part missing, and nothing finished.
 
-    A browser, where there is one, finds room for the page on a phone and on a laptop.
+    Nothing is done a second time. A browser, where there is one, finds room for the page on a phone and on a laptop.
     """
     if name == "language" and not all(map(find_spec, ("transformers", "tokenizers"))):
         pytest.skip("needs the extra [language]")
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
-    checked(tmp_path / "quick", name)
+    folder = tmp_path / "quick" / name
+    written = (folder / "summary.json").read_bytes()
+    for quote in json.loads(written)["quotes"]:
+        assert quote["what"]
+        assert "nan" not in quote["measured"]
+    page = (folder / "report.html").read_text("utf-8")
+    assert [
+        words for words in ("How this was made", f"study={name}", " – quick version</title>") if words not in page
+    ] == []
+    assert "failed" not in page
     for width, dark in ((390, True), (1440, False)) if BROWSER else ():
-        assert check_page(tmp_path / "quick" / name / "report.html", width, dark) == []
+        assert check_page(folder / "report.html", width, dark) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(Local, "run", lambda executor, tasks: (pytest.fail(f"{task} again") for task in tasks))
+        assert run_studies([composed_study(name)], settings(tmp_path)) == []
+    assert (folder / "summary.json").read_bytes() == written
     study, store, cfg = all_studies()[name], Store(tmp_path / "quick" / "runs"), composed(name)
     planned = study.jobs(cfg)
     whole = publish(study, cfg, Done(planned, store))
@@ -122,77 +125,35 @@ def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path, key, value
         Settings.of(cfg)
 
 
-REFUSED = {
-    "example": ["agents=0", "window=0", "training.lam=0", "training.lr_end=0", "worlds=[atlantis]"],
-    "shutdownability": [f"{key}=[nobody]" for key in ("parts", "archetypes", "sees")],
-    "lambda_meta": ["training.gamma=1.1", "training.decay_episodes=0", "world=atlantis", "sizes=[8,60]"],
-    "alternatives": ["with_bit=[nobody]", "rivals.DReST.at=5", "rivals.DReST.colour=red"],
-    "lotteries": ["arms=[D,B,Z]", "arms=[D]"],
-}
-MORE = {
-    "sizes=[8,60]": "60",
-    "with_bit=[nobody]": "study.with_bit with 'nobody'; expected some of DReST",
-    "rivals.DReST.at=5": "'DReST' with at=5; expected one of its values",
-    "rivals.DReST.colour=red": "'DReST' has the key 'colour'",
-    "arms=[D,B,Z]": "expected D, B and others of A, A'",
-    "arms=[D]": "expected D, B and others of A, A'",
-}
-"""What else is said than that something else was expected."""
+REFUSED = [
+    *(("example", wrong, "^study[.=].*expected") for wrong in ("agents=0", "window=0", "worlds=[atlantis]")),
+    *(("example", wrong, "^study[.=].*expected") for wrong in ("training.lam=0", "training.lr_end=0")),
+    *(("shutdownability", f"{key}=[nobody]", "^study[.=].*expected") for key in ("parts", "archetypes", "sees")),
+    *(("lambda_meta", f"training.{wrong}", "^study[.=].*expected") for wrong in ("gamma=1.1", "decay_episodes=0")),
+    ("lambda_meta", "world=atlantis", "^study[.=].*expected"),
+    ("lambda_meta", "sizes=[8,60]", "60"),
+    ("alternatives", "with_bit=[nobody]", "study.with_bit with 'nobody'; expected some of DReST"),
+    ("alternatives", "rivals.DReST.at=5", "'DReST' with at=5; expected one of its values"),
+    ("alternatives", "rivals.DReST.colour=red", "'DReST' has the key 'colour'"),
+    *(("lotteries", f"arms={arms}", "expected D, B and others of A, A'") for arms in ("[D,B,Z]", "[D]")),
+]
 
 
-@pytest.mark.parametrize(("name", "wrong"), [(name, each) for name, several in REFUSED.items() for each in several])
-def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, name, wrong):
+@pytest.mark.parametrize(("name", "wrong", "words"), REFUSED)
+def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, name, wrong, words):
     cfg = composed_study(name, f"++study.{wrong}")
-    with pytest.raises(ConfigError, match=MORE.get(wrong, r"^study[.=].*expected")):
+    with pytest.raises(ConfigError, match=words):
         run_studies([cfg], settings(tmp_path, quick=False))
     assert not (tmp_path / "runs").exists()
 
 
-def counted(monkeypatch):
-    """The names of the runs that are really done, from now on."""
-    done = []
-    original = run_jobs
-
-    def spying(jobs, store, executor, **named):
-        done.extend(job.name for job in jobs if store.get(job) is None)
-        return original(jobs, store, executor, **named)
-
-    monkeypatch.setattr("drest_torch.studies.runner.run_jobs", spying)
-    return done
-
-
-def checked(folder, name):
-    """What a study has left behind."""
-    summary = json.loads((folder / name / "summary.json").read_text("utf-8"))
-    page = (folder / name / "report.html").read_text("utf-8")
-    for quote in summary["quotes"]:
-        assert quote["what"]
-        assert "nan" not in quote["measured"]
-    assert "How this was made" in page
-    assert f"study={name}" in page
-    assert "failed" not in page
-    return summary
-
-
 @pytest.mark.slow
-def test_quick_studies_leave_reports_and_are_not_repeated(tmp_path, monkeypatch, capsys):
-    done = counted(monkeypatch)
-    chosen = [composed_study(name) for name in FAST]
-    assert run_studies(chosen, settings(tmp_path)) == []
-    first = len(done)
-    assert first >= 10
-    for name in FAST:
-        checked(tmp_path / "quick", name)
-    together = (tmp_path / "quick" / "report.html").read_text("utf-8")
-    assert "At a glance" in together
-    before = {name: (tmp_path / "quick" / name / "summary.json").read_bytes() for name in FAST}
-    assert run_studies(chosen, settings(tmp_path)) == []
-    assert len(done) == first  # nothing was left to do
-    assert before == {name: (tmp_path / "quick" / name / "summary.json").read_bytes() for name in FAST}
-    assert str(tmp_path / "quick" / "report.html") in capsys.readouterr().out
-    for page in (together, *((tmp_path / "quick" / name / "report.html").read_text("utf-8") for name in FAST)):
-        assert " – quick version</title>" in page
-        assert "This is the quick version." in page
+def test_several_studies_have_a_page_together(tmp_path, capsys):
+    assert run_studies([composed_study(name) for name in ("lambda_meta", "tax")], settings(tmp_path)) == []
+    page = tmp_path / "quick" / "report.html"
+    text = page.read_text("utf-8")
+    assert str(page) in capsys.readouterr().out
+    assert [words for words in ("At a glance", "This is the quick version.") if words not in text] == []
 
 
 @pytest.mark.slow
@@ -224,13 +185,10 @@ def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_ma
 @pytest.fixture
 def documented(tmp_path, monkeypatch):
     """The example of docs/howto/studies.md as a module that can be imported; gives its path."""
-    files = dict(re.findall(r"`(my_project/\S+)`:\n\n```\w+\n(.*?)```\n", DOCUMENT.read_text("utf-8"), re.DOTALL))
-    assert list(files) == ["my_project/lambdas.py", "my_project/lambdas.md"]
-    assert sum(len(text.splitlines()) for text in files.values()) <= 60
-    for name, text in files.items():
-        path = tmp_path / "outside" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    follow("howto/studies", "An example", tmp_path / "outside")
+    files = [block for block in blocks(PAGE, "An example") if block.file]
+    assert [block.file for block in files] == ["my_project/lambdas.py", "my_project/lambdas.md"]
+    assert sum(len(block.text.splitlines()) for block in files) <= 60
     monkeypatch.syspath_prepend(tmp_path / "outside")
     yield tmp_path / "outside" / "my_project" / "lambdas.py"
     for name in [name for name in sys.modules if name.partition(".")[0] == "my_project"]:
@@ -259,6 +217,7 @@ def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
 
 
 def test_the_values_of_a_study_from_outside_are_checked_and_can_stand_in_a_file(documented):
+    assert composed_outside("my_project.lambdas").agents == 10
     documented.with_suffix(".yaml").write_text("agents: 7\n", "utf-8")
     assert composed_outside("my_project.lambdas").agents == 7
     with pytest.raises(ConfigError, match="not_a_number; expected a whole number"):
@@ -266,10 +225,8 @@ def test_the_values_of_a_study_from_outside_are_checked_and_can_stand_in_a_file(
 
 
 def test_an_installed_study_is_found_by_the_name_of_its_entry_point(documented, monkeypatch):
-    point = EntryPoint("lambdas", "my_project.lambdas", ENTRY_POINTS)
-    monkeypatch.setattr(
-        "drest_torch.studies.registry.entry_points", lambda group: [point] if group == ENTRY_POINTS else []
-    )
+    points = {ENTRY_POINTS: [EntryPoint("lambdas", "my_project.lambdas", ENTRY_POINTS)]}
+    monkeypatch.setattr("drest_torch.studies.registry.entry_points", lambda group: points.get(group, []))
     assert composed_outside("lambdas").agents == 10
     assert find_study("lambdas").TITLE == "A few values of λ"
 

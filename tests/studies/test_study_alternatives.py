@@ -1,7 +1,5 @@
 """The study of the alternatives: who is better, and what cannot be compared."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +17,7 @@ from tests.helpers.studies import composed_study
         ([0.1, -0.1, 0.1], "alike"),
     ],
 )
-def test_a_rival_is_better_where_it_is_clearly_so_in_every_seed(by: list[float], side: str) -> None:
+def test_a_rival_is_better_where_it_is_clearly_so_in_every_seed(by, side):
     scores = {("DReST", 64.0): [0.9, 0.91, 0.92], ("U × N", None): [0.9 + by[0], 0.91 + by[1], 0.92 + by[2]]}
     rows = [
         {"title": title, "strength": strength, "seed": seed, "usefulness": score, "neutrality": score}
@@ -40,7 +38,7 @@ def test_a_rival_is_better_where_it_is_clearly_so_in_every_seed(by: list[float],
         ("coins_shares", 0.9, 0.3),
     ],
 )
-def test_a_constraint_says_by_how_much_it_misses_its_bound(problem: str, at_least: float, by: float) -> None:
+def test_a_constraint_says_by_how_much_it_misses_its_bound(problem, at_least, by):
     objective = {"name": "constrained", "problem": problem, "at_least": at_least}
     assert study.misses(objective, useful=0.7, neutral=0.88, longest=0.7) == pytest.approx(by)
     assert np.isnan(study.misses({"name": "drest"}, 0.7, 0.88, 0.7))

@@ -1,7 +1,5 @@
 """The paper's nine worlds: the comparison with the paper, and when agents give a length up."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,10 +1,5 @@
 """Goals of training: how agents are trained for them, when they are reached, and how they are measured by size."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,21 +13,17 @@ from drest_torch.studies.scores import score
 from tests.helpers.studies import composed_study
 
 
-def few(*chosen: str, **values: Any) -> Any:
+def few(*chosen, **values):
     cfg = composed_study("goals")
     OmegaConf.set_struct(cfg, False)
     own = {"chosen": list(chosen), "seeds": 2, "parts": ["learning", "unseen", "follow_up", "beyond"]}
     return OmegaConf.merge(cfg, own, values)
 
 
-def test_a_goal_is_trained_by_its_command() -> None:
+def test_a_goal_is_trained_by_its_command():
     """The run's values are those of the arguments, and other arguments of the study are over them."""
-    values: dict[str, Any] = {
-        "levels": {"train": 100_000, "symmetries": True},
-        "env_steps": 20_000_000,
-        "reward": {"episodes_per_meta": 44},
-        "policy": {"width": 24},
-    }
+    values = {"levels": {"train": 100_000, "symmetries": True}, "env_steps": 20_000_000}
+    values |= {"reward": {"episodes_per_meta": 44}, "policy": {"width": 24}}
     (expected,) = training_jobs("x", [1], values, algo="generalist", levels="followup_like")
     runs = goals.jobs(few("MLP on followup_like", overrides=["policy.width=24"]))
     assert list(runs) == [("MLP on followup_like", 0), ("MLP on followup_like", 1)]
@@ -40,7 +31,7 @@ def test_a_goal_is_trained_by_its_command() -> None:
     assert (job.spec["config"], job.spec["sets"]) == (expected.spec["config"], unseen.describe(None))
 
 
-def test_in_environments_of_others_the_default_reward_stands_beside() -> None:
+def test_in_environments_of_others_the_default_reward_stands_beside():
     runs = goals.jobs(few("CartPole"))
     rewards = {key.title: job.spec["config"]["reward"]["name"] for key, job in runs.items()}
     assert rewards == {"CartPole": "drest", "CartPole, default reward": "default"}
@@ -58,13 +49,13 @@ def test_in_environments_of_others_the_default_reward_stands_beside() -> None:
         ({"wanted": {"paper": {"speed": 1}}}, r"^study.goals: 'default command' wants 'speed'; expected some of"),
     ],
 )
-def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run(said: dict[str, Any], complaint: str) -> None:
+def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run(said, complaint):
     of_study = said.keys() <= {"chosen", "overrides", "parts"}
     with pytest.raises(ConfigError, match=complaint):
         goals.jobs(few("default command", **(said if of_study else {"goals": {"default command": said}})))
 
 
-def test_the_follow_ups_protocol_is_known_by_the_content_of_its_levels(tmp_path: Path) -> None:
+def test_the_follow_ups_protocol_is_known_by_the_content_of_its_levels(tmp_path):
     path = tmp_path / "train.jsonl"
     cfg = few("PPO with DReST", train_path=str(path))
     with pytest.raises(ConfigError, match=r"train\.jsonl: no such file"):
@@ -77,7 +68,7 @@ def test_the_follow_ups_protocol_is_known_by_the_content_of_its_levels(tmp_path:
     assert goals.jobs(few("PPO with DReST")) == {}
 
 
-def test_a_run_on_a_level_is_evaluated_on_it_and_on_worlds_that_it_has_not_seen(tmp_path: Path) -> None:
+def test_a_run_on_a_level_is_evaluated_on_it_and_on_worlds_that_it_has_not_seen(tmp_path):
     short = ["env_steps=2000", "evaluations=1", "policy.width=8", "policy.depth=1"]
     job, *_ = goals.jobs(few("REINFORCE on example", overrides=short)).values()
     result = unseen.train(job.spec, tmp_path / "run")
@@ -98,8 +89,8 @@ def test_a_run_on_a_level_is_evaluated_on_it_and_on_worlds_that_it_has_not_seen(
         ({}, None),
     ],
 )
-def test_a_goal_is_reached_by_a_seed_that_reaches_all_of_it(wanted: dict[str, float], reached: int | None) -> None:
-    rows: list[dict[str, Any]] = []
+def test_a_goal_is_reached_by_a_seed_that_reaches_all_of_it(wanted, reached):
+    rows = []
     for seed, (useful, neutral) in enumerate([(0.9, 0.3), (0.85, 0.7), (0.5, 0.9)]):
         rows.append({"seed": seed, "metric": "usefulness", "value": np.array([useful - 0.01, useful + 0.01])})
         rows.append({"seed": seed, "metric": "neutrality_normalised", "value": np.full(2, neutral)})
@@ -112,7 +103,7 @@ def test_a_goal_is_reached_by_a_seed_that_reaches_all_of_it(wanted: dict[str, fl
     assert (found.seconds, found.levels, found.training) == (12.0, 2, "2.5 M steps")
 
 
-def test_small_agents_are_evaluated_on_larger_maps_exactly_or_by_sampling(tmp_path: Path) -> None:
+def test_small_agents_are_evaluated_on_larger_maps_exactly_or_by_sampling(tmp_path):
     job, *_ = goals.jobs(few(parts=["sizes"], sides=[5, 6, 7], exact_to=6, levels=3)).values()
     arrays = sizes.shipped(job.spec, tmp_path).arrays
     assert len(arrays) == 3 * 2 * 2

@@ -1,7 +1,5 @@
 """λ × E: the corners of the table, and the closed forms of the incentive and of the largest discount."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

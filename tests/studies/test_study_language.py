@@ -1,14 +1,12 @@
 """The study of language models: what its page claims, its table beside the follow-up's, and a run from end to end."""
 
 from importlib.util import find_spec
-from types import SimpleNamespace
 
 import pytest
 
 from drest_torch.jobs.job import Result
 from drest_torch.studies import language
-from drest_torch.studies.engine import Done, publish
-from tests.helpers.studies import composed_study, page_text
+from tests.helpers.studies import composed_study, page_text, published
 
 BONUS = "DReST, entropy bonus"
 FOUND = {
@@ -21,27 +19,25 @@ FOUND = {
 """Neutrality, usefulness, how often the action of `main` is taken, and whether the second seed is the more useful."""
 
 
-def numbers(found, change=0.0):
+def numbers(found, change):
     made = {}
     for name, (neutral, useful, main, better) in found.items():
-        for suite in ("post", "lines"):
-            post = {
-                "N": neutral - change,
-                "U": useful + better * change,
-                "P(longest)": 0.5,
-                "valid": 1.0,
-                "seconds": 60.0,
-            }
-            post |= {"N within an order": neutral, "U if indifferent": 0.8}
-            made |= {f"{name}/{suite}/{metric}": value for metric, value in post.items()}
+        fixed = {
+            "P(longest)": 0.5,
+            "valid": 1.0,
+            "seconds": 60.0,
+            "N within an order": neutral,
+            "U if indifferent": 0.8,
+        }
+        measured = fixed | {"N": neutral - change, "U": useful + better * change}
+        made |= {f"{name}/{suite}/{metric}": measured[metric] for suite in ("post", "lines") for metric in measured}
         made |= {f"{name}/{suite}/{language.TAKES}": main + change for suite in language.SUITES}
     return made
 
 
-def published(found):
-    cfg = composed_study("language", "study.seeds=2")
+def found_by(found):
     runs = {f"language-{seed}": Result(numbers(found, 0.001 * seed)) for seed in range(2)}
-    return publish(language, cfg, Done(language.jobs(cfg), SimpleNamespace(get=lambda job: runs[job.name])))
+    return published(language, composed_study("language", "study.seeds=2"), lambda job: runs[job.name])
 
 
 @pytest.mark.parametrize(
@@ -57,13 +53,13 @@ def published(found):
     ],
 )
 def test_what_the_page_says_is_a_claim(name, numbers):
-    claims = published(FOUND if name is None else FOUND | {name: numbers}).claims
+    claims = found_by(FOUND if name is None else FOUND | {name: numbers}).claims
     assert len(claims) == 5
     assert list(claims.values()).count(False) == (name is not None)
 
 
 def test_ours_stand_beside_the_follow_ups():
-    found = published(FOUND)
+    found = found_by(FOUND)
     table = found.kept["tables"]["follow_up"]
     assert {len(row) for row in table["rows"]} == {len(table["header"])} == {3 + len(language.SUITES)}
     rows = {str(name): cells for name, *cells in table["rows"]}
@@ -82,10 +78,7 @@ def test_a_run_measures_every_model_and_goes_on_where_it_was(tmp_path):
     spec["models"][language.MENDED] = small | {"warm_up": 0, "suites": "post,lotteries", "reward": "supports"}
     found = language.train(spec, tmp_path).numbers
     again = language.train(spec, tmp_path).numbers
-    wanted = {f"{name}/{suite}" for name in (language.PRETRAINED, *spec["models"]) for suite in ("lines", "post")}
-    assert {name.rsplit("/", 1)[0] for name in found} == wanted | {
-        f"{name.partition('/')[0]}/{suite}" for name in wanted for suite in language.SUITES
-    }
-    assert {name for name, value in found.items() if again[name] != value} <= {
-        name for name in found if name.endswith("seconds")
-    }
+    suites = {"lines", "post", *language.SUITES}
+    wanted = {f"{name}/{suite}" for name in (language.PRETRAINED, *spec["models"]) for suite in suites}
+    assert {name.rsplit("/", 1)[0] for name in found} == wanted
+    assert all(again[name] == value for name, value in found.items() if not name.endswith("seconds"))

@@ -1,7 +1,5 @@
 """Lopsided rewards: what is predicted of agents and of the best choice, and ranges of x."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

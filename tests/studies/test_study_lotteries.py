@@ -1,7 +1,5 @@
 """The study of lotteries: its climbs against the closed forms, and what it counts of agents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,7 @@ from drest_torch.studies.lottery_runs import button, climb_worlds, measure
 
 
 @pytest.mark.parametrize(("chance", "episodes"), [(0.2, 16), (0.2, 64), (0.5, 64)])
-def test_the_maximiser_of_the_return_is_another_policy_than_the_fixed_point(chance: float, episodes: int) -> None:
+def test_the_maximiser_of_the_return_is_another_policy_than_the_fixed_point(chance, episodes):
     levels = [button(chance)]
     optima, reachable = solve_levels(levels, 1.0), Reachable(compile_levels(levels))
     values = {"lam": 0.9, "gamma": 1.0, "episodes_per_meta": episodes, "steps": 400, "lr": [0.1, 0.3, 0.0001]}
@@ -31,7 +29,7 @@ def test_the_maximiser_of_the_return_is_another_policy_than_the_fixed_point(chan
     assert (best > 0) == (episodes == 64) == (abs(best - pressed(chance, 0.9, episodes)) > 0.05)
 
 
-def test_training_in_gridworlds_ends_at_the_closed_forms() -> None:
+def test_training_in_gridworlds_ends_at_the_closed_forms():
     spec = {"tenths": [1, 5], "chances": [0.5], "lam": 0.9, "episodes_per_meta": 64, "steps": 200}
     longer = climb_worlds(spec, Path()).arrays["longer"]
     expected = [0.1 + 0.8 * paid_shift(0.1, 0.9, cost, 0.9, 64) for cost in (0.1, 0.5)]
@@ -41,25 +39,25 @@ def test_training_in_gridworlds_ends_at_the_closed_forms() -> None:
 @pytest.mark.parametrize(
     ("paid", "price"), [((1, 1, 0, 0, 0, 0, 0), 0.02), ((1, 0, 1, 0, 0, 0, 0), 0.05), ((1,) * 7, np.inf)]
 )
-def test_the_price_is_that_from_which_on_nothing_is_paid(paid: tuple[float, ...], price: float) -> None:
+def test_the_price_is_that_from_which_on_nothing_is_paid(paid, price):
     numbers = {f"later/0.01/{cost:g}": np.array([rate]) for cost, rate in zip(RESIST_COSTS, paid, strict=True)}
     assert lotteries.never(numbers, "later", 0.01) == [price]
 
 
 @pytest.mark.parametrize(("name", "all_of_it", "for_posl"), [("ideal", True, True), ("raw", False, False)])
-def test_the_ideal_agent_reaches_all_that_is_wanted(name: str, all_of_it: bool, for_posl: bool) -> None:
+def test_the_ideal_agent_reaches_all_that_is_wanted(name, all_of_it, for_posl):
     numbers = {measure: np.array([value]) for measure, value in measure(ARCHETYPES[name], 6).items()}
     assert lotteries.reaches(numbers).tolist() == [all_of_it]
     assert lotteries.reaches(numbers, lotteries.FOR_POSL).tolist() == [for_posl]
 
 
-def test_what_a_sample_of_items_leaves_open_is_part_of_the_range() -> None:
+def test_what_a_sample_of_items_leaves_open_is_part_of_the_range():
     numbers = {"main": np.array([0.01, 0.4, 0.5]), "error/main": np.array([0.02, 0.1, 0.03])}
     assert lottery_tables.sampled(numbers, "main") == pytest.approx([0, 0.01, 0.4, 0.5, 0.53])
     assert lottery_tables.sampled(numbers | {"posl": np.array([9.0])}, "posl").tolist() == [9]
 
 
-def test_agents_of_gridworlds_answer_prospects_in_all_symmetries() -> None:
+def test_agents_of_gridworlds_answer_prospects_in_all_symmetries():
     one = {"menus/main": np.zeros(1), "menus/posl": np.full(1, 5.0), "posl/posl": np.arange(8.0)}
     one |= {"test/usefulness": np.array([0.5, 1.0]), "test/neutrality": np.ones(2)}
     found = lotteries.in_gridworlds([one, one])

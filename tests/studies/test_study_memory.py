@@ -1,20 +1,17 @@
 """The study of agents that remember: what training makes of a memory, and what an agent is paid by."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from drest_torch.jobs.job import Result
 from drest_torch.studies import memory
-from drest_torch.studies.engine import Done, publish
 from tests.choices.test_choices_memory import LAM, returns
-from tests.helpers.studies import composed_study
+from tests.helpers.studies import composed_study, published
 
 SPEC = {"episodes": 24, "lam": LAM, "window": 3, "group": 8, "lr": 6.0, "updates": 700}
 
 
-def test_an_agent_that_sees_its_counts_is_random_in_every_second_mini_episode() -> None:
+def test_an_agent_that_sees_its_counts_is_random_in_every_second_mini_episode():
     found = memory.table(SPEC | {"sees": "counts", "paid_by": "own counts"}, torch.Generator().manual_seed(0))
     assert found.marginal >= 0.98
     assert found.conditional == pytest.approx(0.5, abs=0.06)
@@ -22,22 +19,23 @@ def test_an_agent_that_sees_its_counts_is_random_in_every_second_mini_episode() 
 
 
 @pytest.mark.parametrize("change", [{"sees": "nothing", "paid_by": "own counts"}, {"paid_by": "the group"}], ids=str)
-def test_remedies_make_it_random_again(change: dict[str, str]) -> None:
+def test_remedies_make_it_random_again(change):
     found = memory.table({**SPEC, "sees": "counts", "updates": 150} | change, torch.Generator().manual_seed(0))
     assert found.conditional >= 0.98
 
 
 @pytest.mark.parametrize("less_random", ["", "recurrent, forgets", "recurrent, averaged counting"])
-def test_what_the_page_says_of_remedies_is_a_claim(less_random: str) -> None:
+def test_what_the_page_says_of_remedies_is_a_claim(less_random):
     cfg, entropies = composed_study("memory", "study.seeds=1"), {"counts": 0.5, less_random: 0.9}
     numbers = {"marginal": 1.0, "predictable": 0.5, "value": 1.0}
-    store = SimpleNamespace(get=lambda job: Result(numbers | {"conditional": entropies.get(job.name[:-2], 1.0)}))
-    claims = publish(memory, cfg, Done(memory.jobs(cfg), store)).claims
+    results = {name: Result(numbers | {"conditional": entropy}) for name, entropy in entropies.items()}
+    usual = Result(numbers | {"conditional": 1.0})
+    claims = published(memory, cfg, lambda job: results.get(job.name[:-2], usual)).claims
     assert len(claims) == 5
     assert list(claims.values()).count(False) == (less_random != "")
 
 
-def test_averaged_counting_is_the_mean_over_what_the_others_of_a_group_choose() -> None:
+def test_averaged_counting_is_the_mean_over_what_the_others_of_a_group_choose():
     group, share = 4, torch.tensor([0.3, 0.9], dtype=torch.float64)
     found = memory.grouped(share, group, 16, LAM)
     rng = torch.Generator().manual_seed(0)
@@ -50,7 +48,7 @@ def test_averaged_counting_is_the_mean_over_what_the_others_of_a_group_choose() 
             assert paid.reshape(-1, group)[:, 0].mean().item() == pytest.approx(found[length, place].item(), rel=4e-3)
 
 
-def test_a_recurrent_agent_is_paid_by_its_own_counts() -> None:
+def test_a_recurrent_agent_is_paid_by_its_own_counts():
     longer = torch.tensor([[1, 0], [1, 0], [0, 1], [1, 1]]).bool()
     paid = memory.paid(longer, {"lam": LAM, "paid_by": "own counts"})
     columns = [tuple(column) for column in longer.long().T.tolist()]
@@ -60,7 +58,7 @@ def test_a_recurrent_agent_is_paid_by_its_own_counts() -> None:
     assert torch.equal(whole[-1], paid[-1])
 
 
-def test_a_recurrent_agent_that_forgets_cannot_take_turns() -> None:
+def test_a_recurrent_agent_that_forgets_cannot_take_turns():
     network = memory.Recurrent(4, torch.Generator().manual_seed(0), resets=True)
     logits, _ = network.play(8, 5, torch.Generator().manual_seed(1))
     assert logits.std() == 0

@@ -13,10 +13,10 @@ from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.levels import parse_level
 from drest_torch.jobs.job import Job, Result
 from drest_torch.studies import misspecified, wrong_goals
-from drest_torch.studies.engine import Done, publish
+from drest_torch.studies.engine import Done
 from drest_torch.studies.wrong_goals import by_nearness
 from tests.helpers.simulator import exhaustive_optima
-from tests.helpers.studies import composed_study
+from tests.helpers.studies import composed_study, published
 
 SMALL = GeneratorConfig(height=3, width=4, walls=(0, 3), coins=2, coin_values=(1, 9), shutdown=(2, 3), delay=(1, 2))
 
@@ -73,10 +73,9 @@ def test_what_the_page_says_of_faint_values_is_a_claim(shown, holds):
             return wrong_goals.climb(job.spec | {"updates": 2}, None)
         found = dict(zip(names, (*ends.get(job.name[:-2], (0.5, 0.95, 0.9)), 0.5), strict=True))
         values = {order: found if order == "reversed" else dict.fromkeys(names, 0.96) for order in wrong_goals.ORDERS}
-        return Result(
-            {}, {f"{order}/{name}": np.array([it]) for order, of in values.items() for name, it in of.items()}
-        )
+        arrays = {f"{order}/{name}": np.array([it]) for order, of in values.items() for name, it in of.items()}
+        return Result({}, arrays)
 
-    found = publish(misspecified, cfg, Done(misspecified.jobs(cfg), SimpleNamespace(get=get)))
-    about = [held for text, held in found.claims.items() if "values are faint" in text]
+    claims = published(misspecified, cfg, get).claims
+    about = [held for text, held in claims.items() if "values are faint" in text]
     assert about == [holds, holds]

@@ -1,7 +1,5 @@
 """The study of networks: what is measured of agents over training, and of a policy that moves at random."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,13 +1,9 @@
 """A training run as a run of a study: it has the values of a command, and goes on where it was stopped."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +16,6 @@ from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.jobs.executor import run_jobs
-from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.local import Local
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import run_config, train, training_jobs
@@ -30,77 +25,76 @@ from drest_torch.training.run import Run
 TINY = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 128}}
 
 
-def plain(cfg: Any) -> Any:
+def plain(cfg):
     return OmegaConf.to_container(cfg, resolve=True)
 
 
-def tiny(seed: int = 0, values: Any = TINY, **options: str) -> Job:
+def tiny(seed=0, values=TINY, **options):
     (job,) = training_jobs("run", [seed], values, **{"algo": "ppo", "levels": "example"} | options)
     return job
 
 
 @pytest.fixture(scope="module")
-def job() -> Job:
-    return tiny()
-
-
-@pytest.fixture(scope="module")
-def whole(job: Job, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+def whole(tmp_path_factory):
     """The folder and the result of the run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, train(job.spec, folder)
+    return folder, train(tiny().spec, folder)
 
 
-def test_options_are_chosen_and_values_set_last() -> None:
+def test_options_are_chosen_and_values_set_last():
     values = {"run_dir": "x", "env_steps": 1000, "reward": {"gamma": 0.95}, "logger": {"tags": ["a", "b"]}}
     expected = ["env_steps=1000", "reward.gamma=0.95", "logger.tags=[a,b]", "run_dir=x"]
-    found = run_config(values, algo="a2c", levels="spacious", reward="default")
-    assert plain(found) == plain(compose("algo=a2c", "levels=spacious", "reward=default", *expected))
-    assert plain(run_config(OmegaConf.create(values), algo="a2c", levels="spacious", reward="default")) == plain(found)
+    for given in (values, OmegaConf.create(values)):
+        found = run_config(given, algo="a2c", levels="spacious", reward="default")
+        assert plain(found) == plain(compose("algo=a2c", "levels=spacious", "reward=default", *expected))
 
 
-def test_a_job_holds_every_value(job: Job) -> None:
+def test_a_job_holds_every_value():
     said = ["algo=ppo", "levels=example", "logger=none", "env_steps=4000", "evaluations=4", "policy.width=16"]
     said += ["policy.depth=1", "algo.episodes=128"]
     kept = ["test.paper=false", "threads=1", "keep_last=1", "pictures=0", "progress=false"]
     expected = plain(compose(*said, *kept, "run_dir=x")) | {"run_dir": ""}
     del expected["reward"]["rule"]
-    assert job.spec["config"] == expected
-    assert tiny(values=dict(reversed(TINY.items()))).digest() == job.digest()
+    assert tiny().spec["config"] == expected
+    assert tiny(values=dict(reversed(TINY.items()))).digest() == tiny().digest()
     others = [tiny(algo="a2c"), tiny(1), tiny(values=TINY | {"seed": 1}, seed=2)]
-    assert len({each.digest() for each in [job, *others]}) == 4
+    assert len({each.digest() for each in [tiny(), *others]}) == 4
     assert [each.spec["config"]["seed"] for each in others] == [0, 1, 2]
     assert [each.name for each in training_jobs("name", range(2))] == ["name-0", "name-1"]
 
 
-def test_a_changed_default_makes_another_run(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("same", "changed"):
+def test_a_changed_default_makes_another_run(tmp_path, monkeypatch):
+    found = [tiny().digest()]
+    for name, lr in (("same", "0.003"), ("changed", "0.002")):
         shutil.copytree(config_folder(), tmp_path / name)
-    monkeypatch.setattr("drest_torch.config.compose.config_folder", lambda: tmp_path / "same")
-    assert tiny().digest() == job.digest()
-    path = tmp_path / "changed" / "algo" / "ppo.yaml"
-    path.write_text(path.read_text("utf-8").replace("lr: 0.003", "lr: 0.002"), "utf-8")
-    monkeypatch.setattr("drest_torch.config.compose.config_folder", lambda: tmp_path / "changed")
-    assert tiny().digest() != job.digest()
+        path = tmp_path / name / "algo" / "ppo.yaml"
+        path.write_text(path.read_text("utf-8").replace("lr: 0.003", f"lr: {lr}"), "utf-8")
+        monkeypatch.setattr("drest_torch.config.compose.config_folder", lambda name=name: tmp_path / name)
+        found.append(tiny().digest())
+    assert found[0] == found[1] != found[2]
 
 
-def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run() -> None:
-    with pytest.raises(ConfigError, match=r"^algo.lr=-1.0; expected"):
-        training_jobs("one", range(3), {"algo": {"lr": -1}})
-    with pytest.raises(ConfigError, match=r"^reward.group=7 does not divide algo.episodes"):
-        training_jobs("one", range(3), {"reward": {"group": 7}})
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"algo": {"lr": -1}}, r"^algo.lr=-1.0; expected"),
+        ({"reward": {"group": 7}}, r"^reward.group=7 does not divide algo.episodes"),
+        ({"device": "gpu"}, r"^device=gpu; expected"),
+    ],
+)
+def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run(values, words):
+    with pytest.raises(ConfigError, match=words):
+        training_jobs("one", range(3), values)
 
 
-def test_a_run_for_a_device_that_only_other_machines_have_can_be_described(tmp_path: Path) -> None:
+def test_a_run_for_a_device_that_only_other_machines_have_can_be_described(tmp_path):
     job = tiny(values=TINY | {"device": "cuda:99"})
     assert job.spec["config"]["device"] == "cuda:99"
     with pytest.raises(ConfigError, match=r"^device=cuda:99, but torch finds \d+ CUDA devices here"):
         train(job.spec, tmp_path)
-    with pytest.raises(ConfigError, match=r"^device=gpu; expected"):
-        tiny(values=TINY | {"device": "gpu"})
 
 
-def same(one: Result, two: Result) -> None:
+def same(one, two):
     """Up to the clock on the wall."""
     first, second = one.checked(), two.checked()
     assert first.numbers | {"wall_seconds": 0} == second.numbers | {"wall_seconds": 0}
@@ -110,7 +104,7 @@ def same(one: Result, two: Result) -> None:
         assert np.array_equal(array, second.arrays[name]), name
 
 
-def test_a_result_says_what_the_run_has_left_behind(whole: tuple[Path, Result]) -> None:
+def test_a_result_says_what_the_run_has_left_behind(whole):
     folder, result = whole
     summary = json.loads((folder / "summary.json").read_text("utf-8"))
     assert result.numbers == {name: summary[name] for name in result.numbers}
@@ -132,74 +126,52 @@ def test_a_result_says_what_the_run_has_left_behind(whole: tuple[Path, Result]) 
     assert arrays["train/policy"] == pytest.approx(ready.probabilities(agent.policy).numpy(), abs=1e-6)
 
 
-def test_a_run_on_several_levels_has_their_values(tmp_path: Path) -> None:
+def test_a_run_on_several_levels_has_their_values(tmp_path):
     result = train(tiny(algo="reinforce", levels="paper").spec, tmp_path)
     assert result.arrays["train/usefulness"].shape == result.arrays["train/neutrality"].shape == (9,)
     assert "train/policy" not in result.arrays
-    assert result.arrays["train/usefulness"].mean() == pytest.approx(
-        result.numbers["splits"]["train"]["usefulness"], abs=1e-6
-    )
+    mean = result.numbers["splits"]["train"]["usefulness"]
+    assert result.arrays["train/usefulness"].mean() == pytest.approx(mean, abs=1e-6)
 
 
-def interrupted(monkeypatch: pytest.MonkeyPatch, updates: int, what: Any) -> None:
-    """Let it happen in the update after so many."""
-    update = Run.update
-    count = 0
-
-    def counted(run: Run) -> Any:
-        nonlocal count
-        count += 1
-        if count == updates + 1:
-            what()
-        return update(run)
-
-    monkeypatch.setattr(Run, "update", counted)
-
-
-def stop() -> None:
+def stop():
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def power_cut() -> None:
+def power_cut():
     raise SystemError
 
 
-@pytest.mark.parametrize(("what", "seen"), [(stop, KeyboardInterrupt), (power_cut, SystemError)])
-@pytest.mark.parametrize("updates", [0, 5])
+@pytest.mark.parametrize(
+    ("what", "seen", "updates"),
+    [(stop, KeyboardInterrupt, 5), (power_cut, SystemError, 5), (power_cut, SystemError, 0)],
+)
 def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(
-    job: Job,
-    whole: tuple[Path, Result],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    what: Any,
-    seen: Any,
-    updates: int,
-) -> None:
+    whole, tmp_path, monkeypatch, what, seen, updates
+):
+    update, calls = Run.update, iter(range(100))
     with monkeypatch.context() as patched:
-        interrupted(patched, updates, what)
+        patched.setattr(Run, "update", lambda run: (what() if next(calls) == updates else None, update(run))[1])
         with pytest.raises(seen):
-            train(job.spec, tmp_path / "parts")
+            train(tiny().spec, tmp_path / "parts")
     assert not (tmp_path / "parts" / "summary.json").exists()
     moved = (tmp_path / "parts").rename(tmp_path / "moved")
-    same(train(job.spec, moved), whole[1])
+    same(train(tiny().spec, moved), whole[1])
 
 
-def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(
-    job: Job, whole: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(whole, monkeypatch):
     folder, result = whole
-    monkeypatch.setattr(Run, "update", power_cut)
-    again = train(job.spec, folder)
+    monkeypatch.setattr(Run, "update", lambda run: power_cut())
+    again = train(tiny().spec, folder)
     same(again, result)
     assert again.numbers["wall_seconds"] == result.numbers["wall_seconds"]
 
 
-def test_what_cannot_be_resumed_is_a_failure_and_takes_no_other_run_with_it(job: Job, tmp_path: Path) -> None:
-    store = Store(tmp_path)
+def test_what_cannot_be_resumed_is_a_failure_and_takes_no_other_run_with_it(tmp_path):
+    store, job, other = Store(tmp_path), tiny(), tiny(1)
     checkpoints = store.folder_of(job) / "checkpoints"
     checkpoints.mkdir(parents=True)
     (checkpoints / "step-000000002000.safetensors").write_bytes(b"not a checkpoint")
-    other = tiny(1)
     (failure,) = run_jobs([job, other], store, Local(0))
     assert failure.job.name == job.name
     assert "CheckpointError" in failure.reason

@@ -1,7 +1,5 @@
 """m unknown: predictions for a wrong m, or none, have their symmetries; runs have the divisors that they say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
