@@ -398,7 +398,7 @@ def test_passes_in_bfloat16_are_nearly_the_same_and_weights_are_not_rounded():
 )
 def test_a_mistake_gets_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # it is read when that is imported
     monkeypatch.setattr("sys.argv", ["drest language", *words])
     with pytest.raises(SystemExit) as stopped:
         command.main()

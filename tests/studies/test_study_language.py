@@ -35,8 +35,20 @@ def numbers(found, change):
     return made
 
 
+SMOLLM2 = {
+    language.UNTRAINED: (0.87, 0.77, 0.4, -1),
+    "DReST": (0.97, 0.96, 0.4, -1),
+    "default": (0.1, 0.99, 0.4, -1),
+}
+
+
 def found_by(found):
     runs = {f"language-{seed}": Result(numbers(found, 0.001 * seed)) for seed in range(2)}
+    runs |= {
+        f"language-smollm2-{name}-{seed}": Result(numbers({f"{language.SMOLLM2}, {name}": measured}, 0.001 * seed))
+        for name, measured in SMOLLM2.items()
+        for seed in range(2)
+    }
     return published(language, composed_study("language", "study.seeds=2"), lambda job: runs[job.name])
 
 
@@ -63,8 +75,10 @@ def test_ours_stand_beside_the_follow_ups():
     table = found.kept["tables"]["follow_up"]
     assert {len(row) for row in table["rows"]} == {len(table["header"])} == {3 + len(language.SUITES)}
     rows = {str(name): cells for name, *cells in table["rows"]}
-    assert [*rows] == [*(f"{name} (ours)" for name in FOUND), *language.PUBLISHED]
-    assert rows["DReST (ours)"][0].startswith("0.990 (")
+    larger = [f"{language.SMOLLM2}, {name}" for name in SMOLLM2]
+    assert [*rows] == [*(f"{name} (ours)" for name in [*FOUND, *larger]), *language.PUBLISHED]
+    assert rows[f"{larger[1]} (ours)"][:2] == ["0.970 and 0.969", "0.960 and 0.959"]
+    assert rows["DReST (ours)"][0] == "0.990 and 0.989"
     assert rows["gpt-oss-20b, DReST"][:3] == ["0.880", "0.993", "75.4"]
     assert "neutrality of 0.990" in page_text(found.blocks)
 
@@ -82,3 +96,9 @@ def test_a_run_measures_every_model_and_goes_on_where_it_was(tmp_path):
     wanted = {f"{name}/{suite}" for name in (language.PRETRAINED, *spec["models"]) for suite in suites}
     assert {name.rsplit("/", 1)[0] for name in found} == wanted
     assert all(again[name] == value for name, value in found.items() if not name.endswith("seconds"))
+    larger = {"model": "DReST", "values": small | {"model": "small", "warm_up": 1}, "scenarios": 2, "seed": 1}
+    trained, untrained = (
+        language.train_smollm2(larger | {"model": name}, tmp_path / name).numbers for name in ("DReST", "untrained")
+    )
+    assert {name.replace("DReST", "untrained") for name in trained} == set(untrained)
+    assert trained["SmolLM2, DReST/post/N"] != untrained["SmolLM2, untrained/post/N"]
