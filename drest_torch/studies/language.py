@@ -70,7 +70,7 @@ class Config(StudyConfig):
     scenarios: int = limited(at_least=2, default=200)
     """Scenarios of each suite, with the six families that are never trained on, each in two orders of the options."""
     pretraining: dict[str, Any] = value(
-        {"warm_up": 1000, "updates": 1, "scenarios": 20_000, "lr": 0.003, "muon_lr": 0.03}
+        {"warm_up": 2000, "updates": 1, "scenarios": 20_000, "lr": 0.003, "muon_lr": 0.03}
     )
     """Values of `drest language train`: the model learns to read, the same for every reward."""
     common: dict[str, Any] = value({"updates": 700, "warm_up": 0, "scenarios": 10_000, "lr": 0.003, "muon_lr": 0.03})
