@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from drest_torch.cli import key_values, one_sentence, streams
+from drest_torch.config.checks import device_of
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import write_json
 
@@ -43,6 +44,7 @@ class Evaluation:
     samples: int | None = None
     """Answers that are sampled of each prompt; null: probabilities are taken as they are."""
     seed: int = 1
+    device: str = "cpu"
     out: str | None = None
 
 
@@ -95,6 +97,7 @@ def _evaluate(words: list[str]) -> None:
     given = key_values(words, Evaluation)
     is_run = (Path(given.model) / "config.yaml").is_file()
     model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
+    model.model.to(device_of(given.device))
     rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
     print(table(rows))
     if given.out is not None:

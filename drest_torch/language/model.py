@@ -63,18 +63,19 @@ class LanguageModel:
             chosen = self._answers([head for head, each in zip(heads, tails, strict=True) for _ in each], flat)
             sums = [chosen[row, range(len(tail)), tail].sum() for row, tail in enumerate(flat)]
             rows = list(torch.stack(sums).split([len(each) for each in tails]))
-        return pad_sequence(rows, batch_first=True, padding_value=-torch.inf)
+        return pad_sequence(rows, batch_first=True, padding_value=-torch.inf).cpu()
 
     def _answers(self, heads: list[list[int]], tails: list[list[int]]) -> Tensor:
         """Return the log-probabilities [B, T, V] of every token in the place of each token of the tails."""
         texts = [torch.tensor(head + tail[:-1]) for head, tail in zip(heads, tails, strict=True)]
-        ids = pad_sequence(texts, batch_first=True)
-        mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
+        device = self.model.device
+        ids = pad_sequence(texts, batch_first=True).to(device)
+        mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True).to(device)
         first = torch.tensor([len(head) - 1 for head in heads]).unsqueeze(-1)
         places = (first + torch.arange(max(map(len, tails)))).clamp_max(ids.shape[1] - 1)
         kept, place = places.unique(return_inverse=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
-            logits = self.model(input_ids=ids, attention_mask=mask, logits_to_keep=kept).logits
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.bfloat16):
+            logits = self.model(input_ids=ids, attention_mask=mask, logits_to_keep=kept.to(device)).logits
         found: Tensor = logits[torch.arange(len(ids)).unsqueeze(-1), place].float().log_softmax(-1)
         return found
 

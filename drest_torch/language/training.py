@@ -23,7 +23,7 @@ from drest_torch.building.checkpoints import (
     step_checkpoints,
     step_path,
 )
-from drest_torch.config.checks import check_limits
+from drest_torch.config.checks import check_limits, device_of
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.errors import ConfigError
 from drest_torch.files import disown, own, write_json, write_text
@@ -84,6 +84,8 @@ class Config:
     """The rank of LoRA's matrices, which are then all that is trained."""
     bfloat16: bool = False
     """Passes through the model in bfloat16: several times as fast on processors with AMX. Weights stay float32."""
+    device: str = "cpu"
+    """cpu, or cuda where there is one; there the same seed need not give the same model to the last bit."""
     evaluations: int = limited(at_least=1, default=8)
     selection: int = limited(at_least=2, default=200)
     """Other scenarios, of the families of training, on which the model is evaluated."""
@@ -104,6 +106,7 @@ class Training:
             torch.set_num_threads(cfg.threads)
         self.cfg, self.folder, self.total = cfg, Path(cfg.run_dir), cfg.warm_up + cfg.updates
         self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
+        self.model.model.to(device_of(cfg.device))
         if cfg.bfloat16:
             self.model.pass_in_bfloat16()
         made, suites = partial(data.generate, brief=self.model.brief), cfg.suites.split(",")

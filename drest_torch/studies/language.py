@@ -170,7 +170,9 @@ def train_smollm2(spec: dict[str, Any], folder: Path) -> Result:
 
     name = f"{SMOLLM2}, {spec['model']}"
     if spec["model"] == UNTRAINED:
-        return Result(measured(name, load(spec["values"]["model"]), spec["scenarios"]) | {f"{name}/post/seconds": 0.0})
+        model = load(spec["values"]["model"])
+        model.model.to(spec["values"].get("device", "cpu"))
+        return Result(measured(name, model, spec["scenarios"]) | {f"{name}/post/seconds": 0.0})
     run = trained(folder / "training", {"seed": spec["seed"], **spec["values"]})
     run.model.bfloat16 = False  # what is published is measured in full precision
     return Result(measured(name, run.model, spec["scenarios"]) | {f"{name}/post/seconds": run.seconds})

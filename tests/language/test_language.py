@@ -383,12 +383,35 @@ def test_passes_in_bfloat16_are_nearly_the_same_and_weights_are_not_rounded():
 
 
 @transformers
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_trains_and_resumes(tmp_path):
+    from drest_torch.language.model import small
+
+    prompts = data.generate("post", 4, brief=True)
+    found = small(0).log_probabilities(prompts)
+    there = small(0)
+    there.model.to("cuda")
+    assert torch.allclose(there.log_probabilities(prompts), found, atol=1e-4)  # float32, sums in another order
+    words = ("device=cuda", "updates=4", "warm_up=4", "scenarios=50", "selection=4")
+    part = begun(tmp_path, "run", *words)
+    for _ in range(5):
+        part.update()
+    part.save()
+    again = run(tmp_path, "run", *words)
+    again.restore()
+    assert again.done == 5
+    assert again.train()["updates"] == 8
+
+
+@transformers
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["train", "updates=0"], "updates=0; expected a number at least 1"),
         (["train", "colour=red"], "colour=red; expected KEY=VALUE with one of model,"),
         (["train", "model=nowhere/at-all"], "model=nowhere/at-all: "),
+        (["train", "device=gpu"], "device=gpu; expected cpu, cuda or cuda:N"),
         (["train", "resume=nowhere"], "nowhere: no run of a language model"),
         (["evaluate", "suite=maine"], "suite=maine; expected one of post,"),
         (["evaluate", "tasks=none.jsonl"], "none.jsonl: No such file"),
