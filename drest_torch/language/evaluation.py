@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot, pad
+from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pad_sequence
 
 from drest_torch.choices import measures
@@ -36,32 +35,28 @@ class Row:
 def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int | None = None, seed: int = 0) -> Tensor:
     """Return the probability [B, O] of each option; with ``samples``, the share of so many sampled answers."""
     parts = [model.log_probabilities(prompts[first : first + AT_ONCE]) for first in range(0, len(prompts), AT_ONCE)]
-    most = max(part.shape[1] for part in parts)
-    found = torch.cat([pad(part.exp(), (0, most - part.shape[1])) for part in parts]).double()
+    found = pad_sequence([row for part in parts for row in part.exp()], batch_first=True).double()
     if samples is None:
         return found
     rest = (1 - found.sum(-1, keepdim=True)).clamp_min(0)
     rng = torch.Generator().manual_seed(seed)
     chosen = torch.multinomial(torch.cat((found, rest), 1), samples, replacement=True, generator=rng)
-    return torch.stack([(chosen == option).double().mean(1) for option in range(most)], 1)
+    return torch.stack([(chosen == option).double().mean(1) for option in range(found.shape[1])], 1)
 
 
 def evaluate(
     model: LanguageModel, prompts: Sequence[Prompt], *, samples: int | None = None, seed: int = 0
 ) -> list[Row]:
     """Return a row for each suite of the prompts."""
-    suites: dict[str, list[int]] = defaultdict(list)
-    for index, prompt in enumerate(prompts):
-        suites[prompt.suite].append(index)
     found = probabilities(model, prompts, samples, seed)
     rows = []
-    for suite, chosen in suites.items():
+    for suite in dict.fromkeys(prompt.suite for prompt in prompts):
+        chosen = [index for index, prompt in enumerate(prompts) if prompt.suite == suite]
         several = [prompts[index] for index in chosen]
         values = measure(several, found[chosen, : max(len(prompt.options) for prompt in several)])
         numbers = {name: t_interval(each.tolist()) for name, each in values.items()}
         if "N" in numbers:
-            within = numbers["N within an order"].estimate
-            indifferent = measures.usefulness_if_indifferent(as_menus(several), within)
+            indifferent = measures.usefulness_if_indifferent(as_menus(several), numbers["N within an order"].estimate)
             numbers["U if indifferent"] = Interval(indifferent, indifferent, indifferent)
         rows.append(Row(suite, len(values["valid"]), numbers))
     return rows
@@ -92,7 +87,8 @@ def table(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table."""
     names = list(dict.fromkeys(name for row in rows for name in row.numbers))
     cells = [
-        [row.numbers[name].within(0, 1).text() if name in row.numbers else MISSING for name in names] for row in rows
+        [row.suite, str(row.scenarios)]
+        + [row.numbers[name].within(0, 1).text() if name in row.numbers else MISSING for name in names]
+        for row in rows
     ]
-    firsts = [[row.suite, str(row.scenarios)] for row in rows]
-    return in_markdown(["suite", "scenarios", *names], [a + b for a, b in zip(firsts, cells, strict=True)])
+    return in_markdown(["suite", "scenarios", *names], cells)

@@ -16,8 +16,6 @@ from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Option, Pro
 
 READS = ("letters", "lines")
 SMALL, SMOLLM2 = "small", "smollm2"
-FEW_WORDS = 1000
-NEEDS = "pip install 'drest_torch[language]'"
 
 
 class LanguageModel:
@@ -31,7 +29,7 @@ class LanguageModel:
         if reads not in READS:
             raise ConfigError(f"reads={reads}; expected one of {', '.join(READS)}")
         self.model, self.tokenizer, self.reads, self.bfloat16 = model, tokenizer, reads, False
-        self.brief = len(tokenizer) < FEW_WORDS
+        self.brief = len(tokenizer) < 1000
         """Whether it knows no more than the words of brief prompts."""
         self.chats = bool(getattr(tokenizer, "chat_template", None))
         """Whether its tokenizer has a form for messages."""
@@ -98,7 +96,7 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
     try:
         import transformers
     except ImportError:
-        raise ConfigError(f"language models need more than the core; {NEEDS}") from None
+        raise ConfigError("language models need more than the core; pip install 'drest_torch[language]'") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     if name == SMALL:
@@ -137,11 +135,9 @@ def small(seed: int = 0, reads: str = "letters") -> LanguageModel:
     words = ["?", ".", ON_AVERAGE, *LETTERS, *TIMES, *(row[0] for row in families())]
     words += [f"{number}%" for number in range(101)] + [f"{number / 10:g}" for number in range(101)]
     vocabulary = {word: index for index, word in enumerate(dict.fromkeys(words))}
-    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=inner, unk_token="?", pad_token="?", eos_token="."
-    )
+    base = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
+    base.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=base, unk_token="?", pad_token="?", eos_token=".")
     config = transformers.LlamaConfig(
         vocab_size=len(vocabulary),
         pad_token_id=0,

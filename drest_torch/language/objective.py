@@ -19,8 +19,6 @@ from drest_torch.reward import Reward, alike_in_group
 
 INVALID = -1.5
 """What an answer is paid that names no option."""
-
-
 REWARDS = ("drest", "default", "supports")
 
 
@@ -38,22 +36,14 @@ def as_menus(prompts: Sequence[Prompt]) -> Menus:
 
 
 def expected_pay(
-    probability: Tensor,
-    menus: Menus,
-    reward: Reward,
-    kind: str = "drest",
-    *,
-    credit: str = "mini",
-    invalid: float = INVALID,
+    probability: Tensor, menus: Menus, reward: Reward, kind: str, *, credit: str = "mini", invalid: float = INVALID
 ) -> Tensor:
     """Return the expected pay [B] of an answer, for the probabilities [B, O] of the options; the rest is invalid.
 
-    A meta-episode is E answers to a prompt, in random order. ``supports`` is DReST between sets
-    of lengths and Neutrality+ within one. ``credit`` says what gradients take for constant.
-
-    mini: the discounts, as in an update of one mini-episode at a time. meta: nothing. rloo: the mean gradient of
-    REINFORCE with the mean of the E − 1 other answers as its baseline. That baseline depends on an answer through
-    their discounts, which a constant would not: what is learnt is (E · mini − meta) ÷ (E − 1).
+    A meta-episode is E answers to a prompt, in random order. ``supports`` is DReST between sets of lengths and
+    Neutrality+ within one. ``credit`` says what gradients take for constant. mini: the discounts, as in an update of
+    one mini-episode at a time. meta: nothing. rloo: its gradient is the mean of REINFORCE's with the mean of the E − 1
+    other answers as the baseline. As an answer changes their discounts, that is (E · mini − meta) ÷ (E − 1).
     """
     episodes = reward.episodes_per_meta
     wrong = invalid * (1 - probability.sum(-1))
@@ -70,9 +60,7 @@ def expected_pay(
 def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INVALID) -> Tensor:
     """Return the pay [B, E] of sampled answers to B prompts, each sure of its length; −1 names no option."""
     most, places = menus.lengths.shape[1], chosen.clamp_min(0)
-    own = (
-        menus.gain / LARGEST_SCORE if not reward.divide_by_best else share_of_best(menus.gain, menus.best.unsqueeze(1))
-    )
+    own = share_of_best(menus.gain, menus.best.unsqueeze(1)) if reward.divide_by_best else menus.gain / LARGEST_SCORE
     worth = own.sum(-1).float().gather(1, places)
     column = torch.where(chosen < 0, most, menus.probability.argmax(-1).gather(1, places))
     alike = alike_in_group(column.flatten(), most + 1, reward.episodes_per_meta).reshape(chosen.shape)

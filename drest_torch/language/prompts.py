@@ -175,7 +175,7 @@ def _shifts(suite: str, number: int, seed: int) -> list[list[Offer]]:
             gain = shown.options[1].expected() / shown.options[0].expected()
             if (np.sign(scores[1] - scores[0]) == sign).all() and fits(shown) and gain <= most:
                 found.append(
-                    [[(float(o.chance), o.length - 1, o.coins) for o in each.outcomes] for each in shown.options]
+                    [[(float(o.chance), o.length - 1, o.coins) for o in one.outcomes] for one in shown.options]
                 )
         if len(found) >= number:
             return found[:number]
@@ -219,9 +219,6 @@ def _text(style: str, family: Sequence[str], options: Sequence[Option], asked: s
         tail = f"Which option has the highest {when}? Answer with {{letters}}."
     lines = [head, *(f"{option.label}) {_offer(option)}" for option in options), tail]
     return "\n".join(lines).format(work=family[1], letters=", ".join(option.label for option in options))
-
-
-# ------------------------------------------------------------------------------------------- files
 
 
 def digest(prompts: Iterable[Prompt]) -> str:

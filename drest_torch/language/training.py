@@ -14,15 +14,7 @@ import torch
 import yaml
 from torch import Tensor
 
-from drest_torch.building.checkpoints import (
-    load_checkpoint,
-    load_optimizer,
-    optimizer_tensors,
-    prune,
-    save_checkpoint,
-    step_checkpoints,
-    step_path,
-)
+from drest_torch.building import checkpoints
 from drest_torch.config.checks import check_limits, device_of
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.errors import ConfigError
@@ -120,15 +112,11 @@ class Training:
         self.reward = Reward(cfg.lam if drest else 1.0, 1.0, cfg.episodes_per_meta, "averaged", divide_by_best=drest)
         self.rng = torch.Generator().manual_seed(cfg.seed)
         self.weights = {name: value for name, value in self.model.model.named_parameters() if value.requires_grad}
-        by_muon = {
-            name for name, value in self.weights.items() if cfg.muon_lr and value.ndim == 2 and "embed" not in name
-        }
-        matrices, others = (
-            [v for n, v in self.weights.items() if (n in by_muon) is is_one] for is_one in (True, False)
-        )
+        matrices = {n: v for n, v in self.weights.items() if cfg.muon_lr and v.ndim == 2 and "embed" not in n}
+        others = [value for name, value in self.weights.items() if name not in matrices]
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": torch.optim.Adam(others, lr=cfg.lr)}
         if cfg.muon_lr and matrices:
-            self.optimizers["muon"] = torch.optim.Muon(matrices, lr=cfg.muon_lr, weight_decay=0.0)
+            self.optimizers["muon"] = torch.optim.Muon([*matrices.values()], lr=cfg.muon_lr, weight_decay=0.0)
         self.done, self.seconds = 0, 0.0
 
     def train(self) -> dict[str, Any] | None:
@@ -179,9 +167,8 @@ class Training:
         cfg, reads = self.cfg, self.done < self.cfg.warm_up
         rising = min(1.0, (self.done + 1) / max(1, min(50, self.total // 10)))
         scale = rising * (1 - self.done / self.total)
-        for name, rate in (("adam", cfg.lr), ("muon", cfg.muon_lr)):
-            if rate is not None and name in self.optimizers:
-                self.optimizers[name].param_groups[0]["lr"] = rate * scale
+        for optimizer in self.optimizers.values():
+            optimizer.param_groups[0]["lr"] = scale * optimizer.defaults["lr"]
         source = self.reading if reads else self.prompts
         chosen = torch.randint(len(source), (cfg.prompts,), generator=self.rng).tolist()
         self.model.model.zero_grad()
@@ -210,11 +197,8 @@ class Training:
         cfg, menus, found = self.cfg, as_menus(prompts), self.model.log_probabilities(prompts)
         probability = found.exp()
         pay = expected_pay(probability, menus, self.reward, cfg.reward, credit=cfg.credit, invalid=cfg.invalid).sum()
-        exact = cfg.method == "exact"
-        gain = pay if exact else sampled_gain(found, menus, self.reward, self.rng, cfg.invalid)
+        gain = pay if cfg.method == "exact" else sampled_gain(found, menus, self.reward, self.rng, cfg.invalid)
         return gain - cfg.entropy * torch.special.xlogy(probability, probability).sum(), pay
-
-    # --------------------------------------------------------------------------------------- files
 
     def begin(self) -> None:
         """Write the configuration of a new run; the folder of another one is refused."""
@@ -227,19 +211,19 @@ class Training:
         """Save a checkpoint."""
         tensors = {f"weights.{name}": value for name, value in self.weights.items()} | {"rng": self.rng.get_state()}
         for name, optimizer in self.optimizers.items():
-            tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
+            tensors |= checkpoints.optimizer_tensors(f"optimizer.{name}", optimizer)
         meta = {"updates": self.done, "seconds": self.seconds}
-        save_checkpoint(step_path(self.folder / "checkpoints", self.done), tensors, meta)
-        prune(self.folder / "checkpoints", 1)
+        checkpoints.save_checkpoint(checkpoints.step_path(self.folder / "checkpoints", self.done), tensors, meta)
+        checkpoints.prune(self.folder / "checkpoints", 1)
 
     def restore(self) -> None:
         """Go on from the last checkpoint, if there is one."""
-        if not (saved := step_checkpoints(self.folder / "checkpoints")):
+        if not (saved := checkpoints.step_checkpoints(self.folder / "checkpoints")):
             return
-        tensors, meta = load_checkpoint(saved[-1])
+        tensors, meta = checkpoints.load_checkpoint(saved[-1])
         put_weights(self.model, tensors)
         for name, optimizer in self.optimizers.items():
-            load_optimizer(f"optimizer.{name}", optimizer, tensors)
+            checkpoints.load_optimizer(f"optimizer.{name}", optimizer, tensors)
         self.rng.set_state(tensors["rng"])
         self.done, self.seconds = int(meta["updates"]), float(meta["seconds"])
 
@@ -267,7 +251,7 @@ def trained(folder: Path, reads: str | None = None) -> LanguageModel:
     """Return the model of a run, with the weights of its last checkpoint."""
     cfg = stored(folder)
     model = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora)
-    if not (saved := step_checkpoints(folder / "checkpoints")):
+    if not (saved := checkpoints.step_checkpoints(folder / "checkpoints")):
         raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} goes on with it")
-    put_weights(model, load_checkpoint(saved[-1])[0])
+    put_weights(model, checkpoints.load_checkpoint(saved[-1])[0])
     return model

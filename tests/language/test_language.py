@@ -100,7 +100,7 @@ def test_the_mean_of_sampled_gradients_is_the_exact_one_of_its_baseline():
 
     sampled = torch.stack([of(sampled_gain(rows(), menus, REWARD, rng)) / 4000 for _ in range(60)])
     exact = {
-        credit: of(expected_pay(rows()[:1].exp(), as_menus([PROMPT]), REWARD, credit=credit).sum())
+        credit: of(expected_pay(rows()[:1].exp(), as_menus([PROMPT]), REWARD, "drest", credit=credit).sum())
         for credit in ("mini", "meta", "rloo")
     }
     error = sampled.std(0) / math.sqrt(len(sampled))
