@@ -87,8 +87,7 @@ def table(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table."""
     names = list(dict.fromkeys(name for row in rows for name in row.numbers))
     cells = [
-        [row.suite, str(row.scenarios)]
-        + [row.numbers[name].within(0, 1).text() if name in row.numbers else MISSING for name in names]
-        for row in rows
+        [row.numbers[name].within(0, 1).text() if name in row.numbers else MISSING for name in names] for row in rows
     ]
-    return in_markdown(["suite", "scenarios", *names], cells)
+    firsts = [[row.suite, str(row.scenarios)] for row in rows]
+    return in_markdown(["suite", "scenarios", *names], [a + b for a, b in zip(firsts, cells, strict=True)])

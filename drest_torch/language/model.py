@@ -21,8 +21,7 @@ SMALL, SMOLLM2 = "small", "smollm2"
 class LanguageModel:
     """A causal model of transformers, with its tokenizer.
 
-    ``reads`` says what an option's probability is: ``letters``, that of its label as the answer; ``lines``, that of its
-    whole line, however long it is.
+    ``reads``: an option's probability is that of its label as the answer (letters), or of its whole line (lines).
     """
 
     def __init__(self, model: Any, tokenizer: Any, reads: str = "letters") -> None:
