@@ -223,7 +223,7 @@ def collect(results: Path) -> dict[str, dict[str, Any]]:
     kept = {}
     for path in sorted(results.glob("*/summary.json")):
         name, summary = path.parent.name, json.loads(path.read_text(encoding="utf-8"))
-        others = [key for key in summary.get("changed", ()) if key != "parts"]
+        others = [key for key in summary.get("changed", ()) if key not in ("parts", "device")]
         if others and "goals" not in summary:
             print(f"{name}: made with another study.{others[0]} than the published one; that one stays")
             continue
