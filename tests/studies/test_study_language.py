@@ -56,7 +56,6 @@ def found_by(found):
     ("name", "numbers"),
     [
         (None, None),
-        (language.PRETRAINED, (0.7, 0.9, 0.5, 1)),
         ("default", (0.12, 1.0, 0.2, -1)),
         ("default", (0.01, 1.0, 0.4, -1)),
         ("DReST", (0.99, 0.99, 0.6, -1)),
@@ -66,7 +65,7 @@ def found_by(found):
 )
 def test_what_the_page_says_is_a_claim(name, numbers):
     claims = found_by(FOUND if name is None else FOUND | {name: numbers}).claims
-    assert len(claims) == 5
+    assert len(claims) == 4
     assert list(claims.values()).count(False) == (name is not None)
 
 
