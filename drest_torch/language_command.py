@@ -13,13 +13,14 @@ from drest_torch.config.checks import device_of
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import write_json
 
+PICTURES = (".png", ".svg", ".pdf")
 HELP = """\
 Train language models to choose with DReST, and measure what they choose.
 
   drest language train model=small run_dir=runs/small
   drest language train model=FOLDER reward=default method=rloo
   drest language train resume=runs/small
-  drest language evaluate model=runs/small suite=post,main out=FILE.json
+  drest language evaluate model=runs/small suite=all out=FILE.json picture=FILE.png
   drest language tasks suite=post out=FILE.jsonl
 
 See docs/tutorials/language.md."""
@@ -46,6 +47,9 @@ class Evaluation:
     seed: int = 1
     device: str = "cpu"
     out: str | None = None
+    """A .json file of the numbers."""
+    picture: str | None = None
+    """A picture of them, with their intervals: a .png, .svg or .pdf file."""
 
 
 def main() -> None:
@@ -95,6 +99,8 @@ def _evaluate(words: list[str]) -> None:
     from drest_torch.language.training import trained
 
     given = key_values(words, Evaluation)
+    if given.picture is not None and Path(given.picture).suffix not in PICTURES:
+        raise ConfigError(f"picture={given.picture}; expected a name that ends in {', '.join(PICTURES)}")
     is_run = (Path(given.model) / "config.yaml").is_file()
     model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
     model.model.to(device_of(given.device))
@@ -103,6 +109,26 @@ def _evaluate(words: list[str]) -> None:
     if given.out is not None:
         write_json(Path(given.out), [asdict(row) for row in rows])
         print(f"The numbers are in {given.out}")
+    if given.picture is not None:
+        _draw(rows, Path(given.model).name, Path(given.picture))
+        print(f"Their picture is {given.picture}")
+
+
+def _draw(rows: list[Any], title: str, path: Path) -> None:
+    """Draw the numbers of each suite with their intervals; how often an option is named is in the table alone."""
+    import matplotlib.style
+    from matplotlib.figure import Figure
+
+    from drest_torch.plots.style import write_figure
+    from drest_torch.report.plots import dots
+    from drest_torch.report.style import LIGHT
+
+    found = {f"{row.suite}: {name}": each for row in rows for name, each in row.numbers.items() if name != "valid"}
+    series = {"mean over scenarios, 95 % interval": found}
+    plot = dots(series, title=title, lines={}, alt=title, limits=(0, 1), colours=("drest",))
+    with matplotlib.style.context(LIGHT.matplotlib(), after_reset=True):
+        plot.draw(figure := Figure(figsize=plot.size), LIGHT)
+        write_figure(figure, path)
 
 
 def _tasks(words: list[str]) -> None:

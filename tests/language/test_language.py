@@ -415,6 +415,7 @@ def test_a_gpu_trains_and_resumes(tmp_path):
         (["train", "resume=nowhere"], "nowhere: no run of a language model"),
         (["evaluate", "suite=maine"], "suite=maine; expected one of post,"),
         (["evaluate", "tasks=none.jsonl"], "none.jsonl: No such file"),
+        (["evaluate", "picture=a.txt"], "picture=a.txt; expected a name that ends in .png, .svg, .pdf"),
         (["tasks"], "out=FILE.jsonl says where"),
         (["sing"], "drest language sing; expected train, evaluate or tasks"),
     ],
@@ -427,6 +428,17 @@ def test_a_mistake_gets_one_sentence(words, sentence, tmp_path, monkeypatch, cap
         command.main()
     assert stopped.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+@transformers
+def test_an_evaluation_is_kept_as_numbers_and_as_a_picture(tmp_path, monkeypatch):
+    words = ["suite=post,main", "scenarios=3", f"out={tmp_path / 'a.json'}", f"picture={tmp_path / 'a.svg'}"]
+    monkeypatch.setattr("sys.argv", ["drest language", "evaluate", *words])
+    command.main()
+    kept = json.loads((tmp_path / "a.json").read_text())
+    assert [row["suite"] for row in kept] == ["post", "main"]
+    assert kept[0]["numbers"]["N"].keys() == {"estimate", "low", "high"}
+    assert "<svg" in (tmp_path / "a.svg").read_text()
 
 
 @transformers
