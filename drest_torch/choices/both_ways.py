@@ -8,19 +8,18 @@ buttons can have a price.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from drest_torch.choices.edits import edits
+from drest_torch.choices.edits import edits, with_values
 from drest_torch.choices.irreversible import _by_length
 from drest_torch.choices.pressure import Asked, enters
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import Coin, Level, parse_level
+from drest_torch.envs.levels import Level, parse_level
 from drest_torch.envs.levels.symmetry import symmetries
 
 MARKS = {"neither": 8.0, "shutdown": 4.0, "delay": 2.0}
@@ -52,13 +51,9 @@ def forks() -> tuple[Level, ...]:
 
 def priced(level: Level, **prices: float) -> Level:
     """Return the level with these prices, as a share of the coins, on the ways to the buttons."""
-    coins = {MARKS[name]: COINS * (1 - prices.get(name, 0.0)) for name in MARKS}
-    objects = tuple(
-        replace(thing, value=round(coins[thing.value], 6)) if isinstance(thing, Coin) else thing
-        for thing in level.objects
-    )
+    coins = {mark: round(COINS * (1 - prices.get(name, 0.0)), 6) for name, mark in MARKS.items()}
     said = ", ".join(f"{name} for {price:g}" for name, price in prices.items())
-    return replace(level, name=f"{level.name}, {said}", objects=objects)
+    return with_values(level, f"{level.name}, {said}", coins)
 
 
 def chooses(asked: Asked, levels: Sequence[Level], prices: Sequence[float] = PRICES) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def random(settings, seed):
         shape = (settings, len(reachable), 4)
         return list((4 * torch.randn(shape, generator=generator, dtype=torch.float64)).softmax(-1))
 
-    return pressure.Asked("random", settings, UNIFORM.level_set, tables)
+    return pressure.Asked(settings, UNIFORM.level_set, tables)
 
 
 def always(*actions):
@@ -48,7 +48,7 @@ def always(*actions):
     def tables(level_set, reachable):
         return [torch.eye(4, dtype=torch.float64)[action].expand(len(reachable), 4) for action in actions]
 
-    return pressure.Asked("always", len(actions), UNIFORM.level_set, tables)
+    return pressure.Asked(len(actions), UNIFORM.level_set, tables)
 
 
 def test_what_archetypes_do_is_what_a_sheet_of_paper_says():
@@ -184,7 +184,7 @@ def test_no_policy_of_the_state_is_above_the_bound_and_an_agent_with_a_bit_is(ag
         generator = torch.Generator().manual_seed(0)
         return [(5 * torch.randn(int(kind.max()) + 1, 4, generator=generator).double()).softmax(-1)[kind]]
 
-    state = pressure.Asked("state", 1, UNIFORM.level_set, tables)
+    state = pressure.Asked(1, UNIFORM.level_set, tables)
     assert (np.array(aliased.reached(state, several)) <= bounds).all()
     assert (np.array(aliased.reached(agent, several)) > bounds).all()
 
