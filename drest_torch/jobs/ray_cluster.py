@@ -54,8 +54,6 @@ class RayCluster:
     def __init__(
         self, address: str | None = None, workers: int | None = None, *, runs_per_gpu: int = 1, retries: int = 5
     ) -> None:
-        if workers is not None and workers < 1:
-            raise ExecutorError(f"workers={workers}; on a Ray cluster expected 1 or more, or None for all it has")
         if not 1 <= runs_per_gpu <= _SHARES:
             raise ExecutorError(f"runs_per_gpu={runs_per_gpu}; expected 1 to {_SHARES}")
         self.address, self.workers, self.runs_per_gpu, self.retries = address, workers, runs_per_gpu, retries
