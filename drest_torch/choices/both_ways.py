@@ -15,10 +15,8 @@ import numpy as np
 import torch
 
 from drest_torch.choices.edits import edits, with_values
-from drest_torch.choices.irreversible import _by_length
+from drest_torch.choices.irreversible import best_returns
 from drest_torch.choices.pressure import Asked, enters
-from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level, parse_level
 from drest_torch.envs.levels.symmetry import symmetries
 
@@ -44,7 +42,7 @@ def forks() -> tuple[Level, ...]:
     """Return the level and those of its edits that have the same lengths and m(l), in all symmetries."""
     fork = parse_level(FORK, name="both ways")
     made = [edit.level for edit in edits([fork])]
-    whole, *others = _by_length(solve(compile_levels([fork, *made])))
+    whole, *others = best_returns([fork, *made])
     kept = [level for level, best in zip(made, others, strict=True) if best == whole]
     return tuple(each for level in (fork, *kept) for each in symmetries(level))
 

@@ -60,7 +60,10 @@ class RayCluster:
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         """Execute the runs on the cluster; disconnect at the end if this call has connected."""
-        ray = _import_ray()
+        try:
+            import ray
+        except ImportError as error:
+            raise ExecutorError(f"executor=ray needs Ray ({error}); pip install 'drest_torch[ray]'") from None
         connects = not ray.is_initialized()
         if connects:
             self._connect(ray)
@@ -159,14 +162,6 @@ def _check_address(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_CONNECT).close()
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise ExecutorError(f"executor=ray needs Ray ({error}); pip install 'drest_torch[ray]'") from None
-    return ray
 
 
 def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
