@@ -16,9 +16,9 @@ import torch
 
 from drest_torch.choices.archetypes import Chooser, over_m, raw, uniform
 from drest_torch.choices.menus import Menus
+from drest_torch.choices.suites import EPSILON
 
-EPSILON = 0.05
-EPSILONS = (0.01, 0.05, 0.1)
+EPSILONS = (0.01, EPSILON, 0.1)
 """What counts as never, and as always; a choice between is stochastic."""
 SWEETER = 1.05
 """The ratio of coins by which elasticities are measured; all coins stay between 1 and 3."""

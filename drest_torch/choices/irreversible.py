@@ -25,13 +25,12 @@ SAMPLED = GeneratorConfig(
 )
 DRAFTS = 20
 """Levels that are sampled for each pair that is wanted: of about 16 one is kept."""
-SEED = 0
 
 
 @cache
 def pairs(number: int) -> tuple[tuple[Level, Level], ...]:
     """Return at most so many levels in which the first step decides, each with itself with time to come back."""
-    levels = generate(SAMPLED, DRAFTS * number, seed=SEED)
+    levels = generate(SAMPLED, DRAFTS * number, seed=0)
     decided = [level for level, chosen in zip(levels, first_step_decides(levels), strict=True) if chosen]
     later = [replace(level, name=f"{level.name}, +{BACK}", shutdown=level.shutdown + BACK) for level in decided]
     same = zip(decided, later, best_returns(decided), best_returns(later), strict=True)
