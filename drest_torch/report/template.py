@@ -210,9 +210,9 @@ def general(value: float) -> str:
     return f"{value:g}"
 
 
-def mean_sd(values: Sequence[float] | None) -> str:
+def mean_sd(values: Sequence[float] | None, digits: int = 3) -> str:
     """``0.951 ± 0.012``, of a pair."""
-    return MISSING if values is None else f"{num(values[0])} ± {num(values[1])}"
+    return MISSING if values is None else f"{num(values[0], digits)} ± {num(values[1], digits)}"
 
 
 def interval(values: Interval | Sequence[float] | None, digits: int = 3) -> str:
