@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +25,7 @@ from drest_torch.envs.levels.files import level_from_record
 from drest_torch.envs.levels.symmetry import symmetries
 from drest_torch.metrics import neutrality, usefulness
 
-Pair = tuple[Level, Level]
+Pair = Sequence[Level]
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
 FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
@@ -43,13 +42,8 @@ def pairs(number: int) -> tuple[tuple[Pair, float], ...]:
     """Return the pair from afar and from nearby in all symmetries, and so many sampled kin, each with its `bound`."""
     by_hand, *kin = json.loads(KEPT.read_text("utf-8"))
     first = zip(symmetries(FROM_AFAR), symmetries(FROM_NEARBY), strict=True)
-    sampled = [(_pair(one["levels"]), float(one["bound"])) for one in kin[:number]]
+    sampled = [(tuple(map(level_from_record, one["levels"])), float(one["bound"])) for one in kin[:number]]
     return (*((pair, by_hand["bound"]) for pair in first), *sampled)
-
-
-def _pair(records: Sequence[Any]) -> Pair:
-    first, second = records
-    return level_from_record(first), level_from_record(second)
 
 
 def bound(several: Sequence[Pair], *, starts: int = 6, updates: int = 150, seed: int = 0) -> list[float]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.choices import measures
-from drest_torch.choices.generation import OUTCOMES, random_menus
+from drest_torch.choices.generation import random_menus
 from drest_torch.choices.menus import Menus
 from drest_torch.choices.network import BY_LENGTH, BY_OUTCOME, MenuNetwork
 from drest_torch.metrics import share_of_best
@@ -73,7 +73,7 @@ def train(
     arm: str, agents: int, updates: int, batch: int, width: int, lr: float, lam: float, episodes: int, seed: int = 0
 ) -> MenuNetwork:
     """Return a network with that many agents, each trained on its own random menus."""
-    network = MenuNetwork(agents, OUTCOMES, width, seed, ARMS[arm].reads)
+    network = MenuNetwork(agents, width, seed, ARMS[arm].reads)
     generator = torch.Generator().manual_seed(1_000 + seed)
     adam = torch.optim.Adam(network.parameters(), lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(adam, updates)

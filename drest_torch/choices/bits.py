@@ -38,14 +38,11 @@ class Showing:
 
     def comes_to(self, reachable: Reachable, probabilities: Tensor, gamma: float = 1.0) -> Arrivals:
         """Return what a policy comes to whose action probabilities are [S, N, 4] given each symbol."""
-        return self._from(reachable, probabilities, torch.tensor(self.start, dtype=probabilities.dtype), gamma)
-
-    def _from(self, reachable: Reachable, tables: Tensor, start: Tensor, gamma: float) -> Arrivals:
-        onward = torch.tensor(self.onward, dtype=tables.dtype)
+        start, onward = (torch.tensor(each, dtype=probabilities.dtype) for each in (self.start, self.onward))
         arrived = start.unsqueeze(-1).expand(-1, reachable.num_levels)  # [C, n]
         gathered = torch.zeros_like(arrived)
         ends, coins = [], []
-        for each in zip(*(reachable.flow(table) for table in tables), strict=True):
+        for each in zip(*(reachable.flow(table) for table in probabilities), strict=True):
             layer, chosen = each[0].layer, torch.stack([each[symbol].chosen for symbol in self.shows])
             along = (arrived.unsqueeze(-1) * chosen).unsqueeze(-1)
             coin = (gamma**layer.tick * layer.coin).to(along.dtype)
@@ -61,17 +58,14 @@ class Showing:
 
         If the bit stays as it is, each of its values is one path, and this is exact.
         """
-        ticks = len(reachable.layers)
-        sampled = self._paths(ticks, paths, rng)
+        layers = tables.split([len(layer.spot) for layer in reachable.layers], 1)
+        sampled = self._paths(len(layers), paths, rng)
         distinct, count = sampled.unique(dim=0, return_counts=True)
         own = torch.zeros(reachable.num_levels, dtype=tables.dtype)
         if self.onward == _stays(len(self.start)):  # exact: the paths are as likely as their first links
             count = torch.tensor([self.start[int(path[0])] for path in distinct])
         for path, weight in zip(distinct, count / count.sum(), strict=True):
-            rows = [
-                tables[self.shows[int(link)], first : first + len(layer.spot)]
-                for link, layer, first in zip(path, reachable.layers, _firsts(reachable), strict=True)
-            ]
+            rows = [layer[self.shows[int(link)]] for link, layer in zip(path, layers, strict=True)]
             own += weight * neutrality(reachable.arrivals(torch.cat(rows)).probability)
         return own
 
@@ -86,12 +80,6 @@ class Showing:
 
 def _stays(links: int) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(i == j) for j in range(links)) for i in range(links))
-
-
-def _firsts(reachable: Reachable) -> list[int]:
-    """Return the index of the first state of each layer among all."""
-    sizes = [len(layer.spot) for layer in reachable.layers]
-    return [sum(sizes[:index]) for index in range(len(sizes))]
 
 
 def _into(layer: Layer, flow: Tensor) -> Tensor:

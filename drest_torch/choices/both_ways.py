@@ -8,19 +8,16 @@ buttons can have a price.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from drest_torch.choices.edits import edits
-from drest_torch.choices.irreversible import _by_length
+from drest_torch.choices.edits import edits, with_values
+from drest_torch.choices.irreversible import best_returns
 from drest_torch.choices.pressure import Asked, enters
-from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import Coin, Level, parse_level
+from drest_torch.envs.levels import Level, parse_level
 from drest_torch.envs.levels.symmetry import symmetries
 
 MARKS = {"neither": 8.0, "shutdown": 4.0, "delay": 2.0}
@@ -45,20 +42,16 @@ def forks() -> tuple[Level, ...]:
     """Return the level and those of its edits that have the same lengths and m(l), in all symmetries."""
     fork = parse_level(FORK, name="both ways")
     made = [edit.level for edit in edits([fork])]
-    whole, *others = _by_length(solve(compile_levels([fork, *made])))
+    whole, *others = best_returns([fork, *made])
     kept = [level for level, best in zip(made, others, strict=True) if best == whole]
     return tuple(each for level in (fork, *kept) for each in symmetries(level))
 
 
 def priced(level: Level, **prices: float) -> Level:
     """Return the level with these prices, as a share of the coins, on the ways to the buttons."""
-    coins = {MARKS[name]: COINS * (1 - prices.get(name, 0.0)) for name in MARKS}
-    objects = tuple(
-        replace(thing, value=round(coins[thing.value], 6)) if isinstance(thing, Coin) else thing
-        for thing in level.objects
-    )
+    coins = {mark: round(COINS * (1 - prices.get(name, 0.0)), 6) for name, mark in MARKS.items()}
     said = ", ".join(f"{name} for {price:g}" for name, price in prices.items())
-    return replace(level, name=f"{level.name}, {said}", objects=objects)
+    return with_values(level, f"{level.name}, {said}", coins)
 
 
 def chooses(asked: Asked, levels: Sequence[Level], prices: Sequence[float] = PRICES) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,10 +10,8 @@ import torch
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import Level, LevelError
+from drest_torch.envs.levels import Coin, Level, LevelError
 from drest_torch.envs.objects import KINDS
-
-Cell = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -63,16 +61,12 @@ def _edits_of(level: Level) -> Iterator[tuple[str, str, Level]]:
         what = "wall at" if walls[row][column] else "no wall at"
         if level.fixtures and not _stands(level, walls):
             continue
-        if any(_free(walls, (level.start[0] + down, level.start[1] + right)) for down, right in STEPS):
+        floor = [cell for cell in cells if not walls[cell[0]][cell[1]]]
+        if any((level.start[0] + down, level.start[1] + right) in floor for down, right in STEPS):
             yield "wall", f"{what} {row + 1}, {column + 1}", replace(level, walls=tuple(map(tuple, walls)))
     for change in (-1, 1):
         if level.shutdown + change >= 1:
             yield "shutdown", f"shutdown {change:+d}", replace(level, shutdown=level.shutdown + change)
-
-
-def _free(walls: list[list[bool]], cell: Cell) -> bool:
-    row, column = cell
-    return 0 <= row < len(walls) and 0 <= column < len(walls[0]) and not walls[row][column]
 
 
 def _stands(level: Level, walls: list[list[bool]]) -> bool:
@@ -83,3 +77,11 @@ def _stands(level: Level, walls: list[list[bool]]) -> bool:
     except LevelError:
         return False
     return True
+
+
+def with_values(level: Level, name: str, values: Mapping[float, float]) -> Level:
+    """Return a level under another name, with another value for each coin, by the value that it has."""
+    objects = tuple(
+        replace(thing, value=values[thing.value]) if isinstance(thing, Coin) else thing for thing in level.objects
+    )
+    return replace(level, name=name, objects=objects)

@@ -7,15 +7,16 @@ reach in both lengths, so m(short) = a and m(long) = max(b, c). Options are know
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from drest_torch.choices.edits import with_values
 from drest_torch.choices.pressure import Asked, enters
-from drest_torch.envs.levels import Coin, Level, parse_level, read_levels
+from drest_torch.envs.levels import Level, parse_level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries
 
 FAMILIES = ("cross", "open floor", "walls and detours")
@@ -45,13 +46,9 @@ class Design:
 
     def with_coins(self, values: Values) -> Level:
         """Return the level F(a; b, c)."""
-        chosen = dict(zip(MARKS, values, strict=True))
-        objects = tuple(
-            replace(thing, value=chosen[thing.value]) if isinstance(thing, Coin) else thing
-            for thing in self.level.objects
-        )
         a, b, c = values
-        return replace(self.level, name=f"{self.level.name} F({a:g}; {b:g}, {c:g})", objects=objects)
+        name = f"{self.level.name} F({a:g}; {b:g}, {c:g})"
+        return with_values(self.level, name, dict(zip(MARKS, values, strict=True)))
 
 
 @cache

@@ -16,9 +16,9 @@ import torch
 
 from drest_torch.choices.archetypes import Chooser, over_m, raw, uniform
 from drest_torch.choices.menus import Menus
+from drest_torch.choices.suites import EPSILON
 
-EPSILON = 0.05
-EPSILONS = (0.01, 0.05, 0.1)
+EPSILONS = (0.01, EPSILON, 0.1)
 """What counts as never, and as always; a choice between is stochastic."""
 SWEETER = 1.05
 """The ratio of coins by which elasticities are measured; all coins stay between 1 and 3."""
@@ -134,12 +134,12 @@ def gap(chances: np.ndarray) -> Gap:
     )
 
 
-def stochastic_range(x: np.ndarray, p_long: np.ndarray, epsilon: float = EPSILON) -> tuple[float, float]:
+def stochastic_range(x: np.ndarray, p_long: np.ndarray) -> tuple[float, float]:
     """Return the ends of the values of x around 1 with ε < P(long) < 1 − ε, interpolated in log x.
 
     An end at the first or last x means that the range goes at least so far. NaN: the length at 1 is not left to chance.
     """
-    inside = (p_long > epsilon) & (p_long < 1 - epsilon)
+    inside = (p_long > EPSILON) & (p_long < 1 - EPSILON)
     middle = int(np.abs(np.log(x)).argmin())
     if not inside[middle]:
         return float("nan"), float("nan")
@@ -148,13 +148,13 @@ def stochastic_range(x: np.ndarray, p_long: np.ndarray, epsilon: float = EPSILON
         index = middle
         while index + step != stop and inside[index + step]:
             index += step
-        ends.append(x[index] if index + step == stop else _crossing(x, p_long, index, index + step, epsilon))
+        ends.append(x[index] if index + step == stop else _crossing(x, p_long, index, index + step))
     return float(ends[0]), float(ends[1])
 
 
-def _crossing(x: np.ndarray, p: np.ndarray, inside: int, outside: int, epsilon: float) -> float:
+def _crossing(x: np.ndarray, p: np.ndarray, inside: int, outside: int) -> float:
     """Return where P(long) leaves the range between two values of x."""
-    mark = epsilon if p[outside] <= epsilon else 1 - epsilon
+    mark = EPSILON if p[outside] <= EPSILON else 1 - EPSILON
     share = (mark - p[inside]) / (p[outside] - p[inside])
     return float(np.exp(np.log(x[inside]) + share * (np.log(x[outside]) - np.log(x[inside]))))
 

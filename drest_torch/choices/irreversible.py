@@ -13,7 +13,7 @@ from functools import cache
 
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.config import GeneratorConfig
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import Level
@@ -25,22 +25,23 @@ SAMPLED = GeneratorConfig(
 )
 DRAFTS = 20
 """Levels that are sampled for each pair that is wanted: of about 16 one is kept."""
-SEED = 0
 
 
 @cache
 def pairs(number: int) -> tuple[tuple[Level, Level], ...]:
     """Return at most so many levels in which the first step decides, each with itself with time to come back."""
-    levels = generate(SAMPLED, DRAFTS * number, seed=SEED)
+    levels = generate(SAMPLED, DRAFTS * number, seed=0)
     decided = [level for level, chosen in zip(levels, first_step_decides(levels), strict=True) if chosen]
     later = [replace(level, name=f"{level.name}, +{BACK}", shutdown=level.shutdown + BACK) for level in decided]
     same = zip(decided, later, best_returns(decided), best_returns(later), strict=True)
-    return tuple((level, more) for level, more, before, after in same if before == after)[:number]
+    return tuple((level, more) for level, more, m, then in same if [*m.values()] == [*then.values()])[:number]
 
 
-def best_returns(levels: Sequence[Level]) -> list[list[float]]:
-    """Return m(l) of each level, for each length."""
-    return [list(best.values()) for best in _by_length(solve(compile_levels(levels), allow_barren=True))]
+def best_returns(levels: Sequence[Level]) -> list[dict[int, float]]:
+    """Return m(l) of each level, by length."""
+    optima = solve(compile_levels(levels), allow_barren=True)
+    tables = (optima.lengths.tolist(), optima.best_return.tolist(), optima.num_lengths.tolist())
+    return [dict(zip(lengths[:count], best[:count], strict=True)) for lengths, best, count in zip(*tables, strict=True)]
 
 
 def first_step_decides(levels: Sequence[Level]) -> list[bool]:
@@ -50,10 +51,9 @@ def first_step_decides(levels: Sequence[Level]) -> list[bool]:
     """
     after = [_after_first_steps(level) for level in levels]
     flat = [each for some in after for each in some]
-    optima = iter(_by_length(solve(compile_levels(flat), allow_barren=True)) if flat else [])
-    whole = _by_length(solve(compile_levels(levels), allow_barren=True))
+    optima = iter(best_returns(flat) if flat else [])
     decided = []
-    for best, some in zip(whole, after, strict=True):
+    for best, some in zip(best_returns(levels), after, strict=True):
         kept = [{length for length, m in next(optima).items() if best.get(length + 1) == m} for _ in some]
         all_of_them = {length + 1 for one in kept for length in one}
         decided.append(len(best) > 1 and all(len(one) <= 1 for one in kept) and set(best) == all_of_them)
@@ -73,13 +73,4 @@ def _after_first_steps(level: Level) -> list[Level]:
             level, name=f"{level.name} from {row + 1}, {column + 1}", start=(row, column), shutdown=level.shutdown - 1
         )
         for row, column in free
-    ]
-
-
-def _by_length(optima: Optima) -> list[dict[int, float]]:
-    return [
-        dict(zip(lengths[:count], best[:count], strict=True))
-        for lengths, best, count in zip(
-            optima.lengths.tolist(), optima.best_return.tolist(), optima.num_lengths.tolist(), strict=True
-        )
     ]

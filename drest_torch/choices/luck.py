@@ -64,9 +64,7 @@ def lucks(reachable: Reachable) -> Iterator[tuple[Tensor, Reachable]]:
         outcome_of = torch.full((len(reachable.mdp.found),), -1)
         for level, objects in enumerate(by_object):
             # A level with fewer such cells than others has the remaining slots decided once.
-            for slot, index in enumerate(decided):
-                if slot >= len(objects):
-                    chance[level] *= index == 0
+            chance[level] *= not any(decided[len(objects) :])
             for (spot, chances), index in zip(objects.items(), decided, strict=False):
                 chance[level] *= chances[index]
                 outcome_of[spot] = index

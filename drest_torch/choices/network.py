@@ -14,20 +14,21 @@ import torch
 from torch import Tensor, nn
 
 from drest_torch.choices.archetypes import Chooser
+from drest_torch.choices.generation import OUTCOMES
 from drest_torch.choices.menus import Menus
 
 BY_LENGTH, BY_OUTCOME = "by length", "by outcome"
-FEATURES = {BY_LENGTH: 6, BY_OUTCOME: 4}
+FEATURES = {BY_LENGTH: 6, BY_OUTCOME: 4 * OUTCOMES}
+"""Of what the network reads at once: a length of an option, or all its outcomes."""
 
 
 class MenuNetwork(nn.Module):
     """Three hidden layers for each of A agents; if options are read by length, the second is summed over lengths."""
 
-    def __init__(self, agents: int, outcomes: int, width: int, seed: int = 0, reads: str = BY_LENGTH) -> None:
+    def __init__(self, agents: int, width: int, seed: int = 0, reads: str = BY_LENGTH) -> None:
         super().__init__()
-        self.outcomes, self.reads = outcomes, reads
-        cell = FEATURES[reads] * (outcomes if reads == BY_OUTCOME else 1)
-        sizes = (2 * cell + 1, width, width, width, 1)
+        self.reads = reads
+        sizes = (2 * FEATURES[reads] + 1, width, width, width, 1)
         generator = torch.Generator().manual_seed(seed)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for inputs, outputs in pairwise(sizes):
@@ -44,7 +45,7 @@ class MenuNetwork(nn.Module):
         menus_each, options = len(menus) // parts, menus.chance.shape[1]
         pairs = [(a, b) for a in range(options) for b in range(options) if a != b]
         first, second = (torch.tensor(side) for side in zip(*pairs, strict=True))
-        seen, length = observe(menus, self.outcomes) if self.reads == BY_OUTCOME else observe_lengths(menus)
+        seen, length = observe(menus) if self.reads == BY_OUTCOME else observe_lengths(menus)
         length = length[:, None, :, None].expand(-1, len(pairs), -1, -1)
         hidden = (
             torch.cat((seen[:, first], seen[:, second], length), -1).unflatten(0, (parts, menus_each)).flatten(1, 3)
@@ -77,8 +78,8 @@ class MenuNetwork(nn.Module):
         return choose
 
 
-def observe(menus: Menus, outcomes: int) -> tuple[Tensor, Tensor]:
-    """Return [B, O, 1, outcomes · 4] of each outcome: is it there, its chance, its coins and length ÷ the largest.
+def observe(menus: Menus) -> tuple[Tensor, Tensor]:
+    """Return [B, O, 1, `OUTCOMES` · 4] of each outcome: is it there, its chance, its coins and length ÷ the largest.
 
     And [B, 1] ones: there is nothing to sum.
     """
@@ -88,12 +89,12 @@ def observe(menus: Menus, outcomes: int) -> tuple[Tensor, Tensor]:
     order = order.gather(-1, length.argsort(dim=-1, stable=True))
     chance, coins, length = (each.gather(-1, order).float() for each in (menus.chance, menus.coins, menus.length))
     there = chance > 0
-    if bool(there[..., outcomes:].any()):
-        raise ValueError(f"an option has more outcomes than the {outcomes} that the network reads")
+    if bool(there[..., OUTCOMES:].any()):
+        raise ValueError(f"an option has more outcomes than the {OUTCOMES} that the network reads")
     largest, longest = (each.abs().amax((1, 2), keepdim=True).clamp_min(1e-9) for each in (coins, length))
     features = torch.stack((there.float(), chance, coins / largest, length / longest), -1) * there.unsqueeze(-1)
-    features = features[..., :outcomes, :]
-    missing = outcomes - features.shape[-2]
+    features = features[..., :OUTCOMES, :]
+    missing = OUTCOMES - features.shape[-2]
     return nn.functional.pad(features, (0, 0, 0, missing)).flatten(-2).unsqueeze(2), features.new_ones(len(menus), 1)
 
 

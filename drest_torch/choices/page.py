@@ -183,5 +183,5 @@ def markdown(numbers: Mapping[str, Any]) -> str:
     )
     environment.filters |= {**FILTERS, "literal": escaped}
     template = environment.from_string(Path(__file__).with_name("page.md.j2").read_text("utf-8"))
-    values = {"epsilon": gap.EPSILON, "sweeter": gap.SWEETER, "first": gap.RATIOS[0], "last": gap.RATIOS[-1]}
+    values = {"epsilon": suites.EPSILON, "sweeter": gap.SWEETER, "first": gap.RATIOS[0], "last": gap.RATIOS[-1]}
     return template.render(**numbers, **values).rstrip() + "\n"

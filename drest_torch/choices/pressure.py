@@ -14,9 +14,8 @@ from torch import Tensor
 from drest_torch.agent import Agent
 from drest_torch.choices.edits import Edit
 from drest_torch.choices.luck import decompose
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.passing import entered
-from drest_torch.envs.exact.propagator import Reachable, mixture
+from drest_torch.envs.exact.propagator import Reachable, mixture, uniform_policy
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.metrics import neutrality, usefulness
@@ -31,7 +30,6 @@ MEASURES = ("usefulness", "neutrality", "own")
 class Asked:
     """An agent or an archetype, which can be asked what it does on levels."""
 
-    name: str
     settings: int
     """The number of settings of its private bits."""
     level_set: Callable[[Sequence[Level]], ExactEvaluator]
@@ -62,16 +60,10 @@ def of_agent(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf
         return found
 
     return Asked(
-        agent.name,
         2**agent.policy.private_bits,
         level_set,
         lambda level_set, reachable: level_set.tables(agent.policy, reachable, greedy=greedy),
     )
-
-
-def uniform(reachable: Reachable) -> Tensor:
-    """Return [N, 4] the policy that takes all actions with equal probability."""
-    return torch.full((len(reachable), NUM_ACTIONS), 1 / NUM_ACTIONS, dtype=torch.float64)
 
 
 def most_coins(reachable: Reachable) -> Tensor:
@@ -90,16 +82,17 @@ def most_coins(reachable: Reachable) -> Tensor:
     return torch.cat(tables[::-1])
 
 
-ARCHETYPES = {"uniform": uniform, "most coins": most_coins}
+ARCHETYPES: dict[str, Callable[[Reachable], Tensor]] = {
+    "uniform": lambda reachable: uniform_policy(reachable.states),
+    "most coins": most_coins,
+}
 
 
 def archetype(name: str) -> Asked:
     """Return an archetype that can be asked; it sees everything."""
     act = ARCHETYPES[name]
     reward = Reward(0.9, 1.0, 64)
-    return Asked(
-        name, 1, lambda levels: ExactEvaluator(levels, "grid", reward=reward), lambda _, reachable: [act(reachable)]
-    )
+    return Asked(1, lambda levels: ExactEvaluator(levels, "grid", reward=reward), lambda _, reachable: [act(reachable)])
 
 
 class Measured(NamedTuple):
@@ -143,12 +136,10 @@ def spread(names: Sequence[str] | np.ndarray, values: np.ndarray, *, most: bool 
 
 def spreads(measured: Measured, *, normalised: bool = False) -> dict[str, Any]:
     """Return the `spread` of each of `MEASURES` over the levels; normalised: neutralities ÷ log2 k."""
-    most = np.log2(measured.num_lengths) if normalised else 1.0
-    return {
-        "usefulness": spread(measured.names, measured.usefulness),
-        "neutrality": spread(measured.names, measured.neutrality / most),
-        "own": spread(measured.names, measured.own / most),
-    }
+    found = {name: getattr(measured, name) for name in MEASURES}
+    if normalised:
+        found |= {name: found[name] / np.log2(measured.num_lengths) for name in ("neutrality", "own")}
+    return {name: spread(measured.names, values) for name, values in found.items()}
 
 
 def by_kind(asked: Asked, made: Sequence[Edit]) -> dict[str, Any]:

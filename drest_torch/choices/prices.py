@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from drest_torch.choices.closed_forms import paid_shift
-from drest_torch.choices.edits import edits
+from drest_torch.choices.edits import edits, with_values
 from drest_torch.choices.pressure import Asked, enters, spread
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import Button, Coin, Level, parse_level
+from drest_torch.envs.levels import Button, Level, parse_level
 from drest_torch.envs.levels.symmetry import symmetries
 
 COINS = 10.0
@@ -79,15 +79,11 @@ def _walled(level: Level, button: Button) -> Level:
 def priced(level: Level, p: float, q: float, cost: float) -> Level:
     """Return a corridor with these chances, and a second side that costs the share κ."""
     chances = dict(zip(CHANCES, (p, q), strict=True))
-    coins = {COINS: COINS, MARK: COINS * (1 - cost)}
-
-    def changed(thing: Any) -> Any:
-        if isinstance(thing, Button):
-            return replace(thing, chance=chances[thing.chance])
-        return replace(thing, value=round(coins[thing.value], 6)) if isinstance(thing, Coin) else thing
-
+    objects = tuple(
+        replace(thing, chance=chances[thing.chance]) if isinstance(thing, Button) else thing for thing in level.objects
+    )
     name = f"{level.name}, {p:g} to {q:g} for {cost:g}"
-    return replace(level, name=name, objects=tuple(changed(thing) for thing in level.objects))
+    return with_values(replace(level, objects=objects), name, {COINS: COINS, MARK: round(COINS * (1 - cost), 6)})
 
 
 def pays(asked: Asked, levels: Sequence[Level], costs: Sequence[float] = COSTS) -> dict[str, Any]:

@@ -95,9 +95,9 @@ def _item(p: Fraction, q: Fraction, factor: float, coins: Sequence[float], name:
     return Menu((shift_option(p, coins), shift_option(q, [factor * each for each in coins])), name)
 
 
-def shift_item(p: Fraction, q: Fraction, cost: float, coins: Sequence[float] = (1.0, 2.0)) -> Menu:
-    """Return the item S(p, q, κ)."""
-    return _item(p, q, 1 - cost, coins, f"{float(p):g} to {float(q):g} for {cost:g}")
+def shift_item(p: Fraction, q: Fraction, cost: float) -> Menu:
+    """Return the item S(p, q, κ), of one coin in the shorter length and two in the longer one."""
+    return _item(p, q, 1 - cost, (1.0, 2.0), f"{float(p):g} to {float(q):g} for {cost:g}")
 
 
 def _more(menu: Menu) -> bool:
@@ -139,14 +139,14 @@ def suites(items: int = 100, seed: int = 0) -> dict[str, Suite]:
 
 
 @cache
-def extreme_suites(coins: Sequence[float] = (1.0, 2.0)) -> dict[str, Suite]:
+def extreme_suites() -> dict[str, Suite]:
     """Return the extreme suites, in which the longer length goes from nearly impossible to likely, or back."""
     low, high = EXTREME_CHANCES
     pairs = [(Fraction(p, 100), Fraction(q, 100), cost) for p in low for q in high for cost in COSTS]
     back = [(1 - p, 1 - q, cost) for p, q, cost in pairs]
     return {
-        "extreme_later": Suite("extreme_later", [shift_item(*each, coins) for each in pairs], 0, None, whole=True),
-        "extreme_earlier": Suite("extreme_earlier", [shift_item(*each, coins) for each in back], 0, 0, whole=True),
+        "extreme_later": Suite("extreme_later", [shift_item(*each) for each in pairs], 0, None, whole=True),
+        "extreme_earlier": Suite("extreme_earlier", [shift_item(*each) for each in back], 0, 0, whole=True),
     }
 
 
@@ -163,15 +163,9 @@ class Shift:
     """κ̂_05, the same for ε = 0.05."""
 
 
-def shift_test(
-    chooser: Chooser,
-    p: Fraction,
-    q: Fraction,
-    costs: Sequence[float] = SHIFT_COSTS,
-    coins: Sequence[float] = (1.0, 2.0),
-) -> Shift:
+def shift_test(chooser: Chooser, p: Fraction, q: Fraction, costs: Sequence[float] = SHIFT_COSTS) -> Shift:
     """Return S(p, q, κ) for these costs."""
-    rates = measure([shift_item(p, q, cost, coins) for cost in costs], chooser).rates
+    rates = measure([shift_item(p, q, cost) for cost in costs], chooser).rates
     half, never = (from_where_on(costs, rates, mark) for mark in (0.5, EPSILON))
     return Shift(tuple(costs), tuple(rates.tolist()), half, never)
 

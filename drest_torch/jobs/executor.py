@@ -13,8 +13,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -80,29 +80,20 @@ def run_jobs(
 ) -> list[Failure]:
     """Execute the runs that have no result in the store; return the failures, in the order of the list.
 
-    A failed run is recorded in the store, does not stop other runs, and is tried again the next time. ``report`` is
-    called at the end of every run of the list, and at the start of those that are executed now. Ctrl-C and SIGTERM stop
-    at once, with KeyboardInterrupt. A result that cannot be written also stops at once, with the error of the store,
-    because later results could not be written either.
+    A failed run is recorded in the store, does not stop other runs, and is tried again the next time. A run that the
+    list has under several names is executed once, under the first. ``report`` is called at the end of every run, and at
+    the start of those that are executed now. Ctrl-C and SIGTERM stop at once, with KeyboardInterrupt. A result that
+    cannot be written also stops at once, with the error of the store: later results could not be written either.
     """
-    jobs_by_digest = _by_digest(jobs)
+    say = report or (lambda event: None)
     failed: dict[str, Failure] = {}
-
-    def end(done: Done) -> None:
-        for job in jobs_by_digest[done.job.digest()]:
-            failure = done.failure and replace(done.failure, job=job)
-            if failure:
-                failed[job.name] = failure
-            if report:
-                report(replace(done, job=job, failure=failure))
-
     missing = []
-    for job, *_ in jobs_by_digest.values():
+    for job in _distinct(jobs):
         result = store.get(job)
         if result is None:
             missing.append(job)
         else:
-            end(Done(job, result, None, 0.0, existed=True))
+            say(Done(job, result, None, 0.0, existed=True))
     if missing:
         store.mention_older_results()
         tasks = [(job, store.folder_of(job)) for job in missing]
@@ -111,24 +102,23 @@ def run_jobs(
                 if isinstance(event, Done):
                     if event.failure:
                         store.record_failure(event.failure)
+                        failed[event.job.name] = event.failure
                     elif event.result:
                         store.put(event.job, event.result, event.seconds)
-                    end(event)
-                elif report:
-                    report(event)
-    return [failed[job.name] for job in jobs if job.name in failed]
+                say(event)
+    return [failed[job.name] for job in missing if job.name in failed]
 
 
-def _by_digest(jobs: Sequence[Job]) -> dict[str, list[Job]]:
-    """Return the jobs by digest, in the order of the list; a run with several names is executed once."""
+def _distinct(jobs: Sequence[Job]) -> list[Job]:
+    """Return the first job of each run, in the order of the list."""
     names: set[str] = set()
-    jobs_by_digest: dict[str, list[Job]] = {}
+    first: dict[str, Job] = {}
     for job in jobs:
         if job.name in names:
             raise JobError(f"two runs of the list are called '{job.name}'; give each a name of its own")
         names.add(job.name)
-        jobs_by_digest.setdefault(job.digest(), []).append(job)
-    return jobs_by_digest
+        first.setdefault(job.digest(), job)
+    return list(first.values())
 
 
 @contextmanager
@@ -150,8 +140,7 @@ def run_job(job: Job, folder: Path, *, own_output: bool = False) -> Done:
     began = perf_counter()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        output: AbstractContextManager[None] = _output_to(folder / OUTPUT) if own_output else nullcontext()
-        with output:
+        with _output_to(folder / OUTPUT) if own_output else nullcontext():
             module, _, name = job.runner.partition(":")
             runner = getattr(importlib.import_module(module), name)
             with _one_thread():

@@ -46,8 +46,6 @@ class Local:
     """
 
     def __init__(self, workers: int) -> None:
-        if workers < 0:
-            raise ExecutorError(f"workers={workers}; expected 0, for no process but this, or more")
         self.workers = workers
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:

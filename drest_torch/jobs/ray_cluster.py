@@ -54,15 +54,16 @@ class RayCluster:
     def __init__(
         self, address: str | None = None, workers: int | None = None, *, runs_per_gpu: int = 1, retries: int = 5
     ) -> None:
-        if workers is not None and workers < 1:
-            raise ExecutorError(f"workers={workers}; on a Ray cluster expected 1 or more, or None for all it has")
         if not 1 <= runs_per_gpu <= _SHARES:
             raise ExecutorError(f"runs_per_gpu={runs_per_gpu}; expected 1 to {_SHARES}")
         self.address, self.workers, self.runs_per_gpu, self.retries = address, workers, runs_per_gpu, retries
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         """Execute the runs on the cluster; disconnect at the end if this call has connected."""
-        ray = _import_ray()
+        try:
+            import ray
+        except ImportError as error:
+            raise ExecutorError(f"executor=ray needs Ray ({error}); pip install 'drest_torch[ray]'") from None
         connects = not ray.is_initialized()
         if connects:
             self._connect(ray)
@@ -161,14 +162,6 @@ def _check_address(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_CONNECT).close()
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise ExecutorError(f"executor=ray needs Ray ({error}); pip install 'drest_torch[ray]'") from None
-    return ray
 
 
 def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:

@@ -199,14 +199,10 @@ def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
         raise _Damaged(path, "it is missing") from None
     if hashlib.sha256(data).hexdigest() != checksum:
         raise _Damaged(path, "its content is not what was stored")
-    arrays = {}
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if (size := sum(info.file_size for info in archive.infolist())) > MOST_BYTES:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            if (size := sum(info.file_size for info in arrays.zip.infolist())) > MOST_BYTES:
                 raise _Damaged(path, f"it unpacks to {size:,} bytes, and at most {MOST_BYTES:,} are read")
-            for name in archive.namelist():
-                with archive.open(name) as file:
-                    arrays[name.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+            return dict(arrays)
     except (ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise _Damaged(path, f"it holds no arrays ({error})") from None
-    return arrays

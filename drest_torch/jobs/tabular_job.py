@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from drest_torch.algos import tabular
-from drest_torch.algos.tabular_kernel import State, new_state, play
+from drest_torch.algos.tabular_kernel import new_state, play
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import Level, world
+from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular import Tables, check_finite, tabulate
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
@@ -35,10 +34,6 @@ class Training(tabular.Schedule):
     clip: float | None = limited(above=0)
     evaluate_every: int = limited(at_least=1)
     """In meta-episodes."""
-
-    def reward(self) -> Reward:
-        """Return the reward of the agents; the job chooses the divisor of the coins."""
-        return Reward(self.lam, self.gamma, self.episodes_per_meta, clip=self.clip)
 
 
 def agents_job(
@@ -82,7 +77,20 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     """Execute the run of a spec that `agents_job` made."""
     training = Training(**spec["training"])
     level = world(spec["world"], x=spec["x"])
-    lengths, state, advance = _begin(spec, training, level.with_clock(spec["clock"]))
+    mdp = compile_levels([level.with_clock(spec["clock"])])
+    optima = solve(mdp, training.gamma)
+    worlds = tabulate(mdp, optima)
+    best = optima.best_return[0].numpy()
+    divisor = (best if spec["divisor"] == "best" else np.ones_like(best)) * (spec["factors"] or 1.0)
+    rules = tabular.rules_for(
+        spec["agents"],
+        training,
+        Reward(training.lam, training.gamma, training.episodes_per_meta, clip=training.clip),
+        num_lengths=int(optima.num_lengths[0]),
+        divisor=divisor.tolist(),
+        learns_divisor=spec["divisor"] == "seen",
+    )
+    state = new_state(np.arange(spec["agents"]), worlds.target.shape[1], len(best))
     tables_by_clock = {
         clock: Tables(level.with_clock(clock), training.gamma, spec["agents"]) for clock in spec["evaluated_on"]
     }
@@ -91,7 +99,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     history: dict[str, list[np.ndarray]] = {}
     episodes = [0, *range(every, total, every), total]
     for before, now in zip([0, *episodes], episodes, strict=False):
-        advance(now - before)
+        play(worlds, rules, state, now - before)
         check_finite(state.logits)
         for clock, tables in tables_by_clock.items():
             for name, values in tables.evaluate(state.logits).items():
@@ -100,35 +108,12 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     arrays["episodes"] = np.array(episodes)
     arrays["logits"] = state.logits[:SHOWN]
     numbers = {
-        "lengths": lengths,
+        "lengths": optima.lengths[0].tolist(),
         "steps": int(state.steps.sum()),
         "episodes": int(state.played.sum()),
         "cut_off": int(state.cut_off.sum()),
     }
     return Result(numbers, arrays)
-
-
-def _begin(spec: dict[str, Any], training: Training, level: Level) -> tuple[list[int], State, Callable[[int], None]]:
-    """Return the lengths, the agents' state, and a function that trains them for a number of mini-episodes."""
-    mdp = compile_levels([level])
-    optima = solve(mdp, training.gamma)
-    worlds = tabulate(mdp, optima)
-    best = optima.best_return[0].numpy()
-    divisor = (best if spec["divisor"] == "best" else np.ones_like(best)) * (spec["factors"] or 1.0)
-    rules = tabular.rules_for(
-        spec["agents"],
-        training,
-        training.reward(),
-        num_lengths=int(optima.num_lengths[0]),
-        divisor=divisor.tolist(),
-        learns_divisor=spec["divisor"] == "seen",
-    )
-    state = new_state(np.arange(spec["agents"]), worlds.target.shape[1], len(best))
-
-    def advance(episodes: int) -> None:
-        play(worlds, rules, state, episodes)
-
-    return optima.lengths[0].tolist(), state, advance
 
 
 def last(result: Result, clock: str, name: str) -> np.ndarray:

@@ -45,7 +45,6 @@ def check_ending(path: Path) -> None:
 
 def write_animation(level: Level, episodes: Sequence[Episode], path: Path, *, agent: str) -> None:
     """Write the mini-episodes as a GIF that repeats, whole or not at all."""
-    check_ending(path)
     if not episodes:
         raise PictureError(f"animation={path}: no length of the level {level.name} has a probability above 1 %")
     title = f"{agent} on {level.name}"

@@ -39,7 +39,6 @@ def compare_curves(
 
     A configuration with several seeds has a line at their mean, in a band from the lowest to the highest.
     """
-    check_format(picture)
     splits = list(dict.fromkeys(split for curves in compared for split, _ in curves)) or ["train"]
     legend_rows = -(-len(names) // 2)
     figure = Figure(figsize=(10, 0.4 + 2.7 * len(splits) + 0.22 * legend_rows), facecolor="white")

@@ -88,13 +88,8 @@ def write_animation(frames: Mapping[int, Frames], lengths: Sequence[int], path: 
     """
     longest = max(map(len, frames.values()))
     shown = sorted({round(place) for place in np.linspace(0, longest - 1, min(FRAMES, longest))})
-    images = [
-        np.concatenate(
-            [_titled(some[min(tick, len(some) - 1)], lengths[i], tick, len(some)) for i, some in pairs], axis=1
-        )
-        for tick in shown
-        for pairs in [sorted(frames.items())]
-    ]
+    episodes = [(lengths[index], frames[index]) for index in sorted(frames)]
+    images = [np.concatenate([_titled(some, length, tick) for length, some in episodes], axis=1) for tick in shown]
     if path.suffix.lower() == ".png":
         file = io.BytesIO()
         Image.fromarray(images[-1]).save(file, "png")
@@ -104,14 +99,14 @@ def write_animation(frames: Mapping[int, Frames], lengths: Sequence[int], path: 
     write_whole(path, gif(images, [each] * (len(images) - 1) + [LAST]))
 
 
-def _titled(frame: np.ndarray, length: int, tick: int, frames: int) -> np.ndarray:
-    """Return a frame, scaled, below the length of its mini-episode; it is grey after the shutdown."""
-    image = Image.fromarray(frame)
+def _titled(frames: Frames, length: int, tick: int) -> np.ndarray:
+    """Return a frame of a mini-episode, scaled, below its length; it is grey after the shutdown."""
+    image = Image.fromarray(frames[min(tick, len(frames) - 1)])
     image = image.resize((WIDTH, max(1, round(WIDTH * image.height / image.width))))
-    if tick >= frames:
+    if tick >= len(frames):
         image = image.convert("L").convert("RGB")
     canvas = Image.new("RGB", (WIDTH, image.height + HEAD), "white")
     canvas.paste(image, (0, HEAD))
-    words = f"length {length}: " + (f"step {tick + 1}" if tick < frames else "shut down")
+    words = f"length {length}: " + (f"step {tick + 1}" if tick < len(frames) else "shut down")
     ImageDraw.Draw(canvas).text((6, 5), words, fill=TEXT)
     return np.asarray(canvas)

@@ -60,17 +60,25 @@ def policy_pictures(
     numbers: Sequence[LevelNumbers],
     agent: str = "",
 ) -> list[Path]:
-    """Write one PNG per level with its policies (see `PolicyDrawings`); return the files.
+    """Write one PNG per level with its policies, each under its title and P(L = l); return the files.
 
+    ``policies`` are action probabilities [N, 4] in reachable states, by title; a single policy needs no title.
     ``indices`` select levels of the level set, ``numbers`` has an entry for each level of the set, and ``agent`` is the
     name in the title.
     """
-    drawings = PolicyDrawings(reachable, policies)
+    probabilities = {title: reachable.propagate(table).probability for title, table in policies.items()}
+    visits = {title: reachable.visits(table) for title, table in policies.items()}
     levels = [reachable.mdp.levels[index] for index in indices]
     paths = [folder / name for name in _file_names(levels)]
     for index, level, path in zip(indices, levels, paths, strict=True):
-        title = f"{agent} on {level.name}" if agent else level.name
-        write_figure(_policy_figure(level, drawings.rows(index), title, _caption(numbers[index])), path)
+        lengths = reachable.lengths[index, : reachable.num_lengths[index]].tolist()
+        rows = []
+        for title, table in policies.items():
+            known = dict(zip(lengths, probabilities[title][index].tolist(), strict=False))
+            panels = policy_panels(level, reachable, table, visits[title], index)
+            rows.append(PolicyRow(title and f"{title}:   {_length_probabilities(known)}", panels))
+        name = f"{agent} on {level.name}" if agent else level.name
+        write_figure(_policy_figure(level, rows, name, _caption(numbers[index])), path)
     return paths
 
 
@@ -80,34 +88,6 @@ class PolicyRow:
 
     title: str
     panels: list[Panel]
-
-
-class PolicyDrawings:
-    """Plots of policies on levels: a row of panels for each policy, under its title and P(L = l).
-
-    ``policies`` are action probabilities [N, 4] in reachable states, by title. A single policy needs no title.
-    """
-
-    def __init__(self, reachable: Reachable, policies: Mapping[str, Tensor]) -> None:
-        self.reachable = reachable
-        self._policies = [
-            (title, table, reachable.visits(table), reachable.propagate(table).probability)
-            for title, table in policies.items()
-        ]
-
-    def rows(self, level_index: int) -> list[PolicyRow]:
-        """Return the rows of one level."""
-        level = self.reachable.mdp.levels[level_index]
-        count = int(self.reachable.num_lengths[level_index])
-        lengths = self.reachable.lengths[level_index, :count].tolist()
-        rows = []
-        for title, policy, visits, probability in self._policies:
-            lengths_text = _length_probabilities(
-                dict(zip(lengths, probability[level_index, :count].tolist(), strict=True))
-            )
-            panels = policy_panels(level, self.reachable, policy, visits, level_index)
-            rows.append(PolicyRow(title and f"{title}:   {lengths_text}", panels))
-        return rows
 
 
 def policy_arrows(

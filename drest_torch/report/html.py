@@ -11,6 +11,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from importlib.resources import files
 from io import StringIO
+from itertools import count
 from pathlib import Path
 
 import jinja2
@@ -32,7 +33,7 @@ def write_page(page: Page, path: Path) -> None:
 
 def render(page: Page) -> str:
     """Return the page as HTML."""
-    names = _Names()
+    names, numbers = _Names(), count(1)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("drest_torch.report", ""), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -47,7 +48,7 @@ def render(page: Page) -> str:
         "layout": _layout,
         "cell_class": _cell_class,
         "column_width": _column_width,
-        "picture": lambda plot: plot_picture(plot, names.picture()),
+        "picture": lambda plot: plot_picture(plot, f"plot-{next(numbers)}"),
     }
     css = files("drest_torch.report").joinpath("report.css").read_text("utf-8")
     themes = zip(("light", "dark"), (LIGHT, DARK), strict=True)
@@ -56,20 +57,15 @@ def render(page: Page) -> str:
 
 
 class _Names:
-    """The names that a page has given to its headings, plots and scrolling regions, so that each is given once."""
+    """The names that a page has given to its headings and scrolling regions, so that each is given once."""
 
     def __init__(self) -> None:
-        self._ids, self._labels, self._pictures = {"content"}, {""}, 0
+        self._ids, self._labels = {"content"}, {""}
 
     def id(self, title: str) -> str:
         """Return an address for a heading."""
         address = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
         return _unused(address, "{}-{}", self._ids)
-
-    def picture(self) -> str:
-        """Return a name for a plot."""
-        self._pictures += 1
-        return f"plot-{self._pictures}"
 
     def region(self, label: str) -> Markup:
         """Return the attributes of an element that scrolls, so that the keyboard reaches it and it has a name."""
@@ -114,23 +110,16 @@ class Mark:
 _MARKS = {mark.sign: mark for mark in (Mark("✓", "good", "yes"), Mark("◐", "fair", "partly"), Mark("✗", "bad", "no"))}
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Which columns of a table have numbers, and whether it needs more room than the text."""
-
-    numeric: list[bool]
-    wide: bool
-
-
 def _split_mark(cell: str) -> tuple[Mark | None, str]:
     has_mark = cell[:1] in _MARKS and cell[1:2] in ("", " ")
     return (_MARKS[cell[0]], cell[1:].strip()) if has_mark else (None, cell.strip())
 
 
-def _layout(table: Table) -> Layout:
+def _layout(table: Table) -> tuple[list[bool], bool]:
+    """Return which columns of a table have numbers, and whether it needs more room than the text."""
     columns = list(zip(table.header, *table.rows, strict=True))
     numeric = [index > 0 and _is_numeric(column[1:]) for index, column in enumerate(columns)]
-    return Layout(numeric, sum(map(_room, columns, numeric)) > _FITS)
+    return numeric, sum(map(_room, columns, numeric)) > _FITS
 
 
 def _is_numeric(column: Sequence[str]) -> bool:

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Tensor
 
-from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.view.rendering import render
 from drest_torch.evaluation.tabular import Tables
-from drest_torch.plots import policies as figures
+from drest_torch.plots.policies import policy_panels
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import Style
 from drest_torch.statistics.bootstrap import Interval
@@ -53,7 +51,6 @@ def training_plot(
     title: str,
     xlabel: str,
     alt: str,
-    caption: str = "",
     window: int = 1,
     limits: tuple[float, float] | None = (-0.03, 1.03),
     log: bool = False,
@@ -83,7 +80,7 @@ def training_plot(
         else:
             ax.legend(loc="best")
 
-    return Plot(alt=alt, caption=caption, draw=drawn, size=size)
+    return Plot(alt=alt, caption="", draw=drawn, size=size)
 
 
 def curves(title: str, xlabel: str, x: np.ndarray, groups: Mapping[str, np.ndarray]) -> Plot:
@@ -153,31 +150,20 @@ def dots(
 
 
 def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, caption: str) -> Plot:
-    """The policy of the first agent on its level, as in the paper's Figure 4."""
-    probabilities = tables.probabilities(logits)
-    return arrows_plot(tables.reachable, {"": probabilities}, title=title, alt=alt, caption=caption)
-
-
-def arrows_plot(reachable: Reachable, policies: Mapping[str, Tensor], *, title: str, alt: str, caption: str) -> Plot:
-    """Policies on the first level of a set, before and after the button, a row each (see `figures.PolicyDrawings`)."""
+    """The policy of the first agent on its level, before and after the button, as in the paper's Figure 4."""
+    reachable, probabilities = tables.reachable, tables.probabilities(logits)
     level = reachable.mdp.levels[0]
-    rows = figures.PolicyDrawings(reachable, policies).rows(0)
-    columns = max(len(row.panels) for row in rows)
+    panels = policy_panels(level, reachable, probabilities, reachable.visits(probabilities), 0)
 
     def drawn(figure: Figure, style: Style) -> None:
-        for down, row in enumerate(rows):
-            for index, panel in enumerate(row.panels):
-                ax = figure.add_subplot(len(rows), columns, 1 + down * columns + index)
-                render(level, ax, taken=panel.taken, arrows=panel.arrows)
-                ax.grid(False)
-                words = f"{title}: {panel.title}" if index == down == 0 else panel.title
-                if row.title and index == 0:
-                    words = f"{row.title}\n{words}"
-                ax.set_title(words, fontsize=10, loc="left")
+        for index, panel in enumerate(panels):
+            ax = figure.add_subplot(1, len(panels), 1 + index)
+            render(level, ax, taken=panel.taken, arrows=panel.arrows)
+            ax.grid(False)
+            ax.set_title(f"{title}: {panel.title}" if index == 0 else panel.title, fontsize=10, loc="left")
 
     side = 2.6
-    head = 0.6 if rows[0].title else 0.4
-    size = (side * columns, len(rows) * (side * level.height / level.width + head))
+    size = (side * len(panels), side * level.height / level.width + 0.4)
     return Plot(alt=alt, caption=caption, draw=drawn, size=size)
 
 

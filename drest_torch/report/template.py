@@ -172,9 +172,7 @@ def _sentence(caller: Callable[[], str]) -> str:
 
 def _shown(value: Any) -> Any:
     """Return what stands in a template for a value: text is escaped for Markdown."""
-    if value is None:
-        return MISSING
-    return markdown.escaped(value)
+    return MISSING if value is None else markdown.escaped(value)
 
 
 # ------------------------------------------------------------------------------------------- filters

@@ -20,8 +20,6 @@ _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""
 LESS = 5e-4
 """The difference from which on the neutrality given the private bits is printed."""
-_TRAINING = {"train": "training"}
-"""What a split is called in print, where it is not its name."""
 
 
 def final_table(rows: Sequence[SplitScores]) -> Table:
@@ -60,7 +58,7 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
         for name in ("uniform", "optimum"):
             table.add_column(f"\n{name}", style="dim", no_wrap=True)
     for row in rows:
-        cells = [_TRAINING.get(row.split, row.split), f"{row.levels:,}"]
+        cells = ["training" if row.split == "train" else row.split, f"{row.levels:,}"]
         for measure, _, attribute, is_shown in parts:
             value = getattr(row.agent, attribute)
             cells += [row.of_agent(measure)]

@@ -15,8 +15,6 @@ from typing import Any
 from drest_torch.files import write_whole
 from drest_torch.tracking.sinks import RunInfo, Sink
 
-COLUMNS = "step", "name", "value"
-
 
 class CsvSink(Sink):
     """A file of lines ``step,name,value``; a value that is not finite is left empty.
@@ -27,7 +25,7 @@ class CsvSink(Sink):
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
         self.path = run.folder / "metrics.csv"
-        write_whole(self.path, _lines([COLUMNS]) + b"".join(map(_of_step, run.earlier)))
+        write_whole(self.path, _lines([("step", "name", "value")]) + b"".join(map(_of_step, run.earlier)))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         with self.path.open("ab", buffering=0) as file:

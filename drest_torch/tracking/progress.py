@@ -140,11 +140,15 @@ class Progress(LiveLines):
             if self.is_live:
                 self.refresh()
             else:
-                found = (f"{label} {', '.join(cells)}" for label, cells in self._rows().items() if cells)
+                found = (f"{label} {', '.join(cells)}" for label, cells in self._rows().items())
                 self.note(stamped("   ".join([self._state(), *found])))
 
     def _lines(self) -> list[RenderableType]:
-        return [Text(self._state(), no_wrap=True, overflow="ellipsis"), self._table()]
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        for label, cells in self._rows().items():
+            table.add_row(label, *map(Text, cells))
+        return [Text(self._state(), no_wrap=True, overflow="ellipsis"), table]
 
     def _state(self) -> str:
         pace = self.pace
@@ -154,14 +158,6 @@ class Progress(LiveLines):
             text += f"   {per_second}   {self.time_left()} left"
         return text
 
-    def _table(self) -> Table:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True)
-        for label, cells in self._rows().items():
-            if cells:
-                table.add_row(label, *map(Text, cells))
-        return table
-
     def _rows(self) -> dict[str, list[str]]:
         """Return the latest metrics: a line each for usefulness, neutrality (on every split) and training."""
         rows: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
@@ -170,4 +166,4 @@ class Progress(LiveLines):
                 rows[match["measure"]].append(f"{match['split']} {value:.3f}")
             elif name in _TRAINING:
                 rows["training"].append(f"{_TRAINING[name]} {value:.3f}")
-        return rows
+        return {label: cells for label, cells in rows.items() if cells}

@@ -80,7 +80,7 @@ def _start(run: RunInfo) -> Any:
         "id": run.run_id,
         "resume": "allow" if config.mode == "online" else None,
     }
-    with _preserved_environment(), _no_input():
+    with _undisturbed():
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # reports of errors take time, and fail with a message
         import wandb
 
@@ -105,26 +105,20 @@ def _advice(mode: str, reason: str) -> str:
 
 
 @contextmanager
-def _preserved_environment() -> Iterator[None]:
-    """Undo what wandb writes to variables of the environment, which child processes would inherit."""
-    before = dict(os.environ)
-    try:
-        yield
-    finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
+def _undisturbed() -> Iterator[None]:
+    """Undo what wandb writes to variables of the environment, which child processes would inherit.
 
-
-@contextmanager
-def _no_input() -> Iterator[None]:
-    """Close standard input: on a terminal wandb would wait for a missing key, and now raises an error instead."""
-    stdin = sys.stdin
+    Standard input is closed meanwhile: on a terminal wandb would wait for a missing key, and now raises an error.
+    """
+    environment, stdin = dict(os.environ), sys.stdin
     try:
         with open(os.devnull, encoding="utf-8") as sys.stdin:
             yield
     finally:
         sys.stdin = stdin
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
 
 
 Logger = WandbSink

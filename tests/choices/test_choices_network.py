@@ -14,7 +14,7 @@ from drest_torch.choices.network import FEATURES, MenuNetwork
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_order_of_options_and_outcomes_makes_no_difference(kind, reads):
     menus = random_menus(kind, 50, torch.Generator().manual_seed(1), 3)
-    network = MenuNetwork(2, 3, 16, reads=reads)
+    network = MenuNetwork(2, 16, reads=reads)
     policy = network(menus)
     assert torch.allclose(policy.sum(-1), torch.ones(2, 50))
     turned = Menus(*(each.flip(1) for each in (menus.chance, menus.length, menus.coins)))
@@ -26,7 +26,7 @@ def test_the_order_of_options_and_outcomes_makes_no_difference(kind, reads):
 @pytest.mark.parametrize("reads", FEATURES)
 def test_each_agent_answers_its_own_part_of_the_menus_as_it_answers_all(reads):
     menus = random_menus("shared", 12, torch.Generator().manual_seed(1), 3)
-    network = MenuNetwork(3, 3, 16, reads=reads)
+    network = MenuNetwork(3, 16, reads=reads)
     together, apart = network(menus), network.choose(menus, 3)
     parts = torch.stack([together[agent, 4 * agent : 4 * agent + 4] for agent in range(3)])
     assert torch.allclose(parts, apart, atol=1e-6)
@@ -34,7 +34,7 @@ def test_each_agent_answers_its_own_part_of_the_menus_as_it_answers_all(reads):
 
 def test_by_length_an_option_that_is_split_into_equal_outcomes_is_the_same():
     whole, split = ("1/2 L1 C2 | 1/2 L2 C4", "1/4 L1 C1 | 1/4 L1 C3 | 1/2 L2 C4")
-    network, other = MenuNetwork(1, 3, 16), Option.parse("1 L1 C3")
+    network, other = MenuNetwork(1, 16), Option.parse("1 L1 C3")
     first, second = (network(Menus.of([Menu((Option.parse(text), other))])) for text in (whole, split))
     assert torch.allclose(first, second, atol=1e-6)
 
