@@ -34,6 +34,7 @@ from drest_torch.envs.interfaces.gymnasium_spaces import Array, action_row, chec
 PROVIDERS = {"MiniGrid": "minigrid", "BabyAI": "minigrid"}
 """Families of ids, and the package that registers them when it is imported."""
 IN_THE_EXTRA = ("imageio", "minigrid", "mujoco")
+ENDS = ("done", "terminated", "truncated")
 
 
 class GymnasiumBatch(EnvBase):
@@ -104,10 +105,6 @@ class GymnasiumBatch(EnvBase):
 
     def _make_specs(self, plan: Plan) -> None:
         (copies,) = self.batch_size
-
-        def flag() -> Binary:
-            return Binary(shape=(copies, 1), dtype=torch.bool)
-
         self.observation_spec = Composite(
             {
                 entry.name: Unbounded((copies, *entry.shape), dtype=getattr(torch, entry.dtype))
@@ -126,7 +123,8 @@ class GymnasiumBatch(EnvBase):
             self.action_spec = Bounded(low.clone(), high.clone(), shape=shape, dtype=torch.float32)
         self.reward_spec = Unbounded((copies, 1))
         self.state_spec = Composite(level_seed=Unbounded((copies, 1), dtype=torch.int64), shape=(copies,))
-        self.full_done_spec = Composite(done=flag(), terminated=flag(), truncated=flag(), shape=(copies,))
+        flags = {name: Binary(shape=(copies, 1), dtype=torch.bool) for name in ENDS}
+        self.full_done_spec = Composite(flags, shape=(copies,))
 
     def render(self, i: int = 0) -> Array | None:
         """Return a picture of copy i, or None if it was not made with render_mode="rgb_array", or is in a worker."""
@@ -205,7 +203,7 @@ class GymnasiumBatch(EnvBase):
         state = {name: torch.from_numpy(self._records[name].copy()) for name in self._shown}
         terminated, truncated = self._records["terminated"], self._records["truncated"]
         ends = torch.from_numpy(np.stack((terminated | truncated, terminated, truncated)))
-        return state | dict(zip(("done", "terminated", "truncated"), ends.unsqueeze(-1), strict=True))
+        return state | dict(zip(ENDS, ends.unsqueeze(-1), strict=True))
 
 
 def _draw(stream: np.random.Generator) -> int:
