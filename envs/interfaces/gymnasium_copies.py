@@ -26,7 +26,6 @@ import numpy as np
 from drest_torch.envs.interfaces.gymnasium_spaces import Array, Entry, action_row, actions_of
 from drest_torch.errors import UserError
 
-STEP, RESET = b"step", b"reset"
 SECONDS_TO_END = 5.0
 
 
@@ -165,11 +164,11 @@ class Workers:
 
     def step(self) -> None:
         """Step the chosen copies."""
-        self._order(STEP)
+        self._order("step")
 
     def reset(self) -> None:
         """Reset the chosen copies."""
-        self._order(RESET)
+        self._order("reset")
 
     def render(self, i: int) -> None:
         """Return no picture."""
@@ -179,14 +178,14 @@ class Workers:
         """End all processes, by force if they do not end by themselves."""
         self._finalizer()
 
-    def _order(self, command: bytes) -> None:
-        """Have all workers obey a command, at the same time."""
+    def _order(self, method: str) -> None:
+        """Have all workers call a method of their copies, at the same time."""
         if not self._finalizer.alive:
             raise UserError(f"{self._name}: its workers have ended; make the environment again")
         try:
             for _, connection in self._workers:
                 with contextlib.suppress(OSError):  # it is dead, which the reply will show
-                    connection.send_bytes(command)
+                    connection.send_bytes(method.encode())
             self._wait()
         except BaseException:  # also Ctrl-C: a reply that nobody reads would be taken for that of the next command
             self.close()
@@ -234,10 +233,7 @@ def _work(connection: Connection, program: bytes, memory: Any, first: int, share
         copies = Copies(plan, np.frombuffer(memory, plan.record())[first : first + share], first)
         while True:
             connection.send_bytes(b"")
-            if connection.recv_bytes() == STEP:
-                copies.step()
-            else:
-                copies.reset()
+            getattr(copies, connection.recv_bytes().decode())()
     except UserError as error:
         with contextlib.suppress(OSError):
             connection.send_bytes(str(error).encode())

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Self
 import torch
 from torch import Tensor
 
-from drest_torch.envs.objects.base import NUMBER, Draws, Layer, Layers, Plane, WorldObject, format_number
+from drest_torch.envs.objects.base import NUMBER, Layer, Layers, Plane, WorldObject, format_number
+from drest_torch.envs.objects.draws import Draws
 from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Button(WorldObject):
     def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
         button = index.clamp(0, MAX_BUTTONS - 1)
         delay = torch.cat((draws.first("delay"), draws.later("delay", MAX_BUTTONS - 1)), -1)
-        lowest, highest = (round(bound * PER_CENT) for bound in draws.bounds("chance"))
+        lowest, highest = (round(bound * PER_CENT) for bound in draws.bounds["chance"])
         chance = lowest + (draws.real("chance", MAX_BUTTONS) * (highest - lowest + 1)).long()
         return {
             "delay": delay.gather(-1, button) * here,
