@@ -167,21 +167,17 @@ class GymnasiumBatch(EnvBase):
             self._next_seed = np.array([_draw(stream) for stream in self._streams])
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        mask = None if tensordict is None else tensordict.get("_reset", None)
-        levels = None if tensordict is None else tensordict.get("level_seed", None)
-        records = self._records
+        given = {} if tensordict is None else tensordict
+        mask, levels = given.get("_reset", None), given.get("level_seed", None)
+        levels = torch.full(self.state_spec["level_seed"].shape, -1) if levels is None else levels
+        records, level = self._records, levels.reshape(-1).numpy()
         records["_step"] = True if mask is None else mask.reshape(-1).numpy()
-        records["level_seed"] = self._next_seed
-        if levels is not None:
-            level = levels.reshape(-1).numpy()
-            np.copyto(records["level_seed"], level, where=level >= 0)
+        records["level_seed"] = np.where(level >= 0, level, self._next_seed)
         self._copies.reset()
         self._next_seed[records["_step"]] = -1
-        if levels is not None:
-            # The stream of a copy that was set to a level would go on as that of every other copy on this level.
-            for i in np.flatnonzero(records["_step"] & (level >= 0)).tolist():
-                self._next_seed[i] = _draw(self._streams[i])
-        levels = torch.full(self.state_spec["level_seed"].shape, -1) if levels is None else levels
+        # The stream of a copy that was set to a level would go on as that of every other copy on this level.
+        for i in np.flatnonzero(records["_step"] & (level >= 0)).tolist():
+            self._next_seed[i] = _draw(self._streams[i])
         return TensorDict(self._state() | {"level_seed": levels}, batch_size=self.batch_size, device=self.device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:

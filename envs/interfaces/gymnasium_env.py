@@ -149,23 +149,20 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
         observations = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(here):
             observations[i] = seen[i]
-        info: dict[str, Any] = {}
-        for key, values in ends.items():
-            info[key] = np.where(here, values, 0)
-            info[f"_{key}"] = here.copy()
-        return {
-            "final_obs": observations,
-            "_final_obs": here.copy(),
-            "final_info": info,
-            "_final_info": here.copy(),
-        }
+        info = _masked({key: np.where(here, values, 0) for key, values in ends.items()}, here)
+        return _masked({"final_obs": observations, "final_info": info}, here)
 
     def _observation(self) -> Array:
         now = self.slots.now
         return self._observe(now.spot, now.taken, now.time_left).numpy()
 
     def _info(self) -> dict[str, Any]:
-        return {"level": self._names[self.slots.now.level.numpy()], "_level": np.ones(self.num_envs, dtype=bool)}
+        return _masked({"level": self._names[self.slots.now.level.numpy()]}, np.ones(self.num_envs, dtype=bool))
+
+
+def _masked(entries: dict[str, Any], here: Array) -> dict[str, Any]:
+    """Return entries of ``info`` with the masks of the environments that have them, as Gymnasium prescribes."""
+    return entries | {f"_{key}": here.copy() for key in entries}
 
 
 class GridworldGymEnv(gymnasium.Env[Array, np.int64]):

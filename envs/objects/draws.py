@@ -49,13 +49,13 @@ class Draws:
 
     def _from_range(self, name: str, key: Tensor, counter: Tensor) -> Tensor:
         low, high = self.bounds[name]
-        weights = self._weights.get(name)
+        weights, number = self._weights.get(name), streams.uniform(key, counter)
         if weights is None:
-            return low + streams.integer(key, counter, high - low + 1)
+            return low + (number * (high - low + 1)).long().clamp_max(high - low)
         # Each whole number has a part of [0, 1) in proportion to its weight; a number of weight 0 has none.
         ends = torch.tensor(weights, dtype=torch.float64).cumsum(0)
         last = max(index for index, weight in enumerate(weights) if weight > 0)
-        index = torch.searchsorted(ends / ends[-1], streams.uniform(key, counter), right=True)
+        index = torch.searchsorted(ends / ends[-1], number, right=True)
         return low + index.clamp_max(last)
 
 

@@ -67,7 +67,6 @@ def to_text(
     With ``agent`` the agent is shown in that cell instead of its start. Without all of these and ``colour`` this is the
     map of a level's file, with aligned columns.
     """
-    arrows = _route_arrows(route) if route else {}
     rows = [row.split() for row in level.rows()]
     for bit, thing in enumerate(level.objects):
         if taken >> bit & 1:
@@ -75,9 +74,11 @@ def to_text(
     if agent is not None:
         rows[level.start[0]][level.start[1]] = "."
         rows[agent[0]][agent[1]] = "A"
-    for (row, column), arrow in arrows.items():
-        if rows[row][column] == ".":
-            rows[row][column] = arrow
+    if route:  # each cell gets the arrow by which the route last leaves it, and the end a ring
+        arrows = {cell: _arrow(cell, next_cell) for cell, next_cell in pairwise(route) if cell != next_cell}
+        for (row, column), arrow in (arrows | {route[-1]: "o"}).items():
+            if rows[row][column] == ".":
+                rows[row][column] = arrow
     width = max(len(cell) for row in rows for cell in row)
     if not colour:
         return "\n".join(" ".join(cell.ljust(width) for cell in row).rstrip() for row in rows)
@@ -94,12 +95,6 @@ def _arrow(cell: Cell, next_cell: Cell) -> str:
         return BUMP
     step = (next_cell[0] - cell[0], next_cell[1] - cell[1])
     return ARROWS[STEPS.index(step)] if step in STEPS else JUMP
-
-
-def _route_arrows(route: Route) -> dict[Cell, str]:
-    """Return for each cell of a route the arrow by which the route last leaves it; the end gets a ring."""
-    arrows = {cell: _arrow(cell, next_cell) for cell, next_cell in pairwise(route) if cell != next_cell}
-    return arrows | {route[-1]: "o"}
 
 
 def _coloured(cell: str, width: int) -> str:
@@ -220,13 +215,6 @@ def save_picture(level: Level, path: str | os.PathLike[str], *, panels: Sequence
     path = Path(path)
     if path.suffix[1:].lower() not in PICTURE_FORMATS:
         raise PictureError(f"{path}: unknown kind of picture; expected the ending .{', .'.join(PICTURE_FORMATS)}")
-    figure = _figure(level, panels)
-    picture = BytesIO()
-    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=160)
-    write_whole(path, picture.getvalue(), lambda why: PictureError(f"{path}: the picture cannot be written ({why})"))
-
-
-def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
     side = cell_side(level)
     across = min(len(panels), max(1, int(16 // (side * level.width))))
     down = math.ceil(len(panels) / across)
@@ -242,7 +230,9 @@ def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
         )
         render(level, ax, taken=panel.taken, arrows=panel.arrows, route=panel.route)
         ax.set_title(panel.title, fontsize=11, color=LIGHT.text)
-    return figure
+    picture = BytesIO()
+    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=160)
+    write_whole(path, picture.getvalue(), lambda why: PictureError(f"{path}: the picture cannot be written ({why})"))
 
 
 def _render_board(level: Level, ax: Axes, style: BoardStyle) -> None:
