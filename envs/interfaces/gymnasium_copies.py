@@ -64,7 +64,6 @@ class Copies:
     def __init__(self, plan: Plan, records: Array, first: int = 0, made: gymnasium.Env[Any, Any] | None = None) -> None:
         self.records = records
         self._plan, self._first = plan, first
-        self._ended = [False] * len(records)
         self._envs: list[gymnasium.Env[Any, Any]] = [] if made is None else [made]
         for i in range(len(self._envs), len(records)):
             try:
@@ -75,17 +74,14 @@ class Copies:
 
     def step(self) -> None:
         """Step the chosen copies; one whose episode has ended is left alone and is paid nothing."""
-        records, ended = self.records, self._ended
-        actions, chosen = actions_of(self._plan.action, records["action"]), records["_step"].tolist()
+        records, actions = self.records, actions_of(self._plan.action, self.records["action"])
         rewards = [0.0] * len(actions)
-        for i, env in enumerate(self._envs):
-            if ended[i] or not chosen[i]:
-                continue
+        plays = records["_step"] & ~(records["terminated"] | records["truncated"])
+        for i in np.flatnonzero(plays).tolist():
             try:
-                observation, reward, terminated, truncated, _ = env.step(actions[i])
+                observation, reward, terminated, truncated, _ = self._envs[i].step(actions[i])
                 rewards[i] = float(reward)
                 if terminated or truncated:
-                    ended[i] = True
                     records["terminated"][i], records["truncated"][i] = terminated, truncated
                 self._write(i, observation)
             except (Exception, SystemExit) as error:
@@ -102,7 +98,7 @@ class Copies:
                 self._write(i, observation)
             except (Exception, SystemExit) as error:
                 raise self._failure(i, error) from error
-            self._ended[i] = records["terminated"][i] = records["truncated"][i] = False
+            records["terminated"][i] = records["truncated"][i] = False
 
     def render(self, i: int) -> Array | None:
         """Return a picture of a copy, or None if the environment renders none."""
