@@ -68,12 +68,11 @@ class VectorObservation:
         self.shape: tuple[int, ...] = (2 + self.num_objects,)
         self.scale = torch.ones(self.shape, device=mdp.device)
         self._bits = torch.arange(self.num_objects, device=mdp.device)
-        self.width, self.height = mdp.width, mdp.height
+        self._width = mdp.width
         self._table: Tensor | None = None
         if self.num_objects <= self.TABLE_BITS:
-            spot = torch.arange(mdp.num_cells, device=mdp.device).repeat_interleave(1 << self.num_objects)
-            taken = torch.arange(1 << self.num_objects, device=mdp.device).repeat(mdp.num_cells)
-            self._table = self._compute(spot, taken)
+            row = torch.arange(mdp.num_cells << self.num_objects, device=mdp.device)
+            self._table = self._compute(row >> self.num_objects, row)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         if self._table is None:
@@ -82,7 +81,7 @@ class VectorObservation:
 
     def _compute(self, spot: Tensor, taken: Tensor) -> Tensor:
         present = ((taken.unsqueeze(-1) >> self._bits) & 1) ^ 1
-        position = torch.stack((spot % self.width, spot // self.width), dim=-1)
+        position = torch.stack((spot % self._width, spot // self._width), dim=-1)
         return torch.cat((position, present), dim=-1).float()
 
 
