@@ -68,7 +68,7 @@ class VectorObservation:
         self.shape: tuple[int, ...] = (2 + self.num_objects,)
         self.scale = torch.ones(self.shape, device=mdp.device)
         self._bits = torch.arange(self.num_objects, device=mdp.device)
-        self._width = mdp.width
+        self.width, self.height = mdp.width, mdp.height
         self._table: Tensor | None = None
         if self.num_objects <= self.TABLE_BITS:
             row = torch.arange(mdp.num_cells << self.num_objects, device=mdp.device)
@@ -81,7 +81,7 @@ class VectorObservation:
 
     def _compute(self, spot: Tensor, taken: Tensor) -> Tensor:
         present = ((taken.unsqueeze(-1) >> self._bits) & 1) ^ 1
-        position = torch.stack((spot % self._width, spot // self._width), dim=-1)
+        position = torch.stack((spot % self.width, spot // self.width), dim=-1)
         return torch.cat((position, present), dim=-1).float()
 
 
